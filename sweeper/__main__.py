@@ -25,9 +25,8 @@ from sweeper.store.numbers import plural
 from sweeper.store.plans import damaged
 from sweeper.store.registry import ROOT
 
-Command = Callable[[Console, argparse.Namespace], int]
-Argument = tuple[tuple[str, ...], dict[str, Any]]
-"""The flags and settings of an argument, as `ArgumentParser.add_argument` takes them."""
+Command = Callable[[Console, argparse.Namespace], int | None]
+"""A command; it returns the exit code, None for 0."""
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "python -m sweeper") -> int:
@@ -41,13 +40,13 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
         options.faults = Faults()
         if into := getattr(options, "into", None):
             make_directory(into, 0o755)  # for others to enter
-        code: int = options.command(console, options)
+        code = options.command(console, options)
         faults = [*options.faults, *damaged(options.outputs)]
         for fault in faults:
             print(f"error: {sanitize(fault, 2000)}", file=sys.stderr)
         for notice in take_notices():
             print(f"note: {notice}", file=sys.stderr)
-        return code or int(bool(faults))
+        return int(code or bool(faults))
     except OSError as error:
         reason = str(error)
         if error.strerror:
@@ -55,13 +54,12 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
         if error.strerror and error.filename and hasattr(options, "into"):
             reason = f"{error.filename} cannot be written ({error.strerror})"
             reason += "; free the place, or name another folder with -o."
-        print(f"error: {sanitize(reason, 2000)}", file=sys.stderr)
-        return 2
     except UserError as error:
-        print(f"error: {sanitize(error, 2000)}", file=sys.stderr)
-        return 2
+        reason = str(error)
     except KeyboardInterrupt:
         return 130
+    print(f"error: {sanitize(reason, 2000)}", file=sys.stderr)
+    return 2
 
 
 def status(console: Console, options: argparse.Namespace) -> int:
@@ -82,7 +80,7 @@ def status(console: Console, options: argparse.Namespace) -> int:
     return int(any(line.damaged for line in found))
 
 
-def collect(console: Console, options: argparse.Namespace) -> int:
+def collect(console: Console, options: argparse.Namespace) -> None:
     """Write the table of each experiment and judge its claims.
 
     Reads the records again; writes DIR/tables/<experiment>.csv, .json, .claims.json and, for
@@ -94,10 +92,9 @@ def collect(console: Console, options: argparse.Namespace) -> int:
     found = collect_and_judge(options.outputs, options.experiments, into, options.faults)
     for path in print_tables(console, into, *found):
         console.print(Text(f"\n{relative_path(path)}"), soft_wrap=True)
-    return 0
 
 
-def draw(console: Console, options: argparse.Namespace) -> int:
+def draw(console: Console, options: argparse.Namespace) -> None:
     """Draw the figures of each experiment from its records.
 
     Writes DIR/figures/<experiment>.pdf, .png and .svg; equal records give equal bytes.
@@ -109,10 +106,9 @@ def draw(console: Console, options: argparse.Namespace) -> int:
     tables = collect(options.outputs, options.experiments, faults)
     for path in write_figures(into, write_tables(into, tables, faults), faults):
         console.print(Text(str(path)), soft_wrap=True)
-    return 0
 
 
-def report(console: Console, options: argparse.Namespace) -> int:
+def report(console: Console, options: argparse.Namespace) -> None:
     """Write one HTML page of all results, to read or to share.
 
     Writes DIR/report.html: states, verdicts, figures, training curves, tables to sort and filter,
@@ -124,7 +120,6 @@ def report(console: Console, options: argparse.Namespace) -> int:
     into = options.into or options.outputs
     found = collect_and_judge(options.outputs, options.experiments, into, options.faults)
     console.print(Text(str(write_report(options.outputs, *found, into))), soft_wrap=True)
-    return 0
 
 
 def forget(console: Console, options: argparse.Namespace) -> int:
@@ -137,7 +132,7 @@ def forget(console: Console, options: argparse.Namespace) -> int:
     return 0 if remove(console, options.outputs, options.name, yes=options.yes) else 1
 
 
-def archive(console: Console, options: argparse.Namespace) -> int:
+def archive(console: Console, options: argparse.Namespace) -> None:
     """Put the finished runs of an experiment into one file, which all commands still read.
 
     Writes DIR/archives/NAME-0001.zip, reads it back and removes the folders of the runs; refuses
@@ -150,10 +145,9 @@ def archive(console: Console, options: argparse.Namespace) -> int:
     where = relative_path(made) if made else "nothing new"
     runs = plural(gone, "run")
     console.print(Text(f"{where}; removed the folders of {runs}"), soft_wrap=True)
-    return 0
 
 
-def pack(console: Console, options: argparse.Namespace) -> int:
+def pack(console: Console, options: argparse.Namespace) -> None:
     """Write the unfinished runs of experiments into one file, to train on another machine.
 
     The zip has records, prepared data and the code that trains. Unpacked there, `python run.py`
@@ -163,7 +157,6 @@ def pack(console: Console, options: argparse.Namespace) -> int:
 
     how = {"wheels": options.wheels, "python": options.python, "max_mb": options.max_mb}
     write(console, options.outputs.absolute(), options.experiments, options.output, **how)
-    return 0
 
 
 def merge(console: Console, options: argparse.Namespace) -> int:
@@ -179,7 +172,7 @@ def merge(console: Console, options: argparse.Namespace) -> int:
     return 1 if merged.kept else 0
 
 
-def bundle(console: Console, options: argparse.Namespace) -> int:
+def bundle(console: Console, options: argparse.Namespace) -> None:
     """Write the results of experiments into one file, to judge elsewhere.
 
     The zip has records without weights, tables, figures, claims and the lock file, with the
@@ -189,7 +182,6 @@ def bundle(console: Console, options: argparse.Namespace) -> int:
 
     written = write_bundle(options.outputs.absolute(), options.experiments, options.output)
     console.print(Text(f"{written}: {written.stat().st_size / 10**6:.1f} MB"), soft_wrap=True)
-    return 0
 
 
 def judge(console: Console, options: argparse.Namespace) -> int:
@@ -202,7 +194,7 @@ def judge(console: Console, options: argparse.Namespace) -> int:
     return judge_again(console, options.file, options.into or Path("judged"))
 
 
-def decide(console: Console, options: argparse.Namespace) -> int:
+def decide(console: Console, options: argparse.Namespace) -> None:
     """Print what deciding each claim would cost in seeds, runs and device hours.
 
     Trains nothing. Costs are those at the differences measured so far, at a difference of a given
@@ -216,7 +208,6 @@ def decide(console: Console, options: argparse.Namespace) -> int:
     for table in collect(options.outputs, options.experiments, options.faults):
         with options.faults.of(table.name):
             print_costs(console, store, [table], options.effect)
-    return 0
 
 
 def compare(console: Console, options: argparse.Namespace) -> int:
@@ -230,7 +221,7 @@ def compare(console: Console, options: argparse.Namespace) -> int:
     return print_differences(console, options.outputs, *options.sides)
 
 
-def dashboard(console: Console, options: argparse.Namespace) -> int:
+def dashboard(console: Console, options: argparse.Namespace) -> None:
     """Show the experiments in Weights & Biases, as a saved view with their results.
 
     Saves a view of the project that the runs are mirrored to, and sends the table, figures and
@@ -243,7 +234,6 @@ def dashboard(console: Console, options: argparse.Namespace) -> int:
     found = collect_and_judge(options.outputs, options.experiments)
     where = publish_dashboard(options.outputs, *found, options.project, offline=options.offline)
     console.print(Text(where), soft_wrap=True)
-    return 0
 
 
 class Parser(argparse.ArgumentParser):
@@ -265,50 +255,53 @@ class Version(argparse.Action):
         parser.exit(0, f"headroom-attention {number}\n")
 
 
-def _argument(*flags: str, **settings: Any) -> Argument:
-    return flags, settings
+Argument = tuple[str, dict[str, Any]]
+"""The name and the settings of an argument, as argparse takes them."""
+
+
+def _argument(name: str, **settings: Any) -> Argument:
+    return name, settings
+
+
+def _flag(name: str, about: str) -> Argument:
+    return _argument(name, action="store_true", help=about)
 
 
 def _into(about: str) -> Argument:
     return _argument("-o", dest="into", type=Path, metavar="FOLDER", help=about)
 
 
-def _output(default: str) -> Argument:
-    about = f"what to write (default: {default})"
-    return _argument("-o", dest="output", type=Path, default=default, metavar="FILE", help=about)
+def _file(default: str) -> Argument:
+    about = "what to write (default: %(default)s)"
+    return _argument(
+        "-o", dest="output", type=Path, default=Path(default), metavar="FILE", help=about
+    )
 
 
-_OUTPUTS = _argument(
-    "--outputs",
-    type=Path,
-    default="outputs",
-    metavar="DIR",
-    help="where the sweep wrote (default: %(default)s)",
-)
-_EXPERIMENTS = _argument(
+EXPERIMENTS = _argument(
     "experiments",
     nargs="*",
     metavar="experiment",
     help="which experiments (default: all that were planned)",
 )
-_INTO = _into("write here instead of in DIR, for others to read")
+PUBLISHED = [EXPERIMENTS, _into("write here instead of in DIR, for others to read")]
 COMMANDS: dict[Command, list[Argument]] = {
     status: [
-        _EXPERIMENTS,
-        _argument("--all", action="store_true", help="also list runs new and done"),
-        _argument("--json", action="store_true", help="print plain data for programs"),
-        _argument("--watch", action="store_true", help="refresh until Ctrl-C"),
+        EXPERIMENTS,
+        _flag("--all", "also list runs new and done"),
+        _flag("--json", "print plain data for programs"),
+        _flag("--watch", "refresh until Ctrl-C"),
     ],
-    collect: [_EXPERIMENTS, _INTO],
-    draw: [_EXPERIMENTS, _INTO],
-    report: [_EXPERIMENTS, _INTO],
+    collect: PUBLISHED,
+    draw: PUBLISHED,
+    report: PUBLISHED,
     forget: [
         _argument("name", metavar="NAME | RUN", help="an experiment, or a run's id"),
-        _argument("--yes", action="store_true", help="do not ask"),
+        _flag("--yes", "do not ask"),
     ],
     archive: [_argument("name", metavar="EXPERIMENT", help="which experiment")],
     decide: [
-        _EXPERIMENTS,
+        EXPERIMENTS,
         _argument("--effect", metavar="SIZE", help="of a difference: 1%%, or in the metric's unit"),
     ],
     compare: [_argument("sides", nargs=2, metavar="SWEEP", help="what to compare")],
@@ -319,7 +312,7 @@ COMMANDS: dict[Command, list[Argument]] = {
             metavar="EXPERIMENT | KEY=VALUE",
             help="which experiments; with overrides they are planned anew, as by sweep.py",
         ),
-        _output("sweep.zip"),
+        _file("sweep.zip"),
         _argument(
             "--max-mb",
             type=float,
@@ -337,24 +330,20 @@ COMMANDS: dict[Command, list[Argument]] = {
     merge: [_argument("file", type=Path, metavar="FILE", help="results.zip")],
     bundle: [
         _argument("experiments", nargs="+", metavar="EXPERIMENT", help="which"),
-        _output("bundle.zip"),
+        _file("bundle.zip"),
     ],
     judge: [
         _argument("file", type=Path, metavar="FILE", help="the bundle"),
         _into("where tables and figures are written (default: judged)"),
     ],
     dashboard: [
-        _EXPERIMENTS,
+        EXPERIMENTS,
         _argument(
             "--project",
             metavar="ENTITY/PROJECT",
             help="where to (default: where the runs are mirrored to)",
         ),
-        _argument(
-            "--offline",
-            action="store_true",
-            help="keep it in DIR/wandb for `wandb sync` and save no view; needs no key",
-        ),
+        _flag("--offline", "keep it in DIR/wandb for `wandb sync` and save no view; needs no key"),
     ],
 }
 
@@ -368,13 +357,19 @@ def _parser(program: str) -> argparse.ArgumentParser:
     if program == "headroom":  # headroom_attention/__main__.py takes it before this parser does
         commands.add_parser("sweep", help="plan, train and publish, as python sweep.py does")
     for command, arguments in COMMANDS.items():
-        about = inspect.getdoc(command) or ""
+        name, about = command.__name__, inspect.getdoc(command) or ""
         first = about.partition("\n")[0].rstrip(".")
-        short = f"{first[0].lower()}{first[1:]}"
-        sub = commands.add_parser(command.__name__, help=short, description=about)
+        sub = commands.add_parser(name, help=f"{first[0].lower()}{first[1:]}", description=about)
+        sub.add_argument(
+            "--outputs",
+            type=Path,
+            default=Path("outputs"),
+            metavar="DIR",
+            help="where the sweep wrote (default: %(default)s)",
+        )
         sub.set_defaults(command=command)
-        for flags, settings in [_OUTPUTS, *arguments]:
-            sub.add_argument(*flags, **settings)
+        for argument, settings in arguments:
+            sub.add_argument(argument, **settings)
     return parser
 
 

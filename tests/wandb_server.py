@@ -120,29 +120,24 @@ class WandbServer:
         made = {"id": id, "state": "PENDING", "artifactSequence": {"latestArtifact": None}}
         return {"createArtifact": {"artifact": made}}
 
+    def _upload(self, path):
+        return {"uploadUrl": f"{self.address}/storage/{path}", "uploadHeaders": []}
+
     def _CreateArtifactManifest(self, given):
-        url = f"{self.address}/storage/{given['artifactID']}/manifest"
-        file = {"id": "m", "uploadUrl": url, "uploadHeaders": []}
+        file = {"id": "m", **self._upload(f"{given['artifactID']}/manifest")}
         return {"createArtifactManifest": {"artifactManifest": {"id": "m", "file": file}}}
 
     def _UpdateArtifactManifest(self, given):
-        file = {"id": "m", "uploadUrl": f"{self.address}/storage/manifest", "uploadHeaders": []}
+        file = {"id": "m", **self._upload("manifest")}
         return {"updateArtifactManifest": {"artifactManifest": {"id": "m", "file": file}}}
 
     def _CreateArtifactFiles(self, given):
-        nodes = [self._artifact_file(spec) for spec in given["input"]["artifactFiles"]]
-        edges = [{"node": node} for node in nodes]
+        edges = []
+        for spec in given["input"]["artifactFiles"]:
+            path = f"{spec['artifactID']}/{spec['name']}"
+            node = {"storagePath": path, **self._upload(path), "uploadMultipartUrls": None}
+            edges.append({"node": {**node, "artifact": {"id": spec["artifactID"]}}})
         return {"createArtifactFiles": {"files": {"edges": edges}}}
-
-    def _artifact_file(self, spec):
-        path = f"{spec['artifactID']}/{spec['name']}"
-        return {
-            "storagePath": path,
-            "uploadUrl": f"{self.address}/storage/{path}",
-            "uploadHeaders": [],
-            "uploadMultipartUrls": None,
-            "artifact": {"id": spec["artifactID"]},
-        }
 
     def _CommitArtifact(self, given):
         artifact = self.artifacts[given["artifactID"]]

@@ -55,8 +55,8 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
     Raises:
         UserError: nothing has this name, or it is being trained; nothing was removed.
     """
-    store = RunStore(outputs)
-    removal = _experiment(outputs, name) or _run(store, outputs, name)
+    store, known = RunStore(outputs), plans(outputs)
+    removal = _experiment(outputs, known, name) or _run(store, known, name)
     for run in removal.near:
         if store.run(run).status().state is State.RUNNING:
             raise UserError(f"{sanitize(name)}: run {run} is being trained; stop that sweep first.")
@@ -82,9 +82,8 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
     return True
 
 
-def _experiment(outputs: Path, name: str) -> _Removal | None:
+def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | None:
     """Return the removal of an experiment from all plans, or from the plan that its name names."""
-    known = plans(outputs)
     every = [(plan, one) for plan in known for one in plan["experiments"]]
     parts = [(plan, one) for plan, one in every if name in (one, older(one, plan["number"]))]
     if not parts:
@@ -103,12 +102,11 @@ def _experiment(outputs: Path, name: str) -> _Removal | None:
     return _Removal([run for run in runs if run not in used], files, left, list(runs), notes)
 
 
-def _run(store: RunStore, outputs: Path, name: str) -> _Removal:
-    known = plans(outputs)
+def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
     if not present(store.run(name).path / "run.json"):
         names = dict.fromkeys(one for plan in known for one in plan["experiments"])
         if not names:
-            planned(outputs)  # raises: there is nothing to forget
+            planned(store.outputs)  # raises: there is nothing to forget
         expected = f"the id of a run, or an experiment that was planned ({', '.join(names)})"
         raise invalid_value("forget", name, expected, "python -m sweeper status --all lists both")
     users = dict.fromkeys(p["experiment"] for plan in known for p in plan["points"]

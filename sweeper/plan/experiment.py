@@ -15,7 +15,6 @@ from sweeper.store.plans import ERROR
 
 SPLIT = "validation/"
 LEAST_SEEDS = 3  # of trials; fewer say little about the error of a choice
-Values = Mapping[str, list[Any]]
 
 
 Per = StrEnum("Per", ["arm", "point", "size"])
@@ -45,10 +44,10 @@ class Tune:
     grow: int = 2
 
 
-def check_seeds(key: str, seeds: Sequence[Any], *, none: bool = False) -> None:
-    """Raise UserError unless seeds are whole numbers of at least 0; `none` accepts no seeds."""
+def check_seeds(key: str, seeds: Sequence[Any]) -> None:
+    """Raise UserError unless seeds are whole numbers of at least 0, one or more."""
     remedy = "for example seed=0,1,2" if key == "seed" else "for example [0,1,2]"
-    if not seeds and not none:
+    if not seeds:
         raise invalid_value(key, "[]", "at least one seed", remedy)
     for seed in seeds:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
@@ -63,8 +62,8 @@ def check(experiment: Experiment) -> None:
     """
     check_seeds(f"experiment.seeds of {experiment.name}", experiment.seeds)
     for arm in experiment.arms.values():
-        where = f"experiment.arms.{arm.name}.seeds of {experiment.name}"
-        check_seeds(where, arm.seeds, none=True)
+        if arm.seeds:  # else it has those of the experiment
+            check_seeds(f"experiment.arms.{arm.name}.seeds of {experiment.name}", arm.seeds)
     tune = experiment.tune
     if tune is None:
         return
@@ -74,38 +73,34 @@ def check(experiment: Experiment) -> None:
             expected = "two different values or more"
             raise invalid_value(f"{where}, grid.{key}", list(values), expected, "list them")
         for arm in experiment.arms.values():
-            if any(key in axis.split(",") for axis in arm.grid):
+            if key in arm.swept:
                 expected = f"a key that no arm sweeps, as {arm.name} does"
-                raise invalid_value(
-                    f"{where}, grid", key, expected, "leave it out of one of the two"
-                )
+                remedy = "leave it out of one of the two"
+                raise invalid_value(f"{where}, grid", key, expected, remedy)
     if not tune.by.startswith(SPLIT):
         remedy = "for example validation/loss"
         raise invalid_value(f"{where}, by", tune.by, "a metric of the validation split", remedy)
+    remedy = "for example [1000,1001,1002]"
     judged = {*experiment.seeds, *(seed for arm in experiment.arms.values() for seed in arm.seeds)}
     if judged & {*tune.seeds}:
         expected = f"seeds that are not judged, as {', '.join(map(str, sorted(judged)))} are"
-        remedy = "for example [1000,1001,1002]"
         raise invalid_value(f"{where}, seeds", list(tune.seeds), expected, remedy)
     if len({*tune.seeds}) < LEAST_SEEDS:
         expected = f"{LEAST_SEEDS} different seeds or more, to tell the two best values apart"
-        remedy = "for example [1000,1001,1002]"
         raise invalid_value(f"{where}, seeds", list(tune.seeds), expected, remedy)
     if experiment.finetune or any(arm.parent for arm in experiment.arms.values()):
         expected = "none, since runs of this experiment start from others"
-        raise invalid_value(
-            f"{where}, grid", list(tune.grid), expected, "leave experiment.tune out"
-        )
-
-
-def ordered(values: Sequence[Any]) -> bool:
-    """Return whether values are a range with ends: numbers above 0."""
-    return all(isinstance(v, int | float) and not isinstance(v, bool) and v > 0 for v in values)
+        remedy = "leave experiment.tune out"
+        raise invalid_value(f"{where}, grid", list(tune.grid), expected, remedy)
 
 
 def beyond(values: Sequence[Any], best: Any) -> Any:
-    """Return the value one geometric step beyond the end `best`; None if it is no end."""
-    known = sorted(values) if ordered(values) else []
+    """Return the value one geometric step beyond the end `best`; None if it is no end.
+
+    Only numbers above 0 are a range with ends.
+    """
+    ends = all(isinstance(v, int | float) and not isinstance(v, bool) and v > 0 for v in values)
+    known = sorted(values) if ends else []
     if not known or best not in (known[0], known[-1]):
         return None
     end, inner = (known[0], known[1]) if best == known[0] else (known[-1], known[-2])
@@ -183,6 +178,11 @@ class Arm:
     parent: str | None = None
     seeds: list[int] = field(default_factory=list)
 
+    @property
+    def swept(self) -> list[str]:
+        """The keys of its axes; an axis may move several together."""
+        return [key.strip() for axis in self.grid for key in axis.split(",")]
+
 
 @dataclass
 class Experiment:
@@ -255,8 +255,9 @@ def with_typed(
                 " for, so it cannot be given; leave it out, or write a grid without an experiment."
             )
         kept = {key: value for key, value in arm.set.items() if key not in {*axes, *fixed}}
-        left = {key: [fixed[key]] if key in fixed else values for key, values in arm.grid.items()}
-        return replace(arm, set=kept, grid={**left, **axes})
+        # After an axis that moves several keys together, the value of one of them overrides it.
+        alone = {key: [fixed[key]] for key in arm.swept if key in fixed}
+        return replace(arm, set=kept, grid={**arm.grid, **alone, **axes})
 
     arms, tune = {name: overlaid(arm) for name, arm in experiment.arms.items()}, experiment.tune
     if tune:
@@ -332,9 +333,8 @@ def _read(name: str, data: dict[str, Any]) -> Experiment:
         for arm, said in arms.items()
     }
     for key in {"name", "yaml"} & data.keys():
-        raise invalid_value(
-            f"experiment.{key} of {name}", data[key], "no such key", "name=... names it"
-        )
+        where = f"experiment.{key} of {name}"
+        raise invalid_value(where, data[key], "no such key", "name=... names it")
     for value, printed in _section(f"experiment.paper of {name}", data.get("paper")).items():
         _section(f"experiment.paper.{value} of {name}", printed)
     whole = {**data, "name": name, "yaml": name, "arms": named}
@@ -359,9 +359,8 @@ def _read(name: str, data: dict[str, Any]) -> Experiment:
         before.append(arm.name)
     if not 0 < experiment.error <= 0.2:
         expected = "a chance above 0 and at most 0.2"
-        raise invalid_value(
-            f"experiment.error of {name}", experiment.error, expected, "leave it at 0.05"
-        )
+        where, remedy = f"experiment.error of {name}", "leave it at 0.05"
+        raise invalid_value(where, experiment.error, expected, remedy)
     for metric, margin in experiment.margin.items():
         where = f"experiment.margin of {name}, {metric}"
         remedy = "write for example {size: 1 %, reason: why this is small}"

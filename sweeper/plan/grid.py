@@ -18,7 +18,8 @@ if TYPE_CHECKING:  # it loads Hydra, which the status of runs does not need
 def combinations(arm: Arm) -> list[dict[str, Any]]:
     """Return the distinct combinations of an arm's values by key; the last axis varies fastest.
 
-    An axis may move several keys together: `model.heads,model.layers: [[8, 2], [9, 3]]`.
+    An axis may move several keys together: `model.heads,model.layers: [[8, 2], [9, 3]]`. A key
+    of two axes has the value of the later one.
     """
     every: dict[str, dict[str, Any]] = {}
     for values in itertools.product(*arm.grid.values()):
@@ -30,7 +31,7 @@ def combinations(arm: Arm) -> list[dict[str, Any]]:
                 remedy = "write one for each of its keys into the experiment's yaml"
                 raise invalid_value(where, given, expected, remedy)
             found |= zip(keys, given, strict=True) if len(keys) > 1 else {axis: given}
-        every.setdefault(repr(values), found)
+        every.setdefault(repr(found), found)
     return [*every.values()]
 
 

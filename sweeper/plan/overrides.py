@@ -161,7 +161,7 @@ def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> 
             changes = not set(own) <= set(value if key in typed.axes else [value])
         else:
             arms = experiment.arms.values() if experiment else ()
-            varied = any(key in keys.split(",") for arm in arms for keys in (*arm.set, *arm.grid))
+            varied = any(key in (*arm.set, *arm.swept) for arm in arms)
             differs = varied or key.startswith("experiment.") or not plain.says(key, value)
             changes = key in typed.axes or differs
         if changes:

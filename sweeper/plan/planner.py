@@ -328,10 +328,7 @@ def _check_results(experiment: Experiment, points: Sequence[Configuration], fact
             raise invalid_value(f"metric of task={','.join(configs)}", metric, expected, remedy)
     for metric in experiment.margin:
         if metric not in shown:
-            key, expected = (
-                f"experiment.margin of {name}",
-                f"a metric shown ({', '.join(shown)})",
-            )
+            key, expected = f"experiment.margin of {name}", f"a metric shown ({', '.join(shown)})"
             raise invalid_value(key, metric, expected, "name one of them")
     key = experiment.x
     for point in points:

@@ -41,12 +41,7 @@ def trials(
             seeds=list(tune.seeds[:1]),
             tune=tune,
         )
-        configurations[own] = [
-            replace(point, arm=replace(point.arm, seeds=list(tune.seeds)))
-            if canonical([point.arm.name, point.values]) in finalists
-            else point
-            for point in _points(plan.configurations[name], tune, facts)
-        ]
+        configurations[own] = _points(plan.configurations[name], tune, facts, finalists)
         texts[own] = plan.texts[name]
     made = replace(plan, experiments=experiments, texts=texts, configurations=configurations)
     return with_seeds(made, {})
@@ -92,7 +87,9 @@ def chosen_into(
             yield replace(other, values=values, alternative_to=point.values)
 
 
-def _points(points: Iterable[Configuration], tune: Tune, facts: Facts) -> list[Configuration]:
+def _points(
+    points: Iterable[Configuration], tune: Tune, facts: Facts, finalists: Collection[str]
+) -> list[Configuration]:
     """Return every combination of values at the middle points, with its size."""
     found = []
     for point in middles(points, tune).values():
@@ -101,8 +98,10 @@ def _points(points: Iterable[Configuration], tune: Tune, facts: Facts) -> list[C
             config = RunTemplate(point.config).run(tried)
             trainer = config["trainer"]  # a run that is never validated is at its end
             trainer["validate_every"] = trainer["validate_every"] or trainer["steps"]
-            arm = replace(point.arm, seeds=[])
-            found.append(replace(point, arm=arm, values={**point.values, **tried}, config=config))
+            settings = {**point.values, **tried}
+            all_seeds = canonical([point.arm.name, settings]) in finalists
+            arm = replace(point.arm, seeds=list(tune.seeds) if all_seeds else [])
+            found.append(replace(point, arm=arm, values=settings, config=config))
     answers = facts.sizes_if_valid([point.config for point in found])
     made = []
     for point, size in zip(found, answers, strict=True):

@@ -24,7 +24,6 @@ import sys, time
 from pathlib import Path
 from sweeper.store import liveness
 from sweeper.store.runs import RunStore, State
-from sweeper.store import liveness as locks
 
 outputs, own = Path(sys.argv[1]), sys.argv[2]
 liveness._first_line = lambda path: own  # another boot of another machine
@@ -38,7 +37,7 @@ while len(done) < 4:
             done.add(run.id)
         elif status.state is not State.RUNNING:
             attempt = run.claim({"by": own})
-            with locks.held(outputs / "data"), (outputs / "inside").open("x"):
+            with liveness.held(outputs / "data"), (outputs / "inside").open("x"):
                 (outputs / "inside").unlink()
             attempt.heartbeat(step=1)
             with attempt.metrics() as metrics:

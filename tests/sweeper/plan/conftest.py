@@ -25,11 +25,8 @@ class FakeProcess:
         config = question["config"]
         if question["op"] == "data":
             text = f"text of {config['data']['source']} {config['data']['root']}"
-            return {
-                "digest": text,
-                "describe": text,
-                "prepared": f"{text} for {config['task']['name']}",
-            }
+            prepared = f"{text} for {config['task']['name']}"
+            return {"digest": text, "describe": text, "prepared": prepared}
         model, vocabulary = config["model"], config["task"].get("vocabulary_size", 0)
         d, h, ff = model["embedding_size"], model["heads"], model.get("feedforward_size", 0)
         if model["head_size"] is None and d % h:
@@ -38,13 +35,11 @@ class FakeProcess:
         p = model["head_size"] or d // h
         by_layer = p if isinstance(p, list) else [p] * layers
         width = sum(sum(size) if isinstance(size, list) else h * size for size in by_layer)
-        value_size = model["attention"].get("value_size")
-        values = h * value_size * layers if value_size else width
-        keys = (model["attention"].get("shared_size") or 0) * layers or width
-        total = (
-            vocabulary * d + 2 * d * (keys + values) + layers * (2 * d * ff + ff + 5 * d) + 2 * d
-        )
         own = model["attention"]
+        values = (own.get("value_size") or 0) * h * layers or width
+        keys = (own.get("shared_size") or 0) * layers or width
+        feedforward = layers * (2 * d * ff + ff + 5 * d)
+        total = vocabulary * d + 2 * d * (keys + values) + feedforward + 2 * d
         if "latent_size" in own:
             kept = layers * (own["latent_size"] + own["rotary_size"])
         elif "key_value_heads" in own:

@@ -138,12 +138,8 @@ def test_every_scale_trains_as_its_machine_and_its_length_allow(plan, scale):
     """Of language models, encoders, and what is fine-tuned from them."""
     found = plan("experiment=fig1,fig2", f"scale={scale}", "seed=0")
     configs = [run.config for run in found.runs.values()]
-    assert {config["task"]["name"] for config in configs} == {
-        "lm1b",
-        "pretraining",
-        "mnli",
-        "squad",
-    }
+    tasks = {config["task"]["name"] for config in configs}
+    assert tasks == {"lm1b", "pretraining", "mnli", "squad"}
     for trainer in (config["trainer"] for config in configs):
         assert trainer["precision"] == "bf16-mixed" or scale == "demo"
         # A short training is not stopped for validations.

@@ -22,18 +22,13 @@ LAUNCHER = "defaults: [/schema/launcher/shelf@_here_]\nplaces: 7\n"
 EXPERIMENT = "# @package _global_\nexperiment: {title: mine}\nmodel: {heads: 11}\n"
 
 
-@pytest.fixture
-def _package(installed):
+def test_its_experiment_is_composed_and_the_options_of_its_backend_are_checked(installed):
     groups = {"headroom.backends": "shelf = mine", "headroom.conf": "mine = mine.conf"}
     conf = installed("mine", BACKEND, groups).parent / "conf"
     for place, text in (("hydra/launcher/shelf", LAUNCHER), ("experiment/mine", EXPERIMENT)):
         path = conf / f"{place}.yaml"
         path.parent.mkdir(parents=True)
         path.write_text(text)
-
-
-@pytest.mark.usefixtures("_package")
-def test_its_experiment_is_composed_and_the_options_of_its_backend_are_checked():
     config = composer().compose(["experiment=mine"])
     assert (config.experiment.title, config.model.heads) == ("mine", 11)
     assert "mine" in composer().options("experiment")

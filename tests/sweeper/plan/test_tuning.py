@@ -32,7 +32,7 @@ def tried(plan, process, tmp_path):
     return run
 
 
-def test_every_choice_is_made_among_equally_many_trials_and_none_is_judged(tried):
+def test_every_choice_has_equally_many_trials_and_otherwise_each_is_what_is_judged(tried):
     judged, found = tried()
     [experiment] = found.experiments.values()
     [(name, own)] = judged.experiments.items()
@@ -45,15 +45,11 @@ def test_every_choice_is_made_among_equally_many_trials_and_none_is_judged(tried
     assert {arm for arm, *_ in settings} == set(experiment.arms)
     assert not {p.seed for p in found.points} & {p.seed for p in judged.points}
     assert not found.runs.keys() & judged.runs.keys()
-
-
-def test_a_trial_is_validated_at_its_end_and_otherwise_what_is_judged(tried):
-    judged, found = tried()
     configs = {(p.arm, str(p.values)): judged.runs[p.run].config for p in judged.points}
     for point in found.points:
         values = {key: value for key, value in point.values.items() if key != RATE}
         config, own = configs[point.arm, str(values)], found.runs[point.run].config
-        last = {"validate_every": config["trainer"]["steps"]}
+        last = {"validate_every": config["trainer"]["steps"]}  # at its end
         assert own["trainer"] == {**config["trainer"], **last}
         changed = {"learning_rate": point.values[RATE]}
         assert own["optimizer"] == {**config["optimizer"], **changed}
@@ -82,25 +78,22 @@ def test_further_seeds_leave_out_those_of_the_trials(plan):
     assert [p.seed for p in more.points if p.values == found.points[0].values] == [0, 1, 2, 4, 6]
 
 
-def test_a_key_that_is_typed_is_not_tuned(plan):
-    found = plan("experiment=fig1_tuned", CPU, f"{RATE}=0.03")
-    assert [one.tune for one in found.experiments.values()] == [None]
-
-
 @pytest.mark.parametrize(
     ("typed", "tuned", "name"),
     [
-        (["scale=demo"], False, "fig1"),
-        (["scale=demo", "experiment.tuned=true"], True, "fig1-tuned-true"),
-        ([CPU], True, "fig1-cpu"),
-        ([CPU, "experiment.tuned=false"], False, "fig1-cpu-tuned-false"),
-        ([CPU, f"{TUNE}=null"], False, "fig1-cpu-tune-null"),
+        ("fig1 scale=demo", False, "fig1"),
+        ("fig1 scale=demo experiment.tuned=true", True, "fig1-tuned-true"),
+        (f"fig1 {CPU}", True, "fig1-cpu"),
+        (f"fig1 {CPU} experiment.tuned=false", False, "fig1-cpu-tuned-false"),
+        (f"fig1 {CPU} {TUNE}=null", False, "fig1-cpu-tune-null"),
+        # A key that is typed is not tuned.
+        (f"fig1_tuned {CPU} {RATE}=0.03", False, "fig1_tuned-cpu-learning_rate-0_03"),
     ],
 )
 def test_tuning_is_switched_on_and_off_at_any_scale_and_has_a_name_of_its_own(
     plan, typed, tuned, name
 ):
-    [(found, own)] = plan("experiment=fig1", *typed).experiments.items()
+    [(found, own)] = plan(*f"experiment={typed}".split()).experiments.items()
     assert (found, bool(own.tune)) == (name, tuned)
 
 
@@ -167,16 +160,12 @@ def test_a_range_grows_by_its_own_step_where_the_best_lies_at_its_end(values, be
     assert beyond(values, best) == following
 
 
-TYPED = (
-    *("experiment=fig1_tuned", "scale=cpu", "seed=0", "trainer.steps=5000"),
-    f"experiment.tune.grid={{{RATE}:[0.005,0.01,0.02]}}",
-    "experiment.tune.grow=2",
-)
-
-
 @pytest.fixture
 def tuning(plan, process, tmp_path):
-    found = plan(*TYPED, "experiment.tune.per=arm")
+    found = plan(
+        *("experiment=fig1_tuned", CPU, "seed=0", "trainer.steps=5000"),
+        *(f"{TUNE}.grid={{{RATE}:[0.005,0.01,0.02]}}", f"{TUNE}.grow=2", f"{TUNE}.per=arm"),
+    )
     return Tuning.of(found, process, RunStore(tmp_path))
 
 

@@ -3,8 +3,6 @@
 import shutil
 from pathlib import Path
 
-import pytest
-
 from sweeper.plan.compose import CONF
 from sweeper.plan.planner import Planner
 from sweeper.results.collect import collect
@@ -50,12 +48,8 @@ def test_a_key_that_comes_leaves_every_id_as_it_was(plan, tmp_path, monkeypatch)
     assert {run: store.run(run).record() for run in store.ids()} == records
 
 
-@pytest.fixture
-def outputs(tmp_path):
-    return shutil.copytree(BEFORE, tmp_path / "outputs")
-
-
-def test_results_of_an_earlier_version_are_read_and_extended_and_none_is_trained_again(outputs):
+def test_results_of_an_earlier_version_are_read_and_extended_and_none_is_trained_again(tmp_path):
+    outputs = shutil.copytree(BEFORE, tmp_path / "outputs")
     store = RunStore(outputs)
     old = {run: store.run(run).result() for run in store.ids()}
     assert len(old) == 2
