@@ -6,7 +6,7 @@ import pytest
 
 from sweeper.store.errors import UserError
 from tasks.mnli.task import MultiNLI
-from tasks.squad.data import SQuAD
+from tasks.squad.task import SQuAD
 from tasks.synthetic import samples
 from tasks.synthetic.samples import World
 

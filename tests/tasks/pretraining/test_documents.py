@@ -10,7 +10,6 @@ import pytest
 
 from sweeper.store.errors import UserError
 from tasks.parse import parse
-from tasks.pretraining.data import MaskedDocuments
 from tasks.pretraining.documents import (
     LONGEST,
     LONGEST_SENTENCE,
@@ -19,6 +18,7 @@ from tasks.pretraining.documents import (
     SplitDocuments,
     documents_of,
 )
+from tasks.pretraining.task import MaskedDocuments
 from tasks.text.source import SPLITS, Counts
 from tasks.text.tokenizer import load_tokenizer
 from tests.tasks.jobs import config

@@ -7,8 +7,7 @@ import torch.nn.functional as F
 from models.cross_entropy import IGNORED
 from models.measure import parameter_counts
 from tasks.parse import parse
-from tasks.pretraining.data import MaskedDocuments
-from tasks.pretraining.task import Pretraining
+from tasks.pretraining.task import MaskedDocuments, Pretraining
 from tasks.seeds import derive
 from tasks.size_server.sizes import size
 from tasks.task import Evaluator

@@ -8,7 +8,7 @@ import pytest
 
 from sweeper.store.errors import UserError
 from tasks.fine_tuning.dataset import Malformed, RowReport
-from tasks.squad.data import Question, SQuAD, question_of
+from tasks.squad.task import Question, SQuAD, question_of
 from tasks.synthetic import samples
 from tasks.synthetic.samples import World
 
