@@ -164,6 +164,12 @@ def pairs(documents):
     return drawn(PairSource(documents, LENGTH, seed=5))
 
 
+def texts_of(pairs):
+    """Where each of the two texts starts, and its length."""
+    yield pairs.first_start, pairs.first_length
+    yield pairs.second_start, pairs.second_length
+
+
 def document_of(documents, place):
     starts = documents.sentences_S[documents.documents_C]
     return np.searchsorted(starts, place, "right") - 1
@@ -176,10 +182,7 @@ def test_a_pair_fits_a_row_and_neither_text_is_empty(pairs):
 
 
 def test_each_text_lies_in_one_document(documents, pairs):
-    for start, length in (
-        (pairs.first_start, pairs.first_length),
-        (pairs.second_start, pairs.second_length),
-    ):
+    for start, length in texts_of(pairs):
         last = start + length - 1
         assert last.max() < documents.about["pieces"]
         assert np.array_equal(document_of(documents, start), document_of(documents, last))
@@ -237,10 +240,7 @@ def test_rows_are_full_where_their_document_can_fill_them(documents, pairs):
 def test_every_piece_is_met_in_training(documents):
     pairs = drawn(PairSource(documents, LENGTH, seed=5), epochs=401)
     changes = np.zeros(documents.about["pieces"] + 1, np.int64)
-    for start, length in (
-        (pairs.first_start, pairs.first_length),
-        (pairs.second_start, pairs.second_length),
-    ):
+    for start, length in texts_of(pairs):
         np.add.at(changes, start, 1)
         np.subtract.at(changes, start + length, 1)
     assert np.cumsum(changes)[:-1].min() > 0
@@ -266,11 +266,8 @@ def test_a_row_is_the_pair_between_its_marks(documents, pairs):
     assert rows["tokens"].shape == (len(pairs.first_start), LENGTH)
     for row in range(0, len(pairs.first_start), 101):
         a, b = (
-            list(range(FIRST + start, FIRST + start + length))
-            for start, length in (
-                (int(pairs.first_start[row]), int(pairs.first_length[row])),
-                (int(pairs.second_start[row]), int(pairs.second_length[row])),
-            )
+            list(range(FIRST + start[row], FIRST + start[row] + length[row]))
+            for start, length in texts_of(pairs)
         )
         size = len(a) + len(b) + 3
         rest = [0] * (LENGTH - size)

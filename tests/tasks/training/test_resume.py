@@ -3,6 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -14,7 +15,7 @@ from tasks.training import checkpoint
 from tasks.training import job as attempts
 from tasks.training.loop import TrainingModule
 from tasks.training.progress import Checkpointer
-from tests.tasks.jobs import at_call, freeze, kill_self, run_job, science, terminate_self
+from tests.tasks.jobs import at_call, ended, freeze, kill_self, run_job, science, terminate_self
 
 Action = Callable[[], None]
 
@@ -57,8 +58,7 @@ POINTS = {
 
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_and_run_again_it_ends_with_the_same_bits(point, outputs, undisturbed):
-    run = freeze(outputs)
-    assert run_job(run, lambda: POINTS[point](kill_self)) == -9
+    run = ended(outputs, sabotage=lambda: POINTS[point](kill_self), code=-9)
     assert run.status().state is State.INTERRUPTED
     assert run_job(run) == 0
     assert science(run) == undisturbed
@@ -78,8 +78,7 @@ def test_killed_and_run_again_it_ends_with_the_same_bits(point, outputs, undistu
 def test_terminated_it_saves_the_step_and_ends_with_the_same_bits(
     point, saved, outputs, undisturbed
 ):
-    run = freeze(outputs)
-    assert run_job(run, lambda: POINTS[point](terminate_self)) == 75
+    run = ended(outputs, sabotage=lambda: POINTS[point](terminate_self), code=75)
     assert run.attempts()[0].exit()["cause"] == "interrupted"
     assert run.checkpoints()[0].name == f"step-{saved:08d}.ckpt"
     assert run_job(run) == 0
@@ -97,52 +96,46 @@ def test_killed_again_and_again_it_ends_with_the_same_bits(outputs, undisturbed)
 
 
 def test_asked_to_stop_while_the_data_is_prepared_it_stops_there(tmp_path, undisturbed):
-    run = freeze(tmp_path / "outputs")
-    assert run_job(run, lambda: at_call(PackedText, "prepare", 1, terminate_self)) == 75
+    stop = partial(at_call, PackedText, "prepare", 1, terminate_self)
+    run = ended(tmp_path / "outputs", sabotage=stop, code=75)
     assert run_job(run) == 0
     assert science(run) == undisturbed
 
 
 def test_asked_to_stop_before_its_log_is_there_it_says_so(outputs):
-    run = freeze(outputs)
-    assert run_job(run, lambda: at_call(attempts, "redirected_output", 1, terminate_self)) == 75
+    stop = partial(at_call, attempts, "redirected_output", 1, terminate_self)
+    run = ended(outputs, sabotage=stop, code=75)
     assert run.attempts()[0].exit()["cause"] == "interrupted"
 
 
 def test_asked_twice_it_stops_at_once(outputs):
-    run = freeze(outputs)
-
     def twice():
         terminate_self()
         terminate_self()
 
-    assert run_job(run, lambda: step(13)(twice)) == 75
+    run = ended(outputs, sabotage=lambda: step(13)(twice), code=75)
     assert run.checkpoints()[0].name == "step-00000012.ckpt"
     assert run.status().state is State.INTERRUPTED
 
 
 def test_asked_again_while_it_says_why_it_stops_it_does_not_wait_for_itself(outputs):
-    run = freeze(outputs)
-
     def again():
         signal.alarm(20)  # ends it, should it wait for ever
         at_call(threading.Condition, "notify_all", 1, terminate_self)  # holds the event's lock
         terminate_self()
 
-    assert run_job(run, lambda: step(13)(again)) == 75
+    run = ended(outputs, sabotage=lambda: step(13)(again), code=75)
     assert run.status().state is State.INTERRUPTED
 
 
 def test_asked_to_stop_when_the_result_is_about_to_be_published_it_publishes(outputs):
-    run = freeze(outputs)
-    assert run_job(run, lambda: at_call(Run, "publish_result", 1, terminate_self)) == 0
+    run = ended(outputs, sabotage=partial(at_call, Run, "publish_result", 1, terminate_self))
     assert run.status().state is State.DONE
 
 
 @pytest.mark.parametrize("damage", ["bit flip", "cut short", "no digest", "another run's", "all"])
 def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(damage, outputs, undisturbed):
-    run = freeze(outputs)
-    assert run_job(run, lambda: step(13)(kill_self)) == -9
+    run = ended(outputs, sabotage=lambda: step(13)(kill_self), code=-9)
     newest, before = run.checkpoints()
     content = bytearray(newest.read_bytes())
     if damage == "bit flip":
@@ -166,8 +159,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(damage, outputs,
 
 
 def test_what_is_kept_is_two_checkpoints_and_in_the_end_the_weights(outputs):
-    run = freeze(outputs)
-    assert run_job(run, lambda: step(17)(kill_self)) == -9
+    run = ended(outputs, sabotage=lambda: step(17)(kill_self), code=-9)
     assert [path.name for path in run.checkpoints()] == ["step-00000016.ckpt", "step-00000012.ckpt"]
     unfinished = run.attempts()[0].checkpoint_dir / ".step-00000019.ckpt.0123.tmp"
     unfinished.write_bytes(b"what a kill in mid-write leaves")
