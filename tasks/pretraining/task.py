@@ -15,6 +15,7 @@ from torch import Tensor
 from models.bert_heads import PretrainingModel
 from models.cross_entropy import IGNORED
 from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.files import publish_json
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
 from tasks.config.schema import Problem, whole
@@ -28,7 +29,6 @@ from tasks.pretraining.documents import (
     Library,
     SplitDocuments,
     encode,
-    publish_about,
 )
 from tasks.pretraining.pairs import MaskedPairs, predictions
 from tasks.task import Mean, Task, learning_rate
@@ -111,7 +111,8 @@ class MaskedDocuments(PreparedData):
                     "give it more text."
                 )
             of_it = {"split": split, "vocabulary_size": tokenizer.get_vocab_size()}
-            publish_about(folder / split, {**of_it, **total, **noted})
+            about = {"format": FORMAT, **of_it, **total, **noted}
+            publish_json(folder / split / ABOUT, about)
 
     def open(self, folder: Path) -> dict[str, Any]:
         splits = {split: EncodedDocuments(folder / split) for split in SPLITS}

@@ -91,9 +91,8 @@ def test_a_split_of_the_sources_own_is_left_as_it_is(tmp_path):
     documents = Library().open(local(tmp_path), "blank_line", tmp_path / "none")
     found = in_splits(documents)
     assert Counter(split for split, _ in found) == {"train": 98, "validation": 2, "test": 7}
-    assert [(split, document[0]) for split, document in found[100:]] == [
-        ("test", f"Book {n}.") for n in range(100, 107)
-    ]
+    expected = [("test", f"Book {n}.") for n in range(100, 107)]
+    assert [(split, document[0]) for split, document in found[100:]] == expected
 
 
 def test_too_few_documents_are_one_sentence_for_the_user(tmp_path):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tasks.pretraining.documents import EncodedDocuments, encode, publish_about
+from sweeper.store.files import publish_json
+from tasks.pretraining.documents import ABOUT, FORMAT, EncodedDocuments, encode
 from tasks.pretraining.pairs import CounterRng, Pairs, PairSource, mask, predictions, rows_of
 
 MANY = np.arange(10_007)
@@ -150,7 +151,7 @@ def documents(tmp_path_factory):
         sentences = (" ".join(map(str, sentence)) for sentence in document)
         written.append(("train", "\n".join(sentences).encode()))
     totals = encode(written, already_encoded, {"train": folder})["train"]
-    publish_about(folder, {**totals, "vocabulary_size": place})
+    publish_json(folder / ABOUT, {"format": FORMAT, **totals, "vocabulary_size": place})
     return EncodedDocuments(folder)
 
 
@@ -272,9 +273,8 @@ def test_a_row_is_the_pair_between_its_marks(documents, pairs):
         size = len(a) + len(b) + 3
         rest = [0] * (LENGTH - size)
         assert rows["tokens"][row].tolist() == [CLS, *a, SEP, *b, SEP, *rest]
-        assert (
-            rows["token_type_ids"][row].tolist() == [0] * (len(a) + 2) + [1] * (len(b) + 1) + rest
-        )
+        types = [0] * (len(a) + 2) + [1] * (len(b) + 1)
+        assert rows["token_type_ids"][row].tolist() == types + rest
         assert rows["attention_mask"][row].tolist() == [True] * size + [False] * len(rest)
 
 

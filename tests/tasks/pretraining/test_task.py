@@ -157,17 +157,12 @@ def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(shared
     model = task.build().eval().requires_grad_(False)
     batch = task.data.batch(1)
     hidden_BTD = model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
+    every_BT = torch.arange(hidden_BTD.shape[1]).expand(len(hidden_BTD), -1)
+    logs_BTV = model.token_logits(hidden_BTD, every_BT).double().log_softmax(-1)
+    places_BM, targets_BM = batch["places"], batch["targets"]
     nats = [
-        -float(
-            model.token_logits(hidden_BTD, torch.full((3, 1), place))[row, 0]
-            .double()
-            .log_softmax(-1)[target]
-        )
-        for row in range(3)
-        for place, target in zip(
-            batch["places"][row].tolist(), batch["targets"][row].tolist(), strict=True
-        )
-        if target != IGNORED
+        -float(logs_BTV[row, places_BM[row, number], targets_BM[row, number]])
+        for row, number in (targets_BM != IGNORED).nonzero().tolist()
     ]
     pairs = F.cross_entropy(model.next_logits(hidden_BTD), batch["next"])
     expected = sum(nats) / len(nats) + float(pairs)
@@ -183,11 +178,9 @@ def test_metrics_are_exact_over_a_split(shared):
             model.eval()
             hidden_BTD = model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
             logits_BMV = model.token_logits(hidden_BTD, batch["places"])
-            chosen = batch["targets"] != IGNORED
-            nats += float(
-                F.cross_entropy(logits_BMV[chosen], batch["targets"][chosen]) * chosen.sum()
-            )
-            right += float((logits_BMV.argmax(-1) == batch["targets"])[chosen].sum())
+            targets_BM, chosen = batch["targets"], batch["targets"] != IGNORED
+            nats += float(F.cross_entropy(logits_BMV[chosen], targets_BM[chosen], reduction="sum"))
+            right += float((logits_BMV.argmax(-1) == targets_BM)[chosen].sum())
             masked += float(chosen.sum())
             next_right += float((model.next_logits(hidden_BTD).argmax(-1) == batch["next"]).sum())
             rows += len(chosen)
@@ -195,9 +188,8 @@ def test_metrics_are_exact_over_a_split(shared):
     assert metrics["test/mlm_loss"] == pytest.approx(nats / masked, rel=1e-4)
     assert metrics["test/mlm_accuracy"] == pytest.approx(right / masked)
     assert metrics["test/nsp_accuracy"] == pytest.approx(next_right / rows)
-    assert metrics["test/loss"] == pytest.approx(
-        metrics["test/mlm_loss"] + metrics["test/nsp_loss"]
-    )
+    parts = metrics["test/mlm_loss"] + metrics["test/nsp_loss"]
+    assert metrics["test/loss"] == pytest.approx(parts)
 
 
 def test_a_second_phase_of_no_steps_asks_for_nothing(shared):
