@@ -12,9 +12,8 @@ import pytest
 
 from sweeper.store.runs import State
 from tasks.size_server.sizes import size
+from tests.conftest import ROOT
 from tests.tasks.jobs import config, ended, freeze, science
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 class Client:
@@ -143,8 +142,8 @@ def test_it_says_what_the_text_is(server, prepared):
 
 def test_text_that_is_not_there_is_one_sentence(server, tmp_path):
     missing = tmp_path / "nowhere"
-    data = {**config()["data"], "source": "local", "root": str(missing)}
-    error = server.ask(op="data", config=config({"data": data}))["error"]
+    changes = {"data.source": "local", "data.root": str(missing)}
+    error = server.ask(op="data", config=config(changes))["error"]
     assert error.startswith(f"data.root={missing}: expected")
 
 

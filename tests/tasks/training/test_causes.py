@@ -18,7 +18,6 @@ from tasks.training.causes import cause_of
 from tasks.training.loop import TrainingModule
 from tests.tasks.jobs import (
     at_call,
-    config,
     ended,
     instead_of_call,
     last_word,
@@ -156,8 +155,8 @@ def test_a_gpu_that_is_not_there_is_one_sentence(outputs):
 @pytest.mark.parametrize("lines", [[], ["one line"], ["the same line"] * 997], ids=len)
 def test_data_that_leave_a_split_empty_are_one_sentence(lines, tmp_path):
     root = write_corpus(tmp_path / "text", lines)
-    data = {**config()["data"], "source": "local", "root": root}
-    word = last_word(ended(tmp_path / "outputs", {"data": data}, code=1))
+    changes = {"data.source": "local", "data.root": root}
+    word = last_word(ended(tmp_path / "outputs", changes, code=1))
     assert word["cause"] == "data"
     assert word["message"].endswith(".")
     assert "Traceback" not in (tmp_path / "outputs" / "terminal.txt").read_text()

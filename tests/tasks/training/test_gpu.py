@@ -13,10 +13,9 @@ import pytest
 from sweeper.store.files import publish_json
 from sweeper.store.runs import RunStore
 from tasks.training.job import INTERRUPTED
+from tests.conftest import ROOT
 from tests.tasks.jobs import assert_alike, config, ended, freeze, last_word, science
 from tests.tasks.small import SMALL
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def started(run, variables=()):

@@ -60,12 +60,10 @@ def test_weights_that_share_already_are_taken_as_they_are():
 def test_other_heads_than_the_parents_are_refused():
     original, model = Decoder(**DECODER), Decoder(**{**DECODER, "heads": 5, "head_size": 3})
     shared = Decoder(**{**DECODER, "heads": 5, "head_size": 3}, attention=_shared(7))
-    assert (
-        model.blocks[0].attention.qkv.weight.shape == original.blocks[0].attention.qkv.weight.shape
-    )
-    with pytest.raises(
-        UserError, match=r"model\.heads=5 of 3: expected the heads of the parent, 3"
-    ):
+    own, parents = (one.blocks[0].attention.qkv.weight for one in (model, original))
+    assert own.shape == parents.shape
+    told = r"model\.heads=5 of 3: expected the heads of the parent, 3"
+    with pytest.raises(UserError, match=told):
         adapted(shared, original.state_dict(), DECODER["heads"])
 
 

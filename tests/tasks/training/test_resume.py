@@ -2,7 +2,6 @@
 
 import signal
 import threading
-from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -17,20 +16,22 @@ from tasks.training.loop import TrainingModule
 from tasks.training.progress import Checkpointer
 from tests.tasks.jobs import at_call, ended, freeze, kill_self, run_job, science, terminate_self
 
-Action = Callable[[], None]
+
+def at(owner, name, number, **when):
+    """The point of a job at that call: a function that has an action done there."""
+    return lambda action: at_call(owner, name, number, action, **when)
 
 
 def step(number):
-    return lambda action: at_call(TrainingModule, "training_step", number, action)
+    return at(TrainingModule, "training_step", number)
 
 
 def evaluation(number):
     """In the middle of the evaluation with this number: its second batch."""
 
     def sabotage(action):
-        at_call(
-            LanguageModel, "evaluate", number, lambda: at_call(LanguageModel, "score", 2, action)
-        )
+        second_batch = partial(at_call, LanguageModel, "score", 2, action)
+        at_call(LanguageModel, "evaluate", number, second_batch)
 
     return sabotage
 
@@ -40,19 +41,15 @@ POINTS = {
     "first step": step(1),
     "between two rows": step(13),
     "last step": step(19),
-    "before a validation": lambda action: at_call(LanguageModel, "evaluate", 2, action),
+    "before a validation": at(LanguageModel, "evaluate", 2),
     "validation": evaluation(1),
     "last validation": evaluation(3),
-    "start of a checkpoint": lambda action: at_call(Checkpointer, "save", 3, action),
-    "middle of a checkpoint": lambda action: at_call(checkpoint._Writer, "write", 40, action),
-    "checkpoint without a name": lambda action: at_call(
-        checkpoint, "publish_json", 2, action, after=True
-    ),
-    "end of the last checkpoint": lambda action: at_call(
-        Checkpointer, "save", 5, action, after=True
-    ),
+    "start of a checkpoint": at(Checkpointer, "save", 3),
+    "middle of a checkpoint": at(checkpoint._Writer, "write", 40),
+    "checkpoint without a name": at(checkpoint, "publish_json", 2, after=True),
+    "end of the last checkpoint": at(Checkpointer, "save", 5, after=True),
     "test": evaluation(4),
-    "final weights": lambda action: at_call(checkpoint, "weights_digest", 1, action),
+    "final weights": at(checkpoint, "weights_digest", 1),
 }
 
 
