@@ -9,15 +9,7 @@ from statistics import mean
 import pytest
 
 from tasks.synthetic import samples
-from tasks.synthetic.samples import (
-    FAMILIES,
-    FEWEST_PRESENT,
-    MEMBERS,
-    StableRandom,
-    World,
-    document,
-    documents,
-)
+from tasks.synthetic.samples import StableRandom, World, document, documents
 from tasks.text.source import find_files
 
 WORLD = World(competitors=5, directions=23)
@@ -29,8 +21,8 @@ FAMILY_OF = {name: family.name for family in CHANCE.families for name in family.
 def test_no_word_is_the_name_of_two_things():
     families = World(competitors=4, directions=0).families
     words = [word for family in families for word in (family.name, *family.members)]
-    assert len(families) == FAMILIES
-    assert len(set(words)) == len(words) == FAMILIES * (1 + MEMBERS)
+    assert len(families) == samples.FAMILIES
+    assert len(set(words)) == len(words) == samples.FAMILIES * (1 + samples.MEMBERS)
 
 
 @pytest.mark.parametrize(("competitors", "directions"), [(4, 5), (12, 113), (61, 64), (64, 200)])
@@ -40,7 +32,7 @@ def test_families_and_names_are_as_many_as_the_world_says(competitors, direction
     assert {person.family for came, _ in gatherings for person in came} == set(world.families)
     assert len(world.families) == directions
     sizes = Counter(len(came) for came, _ in gatherings)
-    third = max(FEWEST_PRESENT, round(competitors / 3))
+    third = max(samples.FEWEST_PRESENT, round(competitors / 3))
     assert (min(sizes), max(sizes)) == (third, competitors)
     assert sizes[competitors] >= 0.28 * 997  # a third of them, or more where shares coincide
     for came, absent in gatherings:
@@ -64,7 +56,8 @@ def test_people_mentioned_are_those_who_came_only_if_that_is_planted():
     assert [planted.mentioned(person, rng) for person in came] == came
     mentioned = [chance.mentioned(person, rng) for person in came]
     kin = sum(one.family == other.family for one, other in zip(came, mentioned, strict=True))
-    assert kin / len(came) == pytest.approx(1 / FAMILIES, abs=0.006)  # three standard errors
+    error = 0.006  # three standard errors
+    assert kin / len(came) == pytest.approx(1 / samples.FAMILIES, abs=error)
 
 
 def test_a_relative_is_any_other_member():
@@ -175,7 +168,7 @@ def test_without_directions_who_is_told_of_has_nothing_to_do_with_who_came():
     for came, told in told_of(world):
         assert all(name in members[family] for family, name in told)
         there += [name in came for _, name in told]
-    chance = mean(len(came) for came, _ in told_of(world)) / len(world.families) / MEMBERS
+    chance = mean(len(came) for came, _ in told_of(world)) / len(world.families) / samples.MEMBERS
     assert mean(there) == pytest.approx(chance, abs=0.005)  # of 5,000 names
 
 
