@@ -39,9 +39,9 @@ def extended(section: type[Section], **fields: Any) -> Any:
     return create_model(section.__name__, __base__=section, **named)
 
 
-def whole(least: int, most: int, example: int) -> Any:
-    """Return the field of a whole number from `least` to `most`."""
-    expected = f"a whole number from {least} to {most}"
+def whole(least: int, most: int, example: int, *, null: bool = False) -> Any:
+    """Return the field of a whole number from `least` to `most`, or, with `null`, of null."""
+    expected = f"a whole number from {least} to {most}{', or null' if null else ''}"
     return Field(ge=least, le=most, description=expected, examples=[example])
 
 

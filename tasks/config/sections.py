@@ -50,13 +50,8 @@ class DataSection(Section):
     source: Literal["sample", "local", "hub"]
     root: Annotated[str | None, given("a folder, or null", "~/lm1b")]
     hub: HubSection
-    sentences: Annotated[
-        int | None,
-        given("a whole number from 500 to 10000000, or null", 40_000, ge=500, le=10**7),
-    ]
-    competitors: Annotated[
-        int | None, given("a whole number from 4 to 64, or null", 12, ge=4, le=64)
-    ] = None
+    sentences: Annotated[int | None, whole(500, 10**7, 40_000, null=True)]
+    competitors: Annotated[int | None, whole(4, 64, 12, null=True)] = None
     directions: Annotated[
         int | None, given("0, a whole number to 200, or null", 128, ge=0, le=200)
     ] = None

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import child, make_directory, publish, publish_json
@@ -13,7 +17,6 @@ from sweeper.store.plans import newest
 from sweeper.store.runs import Run
 from tasks.architectures.decoder import DecoderSection
 from tasks.architectures.encoder import EncoderSection
-from tasks.export import safetensors
 from tasks.export.decoder import decoder_config, decoder_weights
 from tasks.export.encoder import ARCHITECTURES, encoder_config, encoder_weights
 from tasks.parse import recorded_task
@@ -45,7 +48,7 @@ def export(run: Run, folder: Path) -> list[Path]:
         raise invalid_value("task.name", name, expected, "export a run of another task")
     longest = config["max_position_embeddings"]
     make_directory(folder)
-    publish(folder / "model.safetensors", safetensors.encode(tensors))
+    publish(folder / "model.safetensors", as_safetensors(tensors))
     publish_json(folder / "config.json", config)
     publish(folder / "tokenizer.json", tokenizer)
     about = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": longest}
@@ -62,6 +65,24 @@ def tokenizer_of(run: Run, task: Task) -> Path:
         name, remedy = task.config.task.name, "its examples are numbers: run.batch()"
         raise invalid_value("task", name, "a task on text", remedy)
     return path
+
+
+def as_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
+    """Return tensors, in single precision, as a file in the format safetensors.
+
+    It is the length of a JSON header, the header, the numbers.
+    """
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    parts: list[bytes] = []
+    start = 0
+    for name, tensor in tensors.items():
+        content = tensor.detach().to("cpu", torch.float32).contiguous().numpy().tobytes()
+        place = [start, start := start + len(content)]
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": place}
+        parts.append(content)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, *parts])
 
 
 def _card(run: Run, architecture: str) -> str:

@@ -109,9 +109,8 @@ class Sequences:
         attention_mask_BT = positions_T < lengths_B[:, None]
         places_BT = np.minimum(starts_B[:, None] + positions_T, len(self._pieces_N) - 1)
         tokens_BT = self._pieces_N[places_BT].astype(np.int64) * attention_mask_BT
-        token_type_ids_BT = (
-            positions_T >= self.columns["seconds"][numbers][:, None]
-        ) & attention_mask_BT
+        seconds_B1 = self.columns["seconds"][numbers][:, None]
+        token_type_ids_BT = (positions_T >= seconds_B1) & attention_mask_BT
         return {
             "tokens": tokens_BT,
             "token_type_ids": token_type_ids_BT.astype(np.int64),

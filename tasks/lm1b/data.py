@@ -12,10 +12,10 @@ Shapes: R rows of a split, B rows of a batch, T positions of a row.
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -156,10 +156,10 @@ class Joined:
 class Encoded:
     """Sentences one after the other: the bytes of their PIECES, and the bytes of each."""
 
-    pieces: bytearray
-    sizes: list[int]
-    words: int
-    lines: Counts
+    pieces: bytearray = field(default_factory=bytearray)
+    sizes: list[int] = field(default_factory=list)
+    words: int = 0
+    lines: Counts = field(default_factory=Counts)
 
 
 _END = np.array([END], PIECES).tobytes()
@@ -167,20 +167,15 @@ _END = np.array([END], PIECES).tobytes()
 
 def encoded(corpus: Corpus, encoder: Encoder, chunk: Chunk) -> dict[str, Encoded]:
     """Return the sentences of a chunk by split, END after each."""
-    pieces: defaultdict[str, bytearray] = defaultdict(bytearray)
-    sizes: defaultdict[str, list[int]] = defaultdict(list)
-    words, lines = Counter[str](), defaultdict[str, Counts](Counts)
+    found: defaultdict[str, Encoded] = defaultdict(Encoded)
     for split, line in corpus.placed(chunk):
-        if lines[split].add(line):
-            own = encoder(line.text)
-            pieces[split] += own
-            pieces[split] += _END
-            sizes[split].append(len(own) + len(_END))
-            words[split] += len(line.text.split())
-    return {
-        split: Encoded(pieces[split], sizes[split], words[split], found)
-        for split, found in lines.items()
-    }
+        own = found[split]
+        if own.lines.add(line):
+            sentence = encoder(line.text) + _END
+            own.pieces += sentence
+            own.sizes.append(len(sentence))
+            own.words += len(line.text.split())
+    return found
 
 
 class SplitWriter:

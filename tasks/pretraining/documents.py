@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweeper.store.errors import UserError
-from sweeper.store.files import publish_json
 from tasks.synthetic import samples
 from tasks.text.corpus import PIECES, STARTS, Arrays, new_arrays
 from tasks.text.encoding import in_order
@@ -89,11 +88,6 @@ def _encoded(
             sizes += [LONGEST_SENTENCE] * whole + [rest] * bool(rest)
         found.append((split, np.frombuffer(pieces, PIECES), np.array(sizes, STARTS)))
     return found
-
-
-def publish_about(folder: Path, about: Mapping[str, Any]) -> None:
-    """Write what a split holds; from now on it can be opened."""
-    publish_json(folder / ABOUT, {"format": FORMAT, **about})
 
 
 LONGEST = 500  # sentences; a longer text is several documents, so that a single book can be split

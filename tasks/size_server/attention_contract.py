@@ -45,7 +45,7 @@ def check(section: Architecture) -> None:
             continue
         try:
             with torch.device("meta"):
-                build(*sizes, bias=False, dropout=0.0)
+                layer = build(*sizes, bias=False, dropout=0.0)
         except ValueError as error:  # a variant refuses values of its options so
             given = f"embedding_size={embedding_size}, heads={heads}, head_size={head_size}"
             own = section.attention.model_dump(exclude={"name"})
@@ -55,7 +55,7 @@ def check(section: Architecture) -> None:
         except Exception as error:
             raise _raised(name, error) from error
         try:
-            fault = shape_fault(build, *sizes, rotated=rotated)
+            fault = shape_fault(layer, embedding_size, rotated)
             if fault is None and (options, shape_class) not in _checked:
                 fault = behaviour_fault(build, *sizes, rotated=rotated)
         except Exception as error:  # anybody's code runs here
@@ -91,20 +91,13 @@ def _rotation(layer: Any) -> dict[str, Rotation]:
     return {"rotation": Rotation(positions_BT, {layer.rotary_size: layer.rotary_size}, base=10.0)}
 
 
-def shape_fault(
-    build: Callable[..., nn.Module],
-    embedding_size: int,
-    heads: int,
-    head_size: int,
-    *,
-    rotated: bool = False,
-) -> str | None:
-    """Return what is wrong with the shape of a layer's outputs, or None; it computes nothing.
+def shape_fault(layer: nn.Module, embedding_size: int, rotated: bool) -> str | None:
+    """Return what is wrong with the shape of a layer's outputs, or None; the layer is on "meta".
 
     Rank and entropy of heads are measured too, as they are after training.
     """
+    layer.eval()
     with torch.device("meta"):
-        layer = build(embedding_size, heads, head_size, bias=False, dropout=0.0).eval()
         x_BTD, returned = torch.zeros(1, len(_SEGMENTS), embedding_size), []
         mask_B1TT = torch.ones(1, 1, len(_SEGMENTS), len(_SEGMENTS), dtype=torch.bool).tril()
         rotation = _rotation(layer) if rotated else {}

@@ -1,23 +1,232 @@
-"""Fine-tuning on SQuAD v1.1: where in a paragraph is the answer to a question?"""
+"""Fine-tuning on SQuAD v1.1: where in a paragraph is the answer to a question?
+
+Questions are read as published; an encoder reads each with windows of its paragraph.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.bert_heads import SpanFinder
 from models.cross_entropy import IGNORED
+from sweeper.store.errors import UserError
+from sweeper.store.files import make_directory
 from tasks import ranks
 from tasks.batch import Batch
+from tasks.config.schema import Problem, whole
 from tasks.config.sections import RunConfig
-from tasks.fine_tuning.shared import FineTuning
+from tasks.fine_tuning import dataset as strict_json
+from tasks.fine_tuning.bag_of_words import guessed_answer
+from tasks.fine_tuning.dataset import DataSet, Malformed
+from tasks.fine_tuning.shared import (
+    SPECIAL_TOKENS,
+    ExampleData,
+    FineTuning,
+    FineTuningSection,
+    encodings,
+    marks_of,
+    write,
+)
 from tasks.squad import scoring
-from tasks.squad.data import QuestionsSection, Windows
+from tasks.squad.answer_key import AnswerKey, Question, covered, windows, write_key
+from tasks.synthetic import samples
 from tasks.task import Evaluator, Mean
+from tasks.text.source import LINE_LIMIT, REPLACEMENT
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+class SQuAD(DataSet[Question]):
+    """SQuAD v1.1, and sets in its format: SQuADShifts to train on, XQuAD's part of the dev set."""
+
+    title = "SQuAD v1.1"
+    train = re.compile(r"train([._-].*)?\.json|.+_v1\.0\.json")
+    test = re.compile(r"dev([._-].*)?\.json|xquad\.en\.json")
+    expected = "train*.json and dev*.json files (also SQuADShifts' *_v1.0.json and xquad.en.json)"
+    suffixes = (".json",)
+    columns = ("id", "question", "context", "answers")
+    sample = samples.SQUAD
+    hub_test = "validation"
+
+    def read_file(self, path: Path) -> Iterator[tuple[str, Question | Malformed]]:
+        """Yield the questions of a file, by their place in it; UserError if it is no SQuAD file."""
+        value = strict_json.load_file(path)
+        articles = value.get("data") if isinstance(value, dict) else None
+        if not isinstance(articles, list):
+            said = f'{path} has no list under "data": expected SQuAD v1.1; name another file.'
+            raise UserError(said)
+        for a, article in enumerate(articles):
+            paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
+            if not isinstance(paragraphs, list):
+                yield f"data[{a}]", Malformed("an article without paragraphs")
+                continue
+            for p, paragraph in enumerate(paragraphs):
+                place = f"data[{a}].paragraphs[{p}]"
+                rows = paragraph.get("qas") if isinstance(paragraph, dict) else None
+                if not isinstance(rows, list):
+                    yield place, Malformed("a paragraph without questions")
+                    continue
+                for number, row in enumerate(rows):
+                    yield f"{place}.qas[{number}]", question_of(row, paragraph.get("context"))
+
+    def example_of(self, row: Mapping[str, Any]) -> Question | Malformed:
+        answers = row["answers"]
+        if isinstance(answers, Mapping):
+            texts, starts = answers.get("text"), answers.get("answer_start")
+            if isinstance(texts, list) and isinstance(starts, list) and len(texts) == len(starts):
+                pairs = zip(texts, starts, strict=True)
+                answers = [{"text": text, "answer_start": start} for text, start in pairs]
+        return question_of({**row, "answers": answers}, row["context"])
+
+    def trainable(self, example: Question) -> Question | Malformed:
+        found = example.start >= 0
+        return example if found else Malformed("no answer stands in the context")
+
+    def group(self, example: Question) -> str:
+        return example.context
+
+
+def question_of(row: Any, context: Any) -> Question | Malformed:
+    """Return the question of an entry of "qas" about a context."""
+    if not isinstance(row, Mapping):
+        return Malformed("not a question")
+    identity, question, answers = (row.get(name) for name in ("id", "question", "answers"))
+    if not isinstance(identity, str) or not identity:
+        return Malformed("no id")
+    if not isinstance(context, str) or not isinstance(question, str):
+        return Malformed("a text is missing")
+    mended = strict_json.mended(context, question)
+    context, question = strict_json.printable(context), strict_json.printable(question).strip()
+    if not context.strip() or not question:
+        return Malformed("empty text")
+    if max(len(context), len(question)) > LINE_LIMIT:
+        return Malformed("too long")
+    entries = [a for a in answers if isinstance(a, Mapping)] if isinstance(answers, list) else []
+    given = [a for a in entries if isinstance(a.get("text"), str)]
+    if not given:
+        return Malformed("no answer")
+    texts = tuple(strict_json.printable(a["text"]) for a in given)
+    start, text, found = standing_answer(context, texts, [a.get("answer_start") for a in given])
+    return Question(question, context, texts, start, text, id=identity, mended=mended + found)
+
+
+def standing_answer(
+    context: str, texts: Sequence[str], starts: Sequence[Any]
+) -> tuple[int, str, tuple[str, ...]]:
+    """Return the first answer that stands where it should or, failing that, in just one place.
+
+    Also what there is to note: there it must not be part of a longer word. -1: none stands.
+    """
+    for text, start in zip(texts, starts, strict=True):
+        bare = text.strip()
+        if _visible(bare) and type(start) is int and start >= 0 and context.startswith(text, start):
+            return start + text.index(bare), bare, ()
+    for bare in (text.strip() for text in texts):
+        first = context.find(bare) if _visible(bare) else -1
+        if first >= 0 and context.find(bare, first + 1) < 0:
+            end = first + len(bare)
+            before, after = context[max(first - 1, 0) : first], context[end : end + 1]
+            met = (before, bare[0]), (bare[-1], after)
+            if not any(left.isalnum() and right.isalnum() for left, right in met):
+                return first, bare, ("answer found elsewhere",)
+    return -1, "", ()
+
+
+def _visible(text: str) -> bool:
+    """Return True if a letter, digit, punctuation or symbol is there that a tokenizer keeps."""
+    return any(unicodedata.category(c)[0] in "LNPS" and c != REPLACEMENT for c in text)
+
+
+NOWHERE = -100  # the target of a window of a question whose answer stands nowhere
+OUTSIDE = 0  # the target where the answer is in another window: [CLS], as in BERT
+
+
+class QuestionsSection(FineTuningSection):
+    """The keys of conf/task/squad.yaml."""
+
+    question_length: Annotated[int, whole(1, 65_536, 64)]
+    stride: Annotated[int, whole(1, 65_536, 128)]
+    candidates: Annotated[int, whole(1, 1024, 20)]
+    answer_length: Annotated[int, whole(1, 65_536, 30)]
+
+    def problems(self, path: str = "") -> Iterator[Problem]:
+        yield from super().problems(path)
+        room = self.sequence_length - SPECIAL_TOKENS - self.question_length
+        if room < 1:
+            most = self.sequence_length - SPECIAL_TOKENS - 1
+            expected = f"at most {most}, since a row has {path}.sequence_length pieces"
+            remedy = f"give it as {path}.question_length={max(most // 2, 1)}"
+            yield Problem(f"{path}.question_length", self.question_length, expected, remedy)
+
+
+class Windows(ExampleData):
+    """Rows of a question and a window of its paragraph, with `start` and `end` of the answer: (B,),
+    position 0 where the answer is in another window.
+    """
+
+    section: QuestionsSection
+    kind = "squad"
+    published = SQuAD()
+    columns = ("start", "end")
+    shaping = (*ExampleData.shaping, "question_length", "stride")
+
+    def open(self, folder: Path) -> dict[str, Any]:
+        facts = super().open(folder)
+        measured = ("validation", "test")
+        self.keys = {split: AnswerKey(folder / split, self.splits[split]) for split in measured}
+        counts = {f"{split}_questions": of.about["questions"] for split, of in self.splits.items()}
+        return {**facts, **counts}
+
+    def write_split(
+        self, folder: Path, tokenizer: Tokenizer, examples: list[Question], about: Mapping[str, Any]
+    ) -> None:
+        make_directory(folder)
+        contexts = list(dict.fromkeys(question.context for question in examples))
+        paragraphs = {
+            context: (encoding.ids, np.array(encoding.offsets, np.int64).reshape(-1, 2))
+            for context, encoding in zip(contexts, encodings(tokenizer, contexts), strict=True)
+        }
+        asked = encodings(tokenizer, [question.question for question in examples])
+        rows: list[list[int]] = []
+        cls, sep = marks_of(tokenizer)
+        columns: dict[str, list[int]] = {
+            name: [] for name in ("seconds", "question", "first", "length", "start", "end")
+        }
+        for number, (question, encoding) in enumerate(zip(examples, asked, strict=True)):
+            pieces, offsets = paragraphs[question.context]
+            ids = encoding.ids[: self.section.question_length]
+            answer = None
+            if question.start >= 0:
+                answer = covered(offsets, question.start, question.start + len(question.text))
+            room, place = self.section.sequence_length - SPECIAL_TOKENS - len(ids), 2 + len(ids)
+            for first, length in windows(len(pieces), room, self.section.stride):
+                rows.append([cls, *ids, sep, *pieces[first : first + length], sep])
+                start = end = NOWHERE
+                if answer is not None:
+                    inside = first <= answer[0] and answer[1] < first + length
+                    start, end = (place + a - first if inside else OUTSIDE for a in answer)
+                values = (place, number, first, length, start, end)
+                for name, value in zip(columns, values, strict=True):
+                    columns[name].append(value)
+        write_key(folder, examples, [(text, paragraphs[text][1]) for text in contexts])
+        write(folder, rows, columns, {"questions": len(examples), **about})
+
+    def measured_baselines(self, splits: Mapping[str, list[Question]]) -> dict[str, float]:
+        questions = splits["test"]
+        guesses = {q.id: guessed_answer(q.question, q.context) for q in questions}
+        scores = scoring.score(((q.id, q.answers) for q in questions), guesses)
+        return {f"bag_of_words_{name}": value for name, value in scores.items()}
+
 
 PREDICTIONS = "predictions.json"
 

@@ -176,9 +176,8 @@ class TrainingModule(pl.LightningModule):
 def summed(means: Sequence[Mean], divisors: Sequence[Tensor] | None = None) -> Tensor:
     """Return the sum of the means, each over all ranks."""
     divisors = divisors or [_divisor(mean) for mean in means]
-    return functools.reduce(
-        operator.add, (mean.total / by for mean, by in zip(means, divisors, strict=True))
-    )
+    quotients = [mean.total / by for mean, by in zip(means, divisors, strict=True)]
+    return functools.reduce(operator.add, quotients)
 
 
 def _divisor(mean: Mean) -> Tensor:

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tasks.parse import parse, task_of
 from tasks.prepare import prepare
-from tests.tasks.jobs import config, freeze, run_job, science
+from tests.tasks.jobs import ended, science
+from tests.tasks.small import made
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +28,7 @@ def _ready_to_fork():
 def _prepared_once(_ready_to_fork, tmp_path_factory):
     """The prepared data of the small config; tests get copies of it."""
     outputs = tmp_path_factory.mktemp("prepared")
-    prepare(task_of(parse(config())), outputs)
+    prepare(made(), outputs)
     return outputs
 
 
@@ -53,9 +53,8 @@ def outputs(_prepared_once, tmp_path):
 @pytest.fixture(scope="session")
 def undisturbed(_prepared_once, tmp_path_factory):
     """The science of the small run when nothing disturbs it."""
-    run = freeze(shutil.copytree(_prepared_once, tmp_path_factory.mktemp("one") / "outputs"))
-    assert run_job(run) == 0
-    return science(run)
+    outputs = tmp_path_factory.mktemp("one") / "outputs"
+    return science(ended(shutil.copytree(_prepared_once, outputs)))
 
 
 class HubSplit:

@@ -131,6 +131,20 @@ def run_job(run: Run, sabotage: Callable[[], None] = lambda: None) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
+def ended(
+    outputs: Path,
+    changes: Changes = {},  # noqa: B006
+    name: str = "small",
+    *,
+    sabotage: Callable[[], None] = lambda: None,
+    code: int = 0,
+) -> Run:
+    """A run of this config whose first job ended with this exit code."""
+    run = freeze(outputs, changes, name)
+    assert run_job(run, sabotage) == code, run.status()
+    return run
+
+
 def kill_self() -> None:
     """End this process as a power cut would."""
     os.kill(os.getpid(), signal.SIGKILL)

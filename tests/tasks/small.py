@@ -1,7 +1,10 @@
 """The smallest config of each task, as changes to that of lm1b in tests/tasks/jobs.py."""
 
+import torch
+
 from tasks.parse import parse, task_of
 from tasks.prepare import open_data
+from tasks.task import Evaluator
 from tests.tasks.jobs import CONFIG, config
 
 _SHARED = (
@@ -82,9 +85,16 @@ SMALL = {
     "nearest_neighbour": NEAREST_NEIGHBOUR,
 }
 
+CPU = Evaluator(torch.device("cpu"), "32-true")
 
-def opened(outputs, changes={}):  # noqa: B006 (never changed)
+
+def made(changes={}):  # noqa: B006 (never changed)
+    """Return the task of this config."""
+    return task_of(parse(config(changes)))
+
+
+def opened(outputs, changes={}):  # noqa: B006
     """Return the task of this config with its data prepared and open."""
-    task = task_of(parse(config(changes)))
+    task = made(changes)
     open_data(task, outputs)
     return task

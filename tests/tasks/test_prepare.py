@@ -7,10 +7,9 @@ import pytest
 
 import tasks.prepare
 from sweeper.store.errors import UserError
-from tasks.parse import parse, task_of
 from tasks.prepare import DIGESTS, check_digests, open_data, prepare
-from tests.tasks.jobs import config, freeze, last_word, run_job
-from tests.tasks.small import SMALL
+from tests.tasks.jobs import ended, last_word
+from tests.tasks.small import SMALL, made
 
 LONGER = {"task.sequence_length": 41, "task.batch_tokens": 41}
 SHAPING = [{"data.sentences": 997}, {"task.vocabulary_size": 311}, {"task.tokenizer_lines": 503}]
@@ -24,15 +23,15 @@ SHAPING_ONE = {
 
 @pytest.fixture(scope="module", params=SHAPING_ONE)
 def of(request, _ready_to_fork, tmp_path_factory):
-    """A config, an outputs folder with its prepared data, and where these lie."""
-    outputs, run = tmp_path_factory.mktemp(request.param), config(SMALL[request.param])
-    return run, outputs, prepare(task_of(parse(run)), outputs)
+    """A task, an outputs folder with its prepared data, and where these lie."""
+    outputs, task = tmp_path_factory.mktemp(request.param), made(SMALL[request.param])
+    return task, outputs, prepare(task, outputs)
 
 
 @pytest.mark.parametrize("name", SHAPING_ONE)
 def test_the_folder_is_named_by_the_text_and_by_every_key_that_shapes_it(name):
     def folder_name(changes):
-        return task_of(parse(config({**SMALL[name], **changes}))).data.folder_name()
+        return made({**SMALL[name], **changes}).data.folder_name()
 
     changes = [{}, {"data.digest": "another"}, *SHAPING, *SHAPING_ONE[name]]
     assert len(set(map(folder_name, changes))) == len(changes)
@@ -40,9 +39,8 @@ def test_the_folder_is_named_by_the_text_and_by_every_key_that_shapes_it(name):
 
 
 def test_preparing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(of, tmp_path):
-    run, outputs, folder = of
+    task, outputs, folder = of
     times = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    task = task_of(parse(run))
     assert prepare(task, outputs) == folder
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == times
     again = prepare(task, tmp_path)
@@ -51,25 +49,24 @@ def test_preparing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(of, 
 
 
 def test_without_digests_the_data_are_prepared_again(of, tmp_path):
-    run, outputs, folder = of
+    task, outputs, folder = of
     copied = tmp_path / "data" / folder.name
     shutil.copytree(folder, copied)
     (copied / DIGESTS).unlink()
     damaged = max(files(copied / "test"), key=lambda path: path.stat().st_size)
     sound = damaged.read_bytes()
     damaged.write_bytes(sound[::-1])
-    task = task_of(parse(run))
     assert open_data(task, tmp_path)["sha256"] == open_data(task, outputs)["sha256"]
     assert damaged.read_bytes() == sound
 
 
 def test_text_that_is_not_the_planned_one_is_refused(of, tmp_path):
-    run, _, folder = of
-    found, _ = task_of(parse(run)).data.source()
-    planned = [parse({**run, "data": {**run["data"], "digest": one}}) for one in (found, "other")]
-    assert prepare(task_of(planned[0]), tmp_path).name == folder.name
+    task, _, folder = of
+    found, _ = task.data.source()
+    planned = {**SMALL[task.section.name], "data.digest": found}
+    assert prepare(made(planned), tmp_path).name == folder.name
     with pytest.raises(UserError, match=r"^data\.digest=other: expected the text that was planned"):
-        prepare(task_of(planned[1]), tmp_path)
+        prepare(made({**planned, "data.digest": "other"}), tmp_path)
     assert [path.name for path in (tmp_path / "data").iterdir() if path.is_dir()] == [folder.name]
 
 
@@ -79,8 +76,8 @@ def files(folder):
 
 
 def test_one_bit_of_any_prepared_file_is_noticed(of):
-    run, outputs, folder = of
-    facts = open_data(task_of(parse(run)), outputs)
+    task, outputs, folder = of
+    facts = open_data(task, outputs)
     found = files(folder)
     assert len(found) >= 8
     for path in found:
@@ -88,14 +85,13 @@ def test_one_bit_of_any_prepared_file_is_noticed(of):
         place = len(before) // 2
         path.write_bytes(before[:place] + bytes([before[place] ^ 1]) + before[place + 1 :])
         with pytest.raises(UserError, match=path.name):
-            open_data(task_of(parse(run)), outputs)
+            open_data(task, outputs)
         path.write_bytes(before)
-    assert open_data(task_of(parse(run)), outputs) == facts
+    assert open_data(task, outputs) == facts
 
 
 def test_files_are_read_once_until_one_looks_changed(of, monkeypatch):
-    run, outputs, folder = of
-    task, read = task_of(parse(run)), []
+    (task, outputs, folder), read = of, []
     real = tasks.prepare.digest_of_file
     monkeypatch.setattr(
         tasks.prepare, "digest_of_file", lambda path: read.append(path) or real(path)
@@ -120,56 +116,52 @@ def exchange(one, other):
 
 
 def test_splits_that_changed_places_are_noticed(of):
-    run, outputs, folder = of
+    task, outputs, folder = of
     exchange(folder / "test", folder / "validation")
     with pytest.raises(UserError, match="is not as it was prepared"):
-        open_data(task_of(parse(run)), outputs)
+        open_data(task, outputs)
     exchange(folder / "test", folder / "validation")
-    assert open_data(task_of(parse(run)), outputs)
+    assert open_data(task, outputs)
 
 
 def test_a_pipe_in_place_of_rows_holds_nobody_up(of):
-    run, outputs, folder = of
+    task, outputs, folder = of
     path, pipe = files(folder)[-1], folder / "pipe"
     os.mkfifo(pipe)
     exchange(path, pipe)
     with pytest.raises(UserError, match=path.name):
-        open_data(task_of(parse(run)), outputs)
+        open_data(task, outputs)
     exchange(path, pipe)
     pipe.unlink()
 
 
 def test_a_job_trains_on_nothing_that_was_changed(outputs):
-    run = freeze(outputs)
-    folder = prepare(task_of(parse(config())), outputs)
+    folder = prepare(made(), outputs)
     rows = folder / "test" / "rows.uint16"
     rows.write_bytes(bytes(rows.stat().st_size))
-    assert run_job(run) == 1
-    assert last_word(run)["cause"] == "data"
-    assert str(rows) in last_word(run)["message"]
+    word = last_word(ended(outputs, code=1))
+    assert word["cause"] == "data"
+    assert str(rows) in word["message"]
 
 
 def test_a_result_says_which_data_it_is_of(outputs):
-    run = freeze(outputs, {"trainer.steps": 1})
-    assert run_job(run) == 0
-    result = run.result()
-    assert result["data"]["sha256"] == open_data(task_of(parse(config())), outputs)["sha256"]
-    other = task_of(parse(config({"task.sequence_length": 29, "task.batch_tokens": 29})))
+    result = ended(outputs, {"trainer.steps": 1}).result()
+    assert result["data"]["sha256"] == open_data(made(), outputs)["sha256"]
+    other = made({"task.sequence_length": 29, "task.batch_tokens": 29})
     assert open_data(other, outputs)["sha256"] != result["data"]["sha256"]
 
 
 def test_other_prepared_data_under_the_name_are_noticed(outputs):
-    folder = prepare(task_of(parse(config())), outputs)
-    other = config({"task.vocabulary_size": 311})
+    folder = prepare(made(), outputs)
     shutil.rmtree(folder)
-    prepare(task_of(parse(other)), outputs).rename(folder)
+    prepare(made({"task.vocabulary_size": 311}), outputs).rename(folder)
     with pytest.raises(UserError, match=DIGESTS):
-        open_data(task_of(parse(config())), outputs)
+        open_data(made(), outputs)
 
 
 def test_no_prepared_data_through_a_link(outputs, tmp_path):
-    folder = prepare(task_of(parse(config())), outputs)
+    folder = prepare(made(), outputs)
     folder.rename(tmp_path / "elsewhere")
     folder.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UserError, match="no symbolic link"):
-        open_data(task_of(parse(config())), outputs)
+        open_data(made(), outputs)

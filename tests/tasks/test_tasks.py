@@ -1,5 +1,7 @@
 """Every task keeps the contract of tasks/task.py and tasks/data.py."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -8,7 +10,7 @@ from sweeper.store.registry import TASKS, names
 from tasks.size_server.sizes import size
 from tasks.task import Evaluator
 from tasks.training.loop import TrainingModule, clip
-from tests.tasks.jobs import at_call, config, freeze, run_job, science, terminate_self
+from tests.tasks.jobs import at_call, config, ended, run_job, science, terminate_self
 from tests.tasks.small import MNLI, PRETRAINING, REPRESENTATION, SMALL, SQUAD, opened
 
 every_task = pytest.mark.parametrize("name", SMALL)
@@ -80,13 +82,14 @@ def test_what_stands_beside_a_row_does_not_change_its_outputs(name, shared):
 
 @pytest.mark.parametrize("name", ["mnli", "squad"])
 def test_a_job_that_is_stopped_leaves_the_same_result(name, shared):
-    whole, stopped = (freeze(shared, SMALL[name], f"{name}-{of}") for of in ("whole", "stopped"))
-    assert run_job(whole) == 0
-    assert (
-        run_job(stopped, lambda: at_call(TrainingModule, "training_step", 5, terminate_self)) == 75
-    )
-    assert run_job(stopped) == 0
-    assert science(stopped) == science(whole)
+    stop = partial(at_call, TrainingModule, "training_step", 5, terminate_self)
+    whole = ended(shared, SMALL[name], f"{name}-whole")
+    run = ended(shared, SMALL[name], f"{name}-stopped", sabotage=stop, code=75)
+    assert run_job(run) == 0
+    assert science(run) == science(whole)
+
+
+LONGER = {"task.sequence_length": 73, "task.batch_tokens": 73}  # than an encoder has positions
 
 
 @pytest.mark.parametrize(
@@ -102,8 +105,10 @@ def test_a_job_that_is_stopped_leaves_the_same_result(name, shared):
         (PRETRAINING, {"model.initializer_range": 0.0}, "expected a number"),
         (PRETRAINING, {"task.documents": "page"}, "expected one of blank_line, file"),
         (MNLI, {"task.batch_tokens": 36}, "expected a multiple"),
+        (MNLI, LONGER, "expected at most model.positions=71"),
         (MNLI, {"task.tokenizer": 5}, "expected the name of the parent's prepared data"),
         (MNLI, {"model.name": "decoder"}, "expected"),
+        (SQUAD, LONGER, "expected at most model.positions=71"),
         (SQUAD, {"task.question_length": 26}, "expected at most 25"),
         (SQUAD, {"task.stride": 0}, "expected"),
         (REPRESENTATION, {"model.heads": 2}, "expected 1"),
@@ -118,9 +123,3 @@ def test_an_impossible_config_is_one_sentence(task, changes, sentence):
         size(config({**task, **changes}))
     assert str(caught.value).startswith(next(iter(changes)))
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(("task", "positions"), [(MNLI, 31), (SQUAD, 23)], ids=["mnli", "squad"])
-def test_a_row_longer_than_the_model_is_refused(task, positions):
-    with pytest.raises(UserError, match=r"^task\.sequence_length=\d+: expected at most"):
-        size(config({**task, "model.positions": positions}))

@@ -12,16 +12,14 @@ from sweeper.store.runs import RunStore
 from tasks.parse import parse, task_of
 from tasks.training import checkpoint
 from tasks.training.checkpoint import final_weights
-from tests.tasks.jobs import config, freeze, last_word, run_job, science, write_corpus
+from tests.tasks.jobs import config, ended, freeze, last_word, run_job, science, write_corpus
 
 VOCABULARY = 307
 
 
 @pytest.fixture(scope="module")
 def done(prepared):
-    run = freeze(prepared, {"trainer.log_every": 1}, name="done")
-    assert run_job(run) == 0
-    return run
+    return ended(prepared, {"trainer.log_every": 1}, "done")
 
 
 def test_the_first_batch_is_about_as_surprising_as_a_guess(done):
@@ -96,18 +94,15 @@ def test_a_finished_run_is_not_begun_again(done):
 
 
 def test_the_same_record_gives_the_same_bits_and_another_seed_does_not(done, prepared):
-    again = freeze(prepared, {"trainer.log_every": 1}, name="again")
-    other = freeze(prepared, {"trainer.log_every": 1, "seed": 4}, name="other")
-    assert run_job(again) == 0
-    assert run_job(other) == 0
+    again = ended(prepared, {"trainer.log_every": 1}, "again")
+    other = ended(prepared, {"trainer.log_every": 1, "seed": 4}, "other")
     assert science(again) == science(done)
     assert science(other)["weights_sha256"] != science(done)["weights_sha256"]
 
 
 def test_how_often_it_looks_at_itself_changes_nothing(done, prepared):
     rarely = {"validate_every": 0, "checkpoint_every": 0, "log_every": 19}
-    run = freeze(prepared, {f"trainer.{key}": n for key, n in rarely.items()}, name="rarely")
-    assert run_job(run) == 0
+    run = ended(prepared, {f"trainer.{key}": n for key, n in rarely.items()}, "rarely")
     assert science(run)["weights_sha256"] == science(done)["weights_sha256"]
     assert science(run)["metrics"] == science(done)["metrics"]
     assert [row["step"] for row in run.history() if "validation/loss" in row] == [5, 10, 15, 19]
@@ -127,17 +122,14 @@ def test_what_can_be_learned_is_learned(tmp_path):
         "model.dropout": 0.0,
         "task.batch_tokens": 7 * 31,
     }
-    run = freeze(tmp_path / "outputs", changes)
-    assert run_job(run) == 0, last_word(run)
+    run = ended(tmp_path / "outputs", changes)
     losses = [row["train/loss"] for row in run.history() if "train/loss" in row]
     assert losses[-1] < losses[0] / 2
 
 
 def test_in_mixed_precision_it_learns_the_same_with_other_last_digits(done, prepared):
     changes = {"trainer.precision": "bf16-mixed", "trainer.log_every": 1}
-    run = freeze(prepared, changes, name="mixed")
-    assert run_job(run) == 0, last_word(run)
-    mixed, full = run.history(), done.history()
+    mixed, full = ended(prepared, changes, "mixed").history(), done.history()
     assert mixed[-1]["train/loss"] == pytest.approx(full[-1]["train/loss"], rel=0.03)
     assert mixed[-1]["train/loss"] != full[-1]["train/loss"]
     assert mixed[-1]["test/loss"] == pytest.approx(full[-1]["test/loss"], rel=0.03)
@@ -145,14 +137,12 @@ def test_in_mixed_precision_it_learns_the_same_with_other_last_digits(done, prep
 
 def test_a_run_may_start_from_the_weights_of_another(done, prepared):
     changes = {"parent": done.id, "optimizer.learning_rate": 1e-9, "trainer.log_every": 1}
-    child = freeze(prepared, changes, name="child")
-    assert run_job(child) == 0
+    child = ended(prepared, changes, "child")
     assert child.history()[0]["train/loss"] < done.history()[0]["train/loss"] - 1
 
 
 def test_a_parent_of_another_shape_is_refused(done, prepared):
-    child = freeze(prepared, {"parent": done.id, "model.heads": 2}, name="other-shape")
-    assert run_job(child) == 1
+    child = ended(prepared, {"parent": done.id, "model.heads": 2}, "other-shape", code=1)
     assert last_word(child)["message"].startswith("parent=done: expected a run with the same model")
 
 
@@ -161,11 +151,9 @@ def test_a_parent_that_is_not_there_whole_is_refused(parent, done, prepared):
     if parent == "unfinished":
         freeze(prepared, name="unfinished")
     if parent == "damaged":
-        run = freeze(prepared, {"trainer.steps": 2}, name="damaged")
-        assert run_job(run) == 0
+        run = ended(prepared, {"trainer.steps": 2}, "damaged")
         path = run.attempts()[0].checkpoint_dir / "weights.ckpt"
         path.write_bytes(path.read_bytes()[:-1] + b"x")
-    child = freeze(prepared, {"parent": parent}, name=f"child-of-{parent.strip('./')}")
-    assert run_job(child) == 1
+    child = ended(prepared, {"parent": parent}, f"child-of-{parent.strip('./')}", code=1)
     assert last_word(child)["cause"] == "config"
     assert parent in last_word(child)["message"]

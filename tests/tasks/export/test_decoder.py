@@ -10,8 +10,7 @@ from torch import nn
 from models.mask import attention_mask
 from sweeper.store.errors import UserError
 from tasks.export.decoder import decoder_config, decoder_weights
-from tasks.parse import parse
-from tests.tasks.jobs import config
+from tests.tasks.small import made
 
 V = 29
 TODAY = {
@@ -37,7 +36,7 @@ CASES = {
 
 
 def section(changes):
-    return parse(config({**TODAY, **changes})).model
+    return made({**TODAY, **changes}).config.model
 
 
 def reference(settings, state, dtype):

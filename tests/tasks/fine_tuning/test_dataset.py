@@ -6,23 +6,16 @@ import pytest
 
 from sweeper.store.errors import UserError
 from tasks.mnli.task import MultiNLI
-from tasks.squad.data import SQuAD
+from tasks.squad.task import SQuAD
 from tasks.synthetic import samples
 from tasks.synthetic.samples import World
+from tests.tasks.jobs import config
 
-DATA = {
-    "source": "local",
-    "root": None,
-    "hub": {"path": "some/set", "name": None, "revision": "c0ffee"},
-    "sentences": 307,
-    "competitors": 5,
-    "directions": 7,
-    "digest": None,
-}
+HUB = {"path": "some/set", "name": None, "revision": "c0ffee"}
 
 
 def _data(**changes):
-    return {**DATA, **changes}
+    return {**config()["data"], "source": "local", "hub": HUB, **changes}
 
 
 def _folder(root, *names):

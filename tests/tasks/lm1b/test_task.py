@@ -6,15 +6,11 @@ import pytest
 import torch
 
 from tasks.prepare import open_data
-from tasks.task import Evaluator
-from tests.tasks.small import opened
-
-CPU = Evaluator(torch.device("cpu"), "32-true")
+from tests.tasks.small import CPU, opened
 
 
 def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(prepared):
     task = opened(prepared)
-    torch.manual_seed(5)
     model = task.build().eval()
     nats, pieces = 0.0, 0
     for batch in task.data.batches("test"):
@@ -34,7 +30,6 @@ def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(pr
 
 @pytest.mark.parametrize("rows", [1, 61])
 def test_the_size_of_its_batches_does_not_matter(rows, prepared):
-    torch.manual_seed(5)
     model = opened(prepared).build()
     one = opened(prepared).evaluate(model, "test", CPU)
     other = opened(prepared, {"task.batch_tokens": rows * 31}).evaluate(model, "test", CPU)
@@ -85,7 +80,6 @@ def test_padding_is_never_a_target(prepared):
 
 def test_what_each_head_does_is_measured_on_the_test_split_alone(prepared):
     task = opened(prepared)
-    torch.manual_seed(5)
     model = task.build()
     assert "validation/attention_rank" not in task.evaluate(model, "validation", CPU)
     assert task.files() == {}

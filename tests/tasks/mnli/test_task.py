@@ -1,15 +1,195 @@
-"""MNLI: from pairs to an accuracy, from scratch and from a pre-training."""
+"""MNLI: pairs from every form it is published in, and from pairs to an accuracy."""
+
+import json
+import random
+from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sweeper.store.errors import UserError
-from tasks.parse import parse, task_of
+from tasks.fine_tuning.dataset import Malformed, RowReport
+from tasks.mnli.task import LABELS, MultiNLI, Pair, shortened
 from tasks.prepare import open_data, prepare
 from tasks.size_server.sizes import size
-from tasks.task import Evaluator
-from tests.tasks.jobs import config, freeze, run_job
-from tests.tasks.small import MNLI, PRETRAINING, opened
+from tasks.synthetic import samples
+from tasks.synthetic.samples import World
+from tests.tasks.jobs import config, ended
+from tests.tasks.small import CPU, MNLI, PRETRAINING, made, opened
+
+WORLD = World(competitors=5, directions=23)
+OFFICIAL = {
+    "annotator_labels": ["neutral"],
+    "genre": "slate",
+    "gold_label": "contradiction",
+    "pairID": "31193c",
+    "promptID": "31193",
+    "sentence1": 'He "had" \u201cgold\u201d .',
+    "sentence2": "He had none .",
+}
+PAIR = Pair('He "had" \u201cgold\u201d .', "He had none .", 2, id="31193c")
+
+TXT = "gold_label sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse"
+TXT += " sentence1 sentence2 promptID pairID genre label1 label2 label3 label4 label5"
+TXT = TXT.split()
+GLUE = "index promptID pairID genre sentence1_binary_parse sentence2_binary_parse sentence1_parse"
+GLUE = (GLUE + " sentence2_parse sentence1 sentence2 label1 gold_label").split()
+
+
+def _read(path):
+    report = RowReport()
+    return list(report.kept_of(path.name, MultiNLI().read_file(path))), report
+
+
+def _line(columns, row):
+    return "\t".join(str(row.get(column, "x")) for column in columns)
+
+
+def _written(path, *lines):
+    path.write_bytes(b"\n".join(x.encode() if isinstance(x, str) else x for x in lines) + b"\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        pytest.param("train.jsonl", [json.dumps(OFFICIAL)], id="official_jsonl"),
+        pytest.param("train.txt", ["\t".join(TXT), _line(TXT, OFFICIAL)], id="official_txt"),
+        pytest.param("train.tsv", ["\t".join(GLUE), _line(GLUE, OFFICIAL)], id="glue_tsv"),
+        pytest.param(
+            "train.tsv",
+            ["\ufeff" + "\t".join(GLUE) + "\r", _line(GLUE, OFFICIAL) + "\r"],
+            id="mark_and_windows_ends",
+        ),
+    ],
+)
+def test_each_official_form_gives_the_same_pair(tmp_path, name, lines):
+    pairs, report = _read(_written(tmp_path / name, *lines))
+    assert pairs == [PAIR]
+    assert report.total == 1
+
+
+@pytest.mark.parametrize(("number", "word"), list(enumerate(LABELS)), ids=LABELS)
+def test_a_label_is_a_word_or_the_hubs_number_for_it(number, word):
+    for label in (number, word):
+        pair = MultiNLI().example_of({"premise": "p", "hypothesis": "h", "label": label})
+        assert isinstance(pair, Pair)
+        assert pair.label == number
+
+
+@pytest.mark.parametrize(
+    ("label", "reason"),
+    [
+        pytest.param("-", "no gold label", id="dash"),
+        pytest.param(-1, "no gold label", id="minus_one"),
+        pytest.param(None, "no gold label", id="null"),
+        pytest.param(3, "unknown label", id="beyond"),
+        pytest.param(True, "unknown label", id="true_is_not_1"),
+        pytest.param(1.0, "unknown label", id="float"),
+        pytest.param("Neutral", "unknown label", id="capital"),
+        pytest.param("1", "unknown label", id="number_as_text"),
+        pytest.param([1], "unknown label", id="list"),
+    ],
+)
+def test_a_row_without_a_certain_label_is_dropped(label, reason):
+    row = {"premise": "p", "hypothesis": "h", "label": label}
+    assert MultiNLI().example_of(row) == Malformed(reason)
+
+
+def test_an_official_txt_may_leave_off_annotators_but_no_other_column(tmp_path):
+    whole = _line(TXT, OFFICIAL).split("\t")
+    shifted = whole[:3] + whole[4:]
+    path = tmp_path / "train.txt"
+    lines = ("\t".join(cells) for cells in (TXT, whole[:11], shifted, [*whole, "x"], whole[:10]))
+    pairs, report = _read(_written(path, *lines))
+    assert [pair.label for pair in pairs] == [2]
+    assert report.dropped == {"train.txt: duplicate id": 1, "train.txt: wrong number of columns": 2}
+    assert report.about()["places"]["train.txt: wrong number of columns"] == ["3", "4"]
+
+
+def test_a_table_without_the_columns_of_a_pair_is_refused(tmp_path):
+    with pytest.raises(Exception, match="no header with the columns sentence1"):
+        _read(_written(tmp_path / "train.tsv", "a\tb", "1\t2"))
+
+
+Row = dict[str, Any]
+
+
+def _text(row):
+    return json.dumps(row).encode()
+
+
+# What is done to a row, and what becomes of it: the reason it is dropped for, or None.
+MUTATIONS = {
+    "untouched": (lambda row, rng: _text(row), None),
+    "label_dash": (lambda row, rng: _text({**row, "gold_label": "-"}), "no gold label"),
+    "label_minus_one": (lambda row, rng: _text({**row, "gold_label": -1}), "no gold label"),
+    "label_absent": (
+        lambda row, rng: _text({k: v for k, v in row.items() if k != "gold_label"}),
+        "no gold label",
+    ),
+    "label_unknown": (lambda row, rng: _text({**row, "gold_label": "maybe"}), "unknown label"),
+    "truncated": (lambda row, rng: _text(row)[: rng.randrange(1, 60)], "not JSON"),
+    "empty_premise": (lambda row, rng: _text({**row, "sentence1": " \u3000"}), "empty text"),
+    "empty_hypothesis": (lambda row, rng: _text({**row, "sentence2": ""}), "empty text"),
+    "text_is_a_number": (lambda row, rng: _text({**row, "sentence1": 5}), "a text is missing"),
+    "text_absent": (lambda row, rng: _text({**row, "sentence2": None}), "a text is missing"),
+    "duplicate_id": (lambda row, rng: _text({**row, "pairID": "0e"}), "duplicate id"),
+    "not_an_object": (lambda row, rng: b"[1, 2]", "not a row of named fields"),
+    "nan": (lambda row, rng: _text({**row, "x": float("nan")}), "not JSON"),
+    "key_twice": (lambda row, rng: _text(row)[:-1] + b', "gold_label": "entailment"}', "not JSON"),
+    "nested_without_end": (lambda row, rng: b"[" * 100_000, "not JSON"),
+    "number_of_6000_digits": (lambda row, rng: b'{"x": ' + b"9" * 6000 + b"}", "not JSON"),
+    "ten_megabytes": (lambda row, rng: _text({**row, "sentence1": "x" * 10**7}), "too long"),
+    "empty_line": (lambda row, rng: b"", "empty line"),
+    "invalid_utf8": (lambda row, rng: _text(row).replace(b'."', b'.\xff"', 1), None),
+    "lone_surrogate": (lambda row, rng: _text({**row, "sentence1": "a \ud800 b"}), None),
+    "nul": (lambda row, rng: _text({**row, "sentence2": "a \0 b"}), None),
+    "line_separator": (lambda row, rng: _text({**row, "sentence2": "a \u2028 b"}), None),
+}
+
+
+def test_of_mutated_rows_each_is_kept_with_its_label_or_dropped_and_counted(tmp_path):
+    rng = random.Random(0)
+    expected = {}
+    first = samples.pair(0, WORLD)
+    lines, labels = [_text(first)], [LABELS.index(first["gold_label"])]
+    for number, (mutate, reason) in enumerate(3 * list(MUTATIONS.values()), start=1):
+        row = samples.pair(number, WORLD)
+        lines.append(mutate(row, rng))
+        if reason is None:
+            labels.append(LABELS.index(row["gold_label"]))
+        else:
+            key = f"train.jsonl: {reason}"
+            expected[key] = expected.get(key, 0) + 1
+    read, report = _read(_written(tmp_path / "train.jsonl", *lines))
+    assert report.dropped == expected
+    assert [pair.label for pair in read] == labels
+    assert report.kept + sum(report.dropped.values()) == report.total == len(lines)
+    assert report.mended == {("train.jsonl", "characters replaced"): 9}
+    assert not any("\ud800" in text or "\0" in text for pair in read for text in pair.texts())
+    assert "are kept" in (report.warning() or "")
+
+
+def test_the_shared_pairs_are_read_whole(shared_data):
+    pairs, report = _read(shared_data / "mnli" / "dev_matched.first3000.jsonl")
+    assert len(pairs) == report.total == 3000
+    assert {pair.label for pair in pairs} == {0, 1, 2}
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 80))
+def test_a_pair_is_cut_as_run_classifier_cuts_it(first, second, room):
+    a, b = list(range(first)), list(range(100, 100 + second))
+    expected_a, expected_b = a[:], b[:]
+    while len(expected_a) + len(expected_b) > room:
+        if len(expected_a) > len(expected_b):
+            expected_a.pop()
+        else:
+            expected_b.pop()
+    assert shortened(a, b, room) == (expected_a, expected_b)
+
 
 CHILD = {**MNLI, "parent": "p", "task.tokenizer": "documents-0"}
 
@@ -36,12 +216,12 @@ def test_a_split_is_evaluated_whole_and_words_alone_tell_little(shared):
     labels = [batch["labels"] for batch in task.data.batches("test")]
     assert sum(map(len, labels)) == facts["test_rows"] == 127
     model = task.build()
-    metrics = task.evaluate(model, "test", Evaluator(torch.device("cpu"), "32-true"))
+    metrics = task.evaluate(model, "test", CPU)
     baselines = {"test/majority_accuracy", "test/bag_of_words_accuracy"}
     assert set(metrics) == {*task.measured, *baselines}
     assert metrics["test/majority_accuracy"] == pytest.approx(1 / 3, abs=0.01)
     assert metrics["test/bag_of_words_accuracy"] < 0.45
-    validation = task.evaluate(model, "validation", Evaluator(torch.device("cpu"), "32-true"))
+    validation = task.evaluate(model, "validation", CPU)
     assert set(validation) == {"validation/accuracy", "validation/loss"}
 
 
@@ -53,22 +233,18 @@ def test_the_model_has_the_parameters_of_its_parts():
 
 
 def test_a_child_is_trained_from_the_weights_of_its_parent(shared, tokenizer):
-    assert run_job(freeze(shared, PRETRAINING, "p")) == 0
-    child = freeze(shared, {**CHILD, "task.tokenizer": tokenizer}, "child")
-    assert run_job(child) == 0
-    result = child.result()
+    ended(shared, PRETRAINING, "p")
+    result = ended(shared, {**CHILD, "task.tokenizer": tokenizer}, "child").result()
     assert result["data"]["train_rows"] + result["data"]["validation_rows"] == 882
     assert 0 <= result["metrics"]["test/accuracy"] <= 1
 
 
 def _weights(changes={}):  # noqa: B006
-    torch.manual_seed(7)
-    return task_of(parse(config({**PRETRAINING, **changes}))).build().state_dict()
+    return made({**PRETRAINING, **changes}).build().state_dict()
 
 
 def test_a_child_takes_over_encoder_and_pooler_and_keeps_its_head():
-    task = task_of(parse(config(CHILD)))
-    torch.manual_seed(11)
+    task = made(CHILD)
     model = task.build()
     fresh, weights = model.classes.weight.clone(), _weights()
     task.inherit(model, weights)
@@ -89,7 +265,7 @@ def test_a_child_takes_over_encoder_and_pooler_and_keeps_its_head():
 )
 def test_the_weights_of_another_model_are_one_sentence(changes, said):
     weights = {"softmax": torch.zeros(3)} if changes is None else _weights(changes)
-    task = task_of(parse(config(CHILD)))
+    task = made(CHILD)
     with pytest.raises(UserError, match=said) as caught:
         task.inherit(task.build(), weights)
     assert str(caught.value).startswith("parent=p: ")
@@ -97,7 +273,7 @@ def test_the_weights_of_another_model_are_one_sentence(changes, said):
 
 
 def test_a_parent_without_its_data_is_one_sentence(tmp_path):
-    task = task_of(parse(config(CHILD)))
+    task = made(CHILD)
     with pytest.raises(UserError, match=r"tokenizer\.json is missing"):
         prepare(task, tmp_path)
 

@@ -4,21 +4,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tasks.parse import parse, task_of
-from tasks.task import Evaluator
-from tests.tasks.jobs import config
-from tests.tasks.small import NEAREST_NEIGHBOUR
+from tests.tasks.small import CPU, NEAREST_NEIGHBOUR, made
 
 D, POINTS, ROWS, SHARPNESS = 5, 7, 3, 11.0  # of the small config
-CPU = Evaluator(torch.device("cpu"), "32-true")
 
 
-def _config(heads=1, head_size=D):
-    return config({**NEAREST_NEIGHBOUR, "model.heads": heads, "model.head_size": head_size})
-
-
-def _task(**changes):
-    return task_of(parse(_config(**changes)))
+def _task(heads=1):
+    return made({**NEAREST_NEIGHBOUR, "model.heads": heads, "model.head_size": D})
 
 
 def test_rows_are_fresh_each_step_and_a_function_of_seed_and_step():

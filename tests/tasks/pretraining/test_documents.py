@@ -10,7 +10,6 @@ import pytest
 
 from sweeper.store.errors import UserError
 from tasks.parse import parse
-from tasks.pretraining.data import MaskedDocuments
 from tasks.pretraining.documents import (
     LONGEST,
     LONGEST_SENTENCE,
@@ -19,6 +18,7 @@ from tasks.pretraining.documents import (
     SplitDocuments,
     documents_of,
 )
+from tasks.pretraining.task import MaskedDocuments
 from tasks.text.source import SPLITS, Counts
 from tasks.text.tokenizer import load_tokenizer
 from tests.tasks.jobs import config
@@ -91,9 +91,8 @@ def test_a_split_of_the_sources_own_is_left_as_it_is(tmp_path):
     documents = Library().open(local(tmp_path), "blank_line", tmp_path / "none")
     found = in_splits(documents)
     assert Counter(split for split, _ in found) == {"train": 98, "validation": 2, "test": 7}
-    assert [(split, document[0]) for split, document in found[100:]] == [
-        ("test", f"Book {n}.") for n in range(100, 107)
-    ]
+    expected = [("test", f"Book {n}.") for n in range(100, 107)]
+    assert [(split, document[0]) for split, document in found[100:]] == expected
 
 
 def test_too_few_documents_are_one_sentence_for_the_user(tmp_path):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tasks.pretraining.documents import EncodedDocuments, encode, publish_about
+from sweeper.store.files import publish_json
+from tasks.pretraining.documents import ABOUT, FORMAT, EncodedDocuments, encode
 from tasks.pretraining.pairs import CounterRng, Pairs, PairSource, mask, predictions, rows_of
 
 MANY = np.arange(10_007)
@@ -150,7 +151,7 @@ def documents(tmp_path_factory):
         sentences = (" ".join(map(str, sentence)) for sentence in document)
         written.append(("train", "\n".join(sentences).encode()))
     totals = encode(written, already_encoded, {"train": folder})["train"]
-    publish_about(folder, {**totals, "vocabulary_size": place})
+    publish_json(folder / ABOUT, {"format": FORMAT, **totals, "vocabulary_size": place})
     return EncodedDocuments(folder)
 
 
@@ -162,6 +163,12 @@ def drawn(source, epochs=41):
 @pytest.fixture(scope="module")
 def pairs(documents):
     return drawn(PairSource(documents, LENGTH, seed=5))
+
+
+def texts_of(pairs):
+    """Where each of the two texts starts, and its length."""
+    yield pairs.first_start, pairs.first_length
+    yield pairs.second_start, pairs.second_length
 
 
 def document_of(documents, place):
@@ -176,10 +183,7 @@ def test_a_pair_fits_a_row_and_neither_text_is_empty(pairs):
 
 
 def test_each_text_lies_in_one_document(documents, pairs):
-    for start, length in (
-        (pairs.first_start, pairs.first_length),
-        (pairs.second_start, pairs.second_length),
-    ):
+    for start, length in texts_of(pairs):
         last = start + length - 1
         assert last.max() < documents.about["pieces"]
         assert np.array_equal(document_of(documents, start), document_of(documents, last))
@@ -237,10 +241,7 @@ def test_rows_are_full_where_their_document_can_fill_them(documents, pairs):
 def test_every_piece_is_met_in_training(documents):
     pairs = drawn(PairSource(documents, LENGTH, seed=5), epochs=401)
     changes = np.zeros(documents.about["pieces"] + 1, np.int64)
-    for start, length in (
-        (pairs.first_start, pairs.first_length),
-        (pairs.second_start, pairs.second_length),
-    ):
+    for start, length in texts_of(pairs):
         np.add.at(changes, start, 1)
         np.subtract.at(changes, start + length, 1)
     assert np.cumsum(changes)[:-1].min() > 0
@@ -266,18 +267,14 @@ def test_a_row_is_the_pair_between_its_marks(documents, pairs):
     assert rows["tokens"].shape == (len(pairs.first_start), LENGTH)
     for row in range(0, len(pairs.first_start), 101):
         a, b = (
-            list(range(FIRST + start, FIRST + start + length))
-            for start, length in (
-                (int(pairs.first_start[row]), int(pairs.first_length[row])),
-                (int(pairs.second_start[row]), int(pairs.second_length[row])),
-            )
+            list(range(FIRST + start[row], FIRST + start[row] + length[row]))
+            for start, length in texts_of(pairs)
         )
         size = len(a) + len(b) + 3
         rest = [0] * (LENGTH - size)
         assert rows["tokens"][row].tolist() == [CLS, *a, SEP, *b, SEP, *rest]
-        assert (
-            rows["token_type_ids"][row].tolist() == [0] * (len(a) + 2) + [1] * (len(b) + 1) + rest
-        )
+        types = [0] * (len(a) + 2) + [1] * (len(b) + 1)
+        assert rows["token_type_ids"][row].tolist() == types + rest
         assert rows["attention_mask"][row].tolist() == [True] * size + [False] * len(rest)
 
 

@@ -1,21 +1,19 @@
 """Pre-training: BERT's sizes, schedule, batches and loss, and that a killed job loses nothing."""
 
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
 
 from models.cross_entropy import IGNORED
 from models.measure import parameter_counts
-from tasks.parse import parse
-from tasks.pretraining.data import MaskedDocuments
-from tasks.pretraining.task import Pretraining
-from tasks.seeds import derive
+from tasks.pretraining.task import MaskedDocuments, Pretraining
 from tasks.size_server.sizes import size
-from tasks.task import Evaluator
 from tasks.text.tokenizer import BERT_MARKS, load_tokenizer
 from tasks.training.loop import summed
-from tests.tasks.jobs import at_call, config, freeze, kill_self, run_job, science
-from tests.tasks.small import PRETRAINING, opened
+from tests.tasks.jobs import at_call, config, ended, kill_self, run_job, science
+from tests.tasks.small import CPU, PRETRAINING, made, opened
 
 # Table, embedding size, heads, head size, feed-forward size, parameters (reproduced to the unit).
 PUBLISHED = [
@@ -53,7 +51,7 @@ def test_the_papers_models_have_the_papers_parameters(
         "model.feedforward_size": feedforward_size,
     }
     with torch.device("meta"):
-        found = parameter_counts(Pretraining(parse(config({**PRETRAINING, **changes}))).build())
+        found = parameter_counts(made({**PRETRAINING, **changes}).build())
     assert found["params_total"] == parameters
     assert found["params_embedding"] == (30_522 + 512 + 2) * embedding_size
 
@@ -66,7 +64,7 @@ def test_the_cost_of_a_position_is_three_times_every_product_of_a_forward_pass()
 
 
 def test_each_phase_warms_up_and_ends_near_zero():
-    task = Pretraining(parse(config(PRETRAINING)))
+    task = made(PRETRAINING)
     rates = [task.learning_rate(step) for step in range(1, 20)]
     # 14 steps with a warm-up of 3, then 5 with one of 2; a step after the last would be 0.
     first = [0.01 * s / 3 for s in (1, 2, 3)] + [0.01 * (15 - s) / 12 for s in range(4, 15)]
@@ -79,7 +77,7 @@ def test_fresh_weights_have_the_deviation_that_was_asked_for():
         sizes = {"model.embedding_size": 211, "model.feedforward_size": 223}
         changes = {**PRETRAINING, **sizes, "model.initializer_range": deviation}
         torch.manual_seed(5)
-        return Pretraining(parse(config(changes))).build().requires_grad_(False)
+        return made(changes).build().requires_grad_(False)
 
     wide, berts = built(0.1), built(0.02)
     for (name, one), other in zip(wide.named_parameters(), berts.parameters(), strict=True):
@@ -94,7 +92,6 @@ def test_fresh_weights_have_the_deviation_that_was_asked_for():
             assert torch.equal(other, expected), name
 
 
-CPU = Evaluator(torch.device("cpu"), "32-true")
 CLS, SEP = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]"))
 
 
@@ -157,21 +154,15 @@ def test_every_run_is_measured_on_the_same_rows_each_once(shared):
 
 def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(shared):
     task = opened(shared, PRETRAINING)
-    torch.manual_seed(5)
     model = task.build().eval().requires_grad_(False)
     batch = task.data.batch(1)
     hidden_BTD = model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
+    every_BT = torch.arange(hidden_BTD.shape[1]).expand(len(hidden_BTD), -1)
+    logs_BTV = model.token_logits(hidden_BTD, every_BT).double().log_softmax(-1)
+    places_BM, targets_BM = batch["places"], batch["targets"]
     nats = [
-        -float(
-            model.token_logits(hidden_BTD, torch.full((3, 1), place))[row, 0]
-            .double()
-            .log_softmax(-1)[target]
-        )
-        for row in range(3)
-        for place, target in zip(
-            batch["places"][row].tolist(), batch["targets"][row].tolist(), strict=True
-        )
-        if target != IGNORED
+        -float(logs_BTV[row, places_BM[row, number], targets_BM[row, number]])
+        for row, number in (targets_BM != IGNORED).nonzero().tolist()
     ]
     pairs = F.cross_entropy(model.next_logits(hidden_BTD), batch["next"])
     expected = sum(nats) / len(nats) + float(pairs)
@@ -180,7 +171,6 @@ def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(shared
 
 def test_metrics_are_exact_over_a_split(shared):
     task = opened(shared, PRETRAINING)
-    torch.manual_seed(5)
     model = task.build()
     nats = right = masked = rows = next_right = 0.0
     with torch.no_grad():
@@ -188,11 +178,9 @@ def test_metrics_are_exact_over_a_split(shared):
             model.eval()
             hidden_BTD = model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
             logits_BMV = model.token_logits(hidden_BTD, batch["places"])
-            chosen = batch["targets"] != IGNORED
-            nats += float(
-                F.cross_entropy(logits_BMV[chosen], batch["targets"][chosen]) * chosen.sum()
-            )
-            right += float((logits_BMV.argmax(-1) == batch["targets"])[chosen].sum())
+            targets_BM, chosen = batch["targets"], batch["targets"] != IGNORED
+            nats += float(F.cross_entropy(logits_BMV[chosen], targets_BM[chosen], reduction="sum"))
+            right += float((logits_BMV.argmax(-1) == targets_BM)[chosen].sum())
             masked += float(chosen.sum())
             next_right += float((model.next_logits(hidden_BTD).argmax(-1) == batch["next"]).sum())
             rows += len(chosen)
@@ -200,9 +188,8 @@ def test_metrics_are_exact_over_a_split(shared):
     assert metrics["test/mlm_loss"] == pytest.approx(nats / masked, rel=1e-4)
     assert metrics["test/mlm_accuracy"] == pytest.approx(right / masked)
     assert metrics["test/nsp_accuracy"] == pytest.approx(next_right / rows)
-    assert metrics["test/loss"] == pytest.approx(
-        metrics["test/mlm_loss"] + metrics["test/nsp_loss"]
-    )
+    parts = metrics["test/mlm_loss"] + metrics["test/nsp_loss"]
+    assert metrics["test/loss"] == pytest.approx(parts)
 
 
 def test_a_second_phase_of_no_steps_asks_for_nothing(shared):
@@ -214,7 +201,6 @@ def test_a_second_phase_of_no_steps_asks_for_nothing(shared):
 def test_an_encoder_learns(shared):
     changes = {"task.batch_tokens": 23 * 43, "task.second_phase.steps": 0, "model.dropout": 0.0}
     task = opened(shared, {**PRETRAINING, **changes, "trainer.steps": 60})
-    torch.manual_seed(derive(0, "weights"))
     model = task.build()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
     before = task.evaluate(model, "test", CPU)
@@ -229,15 +215,13 @@ def test_an_encoder_learns(shared):
 
 @pytest.fixture(scope="module")
 def whole(shared):
-    run = freeze(shared, PRETRAINING, "whole")
-    assert run_job(run) == 0
-    return run
+    return ended(shared, PRETRAINING, "whole")
 
 
 @pytest.mark.parametrize("step", [7, 14, 15, 18])
 def test_a_job_killed_in_either_phase_ends_with_the_same_bits(step, shared, whole):
-    broken = freeze(shared, PRETRAINING, f"broken-{step}")
-    assert run_job(broken, lambda: at_call(MaskedDocuments, "share", step, kill_self)) == -9
+    kill = partial(at_call, MaskedDocuments, "share", step, kill_self)
+    broken = ended(shared, PRETRAINING, f"broken-{step}", sabotage=kill, code=-9)
     assert run_job(broken) == 0
     assert science(broken) == science(whole)
     assert set(science(whole)["metrics"]) == set(Pretraining.measured)

@@ -3,20 +3,19 @@
 import pytest
 import torch
 
-from tasks.parse import parse, task_of
 from tasks.size_server.sizes import size
 from tasks.task import Evaluator
 from tasks.training.loop import summed
 from tests.models.theorem_1 import represent
 from tests.tasks.jobs import config
-from tests.tasks.small import REPRESENTATION
+from tests.tasks.small import REPRESENTATION, made
 
 LENGTH, SIZE, PROBLEMS = 5, 7, 11  # of the small config
 CPU = Evaluator(torch.device("cpu"), "64-true")
 
 
 def _task(changes={}):  # noqa: B006
-    return task_of(parse(config({**REPRESENTATION, **changes})))
+    return made({**REPRESENTATION, **changes})
 
 
 def test_problems_are_a_function_of_the_seed_and_not_of_the_head():

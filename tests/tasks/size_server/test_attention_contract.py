@@ -30,11 +30,11 @@ ATTEND = "context = F.scaled_dot_product_attention(q, k, v, attn_mask=mask_B1TT)
 WITHOUT = "context = (q @ k.mT).masked_fill(~mask_B1TT, float('-inf')).softmax(-1) @ v"
 
 
-def planned(installed, source, **options):
+def planned(installed, source, name="mine", changes={}):  # noqa: B006
     """What planning a run of this variant gives."""
     attention_contract._checked.clear()
-    installed("mine", source, {"headroom.attention": "mine = mine"})
-    return size(config({"model.attention": {"name": "mine", **options}}))
+    installed(name, source, {"headroom.attention": f"{name} = {name}"})
+    return size(config({"model.attention": {"name": name}, **changes}))
 
 
 @pytest.mark.parametrize(
@@ -107,26 +107,21 @@ def test_a_variant_that_breaks_it_is_one_sentence(installed, breach, told):
     assert "\n" not in sentence
 
 
-ROTARY = {"model.position_encoding": "rotary", "model.rotary_size": 2}
+ROTARY = {"model.position_encoding": "rotary", "model.rotary_size": 2, "model.head_size": 4}
 
 
 def test_a_variant_turns_queries_and_keys_or_is_refused_under_rotary_positions(installed):
-    mine = {"model.attention": {"name": "mine"}, "model.head_size": 4, **ROTARY}
     source = VARIANT.format(signature=SIGNATURE, attend=ATTEND)
-    attention_contract._checked.clear()
-    installed("mine", source, {"headroom.attention": "mine = mine"})
     with pytest.raises(UserError, match=r"name=mine: expected a variant that takes a rotation"):
-        size(config(mine))
+        planned(installed, source, changes=ROTARY)
     takes = source.replace("mask_B1TT=None):", "mask_B1TT=None, rotation=None):")
     takes = takes.replace("super().__init__()", "super().__init__()\n        self.rotary_size = 4")
-    installed("ignores", takes, {"headroom.attention": "ignores = ignores"})
     with pytest.raises(UserError, match="depend on the rotation, but they are the same without it"):
-        size(config({**mine, "model.attention": {"name": "ignores"}}))
+        planned(installed, takes, "ignores", ROTARY)
     turned = "q, k = (x.transpose(1, 2) for x in (q, k))\n        if rotation:\n"
     turned += "            q, k = rotation(q, 4), rotation(k, 4)\n"
     turned += "        q, k = (x.transpose(1, 2) for x in (q, k))\n        context ="
-    installed("turns", takes.replace("context =", turned), {"headroom.attention": "turns = turns"})
-    assert size(config({**mine, "model.attention": {"name": "turns"}}))
+    assert planned(installed, takes.replace("context =", turned), "turns", ROTARY)
 
 
 def test_each_shape_is_checked_and_a_refused_value_is_the_users(installed):
@@ -134,10 +129,8 @@ def test_each_shape_is_checked_and_a_refused_value_is_the_users(installed):
     refuses = "if heads % groups: raise ValueError(f'{heads} heads in {groups} groups')"
     source = VARIANT.format(signature=signature, attend=ATTEND)
     source = source.replace("super().__init__()", f"super().__init__()\n        {refuses}")
-    attention_contract._checked.clear()
-    installed("mine", source, {"headroom.attention": "mine = mine"})
     mine = {"model.attention": {"name": "mine"}, "model.heads": 8}
-    assert size(config(mine))
+    assert planned(installed, source, changes=mine)
     with pytest.raises(UserError) as caught:
         size(config({**mine, "model.heads": 6}))
     told = "heads=6, head_size=5, groups=4 (6 heads in 4 groups); choose other sizes or options."

@@ -12,9 +12,8 @@ import pytest
 
 from sweeper.store.runs import State
 from tasks.size_server.sizes import size
-from tests.tasks.jobs import config, freeze, run_job, science
-
-ROOT = Path(__file__).resolve().parents[3]
+from tests.conftest import ROOT
+from tests.tasks.jobs import config, ended, freeze, science
 
 
 class Client:
@@ -44,8 +43,7 @@ class Client:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, f"the server ended with {self.process.wait()}"
-        answer = json.loads(line)
-        return answer
+        return json.loads(line)
 
     def ask(self, **request):
         number = self.send(**request)
@@ -144,8 +142,8 @@ def test_it_says_what_the_text_is(server, prepared):
 
 def test_text_that_is_not_there_is_one_sentence(server, tmp_path):
     missing = tmp_path / "nowhere"
-    data = {**config()["data"], "source": "local", "root": str(missing)}
-    error = server.ask(op="data", config=config({"data": data}))["error"]
+    changes = {"data.source": "local", "data.root": str(missing)}
+    error = server.ask(op="data", config=config(changes))["error"]
     assert error.startswith(f"data.root={missing}: expected")
 
 
@@ -153,9 +151,7 @@ def test_a_forked_job_trains_as_any_other_and_leaves_the_server_single_threaded(
     run = freeze(outputs)
     number, _ = server.fork("train", run.path)
     assert server.read() == {"id": number, "exited": 0}
-    again = freeze(outputs, name="again")
-    assert run_job(again) == 0
-    assert science(run) == science(again)
+    assert science(run) == science(ended(outputs, name="again"))
     assert "step 19: train/loss" in run.attempts()[0].log_path.read_text()
     assert server.threads() == 1
 

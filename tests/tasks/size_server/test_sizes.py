@@ -28,9 +28,7 @@ def test_it_counts_what_training_would_train(tied):
     model = task_of(parse(tree)).build()
     assert counted["params_total"] == sum(p.numel() for p in model.parameters())
     assert counted["params_embedding"] == 307 * 17 * (1 if tied else 2)
-    assert counted["params_total"] == sum(
-        counted[key] for key in ("params_embedding", "params_non_embedding")
-    )
+    assert counted["params_total"] == counted["params_embedding"] + counted["params_non_embedding"]
     assert (counted["head_size"], counted["width"]) == (5, 15)
 
 

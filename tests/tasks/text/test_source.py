@@ -25,6 +25,12 @@ DAMAGES = {
 }
 
 
+def lines_of(folder, content):
+    path = folder / "file.txt"
+    path.write_bytes(content)
+    return map(read_line, raw_lines_of_file(path))
+
+
 @pytest.mark.parametrize("letter", "aé字-= \u3000")
 def test_a_word_beyond_all_words_is_skipped_and_counted(letter):
     longest = f"a{letter * (WORD_LIMIT - 3)}b c"
@@ -37,52 +43,41 @@ def test_a_word_beyond_all_words_is_skipped_and_counted(letter):
 def test_no_damage_raises_or_goes_uncounted(tmp_path, damage):
     chance = random.Random(damage)
     cases = 3 if damage == "too_long" else 30
-    for case in range(cases):
+    for _ in range(cases):
         raws = [line.encode() for line in BASE]
         for place in chance.sample(range(len(raws)), 3):
             raws[place] = DAMAGES[damage](raws[place])
-        path = tmp_path / f"{case}.txt"
-        path.write_bytes(b"\n".join([*raws, b"the end"]))
-        counts, kept = Counts(), []
-        for raw in raw_lines_of_file(path):
-            line = read_line(raw)
-            if counts.add(line):
-                kept.append(line.text)
+        counts, lines = Counts(), lines_of(tmp_path, b"\n".join([*raws, b"the end"]))
+        kept = [line.text for line in lines if counts.add(line)]
         assert counts.total == len(BASE) + 1 == len(kept) + sum(counts.skipped.values())
         assert len(kept) == counts.total - 3 * (damage in ("empty", "blank", "too_long"))
         assert all(text.encode() and "\0" not in text for text in kept)
 
 
 def test_reasons_are_counted_by_name(tmp_path):
-    path = tmp_path / "mixed.txt"
-    path.write_bytes(
-        b"\xef\xbb\xbffirst\r\n\r\n<doc id=1>\nb\xff\nc\0\n" + b"y" * 10_000_000 + b"\nlast"
-    )
-    counts = Counts()
-    texts = [line.text for line in map(read_line, raw_lines_of_file(path)) if counts.add(line)]
+    content = b"\xef\xbb\xbffirst\r\n\r\n<doc id=1>\nb\xff\nc\0\n" + b"y" * 10**7 + b"\nlast"
+    counts, lines = Counts(), lines_of(tmp_path, content)
+    texts = [line.text for line in lines if counts.add(line)]
     assert texts == ["first", "b\ufffd", "c\ufffd", "last"]
     assert counts.skipped == {"empty": 1, "markup": 1, "too_long": 1}
     assert counts.repaired == {"invalid_utf8": 1, "nul": 1}
 
 
 def test_a_line_of_exactly_the_limit_is_kept_and_one_byte_more_is_not(tmp_path):
-    path = tmp_path / "limit.txt"
     words = b"of nine b" * (LINE_LIMIT // 9 + 1)
-    path.write_bytes(words[:LINE_LIMIT] + b"\r\n" + words[: LINE_LIMIT + 1] + b"\n" + b"c\n")
-    lengths = [len(line.text) for line in map(read_line, raw_lines_of_file(path))]
+    content = words[:LINE_LIMIT] + b"\r\n" + words[: LINE_LIMIT + 1] + b"\n" + b"c\n"
+    lengths = [len(line.text) for line in lines_of(tmp_path, content)]
     assert lengths == [LINE_LIMIT, 0, 1]
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xef\xbb\xbf"], ids=["nothing", "end", "mark"])
 def test_a_file_without_text_keeps_nothing(tmp_path, content):
-    (tmp_path / "empty.txt").write_bytes(content)
-    assert not any(read_line(raw).text for raw in raw_lines_of_file(tmp_path / "empty.txt"))
+    assert not any(line.text for line in lines_of(tmp_path, content))
 
 
 def test_utf16_is_refused_by_a_sentence(tmp_path):
-    (tmp_path / "wide.txt").write_bytes("text".encode("utf-16"))
-    with pytest.raises(UserError, match=r"wide\.txt is UTF-16"):
-        list(raw_lines_of_file(tmp_path / "wide.txt"))
+    with pytest.raises(UserError, match=r"file\.txt is UTF-16"):
+        list(lines_of(tmp_path, "text".encode("utf-16")))
 
 
 @given(st.text(st.characters(exclude_categories=[])))

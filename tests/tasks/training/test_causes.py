@@ -18,8 +18,7 @@ from tasks.training.causes import cause_of
 from tasks.training.loop import TrainingModule
 from tests.tasks.jobs import (
     at_call,
-    config,
-    freeze,
+    ended,
     instead_of_call,
     last_word,
     run_job,
@@ -50,14 +49,13 @@ FAILURES = {
 @pytest.mark.parametrize("failure", FAILURES)
 def test_the_cause_of_a_failure_is_told_apart(failure, outputs):
     sabotage, cause = FAILURES[failure]
-    run = freeze(outputs)
-    assert run_job(run, sabotage) == 1
+    run = ended(outputs, sabotage=sabotage, code=1)
     word = last_word(run)
     assert word["cause"].startswith(cause)
     assert word["message"]
     assert "Traceback" in word["traceback"]
     assert run.status().state is State.FAILED
-    assert cause in (run.outputs / "terminal.txt").read_text()
+    assert cause in (outputs / "terminal.txt").read_text()
 
 
 @pytest.mark.parametrize(
@@ -92,8 +90,7 @@ def test_a_loss_that_is_no_number_stops_the_run_within_a_row(value, outputs):
 
         LanguageModel.loss = loss
 
-    run = freeze(outputs)
-    assert run_job(run, spoiled) == 1
+    run = ended(outputs, sabotage=spoiled, code=1)
     word = last_word(run)
     assert word["cause"] == "nan"
     assert f"the training loss is {value} at step 7 of training" in word["message"]
@@ -111,8 +108,7 @@ def test_a_test_loss_that_is_no_number_is_no_result(outputs):
             else original(self, split, totals)
         )
 
-    run = freeze(outputs)
-    assert run_job(run, spoiled) == 1
+    run = ended(outputs, sabotage=spoiled, code=1)
     assert last_word(run)["cause"] == "nan"
     assert run.result() is None
 
@@ -131,8 +127,7 @@ def test_a_full_disk_keeps_the_last_checkpoint_and_later_the_run_ends_the_same(
         files = iter([original] * 2)
         checkpoint.new_file = lambda path: next(files, full)(path)
 
-    run = freeze(outputs)
-    assert run_job(run, fill) == 1
+    run = ended(outputs, sabotage=fill, code=1)
     assert last_word(run)["cause"] == "disk_full"
     newest, _ = run.checkpoints()
     assert newest.name == "step-00000008.ckpt"
@@ -142,33 +137,29 @@ def test_a_full_disk_keeps_the_last_checkpoint_and_later_the_run_ends_the_same(
 
 
 def test_a_config_that_is_wrong_is_one_sentence_without_a_traceback(outputs):
-    run = freeze(outputs, {"model.heads": "four"})
-    assert run_job(run) == 1
-    word = last_word(run)
+    word = last_word(ended(outputs, {"model.heads": "four"}, code=1))
     assert word["cause"] == "config"
     assert word["message"].startswith("model.heads=four: expected a whole number")
     assert word["traceback"] == ""
-    assert "Traceback" not in (run.outputs / "terminal.txt").read_text()
+    assert "Traceback" not in (outputs / "terminal.txt").read_text()
 
 
 def test_a_gpu_that_is_not_there_is_one_sentence(outputs):
     if torch.cuda.is_available():
         pytest.skip("there is one")
-    run = freeze(outputs, {"trainer.accelerator": "gpu"})
-    assert run_job(run) == 1
-    assert last_word(run)["cause"] == "config"
-    assert last_word(run)["message"].startswith("trainer.accelerator=gpu: expected a CUDA GPU")
+    word = last_word(ended(outputs, {"trainer.accelerator": "gpu"}, code=1))
+    assert word["cause"] == "config"
+    assert word["message"].startswith("trainer.accelerator=gpu: expected a CUDA GPU")
 
 
 @pytest.mark.parametrize("lines", [[], ["one line"], ["the same line"] * 997], ids=len)
 def test_data_that_leave_a_split_empty_are_one_sentence(lines, tmp_path):
     root = write_corpus(tmp_path / "text", lines)
-    data = {**config()["data"], "source": "local", "root": root}
-    run = freeze(tmp_path / "outputs", {"data": data})
-    assert run_job(run) == 1
-    assert last_word(run)["cause"] == "data"
-    assert last_word(run)["message"].endswith(".")
-    assert "Traceback" not in (run.outputs / "terminal.txt").read_text()
+    changes = {"data.source": "local", "data.root": root}
+    word = last_word(ended(tmp_path / "outputs", changes, code=1))
+    assert word["cause"] == "data"
+    assert word["message"].endswith(".")
+    assert "Traceback" not in (tmp_path / "outputs" / "terminal.txt").read_text()
 
 
 def test_what_is_no_run_directory_is_one_sentence(tmp_path, capsys):

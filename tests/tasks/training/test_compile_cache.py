@@ -13,9 +13,9 @@ from torch import nn
 
 from sweeper.store.runs import Run
 from tasks.training import compile_cache
+from tests.conftest import ROOT
 from tests.tasks.jobs import freeze, science
 
-ROOT = Path(__file__).resolve().parents[3]
 # A job that says how many graphs it has compiled, and how many it found compiled.
 JOB = """if True:
     import json, sys

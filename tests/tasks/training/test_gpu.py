@@ -13,10 +13,9 @@ import pytest
 from sweeper.store.files import publish_json
 from sweeper.store.runs import RunStore
 from tasks.training.job import INTERRUPTED
-from tests.tasks.jobs import assert_alike, config, freeze, last_word, run_job, science
+from tests.conftest import ROOT
+from tests.tasks.jobs import assert_alike, config, ended, freeze, last_word, science
 from tests.tasks.small import SMALL
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def started(run, variables=()):
@@ -39,9 +38,8 @@ def test_the_same_record_gives_the_same_bits_there_too(precision, outputs):
 
 @pytest.mark.gpu
 def test_it_learns_what_a_cpu_learns(outputs):
-    on_cpu = freeze(outputs, {"model.dropout": 0.0}, name="cpu")
-    on_gpu = freeze(outputs, {"model.dropout": 0.0, "trainer.accelerator": "gpu"}, name="gpu")
-    assert run_job(on_cpu) == 0
+    on_cpu = ended(outputs, {"model.dropout": 0.0}, "cpu")
+    on_gpu = freeze(outputs, {"model.dropout": 0.0, "trainer.accelerator": "gpu"}, "gpu")
     assert started(on_gpu).wait() == 0
     loss = science(on_cpu)["metrics"]["test/loss"]
     assert science(on_gpu)["metrics"]["test/loss"] == pytest.approx(loss, rel=0.01)
@@ -51,12 +49,6 @@ def test_it_learns_what_a_cpu_learns(outputs):
 
 # Three rows a batch, so the ranks have one and two; dropout would be drawn for each of them anew.
 TWO = {"trainer.devices": 2, "model.dropout": 0.0}
-
-
-def ranks_of(process):
-    """The processes it has started."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
-    return [int(pid) for pid in children.split()]
 
 
 def there(pid):
@@ -69,10 +61,18 @@ def wait_for_a_checkpoint(run, process):
         time.sleep(0.02)
 
 
+def in_training(outputs):
+    """A run on two devices that would go on for long, its process, and those of its ranks."""
+    run = freeze(outputs, {**TWO, "trainer.steps": 10**6})
+    process = started(run)
+    wait_for_a_checkpoint(run, process)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return run, process, [int(pid) for pid in children.split()]
+
+
 @pytest.mark.slow
 def test_two_devices_stopped_and_continued_learn_what_one_learns(tmp_path):
-    alone = freeze(tmp_path, {"model.dropout": 0.0, "trainer.steps": 61}, "one")
-    assert run_job(alone) == 0
+    alone = ended(tmp_path, {"model.dropout": 0.0, "trainer.steps": 61}, "one")
     run = freeze(tmp_path, {**TWO, "trainer.steps": 61}, "two")
     process = started(run)
     wait_for_a_checkpoint(run, process)
@@ -90,8 +90,7 @@ def test_two_devices_stopped_and_continued_learn_what_one_learns(tmp_path):
 @pytest.mark.parametrize("name", ["squad", "pretraining"])
 def test_ranks_share_the_rows_and_the_evaluation_of_every_kind_of_data(tmp_path, name):
     changes = {**SMALL[name], "model.dropout": 0.0}
-    alone = freeze(tmp_path, changes, "one")
-    assert run_job(alone) == 0
+    alone = ended(tmp_path, changes, "one")
     run = freeze(tmp_path, {**changes, "trainer.devices": 2}, "two")
     assert started(run).wait() == 0
     assert_alike(run, alone, rel=1e-4)
@@ -99,9 +98,8 @@ def test_ranks_share_the_rows_and_the_evaluation_of_every_kind_of_data(tmp_path,
 
 @pytest.mark.slow
 def test_a_run_continues_on_another_number_of_devices(tmp_path):
-    alone = freeze(tmp_path, {"model.dropout": 0.0, "trainer.steps": 61}, "one")
-    assert run_job(alone) == 0
-    run, changes = None, {"model.dropout": 0.0, "trainer.steps": 61}
+    changes = {"model.dropout": 0.0, "trainer.steps": 61}
+    alone = ended(tmp_path, changes, "one")
     for devices in (2, 1, 2):
         moved = config({**changes, "trainer.devices": devices})
         record = {"id": "moved", "config": moved, "size": {}, "names": {}}
@@ -121,8 +119,7 @@ def test_a_run_continues_on_another_number_of_devices(tmp_path):
 
 @pytest.mark.slow
 def test_nodes_meet_where_the_launcher_says(tmp_path):
-    alone = freeze(tmp_path, {"model.dropout": 0.0}, "one")
-    assert run_job(alone) == 0
+    alone = ended(tmp_path, {"model.dropout": 0.0}, "one")
     run = freeze(tmp_path, {"trainer.num_nodes": 2, "model.dropout": 0.0}, "nodes")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -137,8 +134,7 @@ def test_nodes_meet_where_the_launcher_says(tmp_path):
 def test_two_devices_that_work_in_parts_learn_what_one_learns(tmp_path):
     """Seven rows: of three and of four, in two parts each; dropout 0, as for TWO."""
     rows = {"model.dropout": 0.0, "task.batch_tokens": 7 * 31}
-    alone = freeze(tmp_path, rows, "one")
-    assert run_job(alone) == 0
+    alone = ended(tmp_path, rows, "one")
     run = freeze(tmp_path, {**TWO, **rows}, "two")
     publish_json(run.path / "micro_batches.json", {"micro_batches": 2})
     assert started(run).wait() == 0
@@ -148,10 +144,7 @@ def test_two_devices_that_work_in_parts_learn_what_one_learns(tmp_path):
 
 @pytest.mark.slow
 def test_a_rank_that_is_killed_ends_the_run_with_a_recorded_cause(tmp_path):
-    run = freeze(tmp_path, {**TWO, "trainer.steps": 10**6})
-    process = started(run)
-    wait_for_a_checkpoint(run, process)
-    ranks = ranks_of(process)
+    run, process, ranks = in_training(tmp_path)
     assert len(ranks) == 2
     first = run.attempts()[0].info()["pid"]
     other = next(pid for pid in ranks if pid != first)
@@ -163,10 +156,7 @@ def test_a_rank_that_is_killed_ends_the_run_with_a_recorded_cause(tmp_path):
 
 @pytest.mark.slow
 def test_ranks_end_with_the_process_that_started_them(tmp_path):
-    run = freeze(tmp_path, {**TWO, "trainer.steps": 10**6})
-    process = started(run)
-    wait_for_a_checkpoint(run, process)
-    ranks = ranks_of(process)
+    run, process, ranks = in_training(tmp_path)
     process.kill()
     process.wait()
     while any(there(pid) for pid in ranks):

@@ -11,7 +11,7 @@ from models.transformer import Decoder, Encoder
 from sweeper.store.errors import UserError
 from tasks.training.checkpoint import adapted
 from tests.models.conftest import DECODER
-from tests.tasks.jobs import freeze, run_job, science
+from tests.tasks.jobs import ended, science
 
 WIDTH = 15
 
@@ -60,12 +60,10 @@ def test_weights_that_share_already_are_taken_as_they_are():
 def test_other_heads_than_the_parents_are_refused():
     original, model = Decoder(**DECODER), Decoder(**{**DECODER, "heads": 5, "head_size": 3})
     shared = Decoder(**{**DECODER, "heads": 5, "head_size": 3}, attention=_shared(7))
-    assert (
-        model.blocks[0].attention.qkv.weight.shape == original.blocks[0].attention.qkv.weight.shape
-    )
-    with pytest.raises(
-        UserError, match=r"model\.heads=5 of 3: expected the heads of the parent, 3"
-    ):
+    own, parents = (one.blocks[0].attention.qkv.weight for one in (model, original))
+    assert own.shape == parents.shape
+    told = r"model\.heads=5 of 3: expected the heads of the parent, 3"
+    with pytest.raises(UserError, match=told):
         adapted(shared, original.state_dict(), DECODER["heads"])
 
 
@@ -77,16 +75,14 @@ def test_without_tensorly_one_sentence_says_what_to_install(monkeypatch):
 
 
 def test_a_run_without_steps_is_its_parent_with_shared_heads(prepared):
-    parent = freeze(prepared, {"trainer.validate_every": 0}, name="parent")
-    assert run_job(parent) == 0
+    parent = ended(prepared, {"trainer.validate_every": 0}, "parent")
     shared = {
         "parent": parent.id,
         "model.attention": {"name": "collaborative", "shared_size": WIDTH},
         "trainer.validate_every": 0,
     }
-    child = freeze(prepared, {**shared, "trainer.steps": 0}, name="child")
-    tuned = freeze(prepared, {**shared, "trainer.steps": 5}, name="tuned")
-    assert [run_job(run) for run in (child, tuned)] == [0, 0]
+    child = ended(prepared, {**shared, "trainer.steps": 0}, "child")
+    tuned = ended(prepared, {**shared, "trainer.steps": 5}, "tuned")
     before, found, after = (science(run) for run in (parent, child, tuned))
     assert found["steps"] == found["tokens_seen"] == 0
     loss = found["metrics"]["test/loss"]

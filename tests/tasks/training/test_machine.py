@@ -5,6 +5,7 @@ import resource
 import subprocess
 import sys
 import weakref
+from functools import partial
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from sweeper.store.runs import lineage
 from tasks.process import freeze_gc
 from tasks.training import machine
 from tasks.training.loop import TrainingModule
-from tests.tasks.jobs import at_call, config, freeze, run_job, science, terminate_self
+from tests.tasks.jobs import at_call, config, ended, freeze, run_job, science, terminate_self
 
 BLOCK, ROUNDS = 8 * 2**20, 10
 # Page faults of taking and freeing the same blocks again, in a process that nothing has set up.
@@ -104,8 +105,7 @@ def test_a_run_of_our_own_things_names_none():
 def test_an_attempt_records_the_package_of_its_attention(installed):
     installed("mine", VARIANT, {"headroom.attention": "mine = mine"})
     changes = {"model.attention": {"name": "mine"}, "trainer.steps": 3}
-    run = freeze(installed.folder / "outputs", changes)
-    assert run_job(run) == 0
+    run = ended(installed.folder / "outputs", changes)
     [made] = run.attempts()[0].info()["packages"]
     assert (made["package"], made["version"]) == ("mine", "1.2.3")
     assert [made] == machine.code_of(config(changes))["packages"]
@@ -141,9 +141,8 @@ def test_a_job_that_waited_while_the_code_was_edited_computes_what_it_would_have
 
 
 def test_a_run_that_is_continued_with_other_code_says_so_and_names_both(outputs, monkeypatch):
-    run = freeze(outputs)
-    stop = lambda: at_call(TrainingModule, "training_step", 7, terminate_self)  # noqa: E731
-    assert run_job(run, stop) == 75
+    stop = partial(at_call, TrainingModule, "training_step", 7, terminate_self)
+    run = ended(outputs, sabotage=stop, code=75)
     now = loaded_code()
     edited = Code(now.root, {**now.files, "models/block.py": b"edited"})
     monkeypatch.setattr(machine, "loaded_code", lambda: edited)

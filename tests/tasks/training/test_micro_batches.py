@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tasks.training.loop import TrainingModule
-from tests.tasks.jobs import assert_alike, freeze, instead_of_call, last_word, run_job
+from tests.tasks.jobs import assert_alike, ended, freeze, instead_of_call, last_word, run_job
 from tests.tasks.small import SMALL, opened
 
 STILL = {"model.dropout": 0.0}  # dropout draws other masks for parts than for the whole
@@ -26,7 +26,6 @@ def whole(request, shared):
     """A task and its model, with loss and gradients of a whole batch in single precision."""
     name = request.param
     task = opened(shared, {**SMALL[name], **(STILL if name != "nearest_neighbour" else {})})
-    torch.manual_seed(0)
     model = task.build()
     return task, model, *gradients(task, model, 1)
 
@@ -58,10 +57,8 @@ def out_of_memory():
 
 
 def test_a_run_out_of_gpu_memory_goes_on_in_parts_to_the_same_numbers(shared):
-    alone = freeze(shared, STILL, "alone")
-    assert run_job(alone) == 0
-    run = freeze(shared, STILL, "halved")
-    assert run_job(run, out_of_memory) == 1
+    alone = ended(shared, STILL, "alone")
+    run = ended(shared, STILL, "halved", sabotage=out_of_memory, code=1)
     assert last_word(run)["cause"] == "out_of_gpu_memory"
     assert run.halve_micro_batches(run.attempts()[-1]) == 2
     assert run_job(run) == 0

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from tasks.parse import parse, task_of
 from tasks.training.loop import adamw, clip
-from tests.tasks.jobs import config
+from tests.tasks.small import made
 
 
 def rates(schedule, steps, warmup, peak=0.1):
@@ -18,7 +17,7 @@ def rates(schedule, steps, warmup, peak=0.1):
         "optimizer.warmup_steps": warmup,
         "trainer.steps": steps,
     }
-    task = task_of(parse(config(changes)))
+    task = made(changes)
     return [task.learning_rate(step) for step in range(1, steps + 1)]
 
 
@@ -44,7 +43,7 @@ def test_constant_stays_where_its_warm_up_ends(warmup, first):
 
 
 def test_decay_is_on_matrices_alone_and_every_parameter_is_trained_once():
-    task = task_of(parse(config({"model.attention": {"name": "multi_head"}})))
+    task = made({"model.attention": {"name": "multi_head"}})
     model = task.build()
     model.register_parameter("content_bias", nn.Parameter(torch.ones(3, 5)))
     decayed, rest = adamw(model, task.config.optimizer).param_groups
@@ -60,7 +59,7 @@ def test_decay_is_on_matrices_alone_and_every_parameter_is_trained_once():
 
 def stepped(changes, gradient):
     """A matrix before and after a step with this gradient in each of its entries."""
-    section = parse(config({"optimizer.schedule": "constant", **changes})).optimizer
+    section = made({"optimizer.schedule": "constant", **changes}).config.optimizer
     assert section.learning_rate == 0.02
     layer = nn.Linear(3, 2)
     before = layer.weight.detach().clone()

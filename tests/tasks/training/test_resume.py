@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -14,22 +14,24 @@ from tasks.training import checkpoint
 from tasks.training import job as attempts
 from tasks.training.loop import TrainingModule
 from tasks.training.progress import Checkpointer
-from tests.tasks.jobs import at_call, freeze, kill_self, run_job, science, terminate_self
+from tests.tasks.jobs import at_call, ended, freeze, kill_self, run_job, science, terminate_self
 
-Action = Callable[[], None]
+
+def at(owner, name, number, **when):
+    """The point of a job at that call: a function that has an action done there."""
+    return lambda action: at_call(owner, name, number, action, **when)
 
 
 def step(number):
-    return lambda action: at_call(TrainingModule, "training_step", number, action)
+    return at(TrainingModule, "training_step", number)
 
 
 def evaluation(number):
     """In the middle of the evaluation with this number: its second batch."""
 
     def sabotage(action):
-        at_call(
-            LanguageModel, "evaluate", number, lambda: at_call(LanguageModel, "score", 2, action)
-        )
+        second_batch = partial(at_call, LanguageModel, "score", 2, action)
+        at_call(LanguageModel, "evaluate", number, second_batch)
 
     return sabotage
 
@@ -39,26 +41,21 @@ POINTS = {
     "first step": step(1),
     "between two rows": step(13),
     "last step": step(19),
-    "before a validation": lambda action: at_call(LanguageModel, "evaluate", 2, action),
+    "before a validation": at(LanguageModel, "evaluate", 2),
     "validation": evaluation(1),
     "last validation": evaluation(3),
-    "start of a checkpoint": lambda action: at_call(Checkpointer, "save", 3, action),
-    "middle of a checkpoint": lambda action: at_call(checkpoint._Writer, "write", 40, action),
-    "checkpoint without a name": lambda action: at_call(
-        checkpoint, "publish_json", 2, action, after=True
-    ),
-    "end of the last checkpoint": lambda action: at_call(
-        Checkpointer, "save", 5, action, after=True
-    ),
+    "start of a checkpoint": at(Checkpointer, "save", 3),
+    "middle of a checkpoint": at(checkpoint._Writer, "write", 40),
+    "checkpoint without a name": at(checkpoint, "publish_json", 2, after=True),
+    "end of the last checkpoint": at(Checkpointer, "save", 5, after=True),
     "test": evaluation(4),
-    "final weights": lambda action: at_call(checkpoint, "weights_digest", 1, action),
+    "final weights": at(checkpoint, "weights_digest", 1),
 }
 
 
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_and_run_again_it_ends_with_the_same_bits(point, outputs, undisturbed):
-    run = freeze(outputs)
-    assert run_job(run, lambda: POINTS[point](kill_self)) == -9
+    run = ended(outputs, sabotage=lambda: POINTS[point](kill_self), code=-9)
     assert run.status().state is State.INTERRUPTED
     assert run_job(run) == 0
     assert science(run) == undisturbed
@@ -78,8 +75,7 @@ def test_killed_and_run_again_it_ends_with_the_same_bits(point, outputs, undistu
 def test_terminated_it_saves_the_step_and_ends_with_the_same_bits(
     point, saved, outputs, undisturbed
 ):
-    run = freeze(outputs)
-    assert run_job(run, lambda: POINTS[point](terminate_self)) == 75
+    run = ended(outputs, sabotage=lambda: POINTS[point](terminate_self), code=75)
     assert run.attempts()[0].exit()["cause"] == "interrupted"
     assert run.checkpoints()[0].name == f"step-{saved:08d}.ckpt"
     assert run_job(run) == 0
@@ -97,52 +93,46 @@ def test_killed_again_and_again_it_ends_with_the_same_bits(outputs, undisturbed)
 
 
 def test_asked_to_stop_while_the_data_is_prepared_it_stops_there(tmp_path, undisturbed):
-    run = freeze(tmp_path / "outputs")
-    assert run_job(run, lambda: at_call(PackedText, "prepare", 1, terminate_self)) == 75
+    stop = partial(at_call, PackedText, "prepare", 1, terminate_self)
+    run = ended(tmp_path / "outputs", sabotage=stop, code=75)
     assert run_job(run) == 0
     assert science(run) == undisturbed
 
 
 def test_asked_to_stop_before_its_log_is_there_it_says_so(outputs):
-    run = freeze(outputs)
-    assert run_job(run, lambda: at_call(attempts, "redirected_output", 1, terminate_self)) == 75
+    stop = partial(at_call, attempts, "redirected_output", 1, terminate_self)
+    run = ended(outputs, sabotage=stop, code=75)
     assert run.attempts()[0].exit()["cause"] == "interrupted"
 
 
 def test_asked_twice_it_stops_at_once(outputs):
-    run = freeze(outputs)
-
     def twice():
         terminate_self()
         terminate_self()
 
-    assert run_job(run, lambda: step(13)(twice)) == 75
+    run = ended(outputs, sabotage=lambda: step(13)(twice), code=75)
     assert run.checkpoints()[0].name == "step-00000012.ckpt"
     assert run.status().state is State.INTERRUPTED
 
 
 def test_asked_again_while_it_says_why_it_stops_it_does_not_wait_for_itself(outputs):
-    run = freeze(outputs)
-
     def again():
         signal.alarm(20)  # ends it, should it wait for ever
         at_call(threading.Condition, "notify_all", 1, terminate_self)  # holds the event's lock
         terminate_self()
 
-    assert run_job(run, lambda: step(13)(again)) == 75
+    run = ended(outputs, sabotage=lambda: step(13)(again), code=75)
     assert run.status().state is State.INTERRUPTED
 
 
 def test_asked_to_stop_when_the_result_is_about_to_be_published_it_publishes(outputs):
-    run = freeze(outputs)
-    assert run_job(run, lambda: at_call(Run, "publish_result", 1, terminate_self)) == 0
+    run = ended(outputs, sabotage=partial(at_call, Run, "publish_result", 1, terminate_self))
     assert run.status().state is State.DONE
 
 
 @pytest.mark.parametrize("damage", ["bit flip", "cut short", "no digest", "another run's", "all"])
 def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(damage, outputs, undisturbed):
-    run = freeze(outputs)
-    assert run_job(run, lambda: step(13)(kill_self)) == -9
+    run = ended(outputs, sabotage=lambda: step(13)(kill_self), code=-9)
     newest, before = run.checkpoints()
     content = bytearray(newest.read_bytes())
     if damage == "bit flip":
@@ -166,8 +156,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(damage, outputs,
 
 
 def test_what_is_kept_is_two_checkpoints_and_in_the_end_the_weights(outputs):
-    run = freeze(outputs)
-    assert run_job(run, lambda: step(17)(kill_self)) == -9
+    run = ended(outputs, sabotage=lambda: step(17)(kill_self), code=-9)
     assert [path.name for path in run.checkpoints()] == ["step-00000016.ckpt", "step-00000012.ckpt"]
     unfinished = run.attempts()[0].checkpoint_dir / ".step-00000019.ckpt.0123.tmp"
     unfinished.write_bytes(b"what a kill in mid-write leaves")

@@ -7,7 +7,7 @@ import types
 import pytest
 
 from tasks.training import wandb_mirror
-from tests.tasks.jobs import freeze, run_job, science
+from tests.tasks.jobs import ended, science
 
 WANDB = {"logger.name": "wandb"}
 
@@ -69,19 +69,18 @@ BROKEN = {
 
 @pytest.mark.parametrize("fault", BROKEN)
 def test_a_broken_one_costs_one_warning_and_nothing_else(fault, outputs, undisturbed):
-    run, breaks = freeze(outputs, WANDB), BROKEN[fault]
+    breaks = BROKEN[fault]
 
     def replace():
         sys.modules["wandb"] = Stub(*breaks) if breaks else None  # None: the import fails
         wandb_mirror.FINISH_SECONDS = 1  # of its patience with what hangs
 
-    assert run_job(run, replace) == 0
+    run = ended(outputs, WANDB, sabotage=replace)
     assert science(run) == undisturbed
     log = run.attempts()[0].log_path.read_text()
     assert log.count("warning: W&B is off for this run") == 1
 
 
 def test_without_it_nothing_of_it_is_imported(outputs):
-    run = freeze(outputs)
-    assert run_job(run, lambda: sys.modules.update(wandb=None)) == 0  # an import would fail
+    run = ended(outputs, sabotage=lambda: sys.modules.update(wandb=None))  # no import works
     assert "W&B" not in run.attempts()[0].log_path.read_text()

@@ -10,7 +10,7 @@ import pytest
 
 from tasks.training import wandb_mirror
 from tasks.training.loop import TrainingModule
-from tests.tasks.jobs import at_call, freeze, instead_of_call, run_job, science
+from tests.tasks.jobs import at_call, ended, instead_of_call, science
 from tests.wandb_server import wandb_server
 
 pytest.importorskip("wandb")
@@ -66,16 +66,14 @@ def log_of(run):
 
 
 def test_offline(outputs, undisturbed):
-    run = freeze(outputs, OFFLINE)
-    assert run_job(run, wait_for_the_mirror) == 0
+    run = ended(outputs, OFFLINE, sabotage=wait_for_the_mirror)
     assert science(run) == undisturbed
     assert "warning" not in log_of(run)
     assert list(outputs.glob(f"wandb/offline-run-*-{run.id}/run-{run.id}.wandb"))
 
 
 def test_online_everything_arrives(server, outputs, undisturbed):
-    run = freeze(outputs, ONLINE)
-    assert run_job(run, wait_for_the_mirror) == 0
+    run = ended(outputs, ONLINE, sabotage=wait_for_the_mirror)
     assert science(run) == undisturbed
     assert "warning" not in log_of(run)
     remote = server.runs[run.id]
@@ -94,19 +92,16 @@ def test_online_everything_arrives(server, outputs, undisturbed):
 
 
 def test_a_failed_run_is_no_finished_run_there(server, outputs):
-    run = freeze(outputs, ONLINE)
-
     def sabotage():
         wait_for_the_mirror()
         instead_of_call(TrainingModule, "training_step", 17, ZeroDivisionError())
 
-    assert run_job(run, sabotage) == 1
+    run = ended(outputs, ONLINE, sabotage=sabotage, code=1)
     assert server.runs[run.id].state == "failed"
 
 
 def test_online_with_its_core_killed(server, outputs, undisturbed):
-    run = freeze(outputs, ONLINE)
-    assert run_job(run, kill_core) == 0
+    run = ended(outputs, ONLINE, sabotage=kill_core)
     assert science(run) == undisturbed
     assert run.id in server.runs, "it was never online: the check would be vacuous"
     assert server.runs[run.id].state == "running"
@@ -114,8 +109,6 @@ def test_online_with_its_core_killed(server, outputs, undisturbed):
 
 
 def test_a_server_that_goes_away_in_the_middle(outputs, undisturbed):
-    run = freeze(outputs, ONLINE)
-
     with wandb_server() as server:
 
         def silence():
@@ -125,7 +118,7 @@ def test_a_server_that_goes_away_in_the_middle(outputs, undisturbed):
 
         stopper = threading.Thread(target=_stop_when, args=(outputs / "silence", server))
         stopper.start()
-        assert run_job(run, silence) == 0
+        run = ended(outputs, ONLINE, sabotage=silence)
         stopper.join()
     assert science(run) == undisturbed
     assert run.id in server.runs
@@ -145,8 +138,7 @@ def test_online_without(lacking, outputs, undisturbed, monkeypatch):
     if lacking == "server":
         monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
     monkeypatch.setattr(wandb_mirror, "INIT_SECONDS", 1)
-    run = freeze(outputs, ONLINE)
-    assert run_job(run) == 0
+    run = ended(outputs, ONLINE)
     assert science(run) == undisturbed
     assert log_of(run).count("warning: W&B is not online for this run") == 1
     assert list(outputs.glob(f"wandb/offline-run-*-{run.id}/run-{run.id}.wandb"))
