@@ -124,7 +124,7 @@ def runs_of(page: Browser, selector: str) -> list[set[str]]:
 
 def column(page: Browser, key: str) -> list[str]:
     """Return the cells of a column from top to bottom."""
-    place = page.each(".rows th", "dataset.key").index(key)
+    place = page.each(".rows th", "firstChild.value").index(key)
     return page.texts(f"{ROWS} td:nth-child({place + 1})")
 
 
@@ -148,7 +148,7 @@ def test_it_requests_only_itself_and_its_first_screen_has_verdicts_and_a_chart(
 def test_rows_sort_both_ways_with_empty_cells_last(page: Browser, small: Path) -> None:
     [experiment] = content_of(small)["experiments"]
     assert len(page.texts(ROWS)) == len(experiment["rows"])
-    head = "th[data-key='test/perplexity']"
+    head = "th:has([value='test/perplexity'])"
     for direction in ("ascending", "descending"):
         page.click(f"{head} button")
         cells = column(page, "test/perplexity")
@@ -167,7 +167,7 @@ def test_filter_and_ticks_choose_the_runs_whose_curves_are_drawn(
     page.run(CHOOSE, "input[type=search]", "FAILED nan")
     assert column(page, "state") == ["failed"]
     assert runs_of(page, CURVES) == []
-    page.click(".chip[data-word=done]")
+    page.click(".chip[value=done]")
     assert set(column(page, "state")) == {"done"}
     page.click(".rows tbody input", 1)
     assert runs_of(page, CURVES) == [{column(page, "run")[1]}]
