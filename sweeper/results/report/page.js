@@ -39,12 +39,12 @@ function terms(entries) {
 }
 const inParts = (key) => key.split(/(?<=[._])/).flatMap((part) => [part, make("wbr")]);
 
-// Create a table; the first cell of a line is its head.
-function table(caption, head, lines) {
+// Create a table, perhaps with a title; the first cell of a line is its head.
+function table({ title, head, lines }) {
   const line = ([first, ...cells]) =>
     make("tr", make("th", { scope: "row" }, first), cells.map((cell) => make("td.number", cell)));
   const heads = head.map((words) => make("th", { scope: "col" }, words));
-  const above = caption && make("caption", caption);
+  const above = title && make("caption", title);
   const parts = [make("thead", make("tr", heads)), make("tbody", lines.map(line))];
   return make("div.scroll", make("table", above, parts));
 }
@@ -110,8 +110,7 @@ function openAddressed() {
   if (!Object.hasOwn(data.runs, id)) return sheet.close();
   tip.togglePopover(false);
   const close = make("button", { onclick: () => sheet.close() }, "Close");
-  const head = [make("h2", { id: "run-name" }, id), close];
-  sheet.replaceChildren(make("div.sheet-head", head));
+  sheet.replaceChildren(make("div.sheet-head", make("h2", { id: "run-name" }, id), close));
   fill(sheet, runView(id, data.runs[id]));
   if (!sheet.open) sheet.showModal();
   sheet.scrollTop = 0;
@@ -271,15 +270,15 @@ function answerWord(answer) {
 
 function experimentView(about) {
   const curves = trainingView(about);
-  const claim = ([question, answers]) => {
-    const found = answers.map(({ answer, measure, effect, sentence }) => [
+  const claim = ([question, answers]) => [
+    make("h3", question),
+    answers.map(({ answer, measure, effect, sentence }) => [
       make("p", answerWord(answer), answers.length > 1 && faint(` by ${measure}`)),
       effect
         ? [make("p.effect", effect), details(false, "Why", make("p", sentence))]
         : make("p", sentence),
-    ]);
-    return [make("h3", question), found];
-  };
+    ]),
+  ];
   const figures = make("div", about.figures.map((figure) => figureView(figure, about.arms)));
   const claims = [...Map.groupBy(about.verdicts, ({ question }) => question)].map(claim);
   return make(
@@ -298,10 +297,8 @@ function experimentView(about) {
   );
 }
 
-function paperTableView({ blocks, notes }) {
-  const tables = blocks.map(({ title, head, lines }) => table(title, head, lines));
-  return details(true, "As a table", tables, notes.map((note) => make("p.faint", note)));
-}
+const paperTableView = ({ blocks, notes }) =>
+  details(true, "As a table", blocks.map(table), notes.map((note) => make("p.faint", note)));
 
 // The sweep as a whole
 
@@ -335,7 +332,7 @@ function stateView(ids) {
     const cells = states.map((state) => own.get(state)?.length ?? "–");
     return [experimentLink(name), bar(own), ...cells];
   };
-  const heads = ["experiment", "", ...states.map(stateName)];
+  const head = ["experiment", "", ...states.map(stateName)];
   const waiting = ["failed", "interrupted", "running"].flatMap((state) => groups.get(state) ?? []);
   const reasons = waiting.map((id) => {
     const { state, reason } = data.runs[id];
@@ -345,7 +342,7 @@ function stateView(ids) {
   return [
     make("p.lead", stateInWords(ids)),
     bar(groups),
-    table(null, heads, data.experiments.map(line)),
+    table({ head, lines: data.experiments.map(line) }),
     waiting.length && details(waiting.length <= MOST_OPEN, why, list(reasons)),
   ];
 }
