@@ -6,6 +6,8 @@ Above, as in the paper: (a) total parameters, (b) embedding size. Below, the sam
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
@@ -19,13 +21,13 @@ STANDARD, FIXED, MATCHED = "standard", "fixed", "matched"
 _TOP_PT, _BOTTOM_PT = 168.0, 122.0  # height of a row, axis labels included
 
 
-def series_of(table: Table) -> list[panel.Series]:
+def series_of(every: Iterable[Point]) -> list[panel.Series]:
     """Return a series for each number of heads of the standard arm, and one for each other arm."""
 
     def heads(point: Point) -> float | None:
         return point.at("model.heads") if point.arm == STANDARD else None
 
-    found = panel.split(points(table, table.metric), by=heads)
+    found = panel.split(every, by=heads)
     order = {STANDARD: 0, FIXED: 2, MATCHED: 3}
     return sorted(found, key=lambda one: (order.get(one.arm, 1), one.key or 0.0))
 
@@ -33,11 +35,11 @@ def series_of(table: Table) -> list[panel.Series]:
 @rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw the arms that the table has, these three or others."""
-    series = series_of(table)
-    looks = panel.curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
-    drawn = [(one, looks[one.arm, one.key]) for one in series]
     everything = points(table, table.metric)
     spread = seed_spread(everything)
+    series = series_of(everything)
+    looks = panel.curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
+    drawn = [(one, looks[one.arm, one.key]) for one in series]
     figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(_TOP_PT, _BOTTOM_PT)).flat
     panels = dict(zip(TOP, above.subplots(1, 2), strict=True))

@@ -304,13 +304,13 @@ def test_a_long_entry_of_a_legend_is_wrapped_not_cut(tmp_path):
 @pytest.mark.parametrize("sizes", [[7, None], [7]], ids=["two values", "one"])
 def test_curves_run_along_the_first_key_that_was_typed(tmp_path, sizes):
     table = by_hand({"model.heads": [2, 3, 5], "model.head_size": sizes}).table(tmp_path)
-    series = curves.series_of(table, "model.heads")
+    series = curves.series_of(points(table, METRIC), "model.heads")
     assert [one.key for one in series] == [(("model.head_size", size),) for size in sizes]
     assert [point.settings["model.heads"] for point in series[0].points] == [2, 3, 5]
 
 
 def test_standard_models_are_a_curve_for_each_number_of_heads(tmp_path):
-    series = fig1.series_of(figure1().table(tmp_path))
+    series = fig1.series_of(points(figure1().table(tmp_path), METRIC))
     standard = [("standard", heads) for heads in (2.0, 4.0, 8.0, 16.0)]
     keys = [(one.arm, one.key) for one in series]
     assert keys == [*standard, ("fixed", None), ("matched", None)]
@@ -340,7 +340,7 @@ def test_keys_that_move_together_are_one_curve(tmp_path):
     for d, heads in ((32, 2), (48, 3), (64, 4)):
         values = {"model.embedding_size": d, "model.heads": heads}
         sweep.add("grid", values, Model(d, heads, 16), {0: 43.0 - heads})
-    [one] = curves.series_of(sweep.table(tmp_path), "params_total")
+    [one] = curves.series_of(points(sweep.table(tmp_path), METRIC), "params_total")
     assert [point.at("model.heads") for point in one.points] == [2, 3, 4]
     assert one.key == ()
 
