@@ -42,29 +42,25 @@ def draw(table: Table) -> Figure:
     for place, key in enumerate(keys):
         axes = figure.add_subplot(len(keys), 1, place + 1)
         at, words = places(series, key)
-        curves: list[list[panel.Mark]] = []
-        for one in series:
+        curves = []
+        for look, one in zip(looks, series, strict=True):
             best: dict[float, panel.Mark] = {}
             for mark in panel.marks(one.points, at, spread):
                 if mark.x not in best or sign * (mark.mean - best[mark.x].mean) > 0:
                     best[mark.x] = mark
-            curves.append(list(best.values()))
-        panel.fill(
-            axes, key, table.metric, [*zip(looks, curves, strict=True)], own=bool(tuned), exact=True
-        )
+            curves.append((look, list(best.values())))
+        panel.fill(axes, key, table.metric, curves, own=bool(tuned), exact=True)
         if words:
             panel.categories(axes, words)
-        every = [mark for curve in curves for mark in curve]
-        rings = [(mark.x, mark.mean) for mark in every if chosen & {*mark.point.runs.values()}]
-        xs, ys = [x for x, _ in rings], [y for _, y in rings]
+        every = [mark for _, curve in curves for mark in curve]
+        rings = [mark for mark in every if chosen & {*mark.point.runs.values()}]
+        xs, ys = [mark.x for mark in rings], [mark.mean for mark in rings]
         axes.plot(
             xs, ys, "o", markersize=8, markerfacecolor="none", markeredgecolor=panel.INK, zorder=6
         )
     notes = [*["Ring: chosen."] * bool(chosen), *panel.notes_on(table, everything, spread)]
-    arms = {
-        arm: replace(look, line=True)
-        for arm, look in panel.looks_of(table.experiment["arms"]).items()
-    }
+    by_arm = panel.looks_of(table.experiment["arms"]).items()
+    arms = {arm: replace(look, line=True) for arm, look in by_arm}
     few = len(series) <= MOST_ENTRIES
     legend = legend_of(names_of(table, series), looks) if few else panel.legend_of(table, arms)
     panel.lay_out(figure, _PANEL_PT * len(keys), table, legend, notes)

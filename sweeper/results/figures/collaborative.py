@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from sweeper.results import panel
-from sweeper.results.points import Measure, metric_of, points, seed_spread
+from sweeper.results.points import Measure, metric_of, seed_spread
 from sweeper.results.table import Table
 
 X = "model.attention.shared_size"
@@ -26,39 +26,36 @@ _BEFORE: dict[str, Any] = {"color": panel.FAINT_INK, "linewidth": 0.9, "linestyl
 @rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw a table with arms that start from others and vary the shared size."""
+    known = table.experiment["arms"]
+    measured = {arm: Measure("", metric_of(table, arm)) for arm in known}
+    found = {arm: [p for p in measured[arm].points(table) if p.arm == arm] for arm in known}
     arms = {
         arm: about["parent"]
-        for arm, about in table.experiment["arms"].items()
-        if about.get("parent") and any(p.at(X) for p in points(table, metric_of(table, arm), [arm]))
-    }
-    found = {
-        arm: [p for p in Measure("", metric_of(table, arm)).points(table) if p.arm == arm]
-        for arm in table.experiment["arms"]
+        for arm, about in known.items()
+        if about.get("parent") and any(p.at(X) for p in found[arm])
     }
     spreads = {arm: seed_spread([*found[arm], *found[parent]]) for arm, parent in arms.items()}
     every = [point for own in found.values() for point in own]
     notes = panel.notes_on(table, every, *spreads.values())
-    look_of = panel.looks_of(table.experiment["arms"])
-    looks = [look_of[arm] for arm in arms]
+    looks = {arm: panel.looks_of(known)[arm] for arm in arms}
     figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     panels = figure.subplots(1, max(1, len(arms)), squeeze=False)[0]
-    for axes, letter, look, (arm, parent) in zip(
-        panels, "abcdef", looks, arms.items(), strict=False
-    ):
-        measure, words = Measure("", metric_of(table, arm)), panel.plain(table.label(parent))
+    for axes, letter, (arm, parent) in zip(panels, "abcdef", arms.items(), strict=False):
+        measure, words = measured[arm], panel.plain(table.label(parent))
         curve = panel.marks(found[arm], X, spreads[arm])
         before = panel.marks(found[parent], lambda _: 0.0, spreads[arm])
         held = [*curve, *(replace(mark, x=curve[0].x) for mark in before)] if curve else []
-        panel.fill(axes, X, measure.words, [(look, curve)], letter=letter, own=True, scaled=held)
+        drawn = [(looks[arm], curve)]
+        panel.fill(axes, X, measure.words, drawn, letter=letter, own=True, scaled=held)
         axes.set_title(panel.plain(words, 16), pad=14)
         for mark in before:
             axes.axhline(mark.mean, zorder=2, **_BEFORE)
         saved = [(mark.x, mark.point.at("params_attention_saved")) for mark in curve]
-        known = [(x, f"{share:.0%}") for x, share in saved if share is not None]
-        if known:
+        shares = [(x, f"{share:.0%}") for x, share in saved if share is not None]
+        if shares:
             above = axes.secondary_xaxis("top")
             above.set_xticks(
-                *zip(*known, strict=True), fontsize=panel.SMALL_PT, color=panel.FAINT_INK
+                *zip(*shares, strict=True), fontsize=panel.SMALL_PT, color=panel.FAINT_INK
             )
             above.xaxis.set_minor_locator(NullLocator())
             above.spines["top"].set_visible(False)
@@ -69,7 +66,7 @@ def draw(table: Table) -> Figure:
         panel.fill(panels[0], X, table.metric, [])
     after = "re-parametrised; above: attention parameters saved"
     legend = [
-        *([(tuple(look.handle() for look in looks), after)] if looks else []),
+        *([(tuple(look.handle() for look in looks.values()), after)] if looks else []),
         ((Line2D([], [], **_BEFORE),), "as trained"),
     ]
     panel.lay_out(figure, _PANEL_PT, table, legend, notes)

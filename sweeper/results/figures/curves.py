@@ -22,9 +22,8 @@ _LABEL_LETTERS = 16  # longer names go to the legend
 MOST_ENTRIES = 12
 
 
-def series_of(table: Table, x: str) -> list[panel.Series]:
+def series_of(every: Sequence[Point], x: str) -> list[panel.Series]:
     """Return a series for each arm and each setting of its keys except those along the curve."""
-    every = points(table, table.metric)
     along = {
         arm: keys_along([point for point in every if point.arm == arm], x)
         for arm in dict.fromkeys(point.arm for point in every)
@@ -73,17 +72,16 @@ def legend_of(names: Sequence[str], looks: Sequence[panel.Look]) -> list[panel.E
 @rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     x = str(table.experiment.get("x") or "params_total")
-    series = series_of(table, x)
+    everything, back = bent(points(table, table.metric))
+    spread = seed_spread(everything)
+    series = series_of(everything, x)
     known = panel.curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
     joined = [(known[one.arm, one.key], len(one.points) > 1) for one in series]
     looks = [replace(look, line=look.line and several) for look, several in joined]
     names = names_of(table, series)
-    everything, back = bent(points(table, table.metric))
-    spread = seed_spread(everything)
     at, words = places(series, x)
-    by_name = {(point.arm, point.name): point for point in everything}
     curves = [
-        (look, panel.marks([by_name[p.arm, p.name] for p in one.points], at, spread, back))
+        (look, panel.marks(one.points, at, spread, back))
         for look, one in zip(looks, series, strict=True)
     ]
     figure = Figure(figsize=(panel.COLUMN, panel.COLUMN))

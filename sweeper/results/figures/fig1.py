@@ -6,6 +6,8 @@ Above, as in the paper: (a) total parameters, (b) embedding size. Below, the sam
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
@@ -19,13 +21,13 @@ STANDARD, FIXED, MATCHED = "standard", "fixed", "matched"
 _TOP_PT, _BOTTOM_PT = 168.0, 122.0  # height of a row, axis labels included
 
 
-def series_of(table: Table) -> list[panel.Series]:
+def series_of(every: Iterable[Point]) -> list[panel.Series]:
     """Return a series for each number of heads of the standard arm, and one for each other arm."""
 
     def heads(point: Point) -> float | None:
         return point.at("model.heads") if point.arm == STANDARD else None
 
-    found = panel.split(points(table, table.metric), by=heads)
+    found = panel.split(every, by=heads)
     order = {STANDARD: 0, FIXED: 2, MATCHED: 3}
     return sorted(found, key=lambda one: (order.get(one.arm, 1), one.key or 0.0))
 
@@ -33,20 +35,17 @@ def series_of(table: Table) -> list[panel.Series]:
 @rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw the arms that the table has, these three or others."""
-    series = series_of(table)
-    known = panel.curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
-    looks = [known[one.arm, one.key] for one in series]
     everything = points(table, table.metric)
     spread = seed_spread(everything)
+    series = series_of(everything)
+    looks = panel.curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
+    drawn = [(one, looks[one.arm, one.key]) for one in series]
     figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(_TOP_PT, _BOTTOM_PT)).flat
     panels = dict(zip(TOP, above.subplots(1, 2), strict=True))
     panels |= dict(zip(BOTTOM, below.subplots(1, 3), strict=True))
     for (x, axes), letter in zip(panels.items(), "abcde", strict=True):
-        curves = [
-            (look, panel.marks(one.points, x, spread))
-            for one, look in zip(series, looks, strict=True)
-        ]
+        curves = [(look, panel.marks(one.points, x, spread)) for one, look in drawn]
         panel.fill(axes, x, table.metric, curves, letter=letter, own=x == TOP[1])
         axes.label_outer()  # all panels have the same height axis
         if x == TOP[0]:
@@ -60,20 +59,19 @@ def draw(table: Table) -> Figure:
                         beside.append((_heads(mark.point), look.colour, mark))
             direct = panel.label_ends(axes, ends)
     legend: list[panel.Entry] = []
-    shades = [look for one, look in zip(series, looks, strict=True) if one.arm == STANDARD]
+    shades = [look for one, look in drawn if one.arm == STANDARD]
     if direct and shades:  # one entry, as each curve has its number of heads beside it
         chosen = dict.fromkeys([shades[0], shades[len(shades) // 2], shades[-1]])
         handles = tuple(look.handle() for look in chosen)
         legend.append((handles, panel.plain(table.label(STANDARD))))
-    for one, look in zip(series, looks, strict=True):
+    for one, look in drawn:
         if one.arm != STANDARD:
             legend.append(((look.handle(),), panel.plain(table.label(one.arm))))
         elif not direct:
             name = f"{panel.plain(table.label(one.arm), 32)}, {_heads(one.points[0])}"
             legend.append(((look.handle(),), name))
-    panel.lay_out(
-        figure, _TOP_PT + _BOTTOM_PT, table, legend, panel.notes_on(table, everything, spread)
-    )
+    notes = panel.notes_on(table, everything, spread)
+    panel.lay_out(figure, _TOP_PT + _BOTTOM_PT, table, legend, notes)
     panel.label_points(panels[TOP[0]], beside)
     return figure
 

@@ -24,16 +24,15 @@ _MOST_PANELS = 3
 _AT_THE_EDGE: dict[str, Any] = {
     "color": panel.FAINT_INK,
     "marker": "<",
+    "markeredgewidth": 0.8,
     "linestyle": "none",
     "clip_on": False,
     "zorder": 1,
 }
 # Hollow and large, or small and filled: both are seen where they reach the same.
 _BASELINE_LOOKS: dict[str, dict[str, Any]] = {
-    words: {"markersize": size, "markerfacecolor": face, "markeredgewidth": 0.8, **_AT_THE_EDGE}
-    for words, size, face in zip(
-        BASELINES.values(), (7.0, 3.5), ("white", panel.FAINT_INK), strict=True
-    )
+    BASELINES["majority"]: {**_AT_THE_EDGE, "markersize": 7.0, "markerfacecolor": "white"},
+    BASELINES["bag_of_words"]: {**_AT_THE_EDGE, "markersize": 3.5},
 }
 
 
@@ -43,9 +42,8 @@ def draw(table: Table) -> Figure:
     looks = panel.looks_of(table.experiment["arms"])
     found = {measure: measure.points(table) for measure in measures(table)[:_MOST_PANELS]}
     spreads = [seed_spread(points) for points in found.values()]
-    notes = panel.notes_on(
-        table, [point for points in found.values() for point in points], *spreads
-    )
+    everything = [point for points in found.values() for point in points]
+    notes = panel.notes_on(table, everything, *spreads)
     figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     panels = figure.subplots(1, len(found), squeeze=False)[0]
     drawn: set[str] = set()
@@ -69,8 +67,8 @@ def draw(table: Table) -> Figure:
             }
         scaled = [*every, *(replace(every[0], ends=None, seeds=(it,)) for it in near.values())]
         panel.fill(axes, X, measure.words, curves, letter=letter, scaled=scaled)
+        edge = axes.get_yaxis_transform()
         for words, value in near.items():
-            edge = axes.get_yaxis_transform()
             axes.plot([1.03], [value], transform=edge, **_BASELINE_LOOKS[words])
         drawn |= near.keys()
         far = [f"{words} {value:.1f}" for words, value in baselines.items() if words not in near]

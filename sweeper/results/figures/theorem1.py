@@ -12,8 +12,9 @@ knee.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise, product
 from typing import Any
 
 from matplotlib import rc_context
@@ -22,8 +23,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sweeper.results import panel
-from sweeper.results.points import Point, points, seed_spread
-from sweeper.results.statistics.estimates import Estimate, Spread, interval, mean
+from sweeper.results.points import points, seed_spread
+from sweeper.results.statistics.estimates import interval
 from sweeper.results.table import Table
 
 COLLAPSE = 1.0  # orders of magnitude
@@ -32,6 +33,7 @@ _PANEL_PT = 180.0
 _ACROSS = "head size / n"
 _TICKS = (0, 0.25, 0.5, 0.75, 1)
 _GUIDES = {1.0: "n", 0.5: "n / 2"}
+_FAINT: dict[str, Any] = {"ha": "center", "fontsize": panel.SMALL_PT, "color": panel.FAINT_INK}
 _RING: dict[str, Any] = {
     "marker": "o",
     "markersize": 9.0,
@@ -46,66 +48,35 @@ _ABOVE: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class HeadSizeCurve:
-    """The points of one arm and sequence length by head size; their values are log10(error)."""
-
-    arm: str
-    length: int
-    points: dict[int, Point]
-    spread: Spread | None
-
-    def estimate(self, size: int) -> Estimate:
-        """Return the mean at a head size, with the spread of all points in orders of magnitude."""
-        values = list(self.points[size].values.values())
-        return Estimate(mean(values), len(values), self.spread)
-
-    @property
-    def knee(self) -> int | None:
-        """The first head size at which the error falls by an order of magnitude, or None."""
-        for size in self.points:
-            before = self.points.get(size - 1)
-            if before is not None:
-                fall = self.estimate(size - 1).mean - self.estimate(size).mean
-                if fall > COLLAPSE:
-                    return size
-        return None
-
-
-def head_size_curves(points: Iterable[Point]) -> list[HeadSizeCurve]:
-    """The curves of points whose values are errors above 0, the shortest sequence first."""
-    logs = [
-        replace(point, values={seed: math.log10(value) for seed, value in point.values.items()})
-        for point in points
-        if point.values and min(point.values.values()) > 0
-    ]
-    spread = seed_spread(logs)
-    found: dict[tuple[str, int], dict[int, Point]] = {}
-    for point in logs:
-        length, size = point.at(LENGTH), point.at(HEAD_SIZE)
-        if length is not None and size is not None:
-            found.setdefault((point.arm, int(length)), {})[int(size)] = point
-    return [
-        HeadSizeCurve(arm, length, dict(sorted(by_size.items())), spread)
-        for (arm, length), by_size in sorted(found.items(), key=lambda item: item[0][1])
-    ]
-
-
 @rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw a table whose points differ in sequence length and head size."""
     every = points(table, table.metric)
-    found = head_size_curves(every)
+    logs = [
+        replace(point, values={seed: math.log10(value) for seed, value in point.values.items()})
+        for point in every
+        if point.values and min(point.values.values()) > 0
+    ]
+    spread = seed_spread(logs)
+    found: dict[tuple[str, int], list[panel.Mark]] = {}
+    for mark in panel.marks(logs, HEAD_SIZE, None, back=lambda log: 10**log):
+        n = mark.point.at(LENGTH)
+        if n is not None:
+            # The spread of all points, in orders of magnitude, also where that of a point differs.
+            ends = interval(replace(mark.point.estimate(None), spread=spread))
+            drawn = ends and (10 ** ends[0], 10 ** ends[1])
+            curve = found.setdefault((mark.point.arm, int(n)), [])
+            curve.append(replace(mark, x=mark.x / n, ends=drawn))
+    everything = [mark for curve in found.values() for mark in curve]
     arms = list(table.experiment["arms"])
-    lengths = sorted({curve.length for curve in found})
-    looks = panel.curve_looks(arms, [(arm, length) for arm in arms for length in lengths])
+    lengths = sorted({n for _, n in found})
+    looks = panel.curve_looks(arms, product(arms, lengths))
     figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     panels = figure.subplots(1, len(arms), squeeze=False)[0]
-    everything = [mark for curve in found for mark in marks_of(curve)]
     beside: list[tuple[Axes, panel.Label]] = []
     for letter, axes, arm in zip("abcdef", panels, arms, strict=False):
-        own = [curve for curve in found if curve.arm == arm]
-        curves = [(looks[arm, curve.length], marks_of(curve)) for curve in own]
+        own = {n: found[arm, n] for n in lengths if (arm, n) in found}
+        curves = [(looks[arm, n], curve) for n, curve in own.items()]
         panel.fill(
             axes, _ACROSS, table.metric, curves, letter=letter, scaled=everything, exact=True
         )
@@ -120,20 +91,15 @@ def draw(table: Table) -> Figure:
             axes.axvline(
                 place, color=panel.FAINT_INK, linewidth=0.7, linestyle=(0, (4, 3)), zorder=1
             )
-            faint: dict[str, Any] = {
-                "ha": "center",
-                "fontsize": panel.SMALL_PT,
-                "color": panel.FAINT_INK,
-            }
-            axes.text(place, 1.02, words, transform=above, **faint)
-        for curve in own:
-            colour, n = looks[curve.arm, curve.length].colour, curve.length
+            axes.text(place, 1.02, words, transform=above, **_FAINT)
+        for n, curve in own.items():
+            colour = looks[arm, n].colour
             axes.plot([(n - 1) / n], [1.0], transform=above, color=colour, clip_on=False, **_ABOVE)
-            if curve.knee is not None:
-                knee = marks_of(curve)[list(curve.points).index(curve.knee)]
+            knee = knee_of(curve)
+            if knee is not None:
                 axes.plot([knee.x], [knee.mean], color=panel.INK, zorder=5, **_RING)
-                beside.append((axes, (str(curve.knee), panel.INK, knee)))
-    notes = panel.notes_on(table, every, found[0].spread if found else None)
+                beside.append((axes, (f"{knee.point.at(HEAD_SIZE):.0f}", panel.INK, knee)))
+    notes = panel.notes_on(table, every, spread if found else None)
     legend: list[panel.Entry] = [
         (tuple(looks[arm, n].handle() for arm in arms), f"n = {n}") for n in lengths
     ]
@@ -147,19 +113,11 @@ def draw(table: Table) -> Figure:
     return figure
 
 
-def marks_of(curve: HeadSizeCurve) -> list[panel.Mark]:
-    """Return a curve's errors over head size / n; intervals are those of the logarithms."""
-    found = []
-    for size, point in curve.points.items():
-        known = curve.estimate(size)
-        ends = interval(known)
-        found.append(
-            panel.Mark(
-                size / curve.length,
-                10**known.mean,
-                ends and (10 ** ends[0], 10 ** ends[1]),
-                tuple(10**value for value in point.values.values()),
-                point,
-            )
-        )
-    return found
+def knee_of(curve: Sequence[panel.Mark]) -> panel.Mark | None:
+    """Return the first mark whose error is an order of magnitude below that of one size less."""
+    for before, mark in pairwise(curve):
+        sizes = [one.point.at(HEAD_SIZE) or 0.0 for one in (before, mark)]
+        logs = [one.point.estimate(None).mean for one in (before, mark)]
+        if sizes[1] - sizes[0] == 1 and logs[0] - logs[1] > COLLAPSE:
+            return mark
+    return None

@@ -6,15 +6,15 @@ const NEAR = 28; // pixels between the pointer and the spot that it selects
 
 const tip = document.getElementById("tip");
 
-function showTip(lines, { clientX: x, clientY: y }) {
+// Show lines of text near the place of a pointer or of the corner of an element.
+function showTip(lines, { x, y }) {
   tip.replaceChildren();
   fill(tip, lines.filter(Boolean).map((line) => make("div", line)));
   tip.togglePopover(true);
   const { width, height } = tip.getBoundingClientRect();
   const left = Math.min(x + 14, document.documentElement.clientWidth - width - 8);
   const top = y + 18 + height > window.innerHeight ? y - height - 12 : y + 18;
-  tip.style.left = `${Math.max(8, left)}px`;
-  tip.style.top = `${Math.max(8, top)}px`;
+  tip.style.inset = `${Math.max(8, top)}px auto auto ${Math.max(8, left)}px`;
 }
 
 const inks = new Map(); // resolved colours; the browser takes long to resolve thousands
@@ -52,13 +52,12 @@ function axisOf(words, values, { own = false, pad = 0.05, given = values } = {})
 }
 
 function logTicks(low, high) {
-  const powers = Math.ceil(Math.log10(high / low)) + 1;
-  const digits = powers > 4 ? [1] : [1, 2, 5];
   const first = Math.floor(Math.log10(low));
-  const ticks = Array.from({ length: powers }, (_, place) =>
-    digits.map((digit) => digit * 10 ** (first + place)),
-  );
-  return ticks.flat().filter((tick) => tick >= low && tick <= high);
+  const length = Math.ceil(Math.log10(high / low)) + 1;
+  const digits = length > 4 ? [1] : [1, 2, 5];
+  const powers = Array.from({ length }, (_, place) => 10 ** (first + place));
+  const ticks = powers.flatMap((power) => digits.map((digit) => digit * power));
+  return ticks.filter((tick) => tick >= low && tick <= high);
 }
 
 // Return uPlot's options for an axis; where words of own ticks would overlap, the first stays.
@@ -92,7 +91,7 @@ function axisOptions({ ticks, format }, across) {
 // Create a chart.
 //   x, y    the axes, of axisOf
 //   lines   xs, ys, colour and width of each; there is one at least
-//   spots   what a pointer selects: x, y, perhaps the run that opens and the line that stands out
+//   spots   what a pointer selects: x, y, the run that opens, perhaps the line that stands out
 //   tell    returns the lines of text on a spot
 //   paint   draws the rest: paint(context, across, upward, size); pixels count from the corner
 function chartView({ x, y, lines, spots = [], tell, paint }) {
@@ -100,28 +99,25 @@ function chartView({ x, y, lines, spots = [], tell, paint }) {
   const ring = make("div.ring", { hidden: true });
   const across = (value) => plot.valToPos(x.at(value), "x");
   const upward = (value) => plot.valToPos(value, "y");
-  const corner = () => plot.over.getBoundingClientRect();
   const choose = (spot, pointer) => {
     chosen = spot;
     ring.hidden = !spot;
     plot.setSeries(spot?.line ?? null, { focus: true });
     if (!spot) return tip.togglePopover(false);
-    const [left, top] = [across(spot.x), upward(spot.y)];
-    ring.style.translate = `${left}px ${top}px`;
-    const at = pointer ?? { clientX: corner().left + left, clientY: corner().top + top };
-    showTip(tell(spot), at);
+    ring.style.translate = `${across(spot.x)}px ${upward(spot.y)}px`;
+    showTip(tell(spot), pointer ?? ring.getBoundingClientRect());
   };
-  const nearest = ({ clientX, clientY }) => {
-    const [left, top] = [clientX - corner().left, clientY - corner().top];
+  const nearest = ({ x, y }) => {
+    const { left, top } = plot.over.getBoundingClientRect();
     let [best, least] = [null, NEAR];
     for (const spot of spots) {
-      const far = Math.hypot(across(spot.x) - left, upward(spot.y) - top);
+      const far = Math.hypot(left + across(spot.x) - x, top + upward(spot.y) - y);
       if (far < least) [best, least] = [spot, far];
     }
     return best;
   };
   const open = (spot) => {
-    if (spot?.run) location.hash = runAddress(spot.run);
+    if (spot) location.hash = runAddress(spot.run);
   };
   const step = (by) => {
     const next = chosen ? spots.indexOf(chosen) + by : Math.min(by, 0);
@@ -134,9 +130,9 @@ function chartView({ x, y, lines, spots = [], tell, paint }) {
     Escape: () => choose(null),
   };
   const body = make("div.plot", {
-    pointermove: (event) => choose(nearest(event), event),
-    pointerleave: () => choose(null),
-    click: (event) => open(nearest(event)),
+    onpointermove: (event) => choose(nearest(event), event),
+    onpointerleave: () => choose(null),
+    onclick: (event) => open(nearest(event)),
   });
   const draw = ({ ctx, bbox }) => {
     const ratio = uPlot.pxRatio;
@@ -174,11 +170,11 @@ function chartView({ x, y, lines, spots = [], tell, paint }) {
   const place = make(
     "div.chart",
     {
-      tabindex: 0,
+      tabIndex: 0,
       role: "img",
-      "aria-label": `${y.words} over ${x.words}. Arrow keys select, Enter opens.`,
-      keydown: ({ key }) => keys[key]?.(),
-      blur: () => choose(null),
+      ariaLabel: `${y.words} over ${x.words}. Arrow keys select, Enter opens.`,
+      onkeydown: ({ key }) => keys[key]?.(),
+      onblur: () => choose(null),
     },
     make("div.axis-words", y.words),
     body,
@@ -308,9 +304,11 @@ function pointsChart(figure, curves, baselines, axis) {
 }
 
 function legendEntry({ name, marker, colour, hollow, points }) {
-  const line = points && !hollow && make("path.mean", { d: "M-3 0H3" });
-  const mark = make(hollow ? "path.hollow" : "path", { d: marker });
-  const icon = make("svg", { viewBox: "-3.2 -1.6 6.4 3.2", "aria-hidden": "true" }, line, mark);
+  const icon = document.querySelector("#mark").content.firstChild.cloneNode(true);
+  const [line, mark] = icon.children;
+  if (hollow || !points) line.remove();
+  mark.setAttribute("d", marker);
+  mark.classList.toggle("hollow", hollow);
   return make("li", { style: `color: ${colour}` }, icon, make("span", name));
 }
 

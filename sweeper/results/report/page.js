@@ -1,31 +1,16 @@
 // Draws the report of a sweep from the JSON in #data. All text of the data enters the document as
 // text nodes, so that nothing in it becomes markup.
 
-let data = null; // until `load` has read it
-
-async function load() {
-  const packed = atob(document.getElementById("data").textContent);
-  const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
-  const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  data = JSON.parse(await new Response(plain).text());
-}
+let data = null; // until `showPage` has read it
 
 // Elements
 
-// Create an element: make("p.faint", { id: "hours" }, "text"). Attributes may be left out; a
-// function is the listener of an event, false leaves an attribute out.
+// Create an element: make("p.faint", { id: "hours" }, "text"). Properties may be left out.
 function make(kind, ...content) {
   const [tag, ...classes] = kind.split(".");
-  const node = ["svg", "path"].includes(tag)
-    ? document.createElementNS("http://www.w3.org/2000/svg", tag)
-    : document.createElement(tag);
-  if (classes.length) node.setAttribute("class", classes.join(" "));
-  const attributes = content[0]?.constructor === Object ? content.shift() : {};
-  for (const [name, value] of Object.entries(attributes)) {
-    if (typeof value === "function") node.addEventListener(name, value);
-    else if (name === "style") node.style.cssText = value;
-    else if (value !== false) node.setAttribute(name, value);
-  }
+  const node = document.createElement(tag);
+  if (classes.length) node.className = classes.join(" ");
+  if (content[0]?.constructor === Object) Object.assign(node, content.shift());
   return fill(node, content);
 }
 
@@ -37,11 +22,10 @@ function fill(node, ...children) {
 
 const emptyNote = (words) => make("p.empty", words);
 const faint = (words) => make("span.faint", words);
-const button = (words, click, kind = "button", attributes = {}) =>
-  make(kind, { type: "button", click, ...attributes }, words);
 const runAddress = (id) => `#run=${encodeURIComponent(id)}`;
 const runLink = (id) => make("a.name", { href: runAddress(id) }, id);
 const list = (items) => make("ul", items.map((item) => make("li", item)));
+const pre = (words) => make("pre", { tabIndex: 0 }, words);
 const details = (open, summary, ...content) =>
   make("details", { open }, make("summary", summary), content);
 const stateWord = (state) => make(`span.state.${state}`, state);
@@ -55,13 +39,12 @@ function terms(entries) {
 }
 const inParts = (key) => key.split(/(?<=[._])/).flatMap((part) => [part, make("wbr")]);
 
-
-// Create a table; the first cell of a line is its head.
-function table(caption, head, lines) {
+// Create a table, perhaps with a title; the first cell of a line is its head.
+function table({ title, head, lines }) {
   const line = ([first, ...cells]) =>
     make("tr", make("th", { scope: "row" }, first), cells.map((cell) => make("td.number", cell)));
   const heads = head.map((words) => make("th", { scope: "col" }, words));
-  const above = caption && make("caption", caption);
+  const above = title && make("caption", title);
   const parts = [make("thead", make("tr", heads)), make("tbody", lines.map(line))];
   return make("div.scroll", make("table", above, parts));
 }
@@ -69,7 +52,7 @@ function table(caption, head, lines) {
 // Create a drop-down; `choose` receives the key of the chosen entry.
 function choice(words, entries, choose) {
   const options = entries.map(({ key, words: name }) => make("option", { value: key }, name));
-  const select = make("select", { change: () => choose(select.value) }, options);
+  const select = make("select", { onchange: () => choose(select.value) }, options);
   return make("label.choice", `${words} `, select);
 }
 
@@ -126,8 +109,8 @@ function openAddressed() {
   const id = decodeURIComponent(location.hash.match(/^#run=(.+)$/)?.[1] ?? "");
   if (!Object.hasOwn(data.runs, id)) return sheet.close();
   tip.togglePopover(false);
-  const head = [make("h2", { id: "run-name" }, id), button("Close", () => sheet.close())];
-  sheet.replaceChildren(make("div.sheet-head", head));
+  const close = make("button", { onclick: () => sheet.close() }, "Close");
+  sheet.replaceChildren(make("div.sheet-head", make("h2", { id: "run-name" }, id), close));
   fill(sheet, runView(id, data.runs[id]));
   if (!sheet.open) sheet.showModal();
   sheet.scrollTop = 0;
@@ -142,7 +125,6 @@ sheet.addEventListener("close", () => {
 
 function runView(id, run) {
   const curves = namesOfCurves([id]).map((name) => trainingChart([id], name));
-  const text = (words) => make("pre", { tabindex: 0 }, words);
   const attempts = run.attempts.map((attempt) => {
     const { hardware, versions, code } = data.environments[attempt.environment];
     const facts = Object.entries({ ...hardware, ...versions }).map((pair) => pair.join(" "));
@@ -155,6 +137,7 @@ function runView(id, run) {
       ["made with", facts.join(", ")],
     ]);
   });
+  const log = run.log?.length ? pre(run.log.join("\n")) : emptyNote("It has written no log.");
   return [
     make("p", stateWord(run.state), ` ${run.reason ?? ""}`),
     run.problem && make("p.problem", run.problem),
@@ -165,11 +148,8 @@ function runView(id, run) {
       details(false, "Settings that all runs of this page share", settingsOf(data.shared)),
     Object.hasOwn(data.runs, run.parent ?? "") && part("Fine-tuned from", runLink(run.parent)),
     part("Attempts", attempts.length ? attempts : emptyNote("None yet.")),
-    part(
-      "End of its log",
-      run.log?.length ? text(run.log.join("\n")) : emptyNote("It has written no log."),
-    ),
-    part("Train it again", text(`python -m tasks.train outputs/runs/${id}`)),
+    part("End of its log", log),
+    part("Train it again", pre(`python -m tasks.train outputs/runs/${id}`)),
   ];
 }
 
@@ -183,16 +163,16 @@ function rowsView({ columns, rows, arms, alike }, changed) {
   const ticked = new Set();
   let [found, sorted, down] = [rows, null, false];
   const body = make("tbody");
-  const count = make("p.faint", { "aria-live": "polite" });
+  const count = make("p.faint", { ariaLive: "polite" });
   const filter = make("input", {
     type: "search",
     placeholder: "Filter: failed, heads=8, seed …",
-    "aria-label": "Filter the runs",
-    input: () => show(),
+    ariaLabel: "Filter the runs",
+    oninput: () => show(),
   });
   const tick = (row, on) => (on ? ticked.add(row) : ticked.delete(row));
-  const checkbox = (label, checked, change) =>
-    make("input", { type: "checkbox", "aria-label": label, checked, change });
+  const checkbox = (ariaLabel, checked, onchange) =>
+    make("input", { type: "checkbox", ariaLabel, checked, onchange });
   const all = checkbox("Tick all rows that the filter leaves", false, () => {
     for (const row of found) tick(row, all.checked);
     show();
@@ -212,30 +192,30 @@ function rowsView({ columns, rows, arms, alike }, changed) {
     found = rows.filter(matches);
     if (sorted) found.sort((a, b) => compared(a[sorted], b[sorted], down));
     body.replaceChildren(...found.slice(0, MOST_ROWS).map(line));
+    const direction = down ? "descending" : "ascending";
     for (const head of heads) {
-      const direction = down ? "descending" : "ascending";
-      head.setAttribute("aria-sort", head.dataset.key === sorted ? direction : "none");
+      head.ariaSort = head.firstChild.value === sorted ? direction : "none";
     }
-    for (const chip of chips) chip.setAttribute("aria-pressed", chip.dataset.word === filter.value);
+    for (const chip of chips) chip.ariaPressed = chip.value === filter.value;
     const cut = `The first ${MOST_ROWS} are shown; the filter finds the others.`;
     const total = `${counted(found.length, "row")} of ${rows.length.toLocaleString("en")}.`;
     count.textContent = found.length > MOST_ROWS ? `${total} ${cut}` : total;
     choose();
   };
   const heads = columns.map(({ key, words }) => {
-    const sort = () => {
+    const onclick = () => {
       [sorted, down] = [key, sorted === key && !down];
       show();
     };
     const kind = rows.some((row) => typeof row[key] === "number") ? "th.number" : "th";
-    return make(kind, { "data-key": key, scope: "col" }, button(words, sort));
+    return make(kind, { scope: "col" }, make("button", { value: key, onclick }, words));
   });
-  const chip = ([word, own]) => {
-    const click = () => {
-      filter.value = filter.value === word ? "" : word;
+  const chip = ([value, own]) => {
+    const onclick = () => {
+      filter.value = filter.value === value ? "" : value;
       show();
     };
-    return button(`${word} ${own.length}`, click, "button.chip", { "data-word": word });
+    return make("button.chip", { value, onclick }, `${value} ${own.length}`);
   };
   const groups = ["state", "task"].flatMap((key) => [...Map.groupBy(rows, (row) => row[key])]);
   const chips = groups.filter(([word]) => word).map(chip);
@@ -261,7 +241,7 @@ function rowsView({ columns, rows, arms, alike }, changed) {
   };
   show();
   const head = make("thead", make("tr", make("th", { scope: "col" }, all), heads));
-  const region = { tabindex: 0, role: "region", "aria-label": "Runs" };
+  const region = { tabIndex: 0, role: "region", ariaLabel: "Runs" };
   const told = alike.map(([words, value]) => `${words} ${worded("", value)}`).join(", ");
   return make(
     "div.rows",
@@ -288,21 +268,19 @@ function answerWord(answer) {
   return make(`strong.answer.${answer.replaceAll(" ", "-")}`, words);
 }
 
-const questionsOf = ({ verdicts }) => [...Map.groupBy(verdicts, ({ question }) => question)];
-
 function experimentView(about) {
   const curves = trainingView(about);
-  const claim = ([question, answers]) => {
-    const found = answers.map(({ answer, measure, effect, sentence }) => [
+  const claim = ([question, answers]) => [
+    make("h3", question),
+    answers.map(({ answer, measure, effect, sentence }) => [
       make("p", answerWord(answer), answers.length > 1 && faint(` by ${measure}`)),
       effect
         ? [make("p.effect", effect), details(false, "Why", make("p", sentence))]
         : make("p", sentence),
-    ]);
-    return [make("h3", question), found];
-  };
+    ]),
+  ];
   const figures = make("div", about.figures.map((figure) => figureView(figure, about.arms)));
-  const claims = questionsOf(about).map(claim);
+  const claims = [...Map.groupBy(about.verdicts, ({ question }) => question)].map(claim);
   return make(
     "section.experiment",
     { id: anchorOf(about.name) },
@@ -319,10 +297,8 @@ function experimentView(about) {
   );
 }
 
-function paperTableView({ blocks, notes }) {
-  const tables = blocks.map(({ title, head, lines }) => table(title, head, lines));
-  return details(true, "As a table", tables, notes.map((note) => make("p.faint", note)));
-}
+const paperTableView = ({ blocks, notes }) =>
+  details(true, "As a table", blocks.map(table), notes.map((note) => make("p.faint", note)));
 
 // The sweep as a whole
 
@@ -330,35 +306,34 @@ const STATES = ["done", "running", "interrupted", "failed", "new"];
 const stateName = (state) => (state === "new" ? "not started" : state);
 const MOST_OPEN = 12; // unfinished runs that are listed without a click
 
-// Return the states of runs, each with its number; those of no run are left out.
-function tally(ids) {
-  const own = Map.groupBy(ids, (id) => data.runs[id].state);
-  return STATES.filter((state) => own.has(state)).map((state) => [state, own.get(state).length]);
+// Group runs by their states, in the order of these.
+function byState(ids) {
+  const groups = STATES.map((state) => [state, ids.filter((id) => data.runs[id].state === state)]);
+  return new Map(groups.filter(([, own]) => own.length));
 }
 
 function stateInWords(ids) {
-  const counts = tally(ids);
+  const groups = byState(ids);
   const runs = counted(ids.length, "run");
-  if (counts.length === 1 && counts[0][0] === "done") return `All ${runs} are done.`;
-  const words = counts.map(([state, count]) => `${count.toLocaleString("en")} ${stateName(state)}`);
-  return `Of ${runs}, ${words.join(", ")}.`;
+  if (groups.size === 1 && groups.has("done")) return `All ${runs} are done.`;
+  const count = ([state, own]) => `${own.length.toLocaleString("en")} ${stateName(state)}`;
+  return `Of ${runs}, ${[...groups].map(count).join(", ")}.`;
 }
 
 function stateView(ids) {
-  const bar = (counts) => {
-    const parts = counts.map(([state, n]) => make(`span.${state}`, { style: `flex-grow: ${n}` }));
-    return make("div.bar", { "aria-hidden": "true" }, parts);
+  const bar = (groups) => {
+    const part = ([state, own]) => make(`span.${state}`, { style: `flex-grow: ${own.length}` });
+    return make("div.bar", { ariaHidden: "true" }, [...groups].map(part));
   };
-  const counts = tally(ids);
+  const groups = byState(ids);
+  const states = [...groups.keys()];
   const line = ({ name, rows }) => {
-    const own = tally([...new Set(rows.map(({ run }) => run))]);
-    const cells = counts.map(([state]) => new Map(own).get(state) ?? "–");
+    const own = byState([...new Set(rows.map(({ run }) => run))]);
+    const cells = states.map((state) => own.get(state)?.length ?? "–");
     return [experimentLink(name), bar(own), ...cells];
   };
-  const heads = ["experiment", "", ...counts.map(([state]) => stateName(state))];
-  const waiting = ["failed", "interrupted", "running"].flatMap((state) =>
-    ids.filter((id) => data.runs[id].state === state),
-  );
+  const head = ["experiment", "", ...states.map(stateName)];
+  const waiting = ["failed", "interrupted", "running"].flatMap((state) => groups.get(state) ?? []);
   const reasons = waiting.map((id) => {
     const { state, reason } = data.runs[id];
     return [stateWord(state), " ", runLink(id), " ", reason];
@@ -366,8 +341,8 @@ function stateView(ids) {
   const why = `${counted(waiting.length, "run")} not done, and why`;
   return [
     make("p.lead", stateInWords(ids)),
-    bar(counts),
-    table(null, heads, data.experiments.map(line)),
+    bar(groups),
+    table({ head, lines: data.experiments.map(line) }),
     waiting.length && details(waiting.length <= MOST_OPEN, why, list(reasons)),
   ];
 }
@@ -392,7 +367,7 @@ function provenanceView(ids) {
     make("h3", "Commands"),
     commands.map(({ experiments, plan, scale, command }) => [
       make("p.faint", `${experiments.join(", ")}: plan ${plan}, ${scale} scale`),
-      make("pre", { tabindex: 0 }, command),
+      pre(command),
     ]),
     make(
       "div.columns",
@@ -408,19 +383,27 @@ function provenanceView(ids) {
   ];
 }
 
-function showPage() {
+// Read the data, show it all, and return to the place of the reader, which the browser cannot find
+// in a page that fills itself later.
+async function showPage() {
+  const packed = atob(document.getElementById("data").textContent);
+  const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
+  const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  data = await new Response(plain).json();
   const into = (id, ...content) => fill(document.getElementById(id), content);
   const ids = Object.keys(data.runs);
   const names = data.experiments.map(({ name }) => name);
   document.title = `${names.join(", ")}: a sweep of Headroom`;
   into("written", `${counted(names.length, "experiment")}. ${stateInWords(ids)} `);
   into("written", faint(`Written ${data.written}.`));
-  const parts = ["state", "provenance"].map((id) => make("a", { href: `#${id}` }, id));
-  into("nav", names.map(experimentLink), parts);
+  document.getElementById("nav").prepend(...names.map(experimentLink));
   into("experiments", data.experiments.map(experimentView));
   into("state", stateView(ids));
   into("provenance", provenanceView(ids));
   openAddressed();
+  const named = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (history.state?.scroll !== undefined) window.scrollTo(0, history.state.scroll);
+  else named?.scrollIntoView();
 }
 
 // Canvases take the colours of the page when they are drawn. Printing is always light.
@@ -434,13 +417,6 @@ window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", red
 window.addEventListener("beforeprint", () => setPrinted(true));
 window.addEventListener("afterprint", () => setPrinted(false));
 
-// The browser cannot find the place of its reader in a page that fills itself later.
-function returnToPlace() {
-  const named = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  if (history.state?.scroll !== undefined) window.scrollTo(0, history.state.scroll);
-  else named?.scrollIntoView();
-}
-
 // A refresh by the browser itself would only scroll where the address names a part of the page.
 const refresh = document.querySelector("meta[name=refresh]");
 const loadAgain = () => {
@@ -448,4 +424,4 @@ const loadAgain = () => {
   location.reload();
 };
 if (refresh) setTimeout(loadAgain, 1000 * refresh.content);
-load().then(showPage).then(returnToPlace);
+showPage();

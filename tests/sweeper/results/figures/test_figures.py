@@ -28,7 +28,7 @@ from sweeper.results.figures import (
 )
 from sweeper.results.figures import sequence_length as lengths_figure
 from sweeper.results.figures import theorem1 as knees_figure
-from sweeper.results.panel import COLUMN, DOUBLE_COLUMN, apart, marks, rendered
+from sweeper.results.panel import COLUMN, DOUBLE_COLUMN, apart, marks
 from sweeper.results.points import points, seed_spread
 from sweeper.results.statistics.estimates import estimate, interval
 from sweeper.store.registry import FIGURES, function, names
@@ -140,26 +140,24 @@ def test_columns_have_the_width_of_the_conference(drawn):
         assert figure.get_figheight() < 9.0  # the height of a page
 
 
-def test_drawn_again_it_is_the_same_bytes(tmp_path):
+def test_files_hold_no_code_and_drawn_again_they_are_the_same_bytes(tmp_path):
     """In another process, in another order of hashing, after everything drawn was deleted."""
     hostile().write(tmp_path)
     first = {path: path.read_bytes() for path in write_figures(tmp_path, collect(tmp_path))}
-    assert {path.name for path in first} == {"fig1.pdf", "fig1.png", "fig1.svg"}
+    files = {path.name: data for path, data in first.items()}
+    assert set(files) == {"fig1.pdf", "fig1.png", "fig1.svg"}
     for path in first:
         path.unlink()
     command = [sys.executable, "-m", "sweeper", "draw", f"--outputs={tmp_path}"]
     subprocess.run(command, check=True, env={"PYTHONHASHSEED": "7"}, capture_output=True)
     assert {path: path.read_bytes() for path in first} == first
-
-
-def test_files_are_what_they_are_called_and_hold_no_code(tmp_path):
-    files = rendered(figure_of(hostile().table(tmp_path)))
-    assert files["pdf"].startswith(b"%PDF")
-    assert not re.search(rb"(CreationDate|ModDate|/Type3)", files["pdf"])
-    assert files["png"].startswith(b"\x89PNG")
+    # Files are what they are called and hold no code.
+    assert files["fig1.pdf"].startswith(b"%PDF")
+    assert not re.search(rb"(CreationDate|ModDate|/Type3)", files["fig1.pdf"])
+    assert files["fig1.png"].startswith(b"\x89PNG")
     # 300 dots an inch.
-    assert int.from_bytes(files["png"][16:20], "big") == round(DOUBLE_COLUMN * 300)
-    svg = ElementTree.fromstring(files["svg"])
+    assert int.from_bytes(files["fig1.png"][16:20], "big") == round(DOUBLE_COLUMN * 300)
+    svg = ElementTree.fromstring(files["fig1.svg"])
     tags = {element.tag.rpartition("}")[2] for element in svg.iter()}
     assert "path" in tags
     assert not tags & {"script", "foreignObject", "image", "a"}
@@ -197,15 +195,6 @@ def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path):
                 assert np.isclose(drawn.astype(float), wanted, rtol=1e-12).all(axis=1).any()
 
 
-def test_baselines_are_marks_outside_the_panel_that_cross_no_line(tmp_path):
-    figure = fig2.draw(Finetuned("fig2").table(tmp_path))
-    marks = [line for line in figure.axes[2].get_lines() if line.get_marker() == "<"]
-    assert [float(line.get_ydata()[0]) for line in marks] == pytest.approx([35.3, 38.1])
-    assert all(line.get_xdata()[0] > 1 for line in marks)  # of the width of the panel
-    assert not figure.axes[2].texts
-    assert {"majority class", "bag of words"} <= {t.get_text() for t in texts(figure)}
-
-
 @pytest.mark.parametrize(
     ("values", "scale"),
     [
@@ -239,8 +228,14 @@ def test_a_setting_that_was_not_learned_is_named(tmp_path):
     assert "not learned" not in words(fig2.draw(table))
 
 
-def test_a_baseline_far_below_the_curves_is_told_not_drawn(tmp_path):
+def test_baselines_are_marks_outside_the_panel_and_told_if_far_below_the_curves(tmp_path):
     table = Finetuned("fig2").table(tmp_path)
+    figure = fig2.draw(table)
+    marks = [line for line in figure.axes[2].get_lines() if line.get_marker() == "<"]
+    assert [float(line.get_ydata()[0]) for line in marks] == pytest.approx([35.3, 38.1])
+    assert all(line.get_xdata()[0] > 1 for line in marks)  # of the width: they cross no line
+    assert not figure.axes[2].texts
+    assert {"majority class", "bag of words"} <= {t.get_text() for t in texts(figure)}
     low = {"mnli": {"test/majority_accuracy": 0.01}}
     rows = [{**row, **low.get(row["task"], {})} for row in table.rows]
     figure = fig2.draw(replace(table, rows=rows))
@@ -309,13 +304,13 @@ def test_a_long_entry_of_a_legend_is_wrapped_not_cut(tmp_path):
 @pytest.mark.parametrize("sizes", [[7, None], [7]], ids=["two values", "one"])
 def test_curves_run_along_the_first_key_that_was_typed(tmp_path, sizes):
     table = by_hand({"model.heads": [2, 3, 5], "model.head_size": sizes}).table(tmp_path)
-    series = curves.series_of(table, "model.heads")
+    series = curves.series_of(points(table, METRIC), "model.heads")
     assert [one.key for one in series] == [(("model.head_size", size),) for size in sizes]
     assert [point.settings["model.heads"] for point in series[0].points] == [2, 3, 5]
 
 
 def test_standard_models_are_a_curve_for_each_number_of_heads(tmp_path):
-    series = fig1.series_of(figure1().table(tmp_path))
+    series = fig1.series_of(points(figure1().table(tmp_path), METRIC))
     standard = [("standard", heads) for heads in (2.0, 4.0, 8.0, 16.0)]
     keys = [(one.arm, one.key) for one in series]
     assert keys == [*standard, ("fixed", None), ("matched", None)]
@@ -345,7 +340,7 @@ def test_keys_that_move_together_are_one_curve(tmp_path):
     for d, heads in ((32, 2), (48, 3), (64, 4)):
         values = {"model.embedding_size": d, "model.heads": heads}
         sweep.add("grid", values, Model(d, heads, 16), {0: 43.0 - heads})
-    [one] = curves.series_of(sweep.table(tmp_path), "params_total")
+    [one] = curves.series_of(points(sweep.table(tmp_path), METRIC), "params_total")
     assert [point.at("model.heads") for point in one.points] == [2, 3, 4]
     assert one.key == ()
 
@@ -408,18 +403,15 @@ def two_arms(**about) -> Sweep:
 
 
 def test_arms_that_meet_are_drawn_side_by_side(tmp_path):
-    figure = curves.draw(two_arms().table(tmp_path))
+    table = two_arms().table(tmp_path)
+    figure = curves.draw(table)
     figure.draw_without_rendering()
     lines = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 2]
     places = [line.get_transform().transform(line.get_xydata())[0] for line in lines]
     one, other = sorted(place[0] * 72 / figure.dpi for place in places)
     assert other - one == pytest.approx(4.0)
-    alone = two_arms().table(tmp_path)
-    [line, *_] = (
-        curves.draw(replace(alone, rows=[row for row in alone.rows if row["arm"] == "one"]))
-        .axes[0]
-        .get_lines()
-    )
+    alone = replace(table, rows=[row for row in table.rows if row["arm"] == "one"])
+    [line, *_] = curves.draw(alone).axes[0].get_lines()
     assert np.allclose(
         line.get_transform().transform((2, 1)), line.axes.transData.transform((2, 1))
     )
