@@ -24,7 +24,6 @@ from matplotlib.lines import Line2D
 
 from sweeper.results import panel
 from sweeper.results.points import points, seed_spread
-from sweeper.results.statistics.estimates import interval
 from sweeper.results.table import Table
 
 COLLAPSE = 1.0  # orders of magnitude
@@ -59,14 +58,11 @@ def draw(table: Table) -> Figure:
     ]
     spread = seed_spread(logs)
     found: dict[tuple[str, int], list[panel.Mark]] = {}
-    for mark in panel.marks(logs, HEAD_SIZE, None, back=lambda log: 10**log):
+    for mark in panel.marks(logs, HEAD_SIZE, spread, back=lambda log: 10**log):
         n = mark.point.at(LENGTH)
         if n is not None:
-            # The spread of all points, in orders of magnitude, also where that of a point differs.
-            ends = interval(replace(mark.point.estimate(None), spread=spread))
-            drawn = ends and (10 ** ends[0], 10 ** ends[1])
             curve = found.setdefault((mark.point.arm, int(n)), [])
-            curve.append(replace(mark, x=mark.x / n, ends=drawn))
+            curve.append(replace(mark, x=mark.x / n))
     everything = [mark for curve in found.values() for mark in curve]
     arms = list(table.experiment["arms"])
     lengths = sorted({n for _, n in found})
