@@ -161,7 +161,8 @@ class Plan:
 
     def by_experiment(self, runs: Collection[str]) -> dict[str, set[str]]:
         """Return those of the runs that each experiment needs, in the order they were typed in."""
+        asked = {*runs}
         found: dict[str, set[str]] = {name: set() for name in self.experiments}
         for point in self.points:
-            found[point.experiment] |= {point.run} & {*runs}
+            found[point.experiment] |= {point.run} & asked
         return found

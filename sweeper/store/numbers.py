@@ -25,7 +25,7 @@ def clock(seconds: float) -> str:
     for unit, size in (("years", 365 * 86400), ("days", 86400)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
-    if seconds < 60:
+    if round(seconds, 1) < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
