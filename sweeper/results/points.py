@@ -9,14 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sweeper.results.statistics.estimates import (
-    Estimate,
-    Spread,
-    estimate,
-    interval,
-    mean,
-    pooled,
-)
+from sweeper.results.statistics.estimates import Estimate, Spread, estimate, interval, mean, pooled
 from sweeper.results.table import (
     LOGARITHMIC_FROM,
     PER_CENT,

@@ -9,14 +9,7 @@ equally many.
 
 from __future__ import annotations
 
-from sweeper.results.design import (
-    Contrast,
-    Design,
-    Statement,
-    Unanswerable,
-    at,
-    trends_apart,
-)
+from sweeper.results.design import Contrast, Design, Statement, Unanswerable, at, trends_apart
 from sweeper.results.statistics.sequential import All
 
 

@@ -6,16 +6,7 @@ cancels out.
 
 from __future__ import annotations
 
-from sweeper.results.design import (
-    Contrast,
-    Design,
-    Statement,
-    Unanswerable,
-    at,
-    by,
-    curves,
-    slopes,
-)
+from sweeper.results.design import Contrast, Design, Statement, Unanswerable, at, by, curves, slopes
 
 LENGTH, HEAD_SIZE = "task.sequence_length", "model.head_size"
 

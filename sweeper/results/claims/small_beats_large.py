@@ -6,14 +6,7 @@ embedding size, and only models with a smaller embedding and no more parameters 
 
 from __future__ import annotations
 
-from sweeper.results.design import (
-    Design,
-    Statement,
-    Unanswerable,
-    at,
-    curves,
-    over,
-)
+from sweeper.results.design import Design, Statement, Unanswerable, at, curves, over
 from sweeper.results.points import Point
 from sweeper.results.statistics.sequential import All, AnyOf
 from sweeper.store.numbers import plural

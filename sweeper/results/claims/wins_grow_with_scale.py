@@ -7,15 +7,7 @@ heads win over the standard heuristic in pairs of equal size (`wins_at_equal_siz
 from __future__ import annotations
 
 from sweeper.results.claims import wins_at_equal_size
-from sweeper.results.design import (
-    Contrast,
-    Design,
-    Statement,
-    Unanswerable,
-    flops,
-    scales,
-    slopes,
-)
+from sweeper.results.design import Contrast, Design, Statement, Unanswerable, flops, scales, slopes
 from sweeper.store.numbers import short
 
 

@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from sweeper.results.statistics.estimates import (
-    Spread,
-    estimate,
-    interval,
-    mean,
-    pooled,
-    sd,
-)
+from sweeper.results.statistics.estimates import Spread, estimate, interval, mean, pooled, sd
 from sweeper.results.statistics.expected_cost import (
     MOST,
     Known,
