@@ -94,8 +94,7 @@ _legendre = cache(np.polynomial.legendre.leggauss)
 
 
 def _normal(x: Floats, sd: float) -> Floats:
-    density: Floats = np.exp(-0.5 * (x / sd) ** 2) / (sd * math.sqrt(2 * math.pi))
-    return density
+    return np.exp(-0.5 * (x / sd) ** 2) / (sd * math.sqrt(2 * math.pi))
 
 
 @cache
