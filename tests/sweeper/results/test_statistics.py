@@ -42,7 +42,6 @@ from sweeper.results.statistics.spreads import sample as sample_by_seed
 
 PAIR = np.array([[1.0, -1.0]])
 EVEN = np.full((1, 2), 0.005)
-NONE = np.array([np.nan])
 
 
 def drawn(*means: float, seeds: int = 7, spread: float = 1.0) -> list[list[float]]:
