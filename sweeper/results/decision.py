@@ -138,9 +138,8 @@ class Measurements:
         rounds = [one.get("seeds_judged") for one in table.provenance.get("rounds") or ()]
         self.looks: list[list[int]] = []
         if rounds and None not in rounds:  # version 0.1.0 did not record them
-            keys = {place: {run for _, run in key} for key, place in self._places.items()}
             self.looks = [
-                [max((had.get(run, 0) for run in keys[place]), default=0) for place in sorted(keys)]
+                [max((had.get(run, 0) for _, run in key), default=0) for key in self._places]
                 for had in rounds
             ]
 

@@ -44,8 +44,6 @@ INK, FAINT_INK = RC["text.color"], RC["axes.edgecolor"]
 LETTER = 0.54  # width of a letter in its size, on average
 _TIGHT = 0.93  # of the letters that fit in a line on average
 
-KINDS = ("pdf", "png", "svg")
-
 
 def plain(value: object, limit: int = 48) -> str:
     """Return `value` as text that can be drawn: one line, short, with letters that the font has."""
@@ -77,9 +75,9 @@ def rendered(figure: Figure) -> dict[str, bytes]:
     }
     files = {}
     with mpl.rc_context(RC):
-        for kind in KINDS:
+        for kind, own in metadata.items():
             buffer = BytesIO()
-            figure.savefig(buffer, format=kind, metadata=metadata[kind])
+            figure.savefig(buffer, format=kind, metadata=own)
             files[kind] = buffer.getvalue()
     return files
 
