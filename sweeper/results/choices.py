@@ -7,8 +7,6 @@ Only the metric of the validation split counts. A value is worse than any other 
 diverged.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The comparison of two tables with the same points, seed by seed where they share seeds."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ several fine-tunings of one pre-training are averaged, because they share one ra
 with the same runs count as one point, or their difference would count as an independent one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -4,8 +4,6 @@ In: the tables that results/collect.py made. Out: a `Verdict` for each claim and
 words and as outputs/tables/<experiment>.claims.json. Next: sweeper/publish.py shows them.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace

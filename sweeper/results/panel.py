@@ -1,7 +1,5 @@
 """Parts that all figures share: style, series of points, panels, labels, legend and notes."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

@@ -16,8 +16,6 @@ With a spread that is estimated, t takes the place of z at the same tail probabi
 Turnbull, Group Sequential Methods, 2000, section 11.3).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
