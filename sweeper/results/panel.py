@@ -10,8 +10,7 @@ from itertools import chain, pairwise, product
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-from matplotlib import rc_params_from_file
+from matplotlib import rc_context, rc_params_from_file
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.collections import LineCollection
@@ -72,7 +71,7 @@ def rendered(figure: Figure) -> dict[str, bytes]:
         "svg": {"Date": None},
     }
     files = {}
-    with mpl.rc_context(RC):
+    with rc_context(RC):
         for kind, own in metadata.items():
             buffer = BytesIO()
             figure.savefig(buffer, format=kind, metadata=own)
