@@ -39,11 +39,6 @@ def answers(sweep: Sweep, folder: Path) -> dict[str, Decision]:
 figure = partial(figure1, seeds=5, noise=0.002)  # a Figure 1 with little noise
 
 
-def most_heads(sweep: Sweep) -> str:
-    """A run of the fixed arm that no other arm uses."""
-    return [str(point["run"]) for point in sweep.points if point["arm"] == "fixed"][-1]
-
-
 def generous(model: Model) -> float:
     """A world in which heads of size 32 are worth more than any embedding."""
     bonus = 9.0 if model.heads * model.head_size > model.embedding_size else 0.0

@@ -21,12 +21,16 @@ from tests.sweeper.results.claims.test_claims import (
     answers,
     figure,
     generous,
-    most_heads,
     verdicts,
 )
 from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.grids import FEW, Grid, figure1
-from tests.sweeper.results.synthetic import flat, paper
+from tests.sweeper.results.synthetic import Sweep, flat, paper
+
+
+def most_heads(sweep: Sweep) -> str:
+    """A run of the fixed arm that no other arm uses."""
+    return [str(point["run"]) for point in sweep.points if point["arm"] == "fixed"][-1]
 
 
 @pytest.mark.parametrize(("pretrainings", "expected"), [(1, OPEN), (2, OPEN), (5, SUPPORTED)])
