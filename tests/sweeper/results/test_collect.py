@@ -1,5 +1,6 @@
 """Every point of the newest plan has its row, whatever became of its run."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from sweeper.results import collect as module
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.paper_tables import summarise
-from sweeper.results.points import measures, missing, mixed, points, unfinished
+from sweeper.results.points import measures, missing, mixed, not_learned, points, unfinished
 from sweeper.results.table import exported
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
@@ -239,6 +240,15 @@ def test_accuracies_are_shown_in_percent_with_their_baselines(tmp_path):
     baselines = {"majority class": 35.3, "bag of words": 38.1}
     assert accuracy.baselines(table) == pytest.approx(baselines)
     assert f1.baselines(table) == {}
+
+
+def test_settings_that_were_not_learned_are_counted_with_their_seeds(tmp_path):
+    table = Finetuned("fig2", seeds=1).table(tmp_path)
+    rows = [row for row in table.rows if row["task"] == "mnli"]
+    chance = [{**row, "test/accuracy": 0.3531} for row in rows[:5]]
+    [told] = not_learned(replace(table, rows=[*chance, *rows[5:]]))
+    assert "heads=8 (1 of 1 seed); " in told
+    assert told.endswith("; and 1 more setting.")
 
 
 def test_the_terminal_shows_every_metric(tmp_path):
