@@ -7,8 +7,6 @@ Only the metric of the validation split counts. A value is worse than any other 
 diverged.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -94,22 +92,19 @@ def choices(table: Table) -> list[Choice]:
     Raises:
         UserError: as `ranked`.
     """
-    keys, sign, groups = tuned_keys(table), direction(table.metric), ranked(table)
-    complete = [
-        [point for point in group[:FINALISTS] if len(point.values) == len(point.runs)]
-        for group in groups
-    ]
-    for group, left in zip(groups, complete, strict=True):
+    keys, sign = tuned_keys(table), direction(table.metric)
+    settings = []
+    for group in ranked(table):
+        left = [point for point in group[:FINALISTS] if len(point.values) == len(point.runs)]
         if not left:
             _raise_diverged(table, group[0])
         left.sort(key=lambda point: sign * mean(list(point.values.values())), reverse=True)
-    apart = [
-        [sign * (left[0].values[seed] - left[-1].values[seed]) for seed in left[0].values]
-        for left in complete
-    ]
+        best, *others = left
+        apart = [sign * (best.values[n] - one.values[n]) for one in others for n in best.values]
+        settings.append((group, best, others, apart))
     # Finalists share their seeds, so differences by seed count; their variance is pooled over
     # settings.
-    pairs = [one for one, left in zip(apart, complete, strict=True) if len(left) > 1]
+    pairs = [apart for *_, apart in settings if apart]
     error, df = None, sum(len(one) - 1 for one in pairs)
     if df:
         from scipy.special import stdtrit
@@ -117,9 +112,8 @@ def choices(table: Table) -> list[Choice]:
         squares = math.fsum((value - mean(one)) ** 2 for one in pairs for value in one)
         error = float(stdtrit(df, 0.975)) * math.sqrt(squares / df / len(pairs[0]))
     found = []
-    for group, left, one in zip(groups, complete, apart, strict=True):
-        best, *others = left
-        difference = mean(one) if others else None
+    for group, best, others, apart in settings:
+        difference = mean(apart) if others else None
         alike = difference is not None and error is not None and difference <= error
         found.append(
             Choice(

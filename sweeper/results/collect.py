@@ -54,8 +54,6 @@ Sizes are those of the plan, so rows of unfinished runs have them too; their mea
 Collecting writes nothing, and equal records give equal bytes.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache

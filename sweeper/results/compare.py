@@ -1,17 +1,13 @@
 """The comparison of two tables with the same points, seed by seed where they share seeds."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results.collect import Records
+from sweeper.results.collect import Records, collect
 from sweeper.results.decision import Measurements
 from sweeper.results.judge import verdicts_on
 from sweeper.results.points import code_apart, measures
@@ -20,68 +16,53 @@ from sweeper.results.table import Table, direction
 from sweeper.results.verdict import Found, Verdict
 from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.numbers import plural
-from sweeper.store.plans import planned, plans
+from sweeper.store.plans import plans
 from sweeper.store.runs import RunStore
 
-
-@dataclass(frozen=True)
-class Differences:
-    """The differences between two tables by one measure.
-
-    Attributes:
-        points: the number of points with values in both tables.
-        same: the number of shared seeds of these points with equal values.
-        shared: the number of shared seeds.
-        found: second minus first for each point that differs, positive if better; all intervals
-            hold at once.
-    """
-
-    measure: str
-    points: int
-    same: int
-    shared: int
-    found: Sequence[Found]
-
-
 Pair = tuple[str, Mapping[int, float], Mapping[int, float]]
+"""The words of a point, and its values by seed in the first and in the second table."""
 
 
-def differences(one: Table, other: Table) -> list[Differences]:
-    """Return the differences by each measure that both tables show."""
-    found, known = [], measures(other)
+def differences(one: Table, other: Table) -> Iterator[str]:
+    """Yield a line for each measure that both tables show, then one for each point that differs.
+
+    Differences are second minus first; all their intervals hold at once.
+    """
+    known = measures(other)
     for measure in measures(one):
         if measure not in known:
             continue
-        ratios = Measurements(one, measure.metric).ratios
-        better = direction(measure.metric)
-
-        def scaled(
-            values: Mapping[int, float], ratios: bool = ratios, better: int = better
-        ) -> dict[int, float]:
-            """Return values by seed on the scale of claims, larger being better."""
-            if ratios:
-                values = {seed: math.log(value) for seed, value in values.items() if value > 0}
-            return {seed: better * value for seed, value in values.items()}
-
+        ratios, better = Measurements(one, measure.metric).ratios, direction(measure.metric)
         by_name = {(point.arm, point.name): point for point in measure.points(other)}
         pairs: list[Pair] = []
         for point in measure.points(one):
-            same = by_name.get((point.arm, point.name))
-            if same is not None:
-                before, after = scaled(point.values), scaled(same.values)
+            if same := by_name.get((point.arm, point.name)):
+                before, after = (_scaled(p.values, ratios, better) for p in (point, same))
                 if before and after:
                     pairs.append((f"{point.arm} {point.name}".strip(), before, after))
         seeds = [(a[seed], b[seed]) for _, a, b in pairs for seed in a.keys() & b.keys()]
         equal = sum(a == b for a, b in seeds)
-        changed = []
-        for pair in pairs:
-            _, a, b = pair
-            shared = a.keys() & b.keys()  # of points that share no seed, all values count
-            if any(a[seed] != b[seed] for seed in shared) if shared else a != b:
-                changed.append(pair)
-        estimates = _estimates(changed, ratios)
-        found.append(Differences(measure.words, len(pairs), equal, len(seeds), estimates))
-    return found
+        values = f"{equal} of {len(seeds)} values of shared seeds are equal to the last digit"
+        head = f"{measure.words}: {plural(len(pairs), 'point')} in both; {values}"
+        found = _estimates([pair for pair in pairs if _differ(*pair[1:])], ratios)
+        if found:
+            yield f"{head}; where they are not:"
+            yield from (f"  {difference}" for difference in found)
+        else:
+            yield f"{head}: nothing differs." if pairs else f"{head}."
+
+
+def _scaled(values: Mapping[int, float], ratios: bool, better: int) -> dict[int, float]:
+    """Return values by seed on the scale of claims, larger being better."""
+    if ratios:
+        values = {seed: math.log(value) for seed, value in values.items() if value > 0}
+    return {seed: better * value for seed, value in values.items()}
+
+
+def _differ(a: Mapping[int, float], b: Mapping[int, float]) -> bool:
+    """Return whether a value of a shared seed differs, or no seed is shared."""
+    shared = a.keys() & b.keys()
+    return not shared or any(a[seed] != b[seed] for seed in shared)
 
 
 def flipped(one: Table, other: Table) -> list[tuple[Verdict, Verdict]]:
@@ -97,9 +78,9 @@ def _estimates(pairs: Sequence[Pair], ratios: bool) -> list[Found]:
     apart = pooled([list(side.values()) for _, a, b in pairs for side in (a, b)])
     found = []
     for name, a, b in pairs:
-        own = shared[name]
-        known = estimate(own, by_seed) if own else None
-        if known is None:  # no shared seed: the difference of two means
+        if shared[name]:
+            known = estimate(shared[name], by_seed)
+        else:  # the difference of two means
             left, right = (estimate(list(side.values()), apart) for side in (a, b))
             spread = None
             if left.spread is not None and right.spread is not None:
@@ -122,7 +103,7 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
     Raises:
         UserError: one of them does not exist, or they have no experiment in common.
     """
-    first, second = (_tables(outputs, word) for word in (one, other))
+    first, second = ({t.name: t for t in _tables(outputs, word)} for word in (one, other))
     pairs = [(first[name], second[name]) for name in first if name in second]
     if len(first) == len(second) == 1:
         pairs = [(next(iter(first.values())), next(iter(second.values())))]
@@ -159,37 +140,21 @@ def _lines(one: Table, other: Table) -> Iterator[str]:
         parts = "" if apart is None else f" ({', '.join(apart) or 'nothing that trains'} changed)"
         if before != after:
             yield f"{column}: {before or 'none'} -> {after or 'none'}{parts}"
-    for found in differences(one, other):
-        equal = f"{found.same} of {found.shared} values of shared seeds are equal to the last digit"
-        head = f"{found.measure}: {plural(found.points, 'point')} in both; {equal}"
-        if found.found:
-            yield f"{head}; where they are not:"
-            yield from (f"  {one}" for one in found.found)
-        else:
-            yield f"{head}: nothing differs." if found.points else f"{head}."
+    yield from differences(one, other)
 
 
-def _tables(outputs: Path, word: str) -> dict[str, Table]:
-    """Return the tables of the folder, plan or experiment that a person named, by experiment."""
+def _tables(outputs: Path, word: str) -> list[Table]:
+    """Return the tables of the folder, plan or experiment that a person named."""
     path = Path(word)
     if (path / "plans").is_dir():
-        return _collected(path, planned(path))
+        return collect(path)
     if path.suffix == ".json":
         path = path.parent.parent / path.stem
     folder = path.parent if path.parent != Path() else outputs
     if not path.name.isdecimal():
-        return _collected(folder, planned(folder, [path.name]))
+        return collect(folder, [path.name])
     by_number = {plan["number"]: plan for plan in plans(folder)}
     if int(path.name) not in by_number:
         expected = f"the number of a plan in {folder / 'plans'}"
         raise invalid_value("compare", word, expected, "correct it, or name an outputs folder")
-    plan = by_number[int(path.name)]
-    return _collected(folder, dict.fromkeys(plan["experiments"], plan))
-
-
-def _collected(folder: Path, found: Mapping[str, Mapping[str, Any]]) -> dict[str, Table]:
-    records = Records(RunStore(folder))
-    tables = {}
-    for name, plan in found.items():
-        [tables[name]] = records.tables({**plan, "experiments": {name: plan["experiments"][name]}})
-    return tables
+    return Records(RunStore(folder)).tables(by_number[int(path.name)])

@@ -5,14 +5,11 @@ several fine-tunings of one pre-training are averaged, because they share one ra
 with the same runs count as one point, or their difference would count as an independent one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,31 +27,10 @@ from sweeper.results.design import (
     with_alternatives,
 )
 from sweeper.results.points import Point, metric_of, points
+from sweeper.results.statistics import sequential, spreads
 from sweeper.results.statistics.estimates import mean
 from sweeper.results.statistics.expected_cost import MOST, Cost, Known, expected_cost
-from sweeper.results.statistics.sequential import (
-    FIRST,
-    AnyOf,
-    Combination,
-    Each,
-    Floats,
-    Intervals,
-    at_first,
-    closed,
-    decisions,
-    effective_seeds,
-    interim_analyses,
-    intervals,
-    levels,
-)
-from sweeper.results.statistics.spreads import (
-    Sample,
-    errors,
-    identical,
-    is_bimodal,
-    moderated,
-    sample,
-)
+from sweeper.results.statistics.sequential import FIRST, AnyOf, Combination, Each, Floats, Intervals
 from sweeper.results.table import LOGARITHMIC, PER_CENT, RESOLUTION, Table, direction, number
 from sweeper.results.verdict import Decision, Found, JudgedMargin, Verdict, explain
 from sweeper.store import registry
@@ -138,15 +114,14 @@ class Measurements:
         rounds = [one.get("seeds_judged") for one in table.provenance.get("rounds") or ()]
         self.looks: list[list[int]] = []
         if rounds and None not in rounds:  # version 0.1.0 did not record them
-            keys = {place: {run for _, run in key} for key, place in self._places.items()}
             self.looks = [
-                [max((had.get(run, 0) for run in keys[place]), default=0) for place in sorted(keys)]
+                [max((had.get(run, 0) for _, run in key), default=0) for key in self._places]
                 for had in rounds
             ]
 
-    def analyses(self) -> Sample:
+    def analyses(self) -> spreads.Sample:
         """Return the samples that were judged so far, the present one last."""
-        return interim_analyses(sample(self.groups), self.looks)
+        return sequential.interim_analyses(spreads.sample(self.groups), self.looks)
 
     def design(self) -> Design:
         """Return the points as claims see them."""
@@ -165,7 +140,7 @@ class Measurements:
 
     def hours(self) -> Floats | None:
         """Return the hours of a measurement of each distinct point; None if none is known."""
-        return _filled(self.seconds) / 3600 if any(map(isfinite, self.seconds)) else None
+        return _filled(self.seconds) / 3600 if any(map(math.isfinite, self.seconds)) else None
 
     def scaled(self, size: str) -> float:
         """Return a difference that a person typed, on the scale that is judged.
@@ -292,7 +267,7 @@ class Question:
     @cached_property
     def levels(self) -> Floats:
         """The levels of the ends of the contrasts' intervals."""
-        return levels(self.combination, len(self.contrasts), self.claims, self.error)
+        return sequential.levels(self.combination, len(self.contrasts), self.claims, self.error)
 
     @cached_property
     def margins(self) -> Floats:
@@ -303,14 +278,14 @@ class Question:
     @cached_property
     def analyses(self) -> Intervals:
         """The intervals of the contrasts' excess over their thresholds, by interim analysis."""
-        found = intervals(self.measured.analyses(), self.weights, self.levels)
+        found = sequential.intervals(self.measured.analyses(), self.weights, self.levels)
         above = np.array([contrast.above for contrast in self.contrasts])
         return Intervals(*(ends - above for ends in found))
 
     @cached_property
     def evidence(self) -> Intervals:
         """The same over all interim analyses together."""
-        return closed(self.analyses)
+        return sequential.closed(self.analyses)
 
     @cached_property
     def found(self) -> list[Found]:
@@ -349,9 +324,9 @@ class Question:
             )
         if lost:
             return f"{lost} of its runs failed or diverged, without a value that can be judged."
-        if identical(sample(measured.groups)) and not few:
+        if spreads.identical(spreads.sample(measured.groups)) and not few:
             return "Seeds do not differ at all, so nothing tells a difference from chance."
-        if is_bimodal(groups):
+        if spreads.is_bimodal(groups):
             return _BIMODAL
         if few:
             return f"It takes {FIRST} seeds of every point at least; one has {self.fewest}."
@@ -361,7 +336,7 @@ class Question:
     def decision(self) -> Decision:
         """The decision that the evidence allows."""
         if not self.obstacle:
-            decided = decisions(self.combination, self.evidence, self.margins)
+            decided = self._decisions(self.combination)
             for holds, decision in zip(decided, Decision, strict=False):  # both in one order
                 if holds:
                     return decision
@@ -370,7 +345,7 @@ class Question:
     @cached_property
     def depends(self) -> bool:
         """True if it is undecided only because of the values that tuning left open."""
-        chosen = decisions(at_first(self.combination), self.evidence, self.margins)
+        chosen = self._decisions(sequential.at_first(self.combination))
         return self.decision is Decision.UNDECIDED and not self.obstacle and any(map(bool, chosen))
 
     def verdict(self) -> Verdict:
@@ -388,7 +363,8 @@ class Question:
 
         def read(place: int, sums: Sequence[Weights]) -> Intervals:
             ends = np.repeat(self.levels[[place]], len(sums), axis=0)
-            return closed(intervals(self.measured.analyses(), self._rows(sums), ends))
+            found = sequential.intervals(self.measured.analyses(), self._rows(sums), ends)
+            return sequential.closed(found)
 
         noted = [] if few else enumerate(self.contrasts)
         notes = [contrast.note(partial(read, place)) for place, contrast in noted]
@@ -424,7 +400,7 @@ class Question:
         following = self.fewest + 1.0
         if self.obstacle == _BIMODAL and following <= min(_BIMODAL_FROM, most):
             return np.full(len(self.contrasts), following)
-        decided = any(map(bool, decisions(self.combination, self.evidence, self.margins)))
+        decided = any(map(bool, self._decisions(self.combination)))
         if decided or (self.obstacle and self.fewest >= FIRST):
             return np.zeros(len(self.contrasts))
         return self.expected_cost(most).needs
@@ -444,11 +420,14 @@ class Question:
             "hours": None if hours is None else float((more * hours).sum()),
         }
 
+    def _decisions(self, claim: Combination) -> sequential.Decisions:
+        return sequential.decisions(claim, self.evidence, self.margins)
+
     def _known(self, found: Intervals) -> Known:
-        now = sample([*self.measured.groups, *self.others])
+        now = spreads.sample([*self.measured.groups, *self.others])
         weights = np.pad(self.weights, ((0, 0), (0, len(self.others))))
-        single = np.sqrt(errors(now, weights, moderated(now)).single)
-        counts = effective_seeds(weights, now.counts)
+        single = np.sqrt(spreads.errors(now, weights, spreads.moderated(now)).single)
+        counts = sequential.effective_seeds(weights, now.counts)
         return Known(found, single, counts, self.levels, self.margins)
 
     def _rows(self, sums: Sequence[Weights]) -> Floats:
@@ -505,7 +484,7 @@ def effects(table: Table, claim: str, **roles: str) -> list[Effect]:
             statement = with_alternatives(ask(measured.design(), **roles))
             question = Question(claim, "", statement, measured)
             own = question.ranked.deciding
-            if isfinite(own.low) and isfinite(own.high):
+            if math.isfinite(own.low) and math.isfinite(own.high):
                 done = [point for point in scale if point.at("tokens_seen") is not None]
                 trained = [at(one, "tokens_seen") * at(one, "flops_per_token") for one in done]
                 found.append(Effect(mean(trained), own.value, own.low, own.high))

@@ -4,8 +4,6 @@ A design has the points of an experiment without measurements, so that a claim c
 its expected cost computed, before anything is trained.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass

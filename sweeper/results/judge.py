@@ -4,9 +4,8 @@ In: the tables that results/collect.py made. Out: a `Verdict` for each claim and
 words and as outputs/tables/<experiment>.claims.json. Next: sweeper/publish.py shows them.
 """
 
-from __future__ import annotations
-
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -122,7 +121,7 @@ def wanted(
     accepts count.
     """
     asked = [one for one in questions(table) if isinstance(one, Question) and asks(one.name)]
-    found: dict[tuple[str, str], int] = {}
+    found: Counter[tuple[str, str]] = Counter()
     for measured in {id(one.measured): one.measured for one in asked}.values():
         own = [one for one in asked if one.measured is measured]
         more = allocated(
@@ -133,11 +132,8 @@ def wanted(
             most=most,
             runs=runs,
         )
-        for point in measured.every:
-            seeds = int(more[measured.place(point)])
-            if seeds:
-                key = (point.arm, point.name)
-                found[key] = max(found.get(key, 0), seeds)
+        seeds = {(p.arm, p.name): int(more[measured.place(p)]) for p in measured.every}
+        found |= Counter(seeds)  # the larger number, above 0
     return found
 
 

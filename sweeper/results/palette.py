@@ -1,7 +1,5 @@
 """Colours and markers of arms, for figures and the report; imports no drawing library."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

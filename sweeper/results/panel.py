@@ -1,7 +1,5 @@
 """Parts that all figures share: style, series of points, panels, labels, legend and notes."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -12,8 +10,7 @@ from itertools import chain, pairwise, product
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-from matplotlib import rc_params_from_file
+from matplotlib import rc_context, rc_params_from_file
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.collections import LineCollection
@@ -43,8 +40,6 @@ TEXT_PT, SMALL_PT, LEGEND_PT = RC["font.size"], RC["xtick.labelsize"], RC["legen
 INK, FAINT_INK = RC["text.color"], RC["axes.edgecolor"]
 LETTER = 0.54  # width of a letter in its size, on average
 _TIGHT = 0.93  # of the letters that fit in a line on average
-
-KINDS = ("pdf", "png", "svg")
 
 
 def plain(value: object, limit: int = 48) -> str:
@@ -76,10 +71,10 @@ def rendered(figure: Figure) -> dict[str, bytes]:
         "svg": {"Date": None},
     }
     files = {}
-    with mpl.rc_context(RC):
-        for kind in KINDS:
+    with rc_context(RC):
+        for kind, own in metadata.items():
             buffer = BytesIO()
-            figure.savefig(buffer, format=kind, metadata=metadata[kind])
+            figure.savefig(buffer, format=kind, metadata=own)
             files[kind] = buffer.getvalue()
     return files
 

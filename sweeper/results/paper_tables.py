@@ -1,7 +1,5 @@
 """Tables as papers print them: a column for each setting, a line for each metric."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -9,14 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sweeper.results.statistics.estimates import (
-    Estimate,
-    Spread,
-    estimate,
-    interval,
-    mean,
-    pooled,
-)
+from sweeper.results.statistics.estimates import Estimate, Spread, estimate, interval, mean, pooled
 from sweeper.results.table import (
     LOGARITHMIC_FROM,
     PER_CENT,
@@ -384,11 +377,13 @@ def not_learned(table: Table) -> list[str]:
         learned = nothing + max(_LITTLE * (best - nothing), _LITTLE / 2 * abs(nothing))
         counts = [sum(v <= learned for v in point.values.values()) for point in every]
         named = [
-            f"{table.label(point.arm)} {point.name} ({count} of {len(point.values)} seeds)"
+            f"{table.label(point.arm)} {point.name} "
+            f"({count} of {plural(len(point.values), 'seed')})"
             for point, count in zip(every, counts, strict=True)
             if count
         ]
-        more = [f"and {len(named) - _NAMED} more settings"] if len(named) > _NAMED else []
+        rest = len(named) - _NAMED
+        more = [f"and {plural(rest, 'more setting')}"] if rest > 0 else []
         if named:
             listed = "; ".join([*named[:_NAMED], *more])
             sentences.append(f"{measure.words} not learned, about that of the {words}: {listed}.")

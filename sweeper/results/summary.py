@@ -1,7 +1,5 @@
 """The summary of a sweep in the terminal: verdicts, and the cost of deciding what is open."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 

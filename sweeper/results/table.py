@@ -1,7 +1,5 @@
 """The table of an experiment: its cells, the words and units of its columns, its files."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

@@ -1,7 +1,5 @@
 """The verdict on a claim, as data and in words."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Does a random context without a mask take a head of size n - 1, and not the n of Theorem 1?"""
 
-from __future__ import annotations
-
 from sweeper.results.design import Design, Statement, curves, knee
 from sweeper.results.statistics.sequential import All
 

@@ -7,16 +7,7 @@ A large head also has more parameters than a small one; `small_heads_lose_at_equ
 equally many.
 """
 
-from __future__ import annotations
-
-from sweeper.results.design import (
-    Contrast,
-    Design,
-    Statement,
-    Unanswerable,
-    at,
-    trends_apart,
-)
+from sweeper.results.design import Contrast, Design, Statement, Unanswerable, at, trends_apart
 from sweeper.results.statistics.sequential import All
 
 

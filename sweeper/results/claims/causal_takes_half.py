@@ -1,7 +1,5 @@
 """Does a random context under a causal mask take a head of half the size of its length n only?"""
 
-from __future__ import annotations
-
 from sweeper.results.design import Design, Statement, curves, knee
 from sweeper.results.statistics.sequential import All
 

@@ -4,8 +4,6 @@ Beyond the paper. Models of equally many heads and parameters are compared; the 
 pairs decides. Within the margin of a schedule, one size in all layers is no worse.
 """
 
-from __future__ import annotations
-
 from sweeper.results.design import Contrast, Design, Statement, Unanswerable, at, by
 from sweeper.results.statistics.sequential import All
 

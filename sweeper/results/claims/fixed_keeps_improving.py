@@ -3,8 +3,6 @@
 The paper's Figure 1, Tables 2(A) and 3, and section 4.3.
 """
 
-from __future__ import annotations
-
 from sweeper.results.design import Design, Statement, keeps_improving
 
 

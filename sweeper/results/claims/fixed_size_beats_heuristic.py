@@ -3,8 +3,6 @@
 Unlike `wins_at_equal_size`, on one arm alone: the mean over its points, which differ in width.
 """
 
-from __future__ import annotations
-
 from sweeper.results.design import Design, Statement, ahead
 
 

@@ -3,8 +3,6 @@
 Parameters grow with the head size, so a gain does not say that they are best spent there.
 """
 
-from __future__ import annotations
-
 from sweeper.results.design import Design, Statement, keeps_improving
 
 

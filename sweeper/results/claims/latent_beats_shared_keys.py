@@ -3,8 +3,6 @@
 Published comparisons disagree (TransMLA 2025 against replications). Parameters are equal, too.
 """
 
-from __future__ import annotations
-
 from sweeper.results.design import Design, Statement, ahead
 
 

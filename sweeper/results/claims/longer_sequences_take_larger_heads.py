@@ -4,18 +4,7 @@ The trend over lengths of the trend over head sizes: what a longer context is wo
 cancels out.
 """
 
-from __future__ import annotations
-
-from sweeper.results.design import (
-    Contrast,
-    Design,
-    Statement,
-    Unanswerable,
-    at,
-    by,
-    curves,
-    slopes,
-)
+from sweeper.results.design import Contrast, Design, Statement, Unanswerable, at, by, curves, slopes
 
 LENGTH, HEAD_SIZE = "task.sequence_length", "model.head_size"
 

@@ -4,8 +4,6 @@ If larger heads win because their logits are larger or better scaled, a norm giv
 same. The gain of larger heads without the norm, less that with it.
 """
 
-from __future__ import annotations
-
 from sweeper.results.design import Design, Statement, larger_heads_gain_more
 
 

@@ -4,8 +4,6 @@ A rotation spends a head's numbers on positions, so that fewer are left for cont
 larger heads under rotary positions, less that under sinusoids.
 """
 
-from __future__ import annotations
-
 from sweeper.results.design import Design, Statement, larger_heads_gain_more
 
 

@@ -11,8 +11,6 @@ line through its points: a ratio of two sums of means. Its interval is Fieller's
 as often as the claim's other intervals, each by itself.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

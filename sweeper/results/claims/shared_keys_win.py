@@ -3,8 +3,6 @@
 Grouped-query attention, against as many heads as there are shared keys. Parameters are equal, too.
 """
 
-from __future__ import annotations
-
 from sweeper.results.design import Design, Statement, ahead
 
 

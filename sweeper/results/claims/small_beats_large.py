@@ -4,16 +4,7 @@ The paper's Figure 1b, in its strict form: the rival is the best standard model 
 embedding size, and only models with a smaller embedding and no more parameters in total compete.
 """
 
-from __future__ import annotations
-
-from sweeper.results.design import (
-    Design,
-    Statement,
-    Unanswerable,
-    at,
-    curves,
-    over,
-)
+from sweeper.results.design import Design, Statement, Unanswerable, at, curves, over
 from sweeper.results.points import Point
 from sweeper.results.statistics.sequential import All, AnyOf
 from sweeper.store.numbers import plural

@@ -4,8 +4,6 @@ What the paper's argument says beyond its tables, which change width and head si
 claim is supported if the smallest heads are worse than some of the larger at every width.
 """
 
-from __future__ import annotations
-
 from sweeper.results.design import Design, Statement, curves, most_heads_lose
 
 

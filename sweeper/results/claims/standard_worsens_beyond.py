@@ -5,8 +5,6 @@ size, with as many parameters and one feed-forward size, the largest number of h
 smaller ones. The claim is supported if it is worse than some of them at every embedding size.
 """
 
-from __future__ import annotations
-
 from sweeper.results.design import Design, Statement, curves, most_heads_lose
 
 

@@ -4,8 +4,6 @@ Published answers conflict; the paper's bottleneck is in queries and keys alone.
 thin keys are no worse.
 """
 
-from __future__ import annotations
-
 from sweeper.results.design import Design, Statement, ahead
 
 

@@ -3,8 +3,6 @@
 Every point that was matched is compared with the point it was matched to.
 """
 
-from __future__ import annotations
-
 from sweeper.results.design import Contrast, Design, Statement, Unanswerable
 from sweeper.results.points import Point
 from sweeper.results.table import label

@@ -4,18 +4,8 @@ Beyond the paper. The trend over scales, in the logarithm of their training FLOP
 heads win over the standard heuristic in pairs of equal size (`wins_at_equal_size` at each scale).
 """
 
-from __future__ import annotations
-
 from sweeper.results.claims import wins_at_equal_size
-from sweeper.results.design import (
-    Contrast,
-    Design,
-    Statement,
-    Unanswerable,
-    flops,
-    scales,
-    slopes,
-)
+from sweeper.results.design import Contrast, Design, Statement, Unanswerable, flops, scales, slopes
 from sweeper.store.numbers import short
 
 

@@ -6,8 +6,6 @@ variance). A setting whose seeds differ far more than the others' keeps its own 
 holds for one analysis; claims are judged by the intervals of sequential.py.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

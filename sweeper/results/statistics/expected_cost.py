@@ -206,14 +206,12 @@ def _way(claim: Combination, goal: Goal, known: Known, chance: float) -> Cost:
         return _contrast(claim.place, "beyond" if goal == "below" else "within", known, chance)
     together = goal == "within" or isinstance(claim, Each)
     together = together or isinstance(claim, All) == (goal == "above")
-    whole, *parts = [_way(part, goal, known, chance) for part in claim.parts]
-    for part in parts:
-        if together:
-            seeds = np.maximum(whole.seeds, part.seeds)
-            whole = Cost(seeds, np.maximum(whole.needs, part.needs))
-        else:
-            whole = _cheaper(whole, part)
-    return whole
+    parts = (_way(part, goal, known, chance) for part in claim.parts)
+    return reduce(_both if together else _cheaper, parts)
+
+
+def _both(one: Cost, other: Cost) -> Cost:
+    return Cost(np.maximum(one.seeds, other.seeds), np.maximum(one.needs, other.needs))
 
 
 def _cheaper(one: Cost, other: Cost) -> Cost:

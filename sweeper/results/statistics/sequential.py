@@ -16,8 +16,6 @@ With a spread that is estimated, t takes the place of z at the same tail probabi
 Turnbull, Group Sequential Methods, 2000, section 11.3).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -94,8 +92,7 @@ _legendre = cache(np.polynomial.legendre.leggauss)
 
 
 def _normal(x: Floats, sd: float) -> Floats:
-    density: Floats = np.exp(-0.5 * (x / sd) ** 2) / (sd * math.sqrt(2 * math.pi))
-    return density
+    return np.exp(-0.5 * (x / sd) ** 2) / (sd * math.sqrt(2 * math.pi))
 
 
 @cache
@@ -294,13 +291,6 @@ def at_first(claim: Combination) -> Combination:
     return type(claim)(tuple(map(at_first, claim.parts)))
 
 
-def places(claim: Combination) -> list[int]:
-    """Return the places of the contrasts that a claim uses, each once."""
-    if isinstance(claim, Above | Same):
-        return [claim.place]
-    return sorted({place for part in claim.parts for place in places(part)})
-
-
 def decisions(claim: Combination, found: Intervals, margins: Floats) -> Decisions:
     """Return the decisions on a claim; `margins` (contrasts,), nan where there is none."""
     low, high = found.lows, found.highs
@@ -309,11 +299,11 @@ def decisions(claim: Combination, found: Intervals, margins: Floats) -> Decision
         beyond = (low > margins) | (high < -margins)
     supported = combined(claim, low > 0, within, np.logical_and, np.logical_or)
     not_supported = combined(claim, high < 0, beyond, np.logical_or, np.logical_and)
-    either = supported | not_supported
+    all_within = combined(claim, within, within, np.logical_and, np.logical_and)
     return Decisions(
         supported & ~not_supported,
         not_supported & ~supported,
-        within[..., places(claim)].all(axis=-1) & ~either,
+        all_within & ~(supported | not_supported),
     )
 
 

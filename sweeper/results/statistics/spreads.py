@@ -57,8 +57,7 @@ class Sample:
     @cached_property
     def there(self) -> npt.NDArray[np.bool_]:
         """True where a seed is measured, (..., points, seeds)."""
-        found: npt.NDArray[np.bool_] = ~np.isnan(self.values)
-        return found
+        return ~np.isnan(self.values)
 
     @cached_property
     def counts(self) -> Floats:
@@ -90,8 +89,7 @@ class Sample:
     @property
     def df(self) -> Floats:
         """The degrees of freedom of each variance."""
-        left: Floats = np.maximum(self.counts - 1, 0)
-        return left
+        return np.maximum(self.counts - 1, 0)
 
     def first(self, counts: npt.ArrayLike) -> Sample:
         """Return the sample of the first seeds of each point, `counts` (..., points) of them."""

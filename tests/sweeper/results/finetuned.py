@@ -61,21 +61,14 @@ class Finetuned:
 
     def table(self, outputs: Path) -> Table:
         """The table of the sweep, by way of the disk."""
-        experiment = {
-            **described(self.name),
-            "scale": self.scale,
-            "text": "made up",
-            **self.about,
-        }
+        about = {**described(self.name), "scale": self.scale, "text": "made up", **self.about}
         points: list[dict[str, Any]] = []
         runs: dict[str, Any] = {}
         store = RunStore(outputs)
 
         def add(task: str, arm: str, model: Model, seed: int, parent: str | None = None) -> str:
-            id, names = (
-                f"{task}-{arm}-h{model.heads}-s{seed}",
-                {"experiment": self.name, "arm": arm},
-            )
+            id = f"{task}-{arm}-h{model.heads}-s{seed}"
+            names = {"experiment": self.name, "arm": arm}
             total = model.size["params_total"] - (0 if parent is None else 4099)
             size = {**model.size, "params_total": total}
             sizes = {"heads": model.heads, "head_size": None, "embedding_size": 64}
@@ -94,7 +87,7 @@ class Finetuned:
             runs[id] = {"size": size, "parent": parent}
             return id
 
-        for place, arm in enumerate(experiment["arms"]):
+        for place, arm in enumerate(about["arms"]):
             for heads in MODELS:
                 model = Model(64 + 32 * place, heads, 16)
                 parents = [add("pretraining", arm, model, n) for n in range(self.pretrainings)]
@@ -102,11 +95,6 @@ class Finetuned:
                     for seed in range(self.seeds):
                         add(task, arm, model, seed, parents[seed % self.pretrainings])
         plan = {"command": ["sweep.py"], "scale": self.scale, "points": points, "runs": runs}
-        write_plan(outputs, {**plan, "experiments": {self.name: experiment}})
+        write_plan(outputs, {**plan, "experiments": {self.name: about}})
         [table] = collect(outputs, [self.name])
         return table
-
-
-def finetuned(outputs: Path, name: str = "table2a", **given: Any) -> Table:
-    """The table of such a sweep."""
-    return Finetuned(name, **given).table(outputs)

@@ -1,5 +1,6 @@
 """Every point of the newest plan has its row, whatever became of its run."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +9,15 @@ import pytest
 from sweeper.results import collect as module
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.paper_tables import summarise
-from sweeper.results.points import measures, missing, mixed, points, unfinished
+from sweeper.results.points import measures, missing, mixed, not_learned, points, unfinished
 from sweeper.results.table import exported
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
-from tests.sweeper.results.finetuned import FINETUNE, MODELS, finetuned, score
+from tests.sweeper.results.finetuned import FINETUNE, MODELS, Finetuned, score
 from tests.sweeper.results.grids import figure1
 from tests.sweeper.results.synthetic import METRIC, Model, Sweep
 
-BIG, SMALL = Model(96, 3, 32), Model(64, 2, 32)
+SMALL = Model(64, 2, 32)
 
 
 def one_arm(values: dict[int, float | None] | None = None, *, name: str = "small") -> Sweep:
@@ -206,7 +207,7 @@ def test_versions_are_mixed_where_something_that_trains_differs(tmp_path, one, o
 
 
 def test_the_parameters_of_a_row_are_those_of_its_pre_training(tmp_path):
-    rows = finetuned(tmp_path).rows
+    rows = Finetuned().table(tmp_path).rows
     assert {row["task"] for row in rows} == {"pretraining", "squad", "mnli"}
     for row in rows:
         assert row["params_total"] == MODELS[row["model.heads"]].size["params_total"]
@@ -214,7 +215,7 @@ def test_the_parameters_of_a_row_are_those_of_its_pre_training(tmp_path):
 
 @pytest.mark.parametrize("metric", [m for metrics in FINETUNE.values() for m in metrics])
 def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(tmp_path, metric):
-    table = finetuned(tmp_path, seeds=3)
+    table = Finetuned(seeds=3).table(tmp_path)
     assert missing(table, metric) == ("", 0, 9)
     for point, model in zip(points(table, metric), MODELS.values(), strict=True):
         times = 100 if metric == "test/accuracy" else 1  # as it is shown: in per cent
@@ -222,14 +223,15 @@ def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(tmp_path, met
 
 
 def test_what_is_unfinished_counts_pre_training_too(tmp_path):
-    table = finetuned(tmp_path, done=lambda task, heads, seed: task != "pretraining" or heads != 12)
+    sweep = Finetuned(done=lambda task, heads, seed: task != "pretraining" or heads != 12)
+    table = sweep.table(tmp_path)
     assert unfinished(table) == ("1 not started", 1, 3 + 3 * 2 * 2)
     found = points(table, "test/loss")  # a metric of no fine-tuning task
     assert [list(point.runs) for point in found] == [[0]] * len(MODELS)
 
 
 def test_accuracies_are_shown_in_percent_with_their_baselines(tmp_path):
-    table = finetuned(tmp_path)
+    table = Finetuned().table(tmp_path)
     f1, exact, accuracy = measures(table)
     told = [one.words for one in (f1, exact, accuracy)]
     assert told == ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
@@ -240,8 +242,17 @@ def test_accuracies_are_shown_in_percent_with_their_baselines(tmp_path):
     assert f1.baselines(table) == {}
 
 
+def test_settings_that_were_not_learned_are_counted_with_their_seeds(tmp_path):
+    table = Finetuned("fig2", seeds=1).table(tmp_path)
+    rows = [row for row in table.rows if row["task"] == "mnli"]
+    chance = [{**row, "test/accuracy": 0.3531} for row in rows[:5]]
+    [told] = not_learned(replace(table, rows=[*chance, *rows[5:]]))
+    assert "heads=8 (1 of 1 seed); " in told
+    assert told.endswith("; and 1 more setting.")
+
+
 def test_the_terminal_shows_every_metric(tmp_path):
-    lines = summarise(finetuned(tmp_path, "fig2"))
+    lines = summarise(Finetuned("fig2").table(tmp_path))
     assert lines[0] == "fig2: SQuAD and MNLI, standard against fixed head size"
     for words in ("SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"):
         assert sum(line.startswith(words + "  ") for line in lines) == 3  # one an arm

@@ -5,7 +5,8 @@ import os
 import sys
 import warnings
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -29,15 +30,7 @@ def sweep() -> Sweep:
     return made
 
 
-class Done(NamedTuple):
-    """What a command came to."""
-
-    code: int
-    out: str
-    err: str
-
-
-def command(outputs: Path, *words: str) -> Done:
+def command(outputs: Path, *words: str) -> SimpleNamespace:
     """Run a command in a fork: W&B forbids later forks of its process, and is slow to import."""
     import wandb
 
@@ -58,7 +51,8 @@ def command(outputs: Path, *words: str) -> Done:
             sys.stderr.flush()
             os._exit(code)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return Done(code, *(path.read_text() for path in files))
+    out, err = (path.read_text() for path in files)
+    return SimpleNamespace(code=code, out=out, err=err)
 
 
 @pytest.fixture
@@ -164,8 +158,8 @@ def test_what_cannot_be_is_one_sentence(case, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "wandb_workspaces.workspaces", None)
     if case != "no plan":
         sweep().write(tmp_path)
-    code, _, error = command(tmp_path, "dashboard", *words)
-    assert code == 2
-    assert expected in error
-    assert ("--offline" in error) == (case == "no package")
-    assert error.startswith("error: ")
+    done = command(tmp_path, "dashboard", *words)
+    assert done.code == 2
+    assert expected in done.err
+    assert ("--offline" in done.err) == (case == "no package")
+    assert done.err.startswith("error: ")

@@ -9,7 +9,7 @@ import pytest
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.paper_tables import ABSENT, Block, as_latex, as_text, paper_table, summarise
 from sweeper.store.numbers import short
-from tests.sweeper.results.finetuned import described, finetuned
+from tests.sweeper.results.finetuned import Finetuned, described
 from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.synthetic import Model, Sweep
 
@@ -20,19 +20,16 @@ def lines(block: Block) -> dict[str, tuple[str, ...]]:
     return {words: tuple(cells) for words, *cells in (block.head, *block.lines)}
 
 
-def test_mean_and_sd_over_seeds_in_the_rows_of_the_paper(tmp_path):
-    measured = lines(paper_table(finetuned(tmp_path)).blocks[0])
+def test_mean_and_sd_stand_in_the_rows_of_the_paper_and_another_scale_below(tmp_path):
+    block, paper = paper_table(Finetuned().table(tmp_path)).blocks
+    measured = lines(block)
     metrics = ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
     assert list(measured) == ["heads", "total parameters", *metrics]
     assert measured["heads"] == ("8", "12", "32")
     # Seeds lie 0.6 above and 0.2 below 72; their sd is 0.8 / sqrt(2).
     assert measured["SQuAD F1"][0] == "72.20 ± 0.57"
     assert measured["MNLI accuracy (%)"][0] == "52.20 ± 0.57"
-
-
-def test_at_another_scale_the_paper_stands_below_and_says_so(tmp_path):
-    measured, paper = paper_table(finetuned(tmp_path)).blocks
-    assert not any("paper" in words for words in lines(measured))
+    assert not any("paper" in words for words in measured)
     assert paper.title == "the paper, at its own scale"
     assert lines(paper)["heads"] == ("8", "12", "16", "32")
     assert lines(paper)["total parameters"] == ("168M", "193M", "218M", "319M")
@@ -41,7 +38,7 @@ def test_at_another_scale_the_paper_stands_below_and_says_so(tmp_path):
 
 def test_at_the_papers_scale_it_stands_beside_where_it_has_the_setting(tmp_path):
     about: dict[str, Any] = {"paper": {"32": described("table2a")["paper"]["32"]}}
-    [block] = paper_table(finetuned(tmp_path, scale="paper", about=about)).blocks
+    [block] = paper_table(Finetuned(scale="paper", about=about).table(tmp_path)).blocks
     beside = lines(block)
     assert beside["MNLI accuracy (%), paper"] == (ABSENT, ABSENT, "84.9 ± 0.2")
     assert list(beside)[3:5] == ["SQuAD F1", "SQuAD F1, paper"]
@@ -51,7 +48,7 @@ def test_missing_seeds_are_counted_in_their_cell(tmp_path):
     def done(task, heads, seed):
         return (task, heads) != ("squad", 12) and (task, heads, seed) != ("mnli", 12, 1)
 
-    content = paper_table(finetuned(tmp_path, done=done))
+    content = paper_table(Finetuned(done=done).table(tmp_path))
     measured = lines(content.blocks[0])
     assert measured["SQuAD F1"][1] == ABSENT
     assert measured["MNLI accuracy (%)"][1] == "53.60 (1/2)"
@@ -66,13 +63,13 @@ def test_missing_seeds_are_counted_in_their_cell(tmp_path):
     ],
 )
 def test_what_a_seed_stands_for_is_said(tmp_path, pretrainings, told):
-    content = paper_table(finetuned(tmp_path, seeds=2, pretrainings=pretrainings))
+    content = paper_table(Finetuned(seeds=2, pretrainings=pretrainings).table(tmp_path))
     assert f"{told} Parameters are the pre-training's." in content.notes
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_number_of_the_paper_is_in_the_text(tmp_path, name):
-    text = "\n".join(as_text(paper_table(finetuned(tmp_path, name))))
+    text = "\n".join(as_text(paper_table(Finetuned(name).table(tmp_path))))
     paper = described(name)["paper"]
     assert len(paper) >= 3
     for entry in paper.values():
@@ -81,7 +78,7 @@ def test_every_number_of_the_paper_is_in_the_text(tmp_path, name):
 
 
 def test_the_files_hold_the_same_cells(tmp_path):
-    table = finetuned(tmp_path)
+    table = Finetuned().table(tmp_path)
     assert write_tables(tmp_path, collect(tmp_path)) == [table]
     content = paper_table(table)
     cells = [[b.title, *line] for b in content.blocks for line in (b.head, *b.lines)]
@@ -95,7 +92,7 @@ def test_the_files_hold_the_same_cells(tmp_path):
 def test_latex_is_escaped_and_balanced(tmp_path):
     hostile = "50% of $x_1 & #2 {\\input{/etc/passwd}} ~^ <\x1b\n"
     about = {"title": hostile, "text": hostile, "arms": {"fixed": {"label": hostile}}}
-    text = as_latex(paper_table(finetuned(tmp_path, about=about)), "table2a")
+    text = as_latex(paper_table(Finetuned(about=about).table(tmp_path)), "table2a")
     assert "\\input" not in text
     assert "50\\% of \\$x\\_1 \\& \\#2 \\{\\textbackslash{}input" in text
     assert text.isascii()

@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from sweeper.results.statistics.estimates import (
-    Spread,
-    estimate,
-    interval,
-    mean,
-    pooled,
-    sd,
-)
+from sweeper.results.statistics.estimates import Spread, estimate, interval, mean, pooled, sd
 from sweeper.results.statistics.expected_cost import (
     MOST,
     Known,
@@ -37,19 +30,11 @@ from sweeper.results.statistics.sequential import (
     levels,
     reach,
 )
-from sweeper.results.statistics.spreads import (
-    Sample,
-    Spreads,
-    errors,
-    identical,
-    is_bimodal,
-    moderated,
-)
+from sweeper.results.statistics.spreads import Sample, errors, identical, is_bimodal, moderated
 from sweeper.results.statistics.spreads import sample as sample_by_seed
 
 PAIR = np.array([[1.0, -1.0]])
 EVEN = np.full((1, 2), 0.005)
-NONE = np.array([np.nan])
 
 
 def drawn(*means: float, seeds: int = 7, spread: float = 1.0) -> list[list[float]]:
@@ -185,17 +170,18 @@ def test_a_correlation_that_does_harm_widens_the_interval():
 
 def test_a_missing_seed_is_a_hole_and_shifts_no_other():
     first, second = with_seed_effect(0.99, points=2, seeds=7)
-    whole = errors(*known_errors([dict(enumerate(first)), dict(enumerate(second))]))
+    whole = pair_errors([dict(enumerate(first)), dict(enumerate(second))])
     without = {seed: value for seed, value in enumerate(second) if seed != 3}
-    hole = errors(*known_errors([dict(enumerate(first)), without]))
-    shifted = errors(*known_errors([dict(enumerate(first)), dict(enumerate(without.values()))]))
+    hole = pair_errors([dict(enumerate(first)), without])
+    shifted = pair_errors([dict(enumerate(first)), dict(enumerate(without.values()))])
     assert hole.seeds == shifted.seeds == 6
     assert hole.single < 3 * whole.single < shifted.single
 
 
-def known_errors(groups: list[dict[int, float]]) -> tuple[Sample, np.ndarray, Spreads]:
+def pair_errors(groups):
+    """The errors of the difference of two points, given their values by seed."""
     given = sample_by_seed(groups)
-    return given, PAIR, moderated(given)
+    return errors(given, PAIR, moderated(given))
 
 
 def test_a_skewed_arm_beside_a_narrow_one_reaches_further():
@@ -203,7 +189,7 @@ def test_a_skewed_arm_beside_a_narrow_one_reaches_further():
     skewed, narrow = np.exp(random.standard_normal(13)), random.standard_normal(13)
 
     def stretched(narrow: np.ndarray) -> float:
-        return float(errors(*known_errors([dict(enumerate(v)) for v in (skewed, narrow)])).skew[0])
+        return float(pair_errors([dict(enumerate(v)) for v in (skewed, narrow)]).skew[0])
 
     assert stretched(0.01 * narrow) > 1.5
     assert stretched(0.01 * narrow) > 2 * stretched(narrow * skewed.std())

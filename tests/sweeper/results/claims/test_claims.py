@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,17 @@ from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import judge, verdicts_on
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.store.registry import CLAIMS, names
-from tests.sweeper.results.claims.test_claims_of_today import ARMS, GAINS
 from tests.sweeper.results.grids import Grid, figure1, theorem1
-from tests.sweeper.results.synthetic import Model, Sweep, Truth, contrary, flat, paper
+from tests.sweeper.results.synthetic import METRIC, Model, Sweep, Truth, contrary, flat, paper
 
 WORSENS, IMPROVES, BEATS = "standard_worsens_beyond", "fixed_keeps_improving", "small_beats_large"
 LARGER = "larger_heads_improve"
 N_MINUS_1, HALF = "bidirectional_takes_n_minus_1", "causal_takes_half"
+SAVES, WINS = "saves_parameters", "wins_at_equal_size"
+BOTTLENECK, EQUAL = "bottleneck_limits_heads", "equal_sizes_beat_schedules"
+SMALL_LOSE, LONGER = "small_heads_lose_at_equal_width", "longer_sequences_take_larger_heads"
 SUPPORTED, NOT, SAME, OPEN = Decision
+MARGIN = {METRIC: {"size": "1 %", "reason": "No one would mind."}}
 
 
 def verdicts(sweep: Sweep, folder: Path) -> dict[str, Verdict]:
@@ -32,17 +36,7 @@ def answers(sweep: Sweep, folder: Path) -> dict[str, Decision]:
     return {claim: verdict.verdict for claim, verdict in verdicts(sweep, folder).items()}
 
 
-WHOLE = Grid()
-
-
-def figure(truth: Truth, grid: Grid = WHOLE, seeds: int = 5) -> Sweep:
-    """A Figure 1 with little noise."""
-    return figure1(truth, grid, seeds=seeds, noise=0.002)
-
-
-def most_heads(sweep: Sweep) -> str:
-    """A run of the fixed arm that no other arm uses."""
-    return [str(point["run"]) for point in sweep.points if point["arm"] == "fixed"][-1]
+figure = partial(figure1, seeds=5, noise=0.002)  # a Figure 1 with little noise
 
 
 def generous(model: Model) -> float:
@@ -54,11 +48,6 @@ def generous(model: Model) -> float:
 def stingy(model: Model) -> float:
     """A world in which only the embedding counts."""
     return 60.0 - model.embedding_size / 8
-
-
-SAVES, WINS = "saves_parameters", "wins_at_equal_size"
-BOTTLENECK, EQUAL = "bottleneck_limits_heads", "equal_sizes_beat_schedules"
-SMALL_LOSE, LONGER = "small_heads_lose_at_equal_width", "longer_sequences_take_larger_heads"
 
 
 def mixed(model: Model) -> float:
@@ -83,7 +72,7 @@ def test_the_verdict_is_the_truth(tmp_path, truth, expected):
 
 def test_every_claim_that_exists_is_tested_here():
     every = [WORSENS, IMPROVES, BEATS, LARGER, N_MINUS_1, HALF, SAVES, WINS, SMALL_LOSE, LONGER]
-    every += [BOTTLENECK, EQUAL, *ARMS, *GAINS]  # the last in test_claims_of_today.py
+    every += [BOTTLENECK, EQUAL, *ARMS, *GAINS]
     every += ["wins_grow_with_scale"]  # test_scaling.py, beside the figures
     assert names(CLAIMS) == sorted(every)
 
@@ -250,7 +239,7 @@ def law(fixed_factor: float) -> Truth:
 )
 def test_the_parameters_saved_are_those_of_the_truth(tmp_path, factor, expected):
     grid = Grid(head_size=29)
-    found = judged(figure1(law(factor), grid, seeds=5, noise=0.002), SAVES, tmp_path)
+    found = judged(figure(law(factor), grid), SAVES, tmp_path)
     assert found.verdict == expected
     pattern = r"(-?\d+)% of the parameters saved \[(-?\d+), (-?\d+)\]"
     [[share, low, high], *_] = [map(int, found) for found in re.findall(pattern, found.sentence)]
@@ -261,9 +250,9 @@ def test_the_parameters_saved_are_those_of_the_truth(tmp_path, factor, expected)
 
 def test_where_a_curve_may_be_flat_or_is_far_off_no_share_saved_is_told(tmp_path):
     grid = Grid(head_size=29)
-    found = judged(figure1(law(0.8), grid, seeds=5, noise=0.2), SAVES, tmp_path / "flat")
+    found = judged(figure(law(0.8), grid, noise=0.2), SAVES, tmp_path / "flat")
     assert "of the parameters saved [no interval]" in found.sentence
-    found = judged(figure1(law(6), grid, seeds=5, noise=0.002), SAVES, tmp_path / "far off")
+    found = judged(figure(law(6), grid), SAVES, tmp_path / "far off")
     assert found.verdict == NOT
     assert "more than twice the parameters needed" in found.sentence
     assert "parameters saved" not in found.sentence
@@ -300,7 +289,7 @@ def test_matched_points_are_compared_with_what_they_are_matched_to(tmp_path, bon
     def truth(model):
         return 43.0 - (bonus if model.head_size == 32 else 0)
 
-    sweep = figure1(truth, seeds=5, noise=0.002)
+    sweep = figure(truth)
     found = judged(sweep, WINS, tmp_path)
     assert found.verdict == expected
     matched = {point["run"][:-3] for point in sweep.points if point["matched"]}
@@ -321,18 +310,6 @@ def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair(tmp_path):
     assert "is matched to" in found.sentence
 
 
-def equal_width(truth: Callable[[int, int], float]) -> Sweep:
-    """Heads and head sizes at two widths."""
-    sweep = Sweep(labels={"narrow": "narrow", "wide": "wide"})
-    for arm, width in (("narrow", 32), ("wide", 128)):
-        for heads in (2, 4, 8, 16):
-            size = width // heads
-            values = {"model.heads": heads, "model.head_size": size}
-            measured = repeated(truth(width, size), (width, size))
-            sweep.add(arm, values, Model(32, heads, size), measured)
-    return sweep
-
-
 @pytest.mark.parametrize(
     ("truth", "expected"),
     [
@@ -344,7 +321,14 @@ def equal_width(truth: Callable[[int, int], float]) -> Sweep:
     ids=["small heads lose", "small heads win", "alike", "at one width only"],
 )
 def test_small_heads_are_judged_at_each_width(tmp_path, truth, expected):
-    found = judged(equal_width(truth), SMALL_LOSE, tmp_path)
+    sweep = Sweep(labels={"narrow": "narrow", "wide": "wide"})
+    for arm, width in (("narrow", 32), ("wide", 128)):
+        for heads in (2, 4, 8, 16):
+            size = width // heads
+            values = {"model.heads": heads, "model.head_size": size}
+            measured = repeated(truth(width, size), (width, size))
+            sweep.add(arm, values, Model(32, heads, size), measured)
+    found = judged(sweep, SMALL_LOSE, tmp_path)
     assert found.verdict == expected
     assert {one["words"][-3:].strip() for one in found.numbers["contrasts"]} == {"32", "128"}
 
@@ -407,8 +391,8 @@ def test_what_more_heads_are_worth_is_compared_between_their_sizes(tmp_path, gai
     ids=["equal is best", "one schedule is better", "alike"],
 )
 def test_one_size_in_all_layers_is_compared_with_schedules(tmp_path, rising, falling, expected):
-    sweep = Sweep(labels={"equal": "equal", "rising": "rising", "falling": "falling"})
-    sweep.margin = {sweep.metric: {"size": "1 %", "reason": "No one would mind."}}
+    labels = {"equal": "equal", "rising": "rising", "falling": "falling"}
+    sweep = Sweep(labels=labels, margin=MARGIN)
     for arm, truth in (("equal", 40.0), ("rising", rising), ("falling", falling)):
         for heads in (3, 5):  # more heads are better, and so is being larger
             measured = repeated(truth - heads, (arm, heads))
@@ -495,3 +479,84 @@ def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(tmp_path, mean
     assert contrast["high"] > math.log(30 / 27)
     alternatives = {r["point"]: r["alternative_to"] for r in table.rows if r.get("alternative_to")}
     assert alternatives == {"heads=8 learning_rate=0.02": "fixed heads=8"}
+
+
+# Claims about decoders of today.
+ARMS = {  # the arm that may win, and its rival
+    "fixed_size_beats_heuristic": ("fixed", "standard"),
+    "shared_keys_win": ("shared", "own"),
+    "latent_beats_shared_keys": ("latent", "shared"),
+    "thin_keys_lose": ("full", "thin"),
+}
+GAINS = {
+    "rotary_costs_small_heads": ("rotary", "sinusoidal"),
+    "norm_undoes_larger_heads": ("plain", "normed"),
+}
+
+
+class Cached(Model):
+    """A model that keeps its keys and values."""
+
+    @property
+    def size(self):
+        kept = 4 * self.heads * self.head_size
+        return {**super().size, "cache_bytes_per_token": kept}
+
+
+def two_arms(claim, gain, width=32):
+    """Each arm has two models of one width; the first arm is better by `gain`."""
+    sweep = Sweep(labels={arm: arm for arm in ARMS[claim]}, margin=MARGIN)
+    for arm, truth in zip(ARMS[claim], (40 - gain, 40), strict=True):
+        for heads in (2, 4):
+            size = (width if arm == ARMS[claim][0] else 32) // heads
+            values = {"model.heads": heads, "model.attention.name": arm}  # so that runs differ
+            sweep.add(arm, values, Cached(64, heads, size), repeated(truth - heads, heads))
+    return sweep
+
+
+@pytest.mark.parametrize("claim", ARMS)
+@pytest.mark.parametrize(("gain", "expected"), [(2.0, SUPPORTED), (-2.0, NOT), (0.0, SAME)])
+def test_an_arm_is_compared_with_its_rival(tmp_path, claim, gain, expected):
+    found = judged(two_arms(claim, gain), claim, tmp_path)
+    assert found.verdict == expected
+    assert "{} over {} at equal ".format(*ARMS[claim]) in found.sentence.lower()
+
+
+@pytest.mark.parametrize("claim", ARMS)
+def test_arms_of_other_sizes_are_not_compared(tmp_path, claim):
+    found = judged(two_arms(claim, 2.0, width=48), claim, tmp_path)
+    assert found.verdict is OPEN
+    assert "points of {} and {} differ in ".format(*ARMS[claim]) in found.sentence.lower()
+
+
+def gains(claim, first, second, width=32):
+    sweep = Sweep(labels={arm: arm for arm in GAINS[claim]}, margin=MARGIN)
+    for arm, gain in zip(GAINS[claim], (first, second), strict=True):
+        for size in (2, 4, 16):
+            # One arm is better by itself, which must not count.
+            truth = (60 if arm == GAINS[claim][0] else 53) * math.exp(-gain / 100 * math.log2(size))
+            values = {"model.head_size": size, "model.attention.name": arm}
+            sweep.add(arm, values, Model(64, width // size, size), repeated(truth, size))
+    return sweep
+
+
+@pytest.mark.parametrize("claim", GAINS)
+@pytest.mark.parametrize(
+    ("first", "second", "expected"), [(4.0, 1.0, SUPPORTED), (1.0, 4.0, NOT), (3.0, 3.0, SAME)]
+)
+def test_the_gain_of_larger_heads_is_compared_between_arms(
+    tmp_path, claim, first, second, expected
+):
+    found = judged(gains(claim, first, second), claim, tmp_path)
+    assert found.verdict == expected
+    words = "eads of 16 over 2 at width 32 for {}, and not for {}".format(*GAINS[claim])
+    assert words in found.sentence
+
+
+@pytest.mark.parametrize("claim", GAINS)
+def test_gains_are_compared_at_one_width(tmp_path, claim):
+    sweep = gains(claim, 4.0, 1.0)
+    arm = GAINS[claim][0]
+    sweep.add(arm, {"model.head_size": 8}, Model(64, 3, 8), repeated(50.0, 8))
+    found = judged(sweep, claim, tmp_path)
+    assert found.sentence == "Points of {} and {} differ in width.".format(*GAINS[claim])
