@@ -6,8 +6,6 @@ Each benchmark runs in a process of its own, without a NAME all of them. With --
 tiny sizes and nothing is written.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

@@ -7,8 +7,6 @@ is not trained again.
     python -m benchmarks.controls FOLDER [--repetitions 20] [--experiments fig1 fig3]
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

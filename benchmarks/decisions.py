@@ -6,8 +6,6 @@ describes the shapes. Values are in units of the usual standard deviation betwee
 better.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Write docs/results/README.md from the records beside it: `python -m benchmarks.findings`."""
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

@@ -4,8 +4,6 @@ One run is trained; the others of its grid get its result and its curve, so that
 and valid. CPU seconds of whole commands, as a person types them.
 """
 
-from __future__ import annotations
-
 import shutil
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tools for benchmarks: interleaved rounds, ratios within a round, commands and tables."""
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import os

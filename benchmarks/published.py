@@ -3,8 +3,6 @@
 The cache is counted on attention layers of ours with their sizes, at two bytes a number.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from benchmarks.measure import smoke, table

@@ -9,8 +9,6 @@ Results are in docs/tuning.md.
 
 # ruff: noqa: E402  (--help is answered before numpy is imported)
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -7,8 +7,6 @@ is fused. Each variant runs in a process of its own, so that the settings of one
 another; a peer runs as it comes, and again with our memory setting (`keep_memory`).
 """
 
-from __future__ import annotations
-
 import importlib
 import random
 import time

@@ -4,8 +4,6 @@ It times whole commands, as a person types them: many runs that train nothing, b
 launchers, and the dry run of a large grid.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from tempfile import TemporaryDirectory
 

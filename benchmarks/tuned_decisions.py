@@ -7,8 +7,6 @@ such as a sweep collects. A verdict is wrong if it is wrong about every point at
 table goes into docs/decisions.md.
 """
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Iterable, Sequence

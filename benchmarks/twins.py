@@ -8,8 +8,6 @@ arm. An experiment trains up to 30 models an arm and shares no judged run with a
 in docs/decisions.md and docs/tuning.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """The command `headroom`: `headroom sweep` runs sweep.py, all else `python -m sweeper`."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 

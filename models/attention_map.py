@@ -3,8 +3,6 @@
 Shapes: B batch, H heads, T positions, P size of queries and keys, N the smaller of T and P.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext

@@ -4,8 +4,6 @@ Shapes: B batch, T positions, D embedding_size, V vocabulary, M masked tokens of
 N rows of any kind.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

@@ -1,7 +1,5 @@
 """A Transformer block: attention and a feed-forward layer, each on a residual branch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Literal
 

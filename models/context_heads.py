@@ -5,8 +5,6 @@ entry (j, i) the weight of key j for query i, so that columns add up to one.
 Shapes: D embedding_size (d), N positions (n), P head_size (d_p), K problems.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -6,8 +6,6 @@ CPU a block of words at a time.
 Shapes: N rows, D embedding_size, V vocabulary, K words of a block, B blocks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

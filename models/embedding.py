@@ -3,8 +3,6 @@
 Shapes: B batch, T positions, D embedding_size, V vocabulary.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

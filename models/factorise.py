@@ -3,8 +3,6 @@
 Shapes: H heads, P head_size, D embedding_size, S shared_size; W heads * head_size.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

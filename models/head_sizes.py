@@ -4,8 +4,6 @@ The paper leaves this to future work (section 5). A head size is a number for al
 with an entry for each layer: a number for its heads, or a list with one for each of its heads.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any

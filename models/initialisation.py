@@ -1,7 +1,5 @@
 """Initialisation of weights, as in the code bases behind the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Parameter, FLOP and cache counts, measured on the model itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

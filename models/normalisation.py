@@ -1,7 +1,5 @@
 """Normalisation by the root mean square."""
 
-from __future__ import annotations
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 

@@ -5,8 +5,6 @@ transformers, number i of the first half of what is turned makes a pair with num
 Shapes: B batch, T positions, H heads, P head_size, R numbers of a head that are turned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

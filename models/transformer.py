@@ -5,8 +5,6 @@ The language model has options that make it a decoder of today: rotary positions
 Shapes: B batch, T positions, D embedding_size, V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal

@@ -3,8 +3,6 @@
 Training is another command: python sweep.py, or when installed headroom sweep.
 """
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import json

@@ -5,8 +5,6 @@ refuses unknown keys and wrong types. Parts that Hydra would call are read-only,
 refuses to change them before it calls anything.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The results of a sweep in the terminal: tables, verdicts, and the files made from records."""
 
-from __future__ import annotations
-
 import math
 import shlex
 import time

@@ -4,8 +4,6 @@ The sweeper never imports torch. What a config amounts to (its size, its data) a
 of jobs are asked of `python -m tasks.size_server`, which is started when the first question comes.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

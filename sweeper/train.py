@@ -1,7 +1,5 @@
 """The training of plans: records are frozen, data is prepared, runs are trained."""
 
-from __future__ import annotations
-
 import math
 import signal
 import time

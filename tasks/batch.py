@@ -1,7 +1,5 @@
 """Batches of named tensors, and moving them to a device."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """The contract of a task's data: which examples there are, from where, in what order."""
 
-from __future__ import annotations
-
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Parsing of a run's config: typed sections and their task, or one sentence on the first error."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The start of a job's process: the run that was typed, and garbage collection kept off imports."""
 
-from __future__ import annotations
-
 import argparse
 import gc
 import os

@@ -1,7 +1,5 @@
 """Sharding and communication between the processes (ranks) that train one run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Random numbers as functions of counters: there is no generator state to save or to lose."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

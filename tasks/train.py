@@ -6,8 +6,6 @@ Exit code 0: the result is there; 75: interrupted, can be continued; 1: failed, 
 Its output goes to the attempt's log.txt; `python -m sweeper status --watch` shows how far it is.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from pathlib import Path

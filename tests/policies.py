@@ -1,7 +1,5 @@
 """Options in tests: a sweep's, with no waits and three tries, and backends', as conf/ has them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from typing import Any

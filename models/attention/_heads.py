@@ -8,8 +8,6 @@ nothing of them.
 Symbols as in `multi_head`; on a GPU, P may be more than head_size here.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

@@ -5,8 +5,6 @@ size P that limits the rank of a head's logits, while values and output, of size
 parameters again. With U = P this is `multi_head`.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch.nn.functional as F

@@ -4,8 +4,6 @@ Symbols as in `multi_head`. Decoding keeps 2 K P numbers of a position instead o
 multi-query attention (Shazeer 2019), K = H is `multi_head`.
 """
 
-from __future__ import annotations
-
 from models.attention.multi_head import MultiHeadAttention
 
 

@@ -13,8 +13,6 @@ Keys cannot be turned once they are a function of c, or c could not stand for th
 apart. Queries come from a normalised latent of their own where `query_latent_size` gives its size.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

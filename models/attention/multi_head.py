@@ -17,8 +17,6 @@ Stop 7 of the road: a task (stop 6) builds it, layer by layer, from the section 
 config. What the heads are worth is seen again in sweeper/results/collect.py (stop 8).
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """`forget` and `archive`: runs leave the outputs folder, for good or into one file."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

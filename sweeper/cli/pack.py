@@ -1,7 +1,5 @@
 """The pack command: plan experiments if necessary, prepare their data, and write a pack."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path

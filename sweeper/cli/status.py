@@ -1,7 +1,5 @@
 """`status`: the runs of each experiment's newest plan and their states."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The process and the terminal of a command."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

@@ -4,8 +4,6 @@ A bundle holds records without weights, tables, figures and claims as made from 
 the code that trained, and the lock file.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path

@@ -6,8 +6,6 @@ The results are written to results.zip next to this file. Ctrl-C and SIGTERM sav
 """
 
 # It imports nothing of the pack before it has verified the pack.
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,8 +4,6 @@ A pack holds records, prepared data and the code that trains. There, `run.py` tr
 writes results.zip, which `merge` puts where the runs would be if they had been trained here.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

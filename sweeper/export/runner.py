@@ -1,7 +1,5 @@
 """Training of the runs in an unpacked pack, which run.py starts, and their results in one file."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

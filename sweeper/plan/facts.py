@@ -1,7 +1,5 @@
 """Facts about configs, sizes of models and texts, as the size server answers, cached on disk."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Mapping, Sequence

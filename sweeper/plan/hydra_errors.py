@@ -1,7 +1,5 @@
 """Errors of Hydra and OmegaConf as one sentence that a user can act on."""
 
-from __future__ import annotations
-
 import difflib
 import traceback
 from collections.abc import Iterable

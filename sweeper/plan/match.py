@@ -8,8 +8,6 @@ count, and a target. Out: the number, what it achieves, the error that the plan 
 schedule.py.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 

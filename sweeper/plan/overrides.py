@@ -1,7 +1,5 @@
 """The overrides of a command line, sorted by kind, and the name of its results."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping

@@ -5,8 +5,6 @@ a seed, matched where the arm asks for it, each with the size of its model. Seed
 and runs. In: overrides. Out: a `Plan`, in memory only. Next: match.py, then run/schedule.py.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict

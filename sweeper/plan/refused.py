@@ -5,8 +5,6 @@ This project needs neither: tasks and models are found by name. A folder named b
 trusted like conf/, and its files are read under the same rules.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The plan in the terminal: each point with its size, match and state, and the cost."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Expected seconds of runs, by a rule of the device that measured runs correct."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from statistics import median

@@ -1,7 +1,5 @@
 """The trials that tune a plan: which points are tried, with which values and seeds."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

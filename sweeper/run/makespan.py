@@ -1,7 +1,5 @@
 """The time that a set of runs takes, given the time of each."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Mapping
 

@@ -4,8 +4,6 @@ They are dataclasses: Hydra checks keys and types, construction checks ranges. D
 are in the yaml under conf/hydra/.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The time left starts from expected times. Measurements correct those of similar 
 the pace of a running job after PACE_S, and the times of a finished one.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """The work of a Slurm job: train frozen runs one after the other, or drive a whole sweep."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

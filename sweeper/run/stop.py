@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM: the first stops a sweep gently, the second at once."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager

@@ -6,8 +6,6 @@
 headers with its limits and with the manifest before it reads any content.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Attempts at a run: directories that only the process which claimed one writes below."""
 
-from __future__ import annotations
-
 import errno
 import fnmatch
 import itertools

@@ -1,7 +1,5 @@
 """Errors that a user can act on: one sentence with the key, the value and what to do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 

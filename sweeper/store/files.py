@@ -5,8 +5,6 @@ The names of JSON files end up in paths, and their content may come from anybody
 names, `read_object` checks shapes, `read_versioned` checks the format and the checksum.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Names of runs: a hash of everything in the config that can change the result."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -5,8 +5,6 @@ rest on hard links alone: neither flock nor fcntl is used, since mounts with `lo
 those to every machine.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

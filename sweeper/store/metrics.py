@@ -1,7 +1,5 @@
 """Metrics of a run: one JSON row a line with a checksum; a damaged line costs only itself."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

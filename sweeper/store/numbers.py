@@ -1,7 +1,5 @@
 """Numbers for people: sizes with a unit, times as on a clock."""
 
-from __future__ import annotations
-
 _UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 

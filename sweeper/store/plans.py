@@ -1,7 +1,5 @@
 """Plans on disk: numbered files, each written once, the newest last."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Mapping, Sequence

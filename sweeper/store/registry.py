@@ -8,8 +8,6 @@ Each kind has a place among our files and a group of entry points for other pack
 A name is data: it is compared with the known names and never imported as typed.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib

@@ -1,7 +1,5 @@
 """The `decoder` architecture: models.transformer.Decoder from the `model` section of a config."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from typing import Annotated, Literal

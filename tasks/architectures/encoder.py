@@ -1,7 +1,5 @@
 """The `encoder` architecture: models.transformer.Encoder from the `model` section of a config."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The `layer` architecture: one attention layer alone, from the `model` section of a config."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from tasks.config.architecture import Architecture

@@ -1,7 +1,5 @@
 """Sections of a config, the kinds of their values, and problems with them."""
 
-from __future__ import annotations
-
 import difflib
 import functools
 import re

@@ -1,7 +1,5 @@
 """A run's config as types; `task` and `model` belong to the task and the architecture."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Literal
 

@@ -4,8 +4,6 @@ RUN is the run's folder, outputs/runs/<id>. Decoders become Mistral, Qwen3 (with
 DeepseekV3 (`latent`), encoders BERT; a model that none of them computes is refused.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -3,8 +3,6 @@
 Llama's class refuses an embedding size that the heads do not divide; Mistral's computes the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

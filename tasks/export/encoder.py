@@ -1,7 +1,5 @@
 """An encoder as BERT of transformers, under the heads of its task: its config and its weights."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The folder of an exported run: weights, config, tokenizer, and a model card with the verdicts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

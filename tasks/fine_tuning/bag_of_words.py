@@ -1,7 +1,5 @@
 """Baselines that see the words of two texts but not their order."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections import Counter

@@ -1,7 +1,5 @@
 """Data sets for fine-tuning, read from untrusted files: strict JSON, and a report on every row."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -4,8 +4,6 @@ In: batches of packed rows (data.py). Out: nats of a step, perplexities of a spl
 model is models/transformer.py.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Annotated, Any, cast

@@ -7,8 +7,6 @@ entry, the total. `documents.json` appears last and says what there is.
 Shapes: N pieces, S sentences, C documents.
 """
 
-from __future__ import annotations
-
 import hashlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Rows of two texts with masked pieces; the draws of a row depend on its number alone."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from enum import IntEnum, auto

@@ -1,7 +1,5 @@
 """BERT's pre-training: masked tokens and the next sentence (paper, section 4.1 and appendix C)."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

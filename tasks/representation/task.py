@@ -3,8 +3,6 @@
 A problem is an input X, a context P, and a head to form P from X; a step fits those of a run.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal

@@ -15,8 +15,6 @@ The first line it writes is {"ready": true}. After the end of stdin it starts no
 with its last job. It stays single-threaded and never touches a GPU, so that forking is safe.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib

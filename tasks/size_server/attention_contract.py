@@ -4,8 +4,6 @@ A variant of an installed package is code that nobody here has read. One that ig
 the tokens that it has to predict, and would win every comparison.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

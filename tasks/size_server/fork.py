@@ -1,7 +1,5 @@
 """Forked jobs: their modules are imported once, by the server, and forks become jobs."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os

@@ -1,7 +1,5 @@
 """`python -m tasks.squad score PREDICTIONS DATASET`: anyone's predictions, scored officially."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

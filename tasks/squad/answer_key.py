@@ -1,7 +1,5 @@
 """A long text as overlapping windows, as BERT's run_squad cuts it. Everything counts in pieces."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """SQuAD v1.1 scoring, to the digit as the official evaluator (evaluate-v1.1.py) does it."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

@@ -4,8 +4,6 @@ An array is a file `<name>.<dtype>` of its numbers alone. Rows of different leng
 all rows one after the other, and where each begins among them, with the total at the end.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import zlib

@@ -1,7 +1,5 @@
 """The early end of a job: the signals that stop it, and the cause of an error for the store."""
 
-from __future__ import annotations
-
 import errno
 import signal
 from collections.abc import Callable, Iterator

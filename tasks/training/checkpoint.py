@@ -4,8 +4,6 @@ Lightning's writer stages in the folder of temporary files, copies, and never sy
 full disk there destroys the previous checkpoint too.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@
 A run loads its graph if it is there, and waits while another run compiles it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Sequence

@@ -5,8 +5,6 @@ Rank 0 claims the attempt and writes the result; the first rank that fails recor
 machines NODE_RANK, MASTER_ADDR and MASTER_PORT say which machine it is and where they meet.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -5,8 +5,6 @@ A job claims an attempt, continues from the newest checkpoint that is whole, bui
 model, trains (loop.py), evaluates and publishes. Next: loop.py, tasks/<name>/task.py.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import math
 import os

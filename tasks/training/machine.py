@@ -1,7 +1,5 @@
 """The device, libraries and code of a job, and the facts that an attempt records of them."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

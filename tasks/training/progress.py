@@ -1,7 +1,5 @@
 """Metrics and checkpoints of a training job: log, recorder and checkpointer."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping

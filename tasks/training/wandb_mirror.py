@@ -4,8 +4,6 @@ All calls of W&B happen in a thread behind a queue. If W&B is absent, cannot rea
 killed or hangs, the run computes the same bits and ends.
 """
 
-from __future__ import annotations
-
 import queue
 import sys
 import threading

@@ -1,7 +1,5 @@
 """A job as small as a job can be, and ways to run it in a process of its own and break it."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import os

@@ -1,7 +1,5 @@
 """Measures of trained heads by head size: (a) rank of the logits, (b) entropy of attention."""
 
-from __future__ import annotations
-
 from operator import methodcaller
 from typing import Any
 

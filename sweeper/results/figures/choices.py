@@ -5,8 +5,6 @@ and a ring marks the chosen value. With several tuned keys, a curve shows the be
 other keys.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 

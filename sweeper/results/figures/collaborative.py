@@ -4,8 +4,6 @@ Each panel shows an arm that starts from another arm, whose mean is the dashed l
 above a panel are the saved shares of the attention parameters.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

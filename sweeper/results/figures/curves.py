@@ -4,8 +4,6 @@ For a grid that was typed by hand, the first typed key is the x-axis, and each c
 other keys has a curve.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ Above, as in the paper: (a) total parameters, (b) embedding size. Below, the sam
 (c) non-embedding parameters, (d) training FLOPs, (e) the width of keys and values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from matplotlib import rc_context

@@ -4,8 +4,6 @@ Each metric has a panel (in the paper SQuAD F1, SQuAD exact match, MNLI accuracy
 curve. Marks at the right edge are two baselines: the majority class, and a bag of words.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Figure 3: (a) each arm over its heads, (b) head sizes at several numbers of heads."""
 
-from __future__ import annotations
-
 from operator import methodcaller
 
 from matplotlib import rc_context

@@ -5,8 +5,6 @@ panel with a line in the logarithm of training FLOPs and its confidence band. Th
 is dashed and hatched.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

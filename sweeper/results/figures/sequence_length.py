@@ -4,8 +4,6 @@ Triangles above the panel, in the colour of each curve, mark the head sizes at w
 experiment=theorem1 collapses: n / 2 with a causal mask, and n - 1 without one.
 """
 
-from __future__ import annotations
-
 import textwrap
 from dataclasses import replace
 from typing import Any

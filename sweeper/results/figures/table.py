@@ -1,7 +1,5 @@
 """A paper table as a figure, with blocks of columns below each other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from matplotlib import rc_context

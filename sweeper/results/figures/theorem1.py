@@ -9,8 +9,6 @@ below a tenth of the error before it. The largest fall is a worse sign: descent 
 knee.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The data that the page of a sweep holds: experiments, runs and provenance, ready for JSON."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import shlex

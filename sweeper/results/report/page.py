@@ -5,8 +5,6 @@ browser runs, and the script shows them as text nodes only. The content security
 exactly the style and the script of the page, by their hashes, and no request.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

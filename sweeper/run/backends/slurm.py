@@ -1,7 +1,5 @@
 """Runs as Slurm jobs, through submitit (sweeper/run/slurm.py)."""
 
-from __future__ import annotations
-
 import shutil
 
 from sweeper.run.backend import Backend, BackendContext

@@ -1,7 +1,5 @@
 """The rules of SQuAD's evaluate-v1.1.py in its own order of steps: the witness for our scoring."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

@@ -1,7 +1,5 @@
 """Pages of synthetic sweeps with training curves, logs and failed runs."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

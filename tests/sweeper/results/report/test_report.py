@@ -1,7 +1,5 @@
 """The data and the HTML of the page: complete, safe and small."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import math

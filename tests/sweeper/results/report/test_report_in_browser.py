@@ -3,8 +3,6 @@
 The browser is a headless Chromium, driven by chromedriver over the W3C WebDriver protocol.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
