@@ -32,7 +32,7 @@ class Prefetched:
         self._build, self._device, self._last = build, device, last
         self._ahead: dict[int, Future[Batch]] = {}
         self._thread: ThreadPoolExecutor | None = None
-        if device.type == "cuda":  # a thread pins for the first GPU unless it is told another
+        if device.type == "cuda":  # a thread pins for the first GPU unless given another
             set_device = torch.cuda.set_device
             self._thread = ThreadPoolExecutor(1, initializer=set_device, initargs=(device,))
 

@@ -252,10 +252,14 @@ def origin(table: Table) -> list[str]:
 
 def caveats(table: Table) -> list[str]:
     """Return the caveats of a result: its tuning, differences between its runs, missing runs."""
-    reason, without, of = unfinished(table)
+    lacking = missing_in_words(*unfinished(table))
+    return [*tuned_in_words(table.experiment), *mixed(table), *filter(None, [lacking])]
+
+
+def missing_in_words(reason: str, without: int, of: int) -> str:
+    """Return the sentence about runs that are missing, "" for none."""
     are = "is" if without == 1 else "are"
-    lacking = f"{without} of {plural(of, 'run')} {are} missing: {reason}."
-    return [*tuned_in_words(table.experiment), *mixed(table), *[lacking] * bool(without)]
+    return f"{without} of {plural(of, 'run')} {are} missing: {reason}." if without else ""
 
 
 def mixed(table: Table) -> list[str]:

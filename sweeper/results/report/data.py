@@ -24,6 +24,7 @@ from sweeper.results.points import (
     marks_in_words,
     measures,
     missing,
+    missing_in_words,
     not_learned,
     seed_spread,
     tuned_in_words,
@@ -133,8 +134,8 @@ def _closing(table: Table, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     """
     earlier: dict[tuple[str, str], list[Any]] = {}
     for one in table.provenance.get("rounds") or ():
-        for told in one["verdicts"]:
-            earlier.setdefault((told["claim"], told["measure"]), []).append(told["contrasts"])
+        for then in one["verdicts"]:
+            earlier.setdefault((then["claim"], then["measure"]), []).append(then["contrasts"])
     metrics = {measure.words: measure.metric for measure in measures(table)}
     found = []
     for verdict in verdicts:
@@ -200,7 +201,6 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
                 "seeds": [[n, value, point.runs[n]] for n, value in sorted(point.values.items())],
             }
         )
-    reason, without, of = missing(table, measure.metric)
     direction = DIRECTIONS.get(measure.metric.rpartition("/")[2], 0)
     return {
         "words": measure.words,
@@ -212,7 +212,7 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
             for words, value in measure.baselines(table).items()
         ],
         "marks": " ".join([*marks_in_words(drawn, spread), *tuned_in_words(table.experiment)]),
-        "missing": f"{without} of {of} runs are missing: {reason}." if without else "",
+        "missing": missing_in_words(*missing(table, measure.metric)),
     }
 
 

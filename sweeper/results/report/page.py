@@ -41,7 +41,7 @@ def write_report(
     """Write the page of these tables, their verdicts by name and their runs; return its path.
 
     The page goes into `outputs`, or into the folder `into`. With `refresh_s`, an open page loads
-    itself again after so many seconds.
+    itself again after that many seconds.
     """
     path = (into or outputs) / "report.html"
     publish_made(path, as_html(page_data(outputs, tables, verdicts), refresh_s))
