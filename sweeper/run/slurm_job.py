@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,7 +33,7 @@ def belongs(run: Path, name: str) -> bool:
 
 
 @dataclass
-class Work:
+class Work(ABC):
     """Work that executes commands one after the other.
 
     submitit calls it when the job starts, and again when Slurm requeues the job. Before the time
@@ -40,6 +41,10 @@ class Work:
     """
 
     _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
+
+    @abstractmethod
+    def __call__(self) -> None:
+        """Do the work; raise SystemExit with the exit code of a command that failed."""
 
     def checkpoint(self) -> Any:
         """End the command before the time limit and return what submitit requeues.
