@@ -3,6 +3,7 @@
 import difflib
 import traceback
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Any
 
 import yaml
@@ -64,7 +65,16 @@ def explained(problem: Exception) -> UserError:
     cause = next((one for one in causes if isinstance(one, OmegaConfBaseException)), None)
     if cause is None or not cause.full_key:
         return UserError(" ".join(str(problem).split()))
+    key = sanitize(cause.full_key)
     if isinstance(cause, ConfigKeyError | ConfigAttributeError):
+        from sweeper.plan.experiment import Experiment  # which imports this module
+
+        if key in {f"experiment.{one.name}" for one in fields(Experiment)}:
+            return UserError(f"{key} is not set by this experiment; write +{key}=VALUE to add it.")
+        if key == "experiment":
+            return UserError(
+                "A key of an experiment needs one: add experiment=NAME, as in experiment=fig1."
+            )
         around = cause.parent_node
         tree: Any = OmegaConf.to_container(
             around._get_root() if isinstance(around, DictConfig) else OmegaConf.create()
@@ -72,7 +82,6 @@ def explained(problem: Exception) -> UserError:
         if "hydra" in tree:  # of its keys only those of the sweep and the launcher are candidates
             tree["hydra"] = {part: tree["hydra"][part] for part in ("sweeper", "launcher")}
         return unknown_key(str(cause.full_key), leaves(tree))
-    key = sanitize(cause.full_key)
     if isinstance(cause, ReadonlyConfigError):
         return UserError(f"{key} cannot be set: a config names no code to call.")
     if isinstance(cause, MissingMandatoryValue):
@@ -123,7 +132,8 @@ def unknown_key(key: str, known: Iterable[str]) -> UserError:
     words += [end for end in ends.values() if end.startswith(last) and end not in words]
     similar = [one for word in words for one, end in ends.items() if end == word]
     inside = [one for one in similar if one.rpartition(".")[0] == section]
-    sections = difflib.get_close_matches(key, {one.partition(".")[0] for one in ends})
+    others = {one.partition(".")[0] for one in ends} - {key.partition(".")[0]}
+    sections = difflib.get_close_matches(key, others)
     near = alike or short or inside or sections or similar
     hint = did_you_mean(near) if near else "`--cfg all` prints every key."
     return UserError(f"{sanitize(key)} is not a key of the config; {hint}")
