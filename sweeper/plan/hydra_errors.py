@@ -20,6 +20,8 @@ from omegaconf.errors import (
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import leaves
 
+NO_EXPERIMENT = "A key of an experiment needs one: add experiment=NAME, as in experiment=fig1."
+
 
 def is_user_error(problem: Exception) -> bool:
     """Return whether the user can mend it: an error of Hydra, OmegaConf, a library or the system.
@@ -72,9 +74,7 @@ def explained(problem: Exception) -> UserError:
         if key in {f"experiment.{one.name}" for one in fields(Experiment)}:
             return UserError(f"{key} is not set by this experiment; write +{key}=VALUE to add it.")
         if key == "experiment":
-            return UserError(
-                "A key of an experiment needs one: add experiment=NAME, as in experiment=fig1."
-            )
+            return UserError(NO_EXPERIMENT)
         around = cause.parent_node
         tree: Any = OmegaConf.to_container(
             around._get_root() if isinstance(around, DictConfig) else OmegaConf.create()

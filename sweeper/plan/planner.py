@@ -26,6 +26,7 @@ from sweeper.plan.experiment import (
 )
 from sweeper.plan.facts import Facts, Invalid, Size
 from sweeper.plan.grid import check_size, combinations, describe_values, holds, lookup
+from sweeper.plan.hydra_errors import NO_EXPERIMENT
 from sweeper.plan.match import solve
 from sweeper.plan.overrides import Typed, check_name, name_of, read, typed_path
 from sweeper.plan.plan import Configuration, Matched, Plan, PlannedPoint, PlannedRun
@@ -100,6 +101,8 @@ class Planner:
             name = given_name or name_of(typed, shipped, self.composer)
             found[name] = replace(with_typed(shipped, axes, typed.values), name=name)
         if not found:
+            if template.beside("experiment") is not None:
+                raise UserError(NO_EXPERIMENT)
             metric = template.beside("metric")
             if not isinstance(metric, str):
                 remedy = "for example metric=test/loss"

@@ -43,6 +43,7 @@ SWEEPS = {
     "model.heads=interval(1,4)": "expected values that can be listed",
     "experiment=glob(nothing*)": "experiment=glob(nothing*): expected at least one value",
     "experiment.error=0.1": "A key of an experiment needs one: add experiment=NAME",
+    "+experiment.error=0.1": "A key of an experiment needs one: add experiment=NAME",
     "experiment=table1 experiment.error=0.1": "write +experiment.error=VALUE to add it",
     "experiment=table1 experiment.foo=3": "experiment.foo is not a key of the config; `--cfg all`",
     "experiment=fig9": "did you mean fig4 or fig3 or fig2?",
