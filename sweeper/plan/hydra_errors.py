@@ -135,7 +135,9 @@ def unknown_key(key: str, known: Iterable[str]) -> UserError:
     others = {one.partition(".")[0] for one in ends} - {key.partition(".")[0]}
     sections = difflib.get_close_matches(key, others)
     near = alike or short or inside or sections or similar
-    hint = did_you_mean(near) if near else "`--cfg all` prints every key."
+    adds = "a plus sign before a key adds it to the experiment."
+    otherwise = adds if of_experiment else "`--cfg all` prints every key."
+    hint = did_you_mean(near) if near else otherwise
     return UserError(f"{sanitize(key)} is not a key of the config; {hint}")
 
 

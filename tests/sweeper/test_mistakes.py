@@ -45,7 +45,7 @@ SWEEPS = {
     "experiment.error=0.1": "A key of an experiment needs one: add experiment=NAME",
     "+experiment.error=0.1": "A key of an experiment needs one: add experiment=NAME",
     "experiment=table1 experiment.error=0.1": "write +experiment.error=VALUE to add it",
-    "experiment=table1 experiment.foo=3": "experiment.foo is not a key of the config; `--cfg all`",
+    "experiment=table1 experiment.foo=3": "not a key of the config; a plus sign before a key adds",
     "experiment=fig9": "did you mean fig4 or fig3 or fig2?",
     "experiment=mine": "experiment=mine: expected one of",
     "scale=huge experiment=fig1": "scale=huge: expected one of cpu, demo",
