@@ -245,6 +245,17 @@ def test_a_terminal_shows_a_bar_and_a_row_for_each_run_that_trains(tell, store):
     assert "starting" in plain
 
 
+@pytest.mark.parametrize(("seconds", "end"), [(5.0, ", about 5.0 s left"), (0.0, " s")])
+def test_a_line_names_the_time_left_while_there_is_some(log, monkeypatch, seconds, end):
+    monkeypatch.setattr(log.display.time_left, "measured", True)
+    monkeypatch.setattr(TimeLeft, "seconds", lambda self, schedule: seconds)
+    log.phase(log.names[0], Phase.RUNNING)
+    log.phase(log.names[0], Phase.DONE)
+    [line] = log.lines()
+    assert line.endswith(end)
+    assert ("left" in line) == bool(seconds)
+
+
 @pytest.mark.parametrize(
     ("seconds", "written"), [(59.94, "59.9 s"), (59.96, "1:00"), (3599.6, "1:00:00")]
 )
