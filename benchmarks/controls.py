@@ -1,26 +1,32 @@
 """Count the demo's verdicts with a planted effect and without: `python -m benchmarks.controls`.
 
 The positive control is the text with the need for large heads that conf/data/sample.yaml plants,
-the negative control a text without. Each repetition has seeds of its own. A repetition that is done
-is not trained again.
+the negative control a text without. Each repetition has seeds of its own. Verdicts are kept beside
+the document, and a repetition whose verdicts are there is not trained again.
 
     python -m benchmarks.controls FOLDER [--repetitions 20] [--experiments fig1 fig3]
 """
 
 import argparse
+import csv
+import itertools
 import json
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.measure import ROOT, call, fill, table
 from sweeper.results.verdict import Decision
 
 DOCUMENT = ROOT / "docs" / "results" / "controls" / "README.md"
+RECORDS = DOCUMENT.with_name("verdicts.csv")
+COLUMNS = ("repetition", "figure", "claim", "text", "verdict")
 CONTROLS = {"planted": (), "nothing planted": ("data.directions=0",)}
 SEEDS = {"fig1": 6, "fig3": 5}  # a point, as the demo has them
 APART = 100  # between the first seeds of two repetitions
+
+Row = Mapping[str, str]
 
 
 def main() -> int:
@@ -33,41 +39,52 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--experiments", nargs="+", choices=SEEDS, default=list(SEEDS))
     given = parser.parse_args()
-    found: dict[tuple[str, str, str], Counter[str]] = {}  # by experiment, claim, control
-    for repetition in range(1, given.repetitions + 1):
-        for control in CONTROLS:
-            folder = given.outputs.resolve() / control.replace(" ", "-") / f"{repetition:02d}"
-            for experiment in given.experiments:
-                path = folder / "tables" / f"{experiment}.claims.json"
-                if not path.exists():
-                    first = APART * repetition
-                    seeds = ",".join(str(first + seed) for seed in range(SEEDS[experiment]))
-                    call(
-                        *("sweep.py", "-m", f"experiment={experiment}", f"paths.outputs={folder}"),
-                        *(f"experiment.scales.demo.seeds=[{seeds}]", f"name={experiment}"),
-                        *("logger=none", *CONTROLS[control]),
-                    )
-                for verdict in json.loads(path.read_text())["verdicts"]:
-                    asked = (experiment, verdict["claim"], control)
-                    found.setdefault(asked, Counter())[verdict["verdict"]] += 1
-    text = counted(found)
+    rows: list[Row] = []
+    if RECORDS.exists():
+        with RECORDS.open(newline="", encoding="utf-8") as file:
+            rows += csv.DictReader(file)
+    kept = {(row["repetition"], row["text"], row["figure"]) for row in rows}
+    repetitions = map(str, range(1, given.repetitions + 1))
+    for one in itertools.product(repetitions, CONTROLS, given.experiments):
+        if one not in kept:
+            rows += verdicts(given.outputs.resolve(), *one)
+            with RECORDS.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(rows)
+    text = counted(rows)
     print(text)
     fill(DOCUMENT, "benchmarks.controls", text)
-    return int(
-        any(
-            answers["supported"] != (answers.total() if control == "planted" else 0)
-            for (*_, control), answers in found.items()
-        )
+    return int(any((row["verdict"] == "supported") != (row["text"] == "planted") for row in rows))
+
+
+def verdicts(outputs: Path, repetition: str, control: str, experiment: str) -> Iterator[Row]:
+    """Train a repetition of an experiment and yield its verdicts."""
+    folder = outputs / control.replace(" ", "-") / f"{repetition:0>2}"
+    first = APART * int(repetition)
+    seeds = ",".join(str(first + seed) for seed in range(SEEDS[experiment]))
+    call(
+        *("sweep.py", "-m", f"experiment={experiment}", f"paths.outputs={folder}"),
+        *(f"experiment.scales.demo.seeds=[{seeds}]", f"name={experiment}"),
+        *("logger=none", *CONTROLS[control]),
     )
+    found = json.loads((folder / "tables" / f"{experiment}.claims.json").read_text("utf-8"))
+    for verdict in found["verdicts"]:
+        cells = (repetition, experiment, verdict["claim"], control, verdict["verdict"])
+        yield dict(zip(COLUMNS, cells, strict=True))
 
 
-def counted(found: Mapping[tuple[str, str, str], Counter[str]]) -> str:
+def counted(rows: Iterable[Row]) -> str:
     """Return a table with the number of each verdict."""
-    rows = [
-        (*asked, *(str(verdicts[decision]) for decision in Decision))
-        for asked, verdicts in sorted(found.items())
+    found: dict[tuple[str, str, str], Counter[str]] = {}  # by figure, claim, text
+    for row in rows:
+        asked = (row["figure"], row["claim"], row["text"])
+        found.setdefault(asked, Counter())[row["verdict"]] += 1
+    lines = [
+        (*asked, *(str(answers[decision]) for decision in Decision))
+        for asked, answers in sorted(found.items())
     ]
-    return table(("figure", "claim", "text", *Decision), rows)
+    return table(("figure", "claim", "text", *Decision), lines)
 
 
 if __name__ == "__main__":
