@@ -257,5 +257,7 @@ class Display(ExitStack):
         return " · ".join([*words, f"{so_far} so far{self._left(schedule)}"])
 
     def _left(self, schedule: Schedule) -> str:
-        seconds = self.time_left.seconds(schedule) if self.time_left.measured else 0.0
-        return f", about {clock(seconds)} left{self.of}" if seconds else ""
+        tally = counts(schedule.states)
+        if not self.time_left.measured or not tally[Phase.WAITING] + tally[Phase.RUNNING]:
+            return ""
+        return f", about {clock(self.time_left.seconds(schedule))} left{self.of}"
