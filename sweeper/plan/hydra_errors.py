@@ -20,7 +20,9 @@ from omegaconf.errors import (
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import leaves
 
-NO_EXPERIMENT = "A key of an experiment needs one: add experiment=NAME, as in experiment=fig1."
+NO_EXPERIMENT = (
+    "A key under experiment needs an experiment; add experiment=NAME, as in experiment=fig1."
+)
 
 
 def is_user_error(problem: Exception) -> bool:
@@ -135,9 +137,11 @@ def unknown_key(key: str, known: Iterable[str]) -> UserError:
     others = {one.partition(".")[0] for one in ends} - {key.partition(".")[0]}
     sections = difflib.get_close_matches(key, others)
     near = alike or short or inside or sections or similar
-    adds = "a plus sign before a key adds it to the experiment."
-    otherwise = adds if of_experiment else "`--cfg all` prints every key."
-    hint = did_you_mean(near) if near else otherwise
+    hint = "`--cfg all` prints every key."
+    if near:
+        hint = did_you_mean(near)
+    elif of_experiment:
+        hint = "a plus sign before a key adds it to the experiment."
     return UserError(f"{sanitize(key)} is not a key of the config; {hint}")
 
 
