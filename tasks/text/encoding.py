@@ -106,9 +106,9 @@ def in_order(
     count = cores() if processes is None else processes
     first = [*itertools.islice(left, FEW)]
     left = itertools.chain(first, left)
-    alone = count == 1 or len(first) < FEW
-    # One item is done before processes are forked, so that they know its words.
-    yield from map(function, left if alone else itertools.islice(left, 1))
+    if count == 1 or len(first) < FEW:
+        yield from map(function, left)
+        return
     workers: list[Connection] = []
     idle: list[Connection] = []
     busy: dict[Connection, int] = {}  # each with the number of the item that it works on
