@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from sweeper.plan.compose import Composer, RunTemplate
 from sweeper.plan.experiment import (
@@ -128,6 +128,18 @@ class Planner:
         return found
 
 
+class _Target(NamedTuple):
+    """A size that points are matched to, in words too.
+
+    `values` are those of the point of this size, `shared` those that matched points share with it.
+    """
+
+    words: str
+    size: int
+    shared: Mapping[str, Any] = {}
+    values: Mapping[str, Any] = {}
+
+
 @dataclass
 class _Configurations:
     """The configurations of one experiment, as a command line changes it; `done` by arm."""
@@ -175,6 +187,8 @@ class _Configurations:
         """Yield the configurations of an arm that start from the runs of its parent arm."""
         assert arm.parent is not None
         for parent, values in itertools.product(self.done[arm.parent], combinations(arm)):
+            if self._apart(values, parent.values):
+                continue
             config = self._child_config({**arm.set, **values}, parent.config)
             if holds(arm.where, config):
                 yield Configuration(arm, {**parent.values, **values}, config, parent=parent)
@@ -183,10 +197,10 @@ class _Configurations:
         """Yield the configurations of an arm's grid, each matched to each of its targets."""
         match = arm.match
         if match is None:
-            targets: list[tuple[str, int, Mapping[str, Any]] | None] = [None]
+            targets: list[_Target | None] = [None]
         elif isinstance(match.to, int):
-            targets = [(f"{match.to:,}", match.to, {})]
-        else:  # in words, the size, and the values that matched points share with it
+            targets = [_Target(f"{match.to:,}", match.to)]
+        else:
             targets = []
             for point in self.done[match.to]:
                 if not holds(match.where, point.config):
@@ -198,15 +212,23 @@ class _Configurations:
                     remedy = f"correct it in the experiment ({unknown})"
                     raise invalid_value("match.same", same, expected, remedy) from None
                 label = f"{match.to} {describe_values(point.values)}"
-                targets.append((label, self._count(match, point.size, point.config), shared))
+                size = self._count(match, point.size, point.config)
+                targets.append(_Target(label, size, shared, point.values))
         for values, target in itertools.product(combinations(arm), targets):
-            given = {**values, **target[2]} if target else values
+            if target and self._apart(values, target.values):
+                continue
+            given = {**values, **target.shared} if target else values
             template, plain = self._template({**arm.set, **given})
             config = self._with_data(template.run(plain))
             if not holds(arm.where, config):
                 continue
             point = Configuration(arm, given, config)
-            yield self._matched(point, match, target[0], target[1]) if match and target else point
+            yield self._matched(point, match, target) if match and target else point
+
+    def _apart(self, values: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+        """Return whether two points differ in a typed key: every value of it has its own points."""
+        typed = self.typed.axes.keys() & values.keys() & others.keys()
+        return any(values[key] != others[key] for key in typed)
 
     def _count(self, match: Match, size: Size, config: Mapping[str, Any]) -> int:
         """Return the count that is matched; UserError if such a model has none."""
@@ -217,9 +239,7 @@ class _Configurations:
         remedy = "match another, or choose a decoder whose attention says what it keeps"
         raise invalid_value("match.count", f"{match.count} of {model}", expected, remedy)
 
-    def _matched(
-        self, point: Configuration, match: Match, label: str, target: int
-    ) -> Configuration:
+    def _matched(self, point: Configuration, match: Match, target: _Target) -> Configuration:
         """Return the configuration with the key `match.solve` solved for the target size."""
         template = RunTemplate(point.config)
 
@@ -232,16 +252,16 @@ class _Configurations:
             step = int(lookup(step, point.config))
         where = f"{self.experiment.yaml}, arm {point.arm.name}"
         try:
-            value, achieved = solve(size_at, target, step=step)
+            value, achieved = solve(size_at, target.size, step=step)
         except UserError as problem:
             reason = str(problem).removesuffix(".")
             end = "" if reason.endswith("?") else "."
             raise UserError(f"{where}: {match.solve} cannot be solved for: {reason}{end}") from None
-        error = achieved / target - 1
+        error = achieved / target.size - 1
         if abs(error) > match.tolerance:
             raise UserError(
                 f"{where}: no {match.solve} brings {match.count} within {match.tolerance:.2%} of "
-                f"{target:,} ({label}); the nearest is {match.solve}={value} with "
+                f"{target.size:,} ({target.words}); the nearest is {match.solve}={value} with "
                 f"{achieved:,} ({error:+.2%}); widen match.tolerance or choose another "
                 "target."
             )
@@ -249,7 +269,7 @@ class _Configurations:
         return replace(
             point,
             values={**point.values, **solved},
-            matched=Matched(label, match.count.value, target, achieved, error),
+            matched=Matched(target.words, match.count.value, target.size, achieved, error),
             config=template.run(solved),
         )
 
