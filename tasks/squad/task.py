@@ -280,11 +280,12 @@ class QuestionAnswering(FineTuning):
             rows = ranks.gathered(own)
         totals = {key: float(sum(row[key].double() for row in rows)) for key in ("nats", "windows")}
         key = self.data.keys[split]
-        starts_NT, ends_NT = torch.cat([row["logits"] for row in rows], 1).cpu().numpy()
-        lengths_N = torch.cat([row["attention_mask"] for row in rows]).cpu().sum(1).tolist()
-        scores_N = [
+        scores_N = [  # a batch is as wide as its longest row, so batches are not of one shape
             (starts_T[:length], ends_T[:length])
-            for starts_T, ends_T, length in zip(starts_NT, ends_NT, lengths_N, strict=True)
+            for row in rows
+            for starts_T, ends_T, length in zip(
+                *row["logits"].cpu().numpy(), row["attention_mask"].sum(1).tolist(), strict=True
+            )
         ]
         longest = self.section.answer_length
         self._predictions = key.predictions(scores_N, self.section.candidates, longest)

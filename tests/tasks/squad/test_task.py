@@ -281,6 +281,21 @@ def test_answers_are_cut_from_the_text_to_the_letter(tmp_path):
     assert metrics["test/loss"] < 0.1
 
 
+def test_batches_of_several_widths_are_scored_together(tmp_path):
+    """A batch is as wide as its longest row, and short rows need not stand beside long ones."""
+    root = _own_questions(tmp_path / "data")
+    path = root / "dev-v1.1.json"
+    held = json.loads(path.read_text())
+    short = [{"id": f"s{n}", "question": "What?", "answers": [{"text": "Gold"}]} for n in range(9)]
+    held["data"][0]["paragraphs"].append({"context": "Gold.", "qas": short})
+    path.write_text(json.dumps(held))
+    changes = {"data.source": "local", "data.root": str(root), "task.tokenizer_lines": 3}
+    lengths = {"task.sequence_length": 61, "task.batch_tokens": 5 * 61, "task.stride": 23}
+    task = opened(tmp_path, {**SQUAD, **changes, **lengths, "task.answer_length": 37})
+    assert len({batch["tokens"].shape[1] for batch in task.data.batches("test")}) > 1
+    assert task.evaluate(Oracle(task, "test"), "test", CPU)["test/exact_match"] == 100.0
+
+
 def test_whoever_knows_every_answer_scores_100_on_real_questions(shared_data, tmp_path):
     root = tmp_path / "data"
     root.mkdir()
