@@ -45,6 +45,8 @@ def encoder_config(
         raise _unlike("model.attention.name", attention.name, "multi_head")
     if attention.qk_norm:
         raise _unlike("model.attention.qk_norm", True, "false")
+    if task == "pretraining" and section.activation != "gelu":  # our head has always gelu
+        raise _unlike("model.activation", section.activation, "gelu")
     if section.one_head_size is None or (
         section.one_head_size * section.heads != section.embedding_size
     ):

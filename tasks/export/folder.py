@@ -19,6 +19,7 @@ from tasks.export.decoder import decoder_config, decoder_weights
 from tasks.export.encoder import ARCHITECTURES, encoder_config, encoder_weights
 from tasks.parse import recorded_task
 from tasks.task import Task
+from tasks.text.tokenizer import BERT_MARKS, END, PAD
 from tasks.training.checkpoint import final_weights
 
 
@@ -50,6 +51,9 @@ def export(run: Run, folder: Path) -> list[Path]:
     publish_json(folder / "config.json", config)
     publish(folder / "tokenizer.json", tokenizer)
     about = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": longest}
+    if isinstance(section, EncoderSection):  # by default a second text would have type 0, too
+        about["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+        about |= {f"{mark[1:-1].lower()}_token": mark for mark in BERT_MARKS}
     publish_json(folder / "tokenizer_config.json", about)
     publish(folder / "README.md", _card(run, config["architectures"][0]))
     return sorted(folder.iterdir())
@@ -83,6 +87,12 @@ def as_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
     return b"".join([len(text).to_bytes(8, "little"), text, *parts])
 
 
+_SENTENCES = (
+    f"\nA sentence is measured with token {PAD} before it and token {END} after it; the tokenizer "
+    "adds neither."
+)
+
+
 def _card(run: Run, architecture: str) -> str:
     """Return the model card: what was trained, what was measured, what was decided about it."""
     record, result = run.record(), run.result() or {}
@@ -95,6 +105,7 @@ def _card(run: Run, architecture: str) -> str:
         *(f'model = {architecture}.from_pretrained("DIR")', "```", ""),
         *("## Measured", "", "| metric | value |", "| --- | --- |"),
         *(f"| {name} | {value:.6g} |" for name, value in result.get("metrics", {}).items()),
+        *([_SENTENCES] if record["config"]["task"]["name"] == "lm1b" else []),
         *("", "## Verdicts", "", *_verdicts(run)),
         *("", "## Config", "", "| key | value |", "| --- | --- |"),
         *(f"| {key} | {json.dumps(value)} |" for key, value in config),

@@ -33,7 +33,13 @@ def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
     files = ["README.md", "config.json", "model.safetensors", "tokenizer.json"]
     files.append("tokenizer_config.json")
     assert capsys.readouterr().out.split() == [str(folder / file) for file in files]
+    about = json.loads((folder / "tokenizer_config.json").read_text())
+    bert = name.startswith("Bert")
+    assert (
+        ("token_type_ids" in about.get("model_input_names", ())) == ("mask_token" in about) == bert
+    )
     card = (folder / "README.md").read_text()
+    assert ("token 0 before it and token 1 after it" in card) != bert
     assert run.result()["weights_sha256"] in card
     assert json.loads((folder / "config.json").read_text())["architectures"] == [name]
     assert main([str(run.path), str(folder)]) == 1
@@ -78,9 +84,13 @@ def outputs_of(name, model, ours):
     [
         ({}, "model.position_encoding=sinusoidal: expected rotary"),
         (SMALL["pretraining"], "model.head_size=5: expected null or 5.66667, embedding_size /"),
+        (
+            {**RUNS["BertForPreTraining"], "model.activation": "relu"},
+            "model.activation=relu: expected gelu",
+        ),
         (SMALL["nearest_neighbour"], "task=nearest_neighbour: expected a task on text"),
     ],
-    ids=["decoder", "encoder", "numbers"],
+    ids=["decoder", "encoder", "head", "numbers"],
 )
 def test_what_no_class_computes_is_refused(tmp_path, changes, told):
     run = headroom.run(trained(tmp_path, changes).id, outputs=tmp_path)
