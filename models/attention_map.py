@@ -42,13 +42,13 @@ class _Attended(NamedTuple):
     seen_BHTT: Tensor
 
 
-def head_measures(call: Callable[[], object]) -> list[HeadMeasures]:
+def head_measures(call: Callable[[], object], real_BT: Tensor | None = None) -> list[HeadMeasures]:
     """Return the measures of every attention that `call()` computes, in order.
 
     It sees whatever goes through scaled_dot_product_attention: nothing of a variant that weighs
-    positions in another way.
+    positions in another way. Positions where `real_BT` is False are padding and are left out.
     """
-    return _watched(call, _measures)
+    return _watched(call, lambda of: _measures(of, real_BT))
 
 
 def attention_weights(call: Callable[[], object]) -> list[Tensor]:
@@ -120,10 +120,16 @@ def _attended(given: Mapping[str, Any]) -> _Attended:
     return _Attended(left_BHTP, right_BHTP, logits_BHTT, mask.expand_as(logits_BHTT))
 
 
-def _measures(of: _Attended) -> HeadMeasures:
-    rank_BH = numerical_rank(of.left_BHTP, of.right_BHTP)
+def _measures(of: _Attended, real_BT: Tensor | None) -> HeadMeasures:
+    left_BHTP, right_BHTP, choice_BHT = of.left_BHTP, of.right_BHTP, of.seen_BHTT.sum(-1) > 1
+    if real_BT is not None:  # a query of zeros and the mean of all keys add nothing to the rank
+        real_B1T1 = real_BT[:, None, :, None]
+        mean_BH1P = (right_BHTP * real_B1T1).sum(-2, keepdim=True) / real_B1T1.sum(-2, keepdim=True)
+        left_BHTP = left_BHTP * real_B1T1
+        right_BHTP = torch.where(real_B1T1, right_BHTP, mean_BH1P)
+        choice_BHT = choice_BHT & real_BT[:, None]
+    rank_BH = numerical_rank(left_BHTP, right_BHTP)
     entropy_BHT = torch.special.entr(_weights(of)).sum(-1)
-    choice_BHT = of.seen_BHTT.sum(-1) > 1
     total_H = torch.where(choice_BHT, entropy_BHT, 0.0).sum((0, 2))
     return HeadMeasures(rank_BH.mean(0), total_H / choice_BHT.sum((0, 2)).clamp_min(1))
 

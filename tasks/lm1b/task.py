@@ -80,7 +80,8 @@ class LanguageModel(Task):
             few = np.arange(min(MEASURED_ROWS, len(self.data.splits[split])))
 
             def measured(model: nn.Module, batch: Batch) -> list[HeadMeasures]:
-                return head_measures(lambda: self.outputs(cast(Decoder, model), batch))
+                real_BT = batch["segments"] > 0
+                return head_measures(lambda: self.outputs(cast(Decoder, model), batch), real_BT)
 
             [layers] = evaluator.run(model, [self.data.take(split, few)], measured)
             self._layers = [

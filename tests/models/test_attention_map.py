@@ -10,6 +10,7 @@ import torch
 
 from models.attention.multi_head import MultiHeadAttention
 from models.attention_map import TOLERANCE, attention_weights, head_measures, numerical_rank
+from models.mask import attention_mask
 from sweeper.store.registry import ATTENTION, names
 from tasks.config.architecture import variant
 
@@ -113,3 +114,15 @@ def test_a_compiled_model_is_seen_too():
     [compiled] = head_measures(lambda: attention(x_BTD))
     assert torch.equal(compiled.rank_H, plain.rank_H)
     assert torch.equal(compiled.entropy_H, plain.entropy_H)
+
+
+def test_padding_behind_a_row_changes_nothing():
+    attention = MultiHeadAttention(D, H, 5)
+    x_BTD, more = torch.randn(B, T, D), 4
+    padded_BTD = torch.cat([x_BTD, torch.randn(B, more, D)], dim=1)
+    real_BT = (torch.arange(T + more) < T).expand(B, -1)
+    mask_B1TT = attention_mask(real_BT.long(), causal=True)
+    [expected] = head_measures(lambda: attention(x_BTD, mask_B1TT[..., :T, :T]))
+    [found] = head_measures(lambda: attention(padded_BTD, mask_B1TT), real_BT)
+    assert torch.equal(found.rank_H, expected.rank_H)
+    torch.testing.assert_close(found.entropy_H, expected.entropy_H)
