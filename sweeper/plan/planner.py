@@ -68,12 +68,17 @@ class Planner:
         texts = {name: facts.text(of[0].config)["describe"] for name, of in found.items()}
         for name, experiment in experiments.items():
             _check_results(experiment, found[name], facts)
-        facts.save()
         plan = with_seeds(Plan(scale, outputs, experiments, texts, found), {})
-        for parent in {run.parent for run in plan.runs.values()} - {None, *plan.runs}:
-            if RunStore(outputs).run(str(parent)).status().state is not State.DONE:
+        for run in plan.runs.values():
+            if run.parent is None or run.parent in plan.runs:
+                continue
+            parent = RunStore(outputs).run(run.parent)
+            if parent.status().state is not State.DONE:
                 expected = f"the id of a finished run in {outputs}"
-                raise invalid_value("parent", parent, expected, "train it first, or correct the id")
+                remedy = "train it first, or correct the id"
+                raise invalid_value("parent", run.parent, expected, remedy)
+            _check_parent(run.config, parent.record()["config"], facts)
+        facts.save()
         return plan
 
     def _experiments(
@@ -126,6 +131,9 @@ class Planner:
         )
         check_size(points, self.max_runs, "the sweep")
         return found
+
+
+TOKENIZER = ("tokenizer", "vocabulary_size", "tokenizer_lines")  # keys of a task that make one
 
 
 class _Target(NamedTuple):
@@ -432,3 +440,27 @@ def _seeded_config(one: Configuration, seed: int) -> dict[str, Any]:
     if one.parent:
         config["parent"] = run_id(_seeded_config(one.parent, seed))
     return config
+
+
+def _check_parent(config: Mapping[str, Any], parent: Mapping[str, Any], facts: Facts) -> None:
+    """Raise UserError where the weights of a typed parent would mean something else in this run."""
+    same_task = config["task"]["name"] == parent["task"]["name"]
+    expected = {
+        f"model.{key}": value
+        for key, value in parent["model"].items()
+        if key not in ("dropout", "initializer_range")
+    }
+    if config["model"].get("attention", {}).get("name") == "collaborative":  # re-parametrises any
+        del expected["model.attention"]
+    if same_task:
+        expected |= {f"task.{key}": parent["task"].get(key) for key in TOKENIZER}
+        expected["data.digest"] = parent["data"]["digest"]
+    elif "tokenizer" in config["task"]:
+        expected["task.tokenizer"] = facts.text(parent)["prepared"]
+    for key, value in expected.items():
+        section, name = key.split(".")
+        own = config[section].get(name)
+        if own != value:
+            remedy = f"give it as {key}={'null' if value is None else value}"
+            remedy = "take the parent's text" if key == "data.digest" else remedy
+            raise invalid_value(key, own, f"that of parent={config['parent']}, {value}", remedy)

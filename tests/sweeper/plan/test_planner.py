@@ -4,6 +4,7 @@ import io
 import itertools
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from sweeper.plan.match import solve
 from sweeper.plan.planner import with_seeds
 from sweeper.plan.show import print_plan
 from sweeper.store.errors import UserError
+from sweeper.store.runs import RunStore
 
 
 def test_the_grid_of_the_readme_is_four_runs(plan):
@@ -95,6 +97,48 @@ def test_figure_1_at_paper_scale_has_the_published_counts(plan):
     assert totals["fixed", 70] == 25.31
     # Heads that make the fixed model as large as the baseline at d = 320, 384, 448, 512.
     assert [key[1] for key in totals if key[0] == "matched"] == [27, 47, 69, 91]
+
+
+def test_every_value_of_a_typed_key_has_its_own_matched_and_child_points(plan):
+    found = plan("experiment=fig1", "seed=0", "trainer.steps=20,40", "experiment.claims=[]")
+    once = plan("experiment=fig1", "seed=0", "experiment.claims=[]")
+    assert len(found.points) == 2 * len(once.points)
+    named = [(point.arm, *point.values.values()) for point in found.points]
+    assert len({*named}) == len(named)
+    matched = [point for point in found.points if point.matched and point.arm == "matched"]
+    assert {p.values["trainer.steps"] for p in matched} == {20, 40}
+    for point in matched:
+        assert f"steps={point.values['trainer.steps']}" in point.matched.to
+    found = plan("experiment=collaborative", "seed=0", "optimizer.weight_decay=0.0,0.1")
+    once = plan("experiment=collaborative", "seed=0")
+    assert len(found.points) == 2 * len(once.points)
+    for run in (run for run in found.runs.values() if run.config["parent"]):
+        parent, decay = (
+            found.runs[run.config["parent"]].config["optimizer"],
+            run.config["optimizer"],
+        )
+        if run.config["task"]["name"] == found.runs[run.config["parent"]].config["task"]["name"]:
+            assert decay["weight_decay"] == parent["weight_decay"]
+
+
+def test_a_typed_parent_has_the_model_the_text_and_the_tokenizer_of_its_child(plan):
+    [parent] = plan("task=pretraining", "seed=0", "model.heads=2").runs.values()
+    child = ("task=mnli", f"parent={parent.id}", "model.heads=2")
+    store = RunStore(Path("outputs").absolute())
+    run = store.freeze({"id": parent.id, "config": parent.config, "size": parent.size})
+    run.publish_result(run.claim({}), {"metrics": {}})
+    tokenizer = "task.tokenizer='text of sample None for pretraining'"
+    assert plan(*child, tokenizer).runs
+    for changes, told in [
+        (child, "task.tokenizer=None: expected that of parent="),
+        ((*child[:2], tokenizer), "model.heads=4: expected that of parent="),
+        ((*child, tokenizer, "model.activation=relu"), "model.activation=relu: expected that of"),
+        (("task=pretraining", *child[1:], "task.vocabulary_size=99"), "task.vocabulary_size=99"),
+        (("task=pretraining", *child[1:], "data=local", "data.root=."), "data.digest="),
+    ]:
+        with pytest.raises(UserError) as caught:
+            plan(*changes)
+        assert told in str(caught.value)
 
 
 @pytest.mark.parametrize("scale", ["gpu", "paper"])
