@@ -83,6 +83,7 @@ def shapes() -> list[Shape]:
     first = np.arange(points) % 2 == 0
     five_first = first & (np.arange(points) < 10)  # the better points of the five pairs
     narrow = np.where(first | (np.arange(points) >= 10), 1.0, 0.3)
+    wide = np.where(np.arange(points) == 0, 6.0, 1.0)
     all_but_two = np.where(np.isin(np.arange(points), (0, 2)), 0.0, 0.8)  # of two pairs
     return [
         Shape("independent", 23, *five, partial(normal, equal)),
@@ -100,6 +101,8 @@ def shapes() -> list[Shape]:
         Shape("5 % bad seeds", 23, *five, partial(failing, narrow, five_first, 0.05, 10.0)),
         Shape("two points bimodal", 23, *five, partial(bimodal, np.arange(points) < 2)),
         Shape("fig1, seed effect, 0.5", 18, *figure_1(), partial(common, unequal, equal * 0.5)),
+        Shape("one point 6 wide", 23, *pairs(points, 1), partial(normal, wide)),
+        Shape("one point 6 wide, own seeds", 23, *pairs(points, 1), partial(own_seeds, wide)),
         Shape("two points, 1 and 4 wide", 35, *pairs(2, 1), partial(normal, two)),
     ]
 
@@ -155,6 +158,13 @@ def figure_1() -> tuple[tuple[Claim, ...], Floats]:
 def normal(sds: Floats, random: np.random.Generator, experiments: int) -> Floats:
     """Draw normal values with these standard deviations."""
     return random.standard_normal((experiments, len(sds), SEEDS)) * sds[:, None]
+
+
+def own_seeds(sds: Floats, random: np.random.Generator, experiments: int) -> Floats:
+    """Draw normal values; every second point has seeds of its own."""
+    values = normal(sds, random, experiments)
+    even = np.arange(len(sds))[:, None] % 2 == 0
+    return np.concatenate([np.where(even, values, np.nan), np.where(even, np.nan, values)], axis=-1)
 
 
 def common(sds: Floats, shares: Floats, random: np.random.Generator, experiments: int) -> Floats:

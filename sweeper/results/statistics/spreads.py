@@ -29,7 +29,7 @@ the two are *mixed*, by degrees of freedom.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -161,8 +161,7 @@ def moderated(given: Sample) -> Spreads:
         lent = np.nan_to_num(worth * pooled / (weight * mixed))
     own = (df > 0) & ((given.variances > OUT_OF_LINE * mixed) | ~regular | np.isnan(mixed))
     known = np.where(own, given.variances, np.where(np.isnan(mixed), np.inf, mixed))
-    moderated_df = np.where(regular | (df == 0), weight, df)
-    return Spreads(known, moderated_df, np.where(regular | (df == 0), lent, 0.0), pooled_df)
+    return Spreads(known, np.where(own, df, weight), np.where(own, 0.0, lent), pooled_df)
 
 
 def identical(given: Sample) -> npt.NDArray[np.bool_]:
@@ -301,10 +300,16 @@ def errors(given: Sample, weights: Floats, spreads: Spreads) -> Errors:
         prior = np.where(np.isfinite(alone), by_seed / alone, 1.0)  # independent, if unseen
         mixed = np.nan_to_num(ratio, posinf=0.0) * weight + _PRIOR_DF * prior
         single = single * mixed / (weight + _PRIOR_DF)
+        # Where points have seeds but share too few of them, no series checks the common estimate:
+        # each stands for itself.
+        unchecked = (seeds < 3) & (np.nanmin(counts, axis=-1) > seeds)
+    own = replace(spreads, variances=given.variances, df=given.df - 1, lent=0 * spreads.lent)
+    apart_error, apart_df = own.of(weights, given.counts)
+    common, common_df = by_seed + FURTHER * (1 - rho) * harm, np.minimum(df, all_df)
     return Errors(
         np.where(np.isfinite(paired) & (seeds > 2), paired, np.inf),
-        np.where(enough, by_seed + FURTHER * (1 - rho) * harm, np.inf),
-        np.where(enough, np.minimum(df, all_df), 1.0),
+        np.where(enough, np.where(unchecked, apart_error, common), np.inf),
+        np.where(enough, np.where(unchecked, apart_df, common_df), 1.0),
         seeds,
         skew,
         single,
