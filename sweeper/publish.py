@@ -127,16 +127,15 @@ def print_tables(
 def print_everything(console: Console, outputs: Path, experiments: Sequence[str]) -> bool:
     """Print a line for each verdict of a sweep, and the paths of its figures and of the page.
 
-    A single experiment without claims shows its table. Figures are drawn if their table changed;
-    the page shows every experiment that was ever planned.
+    A single experiment without claims shows its table. Figures that are not as drawn from
+    their table are drawn again; the page shows every experiment that was ever planned.
 
     Returns:
         Whether all records of these experiments could be read and judged.
     """
-    from sweeper.results.figures import write_figures
+    from sweeper.results.figures import is_drawn, write_figures
     from sweeper.results.report.page import write_report
 
-    before = {path: path.read_bytes() for path in (outputs / "tables").glob("*.csv")}
     faults = Faults()
     tables, verdicts = collect_and_judge(outputs, experiments, faults=faults)
     console.print()
@@ -145,10 +144,7 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     for row in rows or brief(tables, verdicts, console.width):
         console.print(row, soft_wrap=True)
     figures = {table.name: outputs / "figures" / f"{stem(table.name)}.png" for table in tables}
-    now = {table.name: exported(outputs, table) for table in tables}
-    same = {name for name, path in now.items() if before.get(path) == path.read_bytes()}
-    changed = [t for t in tables if t.name not in same or not figures[t.name].exists()]
-    write_figures(outputs, changed, faults)
+    write_figures(outputs, [t for t in tables if not is_drawn(outputs, t)], faults)
     own = len(faults)
     rest = [name for name in newest(outputs) if name not in experiments]
     others = collect(outputs, rest, faults) if rest else []

@@ -12,7 +12,7 @@ from sweeper.size_server import SizeServer
 from sweeper.store import files, registry
 from sweeper.store.code import TRAINS, sources
 from sweeper.store.errors import UserError
-from sweeper.store.identity import digest_of, identity
+from sweeper.store.identity import digest_of
 from sweeper.store.numbers import plural
 
 Size = dict[str, int]
@@ -67,8 +67,9 @@ class Facts:
 
     def sizes_if_valid(self, configs: Sequence[Mapping[str, Any]]) -> list[Size | Invalid]:
         """Return the size of each config, or why it has none."""
-        parts = [identity(config).items() for config in configs]
-        keys = [digest_of([{k: v for k, v in part if k not in SAME_SIZE}]) for part in parts]
+        # Keys that change no result count too: the answer says whether their values are valid.
+        parts = [{k: v for k, v in config.items() if k not in SAME_SIZE} for config in configs]
+        keys = [digest_of(part) for part in parts]
         known: dict[str, Size] = self._known["sizes"]
         asked = {key: config for key, config in zip(keys, configs, strict=True) if key not in known}
         found: dict[str, Size | Invalid] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -236,7 +237,7 @@ def publish_dashboard(
         for table in tables:
             publish(outputs, table, verdicts[table.name], project, offline=offline)
         if offline:
-            return f"wandb sync {outputs / 'wandb'}"
+            return f"wandb sync {shlex.quote(str(outputs / 'wandb'))}"
         return saved(project, tables)
 
 

@@ -262,9 +262,14 @@ def write_table(outputs: Path, table: Table) -> Path:
     publish_made(
         exported(outputs, table, ".json"), files.as_json({"format": files.FORMAT, **about})
     )
-    lines = [table.columns, *([row.get(key) for key in table.columns] for row in table.rows)]
-    publish_made(path, "".join(map(csv_line, lines)))
+    publish_made(path, csv_text(table))
     return path
+
+
+def csv_text(table: Table) -> str:
+    """Return the rows of a table as the text of its .csv."""
+    lines = [table.columns, *([row.get(key) for key in table.columns] for row in table.rows)]
+    return "".join(map(csv_line, lines))
 
 
 def csv_line(cells: Iterable[Any]) -> str:

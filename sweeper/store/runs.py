@@ -332,6 +332,7 @@ class RunStore:
         run = self.run(record["id"])
         path = run.path / "run.json"
         if not files.present(path):
+            files.make_directory(run.path.parent)  # refuses a link: runs would lie elsewhere
             files.make_directory(run.path)
             if files.publish_with_checksum(path, {"format": files.FORMAT, **record}):
                 return run

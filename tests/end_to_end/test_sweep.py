@@ -120,7 +120,7 @@ def test_tables_and_figures_thrown_away_come_back_to_the_byte(undisturbed):
     outputs, _ = undisturbed
     folders = [outputs / "tables", outputs / "figures"]
     before = {path: path.read_bytes() for folder in folders for path in folder.iterdir()}
-    assert {path.suffix for path in before} == {".csv", ".json", ".pdf", ".png", ".svg"}
+    assert {path.suffix for path in before} == {".csv", ".json", ".pdf", ".png", ".svg", ".drawn"}
     for folder in folders:
         shutil.rmtree(folder)
     for verb in ("collect", "draw"):

@@ -255,6 +255,11 @@ def test_what_is_typed_or_written_wrongly_is_one_sentence_before_anything_is_tra
     assert is_a_sentence(said) or MISTAKES[typed] == "must be a string", said  # Hydra's words
 
 
+def test_a_mistake_in_a_key_that_changes_no_size_is_told_where_the_size_is_known(told):
+    assert "parent=nope" in told("parent=nope")  # the size of this model is kept
+    assert "trainer.threads=0: expected" in told("trainer.threads=0")
+
+
 @pytest.mark.parametrize("typed", COMMANDS)
 def test_a_command_that_cannot_do_it_says_so_in_one_sentence(typed, here, capsys):
     arguments = typed.replace("HERE", str(here)).split(" ")

@@ -8,15 +8,19 @@ title, legend and notes with `lay_out`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sweeper.results.table import Table, publish_made, stem
+from sweeper.results.table import Table, csv_text, publish_made, stem
 from sweeper.store import registry
 from sweeper.store.errors import Faults, collect_errors
+from sweeper.store.files import digest_of_file, read_bytes, sha256_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+KINDS = ("pdf", "png", "svg")
 
 
 def write_figures(into: Path, tables: Sequence[Table], faults: Faults | None = None) -> list[Path]:
@@ -38,7 +42,22 @@ def write_figures(into: Path, tables: Sequence[Table], faults: Faults | None = N
                 path = folder / f"{stem(table.name)}.{kind}"
                 publish_made(path, data)
                 written.append(path)
+            publish_made(folder / f".{stem(table.name)}.drawn", _digest(into, table))
     return written
+
+
+def is_drawn(into: Path, table: Table) -> bool:
+    """Return whether the files of a figure are as they were drawn, from this table."""
+    with suppress(OSError):
+        drawn = into / "figures" / f".{stem(table.name)}.drawn"
+        return read_bytes(drawn) == _digest(into, table).encode()
+    return False
+
+
+def _digest(into: Path, table: Table) -> str:
+    """Return the digest of a table and of the files of its figure."""
+    paths = (into / "figures" / f"{stem(table.name)}.{kind}" for kind in KINDS)
+    return sha256_of([table.experiment, csv_text(table), *map(digest_of_file, paths)])
 
 
 def figure_of(table: Table) -> Figure:

@@ -124,10 +124,10 @@ def test_dashboard_saves_one_view_and_sends_everything(tmp_path, server):
 
 def test_dashboard_offline_needs_no_key_and_no_server(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
-    sweep().write(tmp_path)
-    done = command(tmp_path, "dashboard", "--offline")
-    assert (done.code, done.out) == (0, f"wandb sync {tmp_path / 'wandb'}\n")
-    [log] = tmp_path.glob("wandb/offline-run-*-experiment-fig1/run-experiment-fig1.wandb")
+    outputs = sweep().write(tmp_path / "of a sweep")
+    done = command(outputs, "dashboard", "--offline")
+    assert (done.code, done.out) == (0, f"wandb sync '{outputs / 'wandb'}'\n")
+    [log] = outputs.glob("wandb/offline-run-*-experiment-fig1/run-experiment-fig1.wandb")
     assert b"fig1.csv" in log.read_bytes()
 
 

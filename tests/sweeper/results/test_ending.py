@@ -112,6 +112,21 @@ def test_a_figure_is_drawn_again_where_its_table_changed_and_only_there(tmp_path
     assert figure.read_bytes() != first[1]
 
 
+def test_a_figure_that_is_not_as_drawn_from_its_table_is_drawn_again(tmp_path):
+    by_hand({"model.heads": [2, 3]}).write(tmp_path)
+    ended(tmp_path, "grid")
+    figure = tmp_path / "figures" / "grid.svg"
+    first = figure.read_bytes()
+    by_hand({"model.heads": [2, 3, 5]}).write(tmp_path)
+    collect_and_judge(tmp_path, None)  # the table is new and its figure is not
+    ended(tmp_path, "grid")
+    assert (second := figure.read_bytes()) != first
+    for damage in (Path.unlink, lambda path: path.write_text("damaged")):
+        damage(figure)
+        ended(tmp_path, "grid")
+        assert figure.read_bytes() == second
+
+
 @pytest.fixture
 def living(tmp_path, monkeypatch):
     """Results of an unfinished sweep as they come, in two slots, with a clock of its own."""

@@ -99,6 +99,13 @@ def test_ids_are_the_frozen_runs_in_order(store, record):
     assert store.ids() == sorted(names)
 
 
+def test_a_link_in_the_place_of_the_folder_of_all_runs_is_refused(store, record, tmp_path):
+    store.outputs.mkdir()
+    (store.outputs / "runs").symlink_to(tmp_path)
+    with pytest.raises(UserError, match="no symbolic link"):
+        store.freeze(record)
+
+
 RESULT = {"metrics": {"test/loss": 3.25}, "steps": 1000, "weights_sha256": "0" * 64}
 PUBLISH = """
 import sys
