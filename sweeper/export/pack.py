@@ -402,7 +402,7 @@ def _merge(here: Run, there: Run, merged: Merged) -> None:
     )
     done = status.state is State.DONE
     if done and (here.result() or {}).get("metrics") == (result or {}).get("metrics"):
-        merged.known.append(here.id)
+        (merged.done if _add_weights(here, there) else merged.known).append(here.id)
     elif done or status.state is State.RUNNING or ours.items() - theirs.items():
         merged.kept.append(f"{here.id} was trained here, too, since it was packed: {status.reason}")
     elif ours == theirs and result is None:
@@ -418,3 +418,18 @@ def _merge(here: Run, there: Run, merged: Merged) -> None:
         for name in sorted(names, key=lambda name: name == "result.json"):
             publish(here.path / name, read_bytes(there.path / name) or b"")
         (merged.unfinished if result is None else merged.done).append(here.id)
+
+
+def _add_weights(here: Run, there: Run) -> bool:
+    """Add the weights that a finished run lacks here; return whether it lacked any."""
+    ours, theirs = here.result() or {}, there.result() or {}
+    if not here.path.is_dir() or ours.get("weights_sha256") != theirs.get("weights_sha256"):
+        return False  # it lies in an archive, or has learned something else
+    folder = here.attempt(ours["attempt"]).checkpoint_dir
+    make_directory(folder)
+    found = there.attempt(theirs["attempt"]).checkpoint_files("*")
+    missing = [path for path in found if not present(folder / path.name)]
+    for path in missing:
+        path.rename(folder / path.name)
+    sync_directory(folder)
+    return bool(missing)
