@@ -228,10 +228,7 @@ def unfinished(outputs: Path, plans: Mapping[str, Mapping[str, Any]]) -> dict[st
             id = point["run"] if point["experiment"] == experiment else None
             while id and id not in found:
                 run, planned = store.run(id), plan["runs"][id]
-                state = run.status().state
-                if state is State.RUNNING:
-                    raise UserError(f"{id} of {experiment} is in training here; stop that first.")
-                if state is State.DONE:
+                if run.status().state is State.DONE:
                     break
                 size, names = planned["size"], run.record()["names"]
                 found[id] = {
@@ -240,6 +237,9 @@ def unfinished(outputs: Path, plans: Mapping[str, Mapping[str, Any]]) -> dict[st
                     "label": f"{names['experiment']}/{names['arm']} {names['label']}",
                 }
                 id = planned["parent"]
+    if busy := store.in_training(found):
+        label = sanitize(found[busy]["label"])
+        raise UserError(f"{busy} ({label}) is in training here; stop that first.")
     if not found:
         raise UserError(f"all runs of {', '.join(plans)} are done; there is nothing to pack.")
     return found
