@@ -23,7 +23,7 @@ from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.files import canonical
 from sweeper.store.numbers import plural
 from sweeper.store.runs import RunStore
-from sweeper.train import Executor, freeze
+from sweeper.train import Executor
 
 _EVERY = 10**6  # runs: no limit on a purchase
 
@@ -197,7 +197,7 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
         if following is None:
             break
         now = following
-    freeze(now.plan, executor.store, {}, now.before)
+    executor.freeze(now.plan, {}, now.before)
     executor.console.print(Text("\n".join(_summary(executor, now, progress))), soft_wrap=True)
     return executor.done(now.plan)
 

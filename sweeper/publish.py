@@ -196,7 +196,7 @@ def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, 
         run = schedule.store.run(state.job.run)
         status = run.status()
         log = run.path / "attempts" / f"{status.attempt:04d}" / "log.txt"
-        where = f", log: {relative_path(log)}" if status.attempt else ""
+        where = f", log: {relative_path(log)}" if status.attempt > state.before else ""
         console.print(Text(f"  {labels[run.id]}: {state.reason}{where}"), soft_wrap=True)
 
 

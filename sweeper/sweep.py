@@ -107,7 +107,7 @@ def sweep(
         judged = tune(executor, tuning) if tuning else plan
         done = judged is not None and _train(executor, judged, estimate)
     ended = (tuning.whole if judged else tuning.trials) if tuning else plan
-    readable = print_everything(console, ended.outputs, list(ended.experiments))
+    readable = print_everything(console, ended.outputs, executor.names(ended))
     for line in (*(spent(tuning, store) if tuning else ()), *take_notices()):
         console.print(Text(line), soft_wrap=True)
     return 0 if done and readable else 1

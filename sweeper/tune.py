@@ -30,7 +30,7 @@ from sweeper.store.attempts import Cause
 from sweeper.store.files import canonical
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
-from sweeper.train import Executor, freeze
+from sweeper.train import Executor
 
 
 @dataclass
@@ -174,7 +174,7 @@ def tune(executor: Executor, tuning: Tuning) -> Plan | None:
         throughput = executor.throughput(tuning.trials)
         estimate = {run: throughput.expected(tuning.trials.runs[run]).training for run in left}
         executor.train(tuning.trials, left, estimate=estimate)
-    freeze(tuning.trials, executor.store, {})
+    executor.freeze(tuning.trials, {})
     executor.chosen_h = hours(executor.store, tuning.trials.runs)
     assert tuning.judged is not None
     for name, described in tuning.judged.as_data()["experiments"].items():

@@ -55,9 +55,8 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
     """
     store, known = RunStore(outputs), plans(outputs)
     removal = _experiment(outputs, known, name) or _run(store, known, name)
-    for run in removal.near:
-        if store.run(run).status().state is State.RUNNING:
-            raise UserError(f"{sanitize(name)}: run {run} is being trained; stop that sweep first.")
+    if run := store.in_training(removal.near):
+        raise UserError(f"{sanitize(name)}: run {run} is being trained; stop that sweep first.")
     if packed := [run for run in removal.runs if find(outputs, run)]:
         words = f"{len(packed)} of its runs lie in outputs/archives"
         raise invalid_value("forget", name, f"runs in folders of their own, but {words}", UNZIP)
@@ -164,9 +163,8 @@ def archive(outputs: Path, name: str) -> tuple[Path | None, int]:
         for run, about in plan["runs"].items()
         if about.get("parent") in runs
     }
-    for run in (*runs, *sorted(children)):
-        if store.run(run).status().state is State.RUNNING:
-            raise UserError(f"{sanitize(name)}: run {run} is in training; archive it afterwards.")
+    if busy := store.in_training([*runs, *sorted(children)]):
+        raise UserError(f"{sanitize(name)}: run {busy} is in training; archive it afterwards.")
     for left in outputs.glob(f"{_TAKEN_AWAY}*.tmp"):
         shutil.rmtree(left)
     done = [store.run(run) for run in runs if store.run(run).status().state is State.DONE]

@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from sweeper.plan.grid import describe_values as in_words
 from sweeper.store.code import COMMIT, differing, loaded_code, state_of
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import present
+from sweeper.store.liveness import alive, identity
 from sweeper.store.numbers import clock, plural
 from sweeper.store.plans import planned
 from sweeper.store.runs import Run, RunStore, State, Status, lineage
@@ -61,9 +62,14 @@ class Line:
         return {key: value for key, value in data.items() if value is not None}
 
 
-def lines(outputs: Path, experiments: Sequence[str] = ()) -> Iterator[Line]:
-    """Yield every run of the experiments, once for each experiment that uses it."""
-    store = RunStore(outputs)
+def lines(
+    outputs: Path, experiments: Sequence[str] = (), store: RunStore | None = None
+) -> Iterator[Line]:
+    """Yield every run of the experiments, once for each experiment that uses it.
+
+    `store`: given to several calls, it sees which heartbeats stand still.
+    """
+    store = store or RunStore(outputs)
     # Each run is read once, however many experiments use it and runs start from it.
     run_of = cache(store.run)
     status_of = cache(lambda run: _status(run_of(run)))
@@ -97,6 +103,11 @@ def _status(run: Run) -> Status:
     try:
         if status.state is not State.NEW or present(run.path / "run.json"):
             run.record()
+        if status.state is State.RUNNING:
+            info = run.attempt(status.attempt).info()
+            if alive(info) is None and info.get("machine") == identity()["machine"]:
+                words = "or ended with its machine or container: --watch shows which"
+                return replace(status, reason=f"{status.reason}, {words}")
     except UserError as error:
         return Status(State.FAILED, sanitize(error), 0)
     return status
@@ -189,9 +200,10 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
 
 def watch(console: Console, outputs: Path, experiments: Sequence[str], *, every: bool) -> None:
     """Print the status every two seconds until Ctrl-C."""
+    store = RunStore(outputs)
     with suppress(KeyboardInterrupt):
         while True:
-            found = list(lines(outputs, experiments))
+            found = list(lines(outputs, experiments, store))
             console.clear()
             print_status(console, found, every=every)
             time.sleep(2)

@@ -7,6 +7,7 @@ writes results.zip, which `merge` puts where the runs would be if they had been 
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -45,6 +46,7 @@ from sweeper.store.files import (
     write_all,
 )
 from sweeper.store.identity import digest_of, identity
+from sweeper.store.liveness import held
 from sweeper.store.runs import Run, RunStore, State
 
 MEGABYTE = 10**6
@@ -228,10 +230,7 @@ def unfinished(outputs: Path, plans: Mapping[str, Mapping[str, Any]]) -> dict[st
             id = point["run"] if point["experiment"] == experiment else None
             while id and id not in found:
                 run, planned = store.run(id), plan["runs"][id]
-                state = run.status().state
-                if state is State.RUNNING:
-                    raise UserError(f"{id} of {experiment} is in training here; stop that first.")
-                if state is State.DONE:
+                if run.status().state is State.DONE:
                     break
                 size, names = planned["size"], run.record()["names"]
                 found[id] = {
@@ -240,6 +239,9 @@ def unfinished(outputs: Path, plans: Mapping[str, Mapping[str, Any]]) -> dict[st
                     "label": f"{names['experiment']}/{names['arm']} {names['label']}",
                 }
                 id = planned["parent"]
+    if busy := store.in_training(found):
+        label = sanitize(found[busy]["label"])
+        raise UserError(f"{busy} ({label}) is in training here; stop that first.")
     if not found:
         raise UserError(f"all runs of {', '.join(plans)} are done; there is nothing to pack.")
     return found
@@ -364,16 +366,19 @@ def merge(outputs: Path, path: Path) -> Merged:
                 raise UserError(f"{sanitize(path)}: {wrong} is not a file of its runs.")
         store = RunStore(outputs)
         store.check_writable()
-        # On the same file system, so that attempts only have to be renamed.
-        with tempfile.TemporaryDirectory(dir=outputs, prefix=".merge.", suffix=".tmp") as unpacked:
-            archive.unpack(Path(unpacked))
-            there = RunStore(Path(unpacked))
-            pairs = [(store.run(id), there.run(id)) for id in dict.fromkeys(manifest.runs)]
-            for ours, theirs in pairs:
-                _check(path, ours, theirs)
-            merged = Merged()
-            for ours, theirs in pairs:
-                _merge(ours, theirs, merged)
+        with held(outputs / ".merge"):
+            for left in outputs.glob(".merge.*.tmp"):  # of a merge that was killed
+                shutil.rmtree(left)
+            # On the same file system, so that attempts only have to be renamed.
+            with tempfile.TemporaryDirectory(dir=outputs, prefix=".merge.", suffix=".tmp") as made:
+                archive.unpack(Path(made))
+                there = RunStore(Path(made))
+                pairs = [(store.run(id), there.run(id)) for id in dict.fromkeys(manifest.runs)]
+                for ours, theirs in pairs:
+                    _check(path, ours, theirs)
+                merged = Merged()
+                for ours, theirs in pairs:
+                    _merge(ours, theirs, merged)
     return merged
 
 
@@ -402,7 +407,7 @@ def _merge(here: Run, there: Run, merged: Merged) -> None:
     )
     done = status.state is State.DONE
     if done and (here.result() or {}).get("metrics") == (result or {}).get("metrics"):
-        merged.known.append(here.id)
+        (merged.done if _add_weights(here, there) else merged.known).append(here.id)
     elif done or status.state is State.RUNNING or ours.items() - theirs.items():
         merged.kept.append(f"{here.id} was trained here, too, since it was packed: {status.reason}")
     elif ours == theirs and result is None:
@@ -418,3 +423,18 @@ def _merge(here: Run, there: Run, merged: Merged) -> None:
         for name in sorted(names, key=lambda name: name == "result.json"):
             publish(here.path / name, read_bytes(there.path / name) or b"")
         (merged.unfinished if result is None else merged.done).append(here.id)
+
+
+def _add_weights(here: Run, there: Run) -> bool:
+    """Add the weights that a finished run lacks here; return whether it lacked any."""
+    ours, theirs = here.result() or {}, there.result() or {}
+    if not here.path.is_dir() or ours.get("weights_sha256") != theirs.get("weights_sha256"):
+        return False  # it lies in an archive, or has learned something else
+    folder = here.attempt(ours["attempt"]).checkpoint_dir
+    make_directory(folder)
+    found = there.attempt(theirs["attempt"]).checkpoint_files("*")
+    missing = [path for path in found if not present(folder / path.name)]
+    for path in missing:
+        path.rename(folder / path.name)
+    sync_directory(folder)
+    return bool(missing)

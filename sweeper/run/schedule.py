@@ -38,6 +38,7 @@ class JobState:
     phase: Phase = Phase.WAITING
     slot: int | None = None
     handle: int | None = None
+    before: int = 0  # the newest attempt when it was started; 0 if a queue starts it later
     tries: int = 0  # starts since the last one that got further than all before it
     furthest: int = 0
     not_before: float = 0.0
@@ -168,8 +169,10 @@ class Schedule:
             elif room and (slot := self.backend.grant(state.job, self._free())) is not None:
                 state.tries, state.slot = state.tries + 1, slot
                 parent = self.states.get(state.job.parent or "")
-                run = self.store.run(state.job.run).path
-                state.handle = self.backend.start(run, slot, parent.handle if parent else None)
+                run = self.store.run(state.job.run)
+                earlier = [] if self.backend.queues else run.attempts()
+                state.before = earlier[-1].number if earlier else 0
+                state.handle = self.backend.start(run.path, slot, parent.handle if parent else None)
                 self._move(state, Phase.RUNNING)
             else:
                 room = False
@@ -197,6 +200,7 @@ class Schedule:
 
     def _adopt(self, state: JobState) -> None:
         state.slot = state.handle = None
+        state.before = 0
         self._move(state, Phase.RUNNING, "adopted: a process of another sweep trains it")
 
     def _collect_ended(self, handles: Sequence[int]) -> None:
@@ -227,15 +231,16 @@ class Schedule:
         """Return the status of a run whose process has ended, with the cause known from outside."""
         run = self.store.run(state.job.run)
         status = run.status()
-        if status.cause in (Cause.KILLED, None) and status.state is not State.DONE:
+        idle = status.state is State.NEW or 0 < status.attempt == state.before
+        if status.state is not State.DONE and (idle or status.cause in (Cause.KILLED, None)):
             if self.store.full():
                 reason = "disk_full: the job could not write why it ended"
                 status = replace(status, cause=Cause.DISK_FULL, reason=reason)
-            elif status.state is State.NEW:
+            elif idle:
                 # Killed, or the disk was full a moment ago: another start may succeed.
                 reason = "killed: ended before its attempt; start.log beside its record may say why"
-                status = replace(status, cause=Cause.KILLED, reason=reason)
-        hung = self.watchdog and self.watchdog.hung(f"{run.id}/{status.attempt}")
+                status = replace(status, cause=Cause.KILLED, reason=reason, heartbeat=None)
+        hung = not idle and self.watchdog and self.watchdog.hung(f"{run.id}/{status.attempt}")
         if not hung or status.state not in (State.INTERRUPTED, State.FAILED):
             return status
         run.attempts()[-1].finish(Cause.HANG, hung, overrule=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,7 +17,7 @@ from sweeper.store.archive import archives, find
 from sweeper.store.attempts import Attempt, Cause, claim_attempt, find_attempts
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import INTRODUCED_AS, leaves, named_by
-from sweeper.store.liveness import Watcher, wait_until_visible
+from sweeper.store.liveness import POLL_S, Watcher, alive, wait_until_visible
 from sweeper.store.metrics import read_metrics
 
 
@@ -307,6 +308,21 @@ class RunStore:
         path = files.child(self.outputs / "runs", run_id)
         files.mount(path, lambda: find(self.outputs, run_id))
         return Run(path, self._watcher)
+
+    def in_training(self, ids: Iterable[str]) -> str | None:
+        """Return one of these runs that is in training; None if none is.
+
+        Where only heartbeats can tell, wait for the next one, at most for a lease.
+        """
+        now = first = {id: self.run(id).status() for id in ids}
+        while now := {id: one for id, one in now.items() if one.state is State.RUNNING}:
+            for id, status in now.items():
+                info = self.run(id).attempt(status.attempt).info()
+                if alive(info) or status.heartbeat != first[id].heartbeat:
+                    return id
+            time.sleep(POLL_S)
+            now = {id: self.run(id).status() for id in now}
+        return None
 
     def ids(self) -> list[str]:
         """Return the ids of all frozen runs, sorted."""

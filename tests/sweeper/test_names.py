@@ -3,6 +3,7 @@
 import io
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
@@ -13,7 +14,7 @@ from sweeper.plan.planner import Planner
 from sweeper.publish import print_everything
 from sweeper.store.plans import plans, replaced
 from sweeper.store.runs import RunStore
-from sweeper.train import freeze
+from sweeper.train import Executor, freeze
 from tests.end_to_end.test_sweep import rows
 from tests.policies import shipped
 from tests.sweeper.plan.conftest import FakeProcess
@@ -132,6 +133,18 @@ def test_another_grid_of_a_name_leaves_the_older_one_numbered(sweep, outputs):
     assert main(["collect", "mine-0001", "--outputs", str(outputs)]) == 0
     assert [row["model.heads"] for row in rows(outputs, "mine-0001")] == ["2", "4"]
     assert main(["status", "mine-0001", "--outputs", str(outputs)]) == 0
+
+
+def test_a_sweep_whose_name_another_took_meanwhile_ends_under_its_number(planner, outputs):
+    typed = ("name=mine", f"paths.outputs={outputs}")
+    plan, other = (planner.plan([f"model.heads={heads}", *typed]) for heads in ("2,4", "8"))
+    console, nothing = Console(file=io.StringIO(), width=40), Mock()
+    executor = Executor(console, RunStore(outputs), *[nothing] * 5)
+    executor.train(plan, [], estimate={})
+    assert executor.names(plan) == ["mine"]
+    freeze(other, RunStore(outputs), {})
+    assert executor.names(plan) == ["mine-0001"]
+    assert console.file.getvalue().startswith("mine: plan 2 of another sweep took this name")
 
 
 @pytest.mark.parametrize("more", ["model.heads=2,4,8", "model.heads=2,4 seed=0,1"])

@@ -10,6 +10,8 @@ from rich.console import Console
 from sweeper.__main__ import main
 from sweeper.cli.status import Line, lines, print_status
 from sweeper.store.code import Code
+from sweeper.store.files import publish_json, with_checksum
+from sweeper.store.liveness import Watcher
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
 
@@ -83,6 +85,18 @@ def test_the_table_tells_progress_and_reasons_and_how_good_the_estimate_was(outp
     assert "no attempt yet" not in text
     assert "training of 1 run took 1:30 where the plan said 1:00 (+50%)" in text
     assert "no attempt yet" in printed([*lines(outputs)], every=True)
+
+
+def test_a_run_of_before_this_machine_started_is_over_once_its_heartbeat_stands_still(outputs):
+    [attempt] = RunStore(outputs).run("running").attempts()
+    publish_json(attempt.path / "attempt.json", with_checksum(attempt.info() | {"boot": "earlier"}))
+    now = [0.0]
+    store = RunStore(outputs, Watcher(90.0, lambda: now[0]))
+    for state, words in (("running", "or ended with its machine"), ("interrupted", "killed at")):
+        [line] = lines(outputs, ["fig3"], store)
+        assert line.state == state
+        assert words in line.reason
+        now[0] += 90.0
 
 
 def test_a_run_of_two_experiments_is_told_once_and_counted_once(outputs):

@@ -89,6 +89,7 @@ def test_merged_runs_are_those_of_elsewhere_and_merging_again_changes_nothing(ho
     for run in runs_of(there):
         finish(run)
     path = results(there)
+    (home / ".merge.killed.tmp" / "runs").mkdir(parents=True)
     for said in ("2 done", "0 done, 2 known before"):
         assert merge(home, path).summary() == f"runs from elsewhere: {said}"
         assert contents(home / "runs") == contents(there / "runs")
@@ -117,11 +118,14 @@ def test_an_attempt_that_left_no_word_there_is_over_here(home, there):
     assert runs_of(home)[0].status().state is State.INTERRUPTED
 
 
-def test_weights_may_stay_where_they_were_learned(home, there):
+def test_weights_may_stay_where_they_were_learned_and_come_home_later(home, there):
     finish(runs_of(there)[0])
     merge(home, results(there, weights=False))
     assert runs_of(home)[0].status().state is State.DONE
     assert not list(home.rglob("*.ckpt"))
+    assert merge(home, results(there)).summary() == "runs from elsewhere: 1 done"
+    assert contents(runs_of(home)[0].path) == contents(runs_of(there)[0].path)
+    assert merge(home, results(there)).known
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["trained here too", "the same number"])

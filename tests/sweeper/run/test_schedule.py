@@ -1,11 +1,14 @@
 """The schedule with a backend that trains nothing: order, retries, budget and polls."""
 
+import io
 import os
 import signal
 from itertools import count
 
 import pytest
+from rich.console import Console
 
+from sweeper.publish import print_unfinished
 from sweeper.run.failures import DUMP, Watchdog, hours
 from sweeper.run.options import OnOom
 from sweeper.run.schedule import MANY, JobState, Phase, StatusPoller, counts
@@ -167,6 +170,18 @@ def test_runs_that_fail_are_tried_as_often_as_it_may_help(tell, story, starts, r
     assert phases(schedule) == ended
     assert {name: backend.started.count(jobs[name].run) for name in story} == starts
     assert reason in schedule.states[jobs["a"].run].reason
+
+
+def test_a_start_that_made_no_attempt_is_not_given_the_reason_of_an_earlier_one(tell, store):
+    schedule, backend = tell([job("a")], {job("a").run: ["nan"]})
+    assert not schedule.execute()
+    schedule, backend = tell([job("a")], {job("a").run: ["dropped"]})
+    assert not schedule.execute()
+    assert len(backend.started) == 3
+    assert "start.log" in schedule.states[job("a").run].reason
+    console = Console(file=io.StringIO())
+    print_unfinished(console, schedule, {job("a").run: "a"})
+    assert "log.txt" not in console.file.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from sweeper.store.attempts import Attempt
 from sweeper.store.errors import UserError
-from sweeper.store.files import FORMAT, publish_with_checksum
+from sweeper.store.files import FORMAT, publish_with_checksum, with_checksum
 from sweeper.store.identity import run_id
 from sweeper.store.liveness import Watcher
 from sweeper.store.runs import Run, RunStore, State
@@ -104,6 +104,26 @@ def test_a_link_in_the_place_of_the_folder_of_all_runs_is_refused(store, record,
     (store.outputs / "runs").symlink_to(tmp_path)
     with pytest.raises(UserError, match="no symbolic link"):
         store.freeze(record)
+
+
+def test_only_a_run_elsewhere_whose_heartbeat_moves_is_in_training(store, record, monkeypatch):
+    now, ids = [0.0], ("done", "dead", "alive")
+    store = RunStore(store.outputs, Watcher(89.0, lambda: now[0]))
+    attempts = {id: store.freeze(record | {"id": id}).claim({}) for id in ids}
+    attempts["done"].finish("interrupted")
+    for id in ("dead", "alive"):
+        elsewhere = with_checksum(attempts[id].info() | {"boot": "another"})
+        (attempts[id].path / "attempt.json").write_text(json.dumps(elsewhere))
+
+    def sleep(seconds):
+        now[0] += 7.0
+        attempts["alive"].heartbeat()
+
+    monkeypatch.setattr("sweeper.store.runs.time.sleep", sleep)
+    assert store.in_training(ids) == "alive"
+    assert now[0] == 7.0
+    assert store.in_training(ids[:2]) is None
+    assert now[0] == 91.0
 
 
 RESULT = {"metrics": {"test/loss": 3.25}, "steps": 1000, "weights_sha256": "0" * 64}
