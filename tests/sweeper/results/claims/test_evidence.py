@@ -5,10 +5,12 @@ from math import inf, log
 
 import pytest
 
+from sweeper.results.collect import collect
 from sweeper.results.decision import Question
 from sweeper.results.judge import check_decidable, lines, questions, verdicts_on, wanted
 from sweeper.results.verdict import Decision, Found, Verdict
 from sweeper.store.errors import UserError
+from sweeper.store.runs import RunStore
 from tests.sweeper.results.claims.test_claims import (
     BEATS,
     IMPROVES,
@@ -67,6 +69,20 @@ def test_runs_that_diverged_leave_their_claims_undecided_and_no_others(tmp_path)
     assert found[WORSENS].verdict == SUPPORTED
     assert found[IMPROVES].verdict == OPEN
     assert "1 of its runs failed or diverged" in found[IMPROVES].sentence
+
+
+def test_a_pre_training_that_diverged_leaves_claims_on_its_fine_tunings_undecided(tmp_path):
+    sweep = Finetuned(
+        seeds=5,
+        pretrainings=5,
+        about={"claims": [IMPROVES]},
+        done=lambda task, heads, seed: (heads, seed) != (32, 4),
+    )
+    sweep.table(tmp_path)
+    RunStore(tmp_path).run("pretraining-fixed-h32-s4").claim({}).finish("nan")
+    for verdict in verdicts_on(*collect(tmp_path)):
+        assert verdict.verdict == OPEN
+        assert "1 of its runs failed or diverged" in verdict.sentence
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
