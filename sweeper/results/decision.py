@@ -98,7 +98,7 @@ class Measurements:
             for seed, run in key:
                 value = point.values.get(seed)
                 states = [self._rows.get(one, {}).get("state") for one in lines[run]]
-                if value is not None and not (self.ratios and value <= 0):
+                if value is not None and not (self.ratios and max(value, least) <= 0):
                     judged = math.log(max(value, least)) if self.ratios else value
                     by_training.setdefault(lines[run][-1], {})[seed] = better * judged
                 elif states[0] == "done" or "failed" in states:  # of the run or of one before it

@@ -13,7 +13,9 @@ from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.claims.test_claims import (
     BEATS,
+    HALF,
     IMPROVES,
+    N_MINUS_1,
     NOT,
     OPEN,
     SAVES,
@@ -26,7 +28,7 @@ from tests.sweeper.results.claims.test_claims import (
     verdicts,
 )
 from tests.sweeper.results.finetuned import Finetuned
-from tests.sweeper.results.grids import FEW, Grid, figure1
+from tests.sweeper.results.grids import FEW, Grid, figure1, theorem1
 from tests.sweeper.results.synthetic import Sweep, flat, paper
 
 
@@ -202,3 +204,14 @@ def test_one_odd_seed_decides_nothing_of_its_arm_and_changes_no_other(tmp_path, 
     found = answers(sweep, tmp_path)
     assert found[WORSENS] == SUPPORTED
     assert found[IMPROVES] == found[SAVES] == OPEN
+
+
+def test_an_error_of_exactly_zero_counts_as_the_least_that_is_told_apart(tmp_path):
+    def found(error):
+        sweep = theorem1(seeds=7)
+        for result in sweep.results.values():
+            if result["metrics"][sweep.metric] < 1e-6:
+                result["metrics"][sweep.metric] = error
+        return answers(sweep, tmp_path / str(error))
+
+    assert found(0.0) == found(1e-12) == dict.fromkeys([N_MINUS_1, HALF], SUPPORTED)
