@@ -55,15 +55,22 @@ def check_seeds(key: str, seeds: Sequence[Any]) -> None:
 
 
 def check(experiment: Experiment) -> None:
-    """Refuse invalid seeds, and tuning that would not be a fair choice.
+    """Refuse invalid seeds, metrics that are shown twice, and tuning that is no fair choice.
 
     Raises:
-        UserError: no values, another split, seeds that are judged, or runs that start from others.
+        UserError: one of these; tuning is unfair without values, by another split, with seeds that
+            are judged, and of runs that start from others.
     """
     check_seeds(f"experiment.seeds of {experiment.name}", experiment.seeds)
     for arm in experiment.arms.values():
         if arm.seeds:  # else it has those of the experiment
             check_seeds(f"experiment.arms.{arm.name}.seeds of {experiment.name}", arm.seeds)
+    shown = [metric for metrics in experiment.finetune.values() for metric in metrics]
+    for metric in shown:
+        if shown.count(metric) > 1:  # points of several tasks have the same names
+            where = f"experiment.finetune of {experiment.name}"
+            expected = "each metric once, at one task"
+            raise invalid_value(where, metric, expected, "leave it out of the others")
     tune = experiment.tune
     if tune is None:
         return

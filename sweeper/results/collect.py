@@ -182,7 +182,8 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
     for point in points:
         own = dict(cells(point["run"]))
         files = {key: own.pop(key) for key in FILES if key in own}
-        _check_point(point, files.get("record", {}).get("config", {}))
+        config = files.get("record", {}).get("config", {})
+        _check_point(point, config)
         records[point["run"]] = files
         matched, chosen = point.get("matched") or {}, point.get("chosen") or {}
         of, about = point.get("alternative_to"), plan["runs"].get(point["run"], {})
@@ -195,6 +196,7 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
             size["params_attention_saved"] = 1 - share
         row = {
             "task": point.get("task"),
+            **{key: config[key] for key in swept if key in config},  # fixed here, varied elsewhere
             **{key: value for key, value in point["values"].items() if key != "seed"},
             **own,
             **chosen.get("values", {}),

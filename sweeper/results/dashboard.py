@@ -154,7 +154,8 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
         ],
         **{
             f"{table.name}: what was measured": [
-                _against(plots, across, measure.metric, measure.words)
+                # W&B draws accuracies as they are stored, as fractions.
+                _against(plots, across, measure.metric, measure.words.removesuffix(" (%)"))
                 for measure in measures(table)
                 for across in ACROSS
             ]

@@ -48,7 +48,7 @@ class Measurements:
         margin: the experiment's margin in this metric; None if it has none.
         groups: for each distinct point, its measurements by seed, larger being better. Several
             fine-tunings of one pre-training are one, at the first of their seeds.
-        lost: the number of its seeds that were trained and have no usable value.
+        lost: the number of its seeds that have no usable value, because a run is done or failed.
         seconds: the duration of one measurement, mean of those that are done; if none is, the
             estimate of the plan, or nan.
         flops: the same in training FLOPs, which do not depend on the machine.
@@ -97,10 +97,11 @@ class Measurements:
             lost = 0
             for seed, run in key:
                 value = point.values.get(seed)
-                if value is not None and not (self.ratios and value <= 0):
+                states = [self._rows.get(one, {}).get("state") for one in lines[run]]
+                if value is not None and not (self.ratios and max(value, least) <= 0):
                     judged = math.log(max(value, least)) if self.ratios else value
                     by_training.setdefault(lines[run][-1], {})[seed] = better * judged
-                elif str(self._rows[run]["state"]) in ("done", "failed"):
+                elif states[0] == "done" or "failed" in states:  # of the run or of one before it
                     lost += 1
             self.groups.append({min(own): mean([*own.values()]) for own in by_training.values()})
             self.lost.append(lost)

@@ -112,8 +112,9 @@ def _cell(point: Point, found: Mapping[tuple[str, str], Point]) -> str:
     if own is None or not own.values:
         return ABSENT
     values = list(own.values.values())
-    spread = sd(values)
-    cell = f"{mean(values):.2f}" + ("" if spread is None else f" ± {spread:.2f}")
+    middle, spread = mean(values), sd(values)
+    digits = ".2g" if 0 < abs(middle) < 0.1 else ".2f"  # two decimals would hide small numbers
+    cell = f"{middle:{digits}}" + ("" if spread is None else f" ± {spread:{digits}}")
     return cell if len(values) == len(own.runs) else f"{cell} ({len(values)}/{len(own.runs)})"
 
 

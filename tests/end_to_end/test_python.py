@@ -132,7 +132,7 @@ def test_a_run_that_is_not_done_has_neither_metrics_nor_a_model(outputs):
         hidden.rename(store.path / "result.json")
 
 
-def test_the_lines_of_the_guide_work(outputs, monkeypatch):
+def test_the_lines_of_the_guide_work(outputs, monkeypatch, capsys):
     said = re.findall(
         r"```python\n(.*?)```", (ROOT / "docs" / "outputs.md").read_text("utf-8"), re.DOTALL
     )
@@ -140,5 +140,7 @@ def test_the_lines_of_the_guide_work(outputs, monkeypatch):
     monkeypatch.chdir(outputs.parent)
     names: dict[str, Any] = {}
     exec("".join(said).replace("fig1", NAME), names)
+    shown = capsys.readouterr().out
+    assert all(arm in shown for arm in set(names["table"]["arm"]))  # their points share names
     assert names["logits"].shape == (16, 32, 400)
     assert (outputs.parent / "attention.png").read_bytes().startswith(b"\x89PNG")

@@ -38,10 +38,13 @@ _BASELINE_LOOKS: dict[str, dict[str, Any]] = {
 def draw(table: Table) -> Figure:
     """Draw any table; without fine-tuning, its one metric."""
     looks = panel.looks_of(table.experiment["arms"])
-    found = {measure: measure.points(table) for measure in measures(table)[:_MOST_PANELS]}
+    shown = measures(table)
+    found = {measure: measure.points(table) for measure in shown[:_MOST_PANELS]}
     spreads = [seed_spread(points) for points in found.values()]
     everything = [point for points in found.values() for point in points]
     notes = panel.notes_on(table, everything, *spreads)
+    if len(found) < len(shown):
+        notes.append(f"The first {len(found)} of {len(shown)} metrics.")
     figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     panels = figure.subplots(1, len(found), squeeze=False)[0]
     drawn: set[str] = set()

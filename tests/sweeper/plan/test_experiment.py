@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sweeper.plan.experiment import Pretrainings, read_experiment
+from sweeper.plan.experiment import Pretrainings, check, read_experiment
 from sweeper.plan.grid import holds
 from sweeper.store.errors import UserError
 
@@ -90,6 +90,13 @@ def with_margin(size, **reason):
 def test_what_is_no_margin_and_no_choice_is_refused_in_a_sentence(key, told):
     with pytest.raises(UserError, match=told):
         read_experiment("grid", {**GRID, **key}, scale="demo")
+
+
+def test_a_metric_is_shown_for_one_task_only():
+    finetune = {"squad": ["test/f1", "test/loss"], "mnli": ["test/loss"]}
+    read = read_experiment("grid", {**GRID, "finetune": finetune}, scale="demo")
+    with pytest.raises(UserError, match="finetune of grid=test/loss: expected each metric once"):
+        check(read)
 
 
 HEADS = {"model": {"heads": 8, "embedding_size": 256, "head_size": None}, "task": {"name": "lm1b"}}

@@ -119,6 +119,15 @@ def test_points_are_told_apart_where_two_keys_end_alike(tmp_path):
     assert table.settings[first]["task.name"] == "lm1b"
 
 
+def test_a_key_that_one_arm_fixes_and_another_varies_has_a_cell_in_both(tmp_path):
+    sweep = Sweep(name="steps", x="trainer.steps", labels={"a": "a", "b": "b"}, claims=())
+    sweep.add("a", {}, SMALL, {0: 43.0})
+    sweep.add("b", {"trainer.steps": 8}, Model(64, 4, 32), {0: 42.0})
+    for record, steps in zip(sweep.records.values(), (4, 8), strict=True):
+        record["config"]["trainer"] = {"steps": steps}
+    assert [row["trainer.steps"] for row in sweep.table(tmp_path).rows] == [4, 8]
+
+
 def test_collecting_twice_gives_the_same_bytes_and_touches_no_record(tmp_path):
     figure1(seeds=2, done=lambda arm, model, seed: seed == 0).write(tmp_path)
 

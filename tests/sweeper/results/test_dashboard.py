@@ -69,6 +69,14 @@ def panels(sweep: Sweep, outputs: Path) -> list[dict[str, Any]]:
     return [panel["config"] for part in parts for panel in part["panels"]]
 
 
+def test_a_panel_does_not_call_a_fraction_per_cent(tmp_path):
+    made = sweep()
+    made.metric = "test/accuracy"
+    titles = [panel["chartTitle"] for panel in panels(made, tmp_path) if "yAxis" in panel]
+    assert any(title.startswith("accuracy ") for title in titles)
+    assert not any("%" in title for title in titles)
+
+
 def test_the_view_draws_loss_by_arm_and_what_was_measured_against_sizes(tmp_path):
     made = sweep()
     for result in made.results.values():

@@ -36,6 +36,14 @@ def test_mean_and_sd_stand_in_the_rows_of_the_paper_and_another_scale_below(tmp_
     assert lines(paper)["SQuAD F1"][3] == "90.95 ± 0.14"
 
 
+def test_a_small_number_is_not_printed_as_zero(tmp_path):
+    sweep = Sweep(figure="table", labels={"fixed": "fixed"}, claims=())
+    for heads, value in {2: 4e-9, 3: 0.0, 5: 1.004}.items():
+        sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), {0: value, 1: value * 2})
+    [block] = paper_table(sweep.table(tmp_path)).blocks
+    assert block.lines[-1][1:] == ("6e-09 ± 2.8e-09", "0.00 ± 0.00", "1.51 ± 0.71")
+
+
 def test_at_the_papers_scale_it_stands_beside_where_it_has_the_setting(tmp_path):
     about: dict[str, Any] = {"paper": {"32": described("table2a")["paper"]["32"]}}
     [block] = paper_table(Finetuned(scale="paper", about=about).table(tmp_path)).blocks

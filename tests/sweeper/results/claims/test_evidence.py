@@ -5,13 +5,17 @@ from math import inf, log
 
 import pytest
 
+from sweeper.results.collect import collect
 from sweeper.results.decision import Question
 from sweeper.results.judge import check_decidable, lines, questions, verdicts_on, wanted
 from sweeper.results.verdict import Decision, Found, Verdict
 from sweeper.store.errors import UserError
+from sweeper.store.runs import RunStore
 from tests.sweeper.results.claims.test_claims import (
     BEATS,
+    HALF,
     IMPROVES,
+    N_MINUS_1,
     NOT,
     OPEN,
     SAVES,
@@ -24,7 +28,7 @@ from tests.sweeper.results.claims.test_claims import (
     verdicts,
 )
 from tests.sweeper.results.finetuned import Finetuned
-from tests.sweeper.results.grids import FEW, Grid, figure1
+from tests.sweeper.results.grids import FEW, Grid, figure1, theorem1
 from tests.sweeper.results.synthetic import Sweep, flat, paper
 
 
@@ -67,6 +71,20 @@ def test_runs_that_diverged_leave_their_claims_undecided_and_no_others(tmp_path)
     assert found[WORSENS].verdict == SUPPORTED
     assert found[IMPROVES].verdict == OPEN
     assert "1 of its runs failed or diverged" in found[IMPROVES].sentence
+
+
+def test_a_pre_training_that_diverged_leaves_claims_on_its_fine_tunings_undecided(tmp_path):
+    sweep = Finetuned(
+        seeds=5,
+        pretrainings=5,
+        about={"claims": [IMPROVES]},
+        done=lambda task, heads, seed: (heads, seed) != (32, 4),
+    )
+    sweep.table(tmp_path)
+    RunStore(tmp_path).run("pretraining-fixed-h32-s4").claim({}).finish("nan")
+    for verdict in verdicts_on(*collect(tmp_path)):
+        assert verdict.verdict == OPEN
+        assert "1 of its runs failed or diverged" in verdict.sentence
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
@@ -186,3 +204,14 @@ def test_one_odd_seed_decides_nothing_of_its_arm_and_changes_no_other(tmp_path, 
     found = answers(sweep, tmp_path)
     assert found[WORSENS] == SUPPORTED
     assert found[IMPROVES] == found[SAVES] == OPEN
+
+
+def test_an_error_of_exactly_zero_counts_as_the_least_that_is_told_apart(tmp_path):
+    def found(error):
+        sweep = theorem1(seeds=7)
+        for result in sweep.results.values():
+            if result["metrics"][sweep.metric] < 1e-6:
+                result["metrics"][sweep.metric] = error
+        return answers(sweep, tmp_path / str(error))
+
+    assert found(0.0) == found(1e-12) == dict.fromkeys([N_MINUS_1, HALF], SUPPORTED)

@@ -195,6 +195,12 @@ def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path):
                 assert np.isclose(drawn.astype(float), wanted, rtol=1e-12).all(axis=1).any()
 
 
+def test_metrics_beyond_the_panels_are_counted(tmp_path):
+    finetune = {"squad": ["test/f1", "test/exact_match", "test/loss"], "mnli": ["test/accuracy"]}
+    table = Finetuned("fig2", about={"finetune": finetune}).table(tmp_path)
+    assert "The first 3 of 4 metrics." in words(fig2.draw(table))
+
+
 @pytest.mark.parametrize(
     ("values", "scale"),
     [
