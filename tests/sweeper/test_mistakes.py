@@ -76,6 +76,7 @@ SWEEPS = {
     "experiment=fig1 experiment.tune.seeds=[-1]": "experiment.tune.seeds of fig1=-1: expected",
     "metric=[a]": "metric=['a']: expected the name of a metric",
     "parent=nope": "parent=nope: expected the id of a finished run in /",
+    "model={head_size:8}": "model={head_size:8}: expected one value; type its keys one by one",
     "trainer.steps=-5": "trainer.steps=-5: expected",
     "experiment=fig1 model.heads=8": "model.heads is what arm matched of experiment=fig1 solves",
     "experiment=three model.heads=2,4": "three or more heads, and has 2. Plan the points they need",
