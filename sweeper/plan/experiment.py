@@ -311,14 +311,17 @@ def read_experiment(
                 if key not in known:
                     raise unknown_key(f"{path}{key}", (f"{path}{one}" for one in known))
     whole = _overlay(rest, own.get(scale) or {})
-    overrides: dict[str, Any] = {}  # of the experiment, as a tree
     for key, value in (typed or {}).items():
         first, *parts = key.split(".")
-        for part in reversed(parts if first == "experiment" else ()):
+        if first != "experiment" or not parts or parts[0] == "scales":
+            continue
+        if value is None:
+            whole = _without(whole, parts)
+            continue
+        for part in reversed(parts):
             value = {part: value}
-        if first == "experiment" and parts and parts[0] != "scales":
-            overrides = _overlay(overrides, value)
-    experiment = _read(name, _overlay(whole, overrides))
+        whole = _overlay(whole, value)
+    experiment = _read(name, whole)
     nothing = not (experiment.tune and experiment.tune.grid)
     if nothing and (typed or {}).get("experiment.tuned"):
         expected = f"false, since {experiment.name} names nothing to tune at scale={scale}"
@@ -391,3 +394,12 @@ def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
         both = isinstance(old, Mapping) and isinstance(value, Mapping)
         merged[key] = _overlay(old, value) if both else value  # type: ignore[arg-type]
     return merged
+
+
+def _without(tree: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """Return `tree` without the key at a path."""
+    first, *rest = path
+    if not rest:
+        return {key: value for key, value in tree.items() if key != first}
+    child = tree.get(first)
+    return {**tree, first: _without(child, rest)} if isinstance(child, Mapping) else dict(tree)

@@ -92,6 +92,12 @@ def test_what_is_no_margin_and_no_choice_is_refused_in_a_sentence(key, told):
         read_experiment("grid", {**GRID, **key}, scale="demo")
 
 
+def test_a_typed_null_leaves_an_arm_out():
+    two = {**GRID, "arms": {**ARMS, "other": {"seeds": [3]}}}
+    read = read_experiment("grid", two, scale="demo", typed={"experiment.arms.fixed": None})
+    assert [*read.arms] == ["other"]
+
+
 HEADS = {"model": {"heads": 8, "embedding_size": 256, "head_size": None}, "task": {"name": "lm1b"}}
 
 
