@@ -315,7 +315,7 @@ def read_experiment(
         first, *parts = key.split(".")
         if first != "experiment" or not parts or parts[0] == "scales":
             continue
-        if value is None:
+        if value is None or value == {}:  # as the guide says, they leave the key out
             whole = _without(whole, parts)
             continue
         for part in reversed(parts):

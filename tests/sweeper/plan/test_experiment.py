@@ -98,6 +98,12 @@ def test_a_typed_null_leaves_an_arm_out():
     assert [*read.arms] == ["other"]
 
 
+def test_typed_empty_braces_leave_the_margin_out():
+    shipped = {**GRID, **with_margin(1, reason="why")}
+    read = read_experiment("grid", shipped, scale="demo", typed={"experiment.margin": {}})
+    assert read.margin == {}
+
+
 HEADS = {"model": {"heads": 8, "embedding_size": 256, "head_size": None}, "task": {"name": "lm1b"}}
 
 
