@@ -186,6 +186,13 @@ class _Configurations:
     def _children(self, arm: Arm) -> Iterator[Configuration]:
         """Yield the configurations of an arm that start from the runs of its parent arm."""
         assert arm.parent is not None
+        typed = {*self.typed.axes, *self.typed.fixed}  # these the parents have, too
+        for key in (*arm.set, *arm.swept):
+            taken = key in ("task", "model/attention") or key in typed
+            if self.composer.is_group(key) and not taken:
+                where = f"experiment.arms.{arm.name} of {self.experiment.yaml}"
+                expected = "no group but task and model/attention in an arm with a parent"
+                raise invalid_value(where, key, expected, "set single keys of it instead")
         for parent, values in itertools.product(self.done[arm.parent], combinations(arm)):
             if self._apart(values, parent.values):
                 continue

@@ -57,6 +57,14 @@ def test_an_arm_starts_from_an_arm_that_stands_before_it(plan, with_experiment, 
         plan("experiment=heirs", conf=with_experiment("heirs", text))
 
 
+def test_an_arm_with_a_parent_chooses_no_optimizer_of_its_own(plan, with_experiment):
+    text = CHILDREN.replace("trainer.steps: 0", "optimizer: inverse_sqrt")
+    conf = with_experiment("heirs", text)
+    with pytest.raises(UserError, match="third of heirs=optimizer: expected no group but task and"):
+        plan("experiment=heirs", conf=conf)
+    assert plan("experiment=heirs", "optimizer=inverse_sqrt", conf=conf).runs  # of all arms
+
+
 ARMS = {"fixed": {"label": "fixed"}}
 GRID: dict[str, Any] = {"title": "A grid", "metric": "test/perplexity", "arms": ARMS}
 
