@@ -226,11 +226,14 @@ class _Configurations:
                 continue
             given = {**values, **target.shared} if target else values
             template, plain = self._template({**arm.set, **given})
-            config = self._with_data(template.run(plain))
-            if not holds(arm.where, config):
+            point = Configuration(arm, given, self._with_data(template.run(plain)))
+            if match and target and match.solve in (arm.where or ""):
+                point = self._matched(point, match, target)
+            if not holds(arm.where, point.config):
                 continue
-            point = Configuration(arm, given, config)
-            yield self._matched(point, match, target) if match and target else point
+            if match and target and not point.matched:
+                point = self._matched(point, match, target)
+            yield point
 
     def _apart(self, values: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
         """Return whether two points differ in a typed key: every value of it has its own points."""

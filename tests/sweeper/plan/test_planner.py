@@ -259,6 +259,24 @@ def test_a_key_that_does_not_change_the_count_is_said(target):
         solve(lambda x: UserError("") if 9 % x else 7, target)
 
 
+SOLVED = """# @package _global_
+experiment:
+  title: solved
+  metric: test/loss
+  arms:
+    a:
+      set: {model.head_size: 4}
+      grid: {model.embedding_size: [8, 16]}
+      where: model.heads <= 60
+      match: {to: 30000, solve: model.heads, tolerance: 0.05}
+"""
+
+
+def test_the_condition_of_a_matched_arm_is_about_the_solved_value(plan, with_experiment):
+    found = plan("experiment=solved", conf=with_experiment("solved", SOLVED))
+    assert [point.values["model.embedding_size"] for point in found.points] == [16]
+
+
 EXPERIMENT = """# @package _global_
 experiment:
   title: "clears \\e[2J and [/b]"
