@@ -355,8 +355,9 @@ def _read(name: str, data: dict[str, Any]) -> Experiment:
     before = list[str]()
     for arm in experiment.arms.values():
         where, target = f"{name}.arms.{arm.name}", arm.match.to if arm.match else None
-        if isinstance(target, str) and (target not in arms or experiment.arms[target].match):
-            expected = "an arm of the same experiment that is not matched itself, or a number"
+        unknown = isinstance(target, str) and (target not in arms or experiment.arms[target].match)
+        if unknown or (isinstance(target, int) and target < 1):
+            expected = "an arm of the experiment that is not matched itself, or a number above 0"
             others = ", ".join(other for other in arms if other != arm.name)
             raise invalid_value(f"{where}.match.to", target, expected, f"choose among {others}")
         if arm.parent and (arm.parent not in before or arm.match):
