@@ -82,7 +82,9 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
 def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | None:
     """Return the removal of an experiment from all plans, or from the plan that its name names."""
     every = [(plan, one) for plan in known for one in plan["experiments"]]
-    parts = [(plan, one) for plan, one in every if name in (one, older(one, plan["number"]))]
+    parts = [(plan, one) for plan, one in every if one == name]
+    # An experiment may have the very name of an older plan of another.
+    parts = parts or [(plan, one) for plan, one in every if older(one, plan["number"]) == name]
     if not parts:
         return None
     own = parts[0][1]

@@ -63,6 +63,10 @@ def check(experiment: Experiment) -> None:
     """
     check_seeds(f"experiment.seeds of {experiment.name}", experiment.seeds)
     for arm in experiment.arms.values():
+        if "seed" in (*arm.set, *arm.swept):
+            where = f"experiment.arms.{arm.name} of {experiment.name}"
+            expected = "no seed in set or grid of an arm"
+            raise invalid_value(where, "seed", expected, "write seeds: [0, 1]")
         if arm.seeds:  # else it has those of the experiment
             check_seeds(f"experiment.arms.{arm.name}.seeds of {experiment.name}", arm.seeds)
     shown = [metric for metrics in experiment.finetune.values() for metric in metrics]
@@ -318,14 +322,17 @@ def read_experiment(
                 if key not in known:
                     raise unknown_key(f"{path}{key}", (f"{path}{one}" for one in known))
     whole = _overlay(rest, own.get(scale) or {})
-    overrides: dict[str, Any] = {}  # of the experiment, as a tree
     for key, value in (typed or {}).items():
         first, *parts = key.split(".")
-        for part in reversed(parts if first == "experiment" else ()):
+        if first != "experiment" or not parts or parts[0] == "scales":
+            continue
+        if value is None or value == {}:  # as the guide says, they leave the key out
+            whole = _without(whole, parts)
+            continue
+        for part in reversed(parts):
             value = {part: value}
-        if first == "experiment" and parts and parts[0] != "scales":
-            overrides = _overlay(overrides, value)
-    experiment = _read(name, _overlay(whole, overrides))
+        whole = _overlay(whole, value)
+    experiment = _read(name, whole)
     nothing = not (experiment.tune and experiment.tune.grid)
     if nothing and (typed or {}).get("experiment.tuned"):
         expected = f"false, since {experiment.name} names nothing to tune at scale={scale}"
@@ -355,8 +362,9 @@ def _read(name: str, data: dict[str, Any]) -> Experiment:
     before = list[str]()
     for arm in experiment.arms.values():
         where, target = f"{name}.arms.{arm.name}", arm.match.to if arm.match else None
-        if isinstance(target, str) and (target not in arms or experiment.arms[target].match):
-            expected = "an arm of the same experiment that is not matched itself, or a number"
+        unknown = isinstance(target, str) and (target not in arms or experiment.arms[target].match)
+        if unknown or (isinstance(target, int) and target < 1):
+            expected = "an arm of the experiment that is not matched itself, or a number above 0"
             others = ", ".join(other for other in arms if other != arm.name)
             raise invalid_value(f"{where}.match.to", target, expected, f"choose among {others}")
         if arm.parent and (arm.parent not in before or arm.match):
@@ -398,3 +406,12 @@ def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
         both = isinstance(old, Mapping) and isinstance(value, Mapping)
         merged[key] = _overlay(old, value) if both else value  # type: ignore[arg-type]
     return merged
+
+
+def _without(tree: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """Return `tree` without the key at a path."""
+    first, *rest = path
+    if not rest:
+        return {key: value for key, value in tree.items() if key != first}
+    child = tree.get(first)
+    return {**tree, first: _without(child, rest)} if isinstance(child, Mapping) else dict(tree)

@@ -58,6 +58,9 @@ def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Ty
             refuse_path(key, argument.partition("=")[2])
         if not override.is_sweep_override() and not key.startswith("hydra."):
             refuse_tree({key: _plain(override.value())})
+            if isinstance(override.value(), dict) and not key.startswith("experiment."):
+                expected, remedy = "one value", f"type its keys one by one, as {key}.KEY=VALUE"
+                raise invalid_value(key, _right_side(override), expected, remedy)
         if (known := by_key.setdefault(key.lstrip("+"), override)) is not override:
             raise UserError(
                 f"{key.lstrip('+')} is given twice ({known.input_line}, {override.input_line}); "

@@ -9,6 +9,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -96,6 +97,8 @@ class Planner:
             seeds = [template.run({})["seed"]]
         if seeds is not None:
             check_seeds("seed", seeds)
+            if "experiment.seeds" in typed.values:
+                raise UserError("seed and experiment.seeds are both given; give one of them.")
         axes = {key: values for key, values in typed.axes.items() if key != "seed"}
         found = {}
         for yaml in typed.experiments:
@@ -121,9 +124,11 @@ class Planner:
                 x=next(iter(axes), "params_total"),
             )
         if seeds is not None:
-            found = {n: replace(e, seeds=list(dict.fromkeys(seeds))) for n, e in found.items()}
+            found = {n: replace(e, seeds=seeds) for n, e in found.items()}
         for experiment in found.values():
             check(experiment)
+            for one in (experiment, *experiment.arms.values()):
+                one.seeds = list(dict.fromkeys(one.seeds))
         points = sum(
             len(experiment.seeds) * math.prod(map(len, arm.grid.values()))
             for experiment in found.values()
@@ -194,6 +199,13 @@ class _Configurations:
     def _children(self, arm: Arm) -> Iterator[Configuration]:
         """Yield the configurations of an arm that start from the runs of its parent arm."""
         assert arm.parent is not None
+        typed = {*self.typed.axes, *self.typed.fixed}  # these the parents have, too
+        for key in (*arm.set, *arm.swept):
+            taken = key in ("task", "model/attention") or key in typed
+            if self.composer.is_group(key) and not taken:
+                where = f"experiment.arms.{arm.name} of {self.experiment.yaml}"
+                expected = "no group but task and model/attention in an arm with a parent"
+                raise invalid_value(where, key, expected, "set single keys of it instead")
         for parent, values in itertools.product(self.done[arm.parent], combinations(arm)):
             if self._apart(values, parent.values):
                 continue
@@ -227,11 +239,14 @@ class _Configurations:
                 continue
             given = {**values, **target.shared} if target else values
             template, plain = self._template({**arm.set, **given})
-            config = self._with_data(template.run(plain))
-            if not holds(arm.where, config):
+            point = Configuration(arm, given, self._with_data(template.run(plain)))
+            if match and target and match.solve in (arm.where or ""):
+                point = self._matched(point, match, target)
+            if not holds(arm.where, point.config):
                 continue
-            point = Configuration(arm, given, config)
-            yield self._matched(point, match, target) if match and target else point
+            if match and target and not point.matched:
+                point = self._matched(point, match, target)
+            yield point
 
     def _apart(self, values: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
         """Return whether two points differ in a typed key: every value of it has its own points."""
@@ -255,10 +270,14 @@ class _Configurations:
             [size] = self.facts.sizes_if_valid([template.run({match.solve: value})])
             return size if isinstance(size, Invalid) else self._count(match, size, point.config)
 
-        step = match.multiple_of
-        if isinstance(step, str):
-            step = int(lookup(step, point.config))
         where = f"{self.experiment.yaml}, arm {point.arm.name}"
+        step: Any = match.multiple_of
+        if isinstance(step, str):
+            with suppress(KeyError):
+                step = lookup(step, point.config)
+        if not isinstance(step, int) or step < 1:
+            expected, remedy = "a whole number of at least 1, or a key that has one", "correct it"
+            raise invalid_value(f"{where}: match.multiple_of", match.multiple_of, expected, remedy)
         try:
             value, achieved = solve(size_at, target.size, step=step)
         except UserError as problem:

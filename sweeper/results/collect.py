@@ -233,11 +233,18 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
 
 
 def _check_point(point: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-    """Raise UserError if a point names a run of other values; `config` is by dotted key."""
+    """Raise UserError if a point names a run of other values; `config` is by dotted key.
+
+    A fine-tuning is named by the point of its pre-training. It has the seed and the weights of that
+    point; its dropout and its training are those of its own task.
+    """
     named = {"seed": point["seed"], **point["values"]}
     if "task" in named:
         named["task.name"] = named.pop("task")
     for key, value in named.items():
+        weights = key.startswith("model.") and key != "model.dropout"
+        if config.get("parent") and key != "seed" and not weights:
+            continue
         found = config.get(key, value)
         # A folder is completed, and null and interpolations are resolved, when a run is planned.
         known = value is not None and found is not None and "${" not in str(value)

@@ -177,6 +177,14 @@ def test_what_is_forgotten_goes_and_what_others_use_stays(sweep, outputs, capsys
     assert {path.name for path in outputs.glob(".*")} == set()
 
 
+def test_an_experiment_of_a_name_goes_before_an_older_plan_of_another(sweep, outputs):
+    sweep("name=mine model.heads=2")
+    sweep("name=mine-0001 model.heads=4")
+    assert forget(outputs, "mine-0001", "--yes") == 0
+    assert left(outputs) == [{"mine"}] * 2
+    assert ["-h2x" in run for run in RunStore(outputs).ids()] == [True]
+
+
 def test_a_run_goes_when_it_is_named_and_is_new_again(sweep, outputs, capsys):
     sweep("name=mine model.heads=2,4")
     run, other = RunStore(outputs).ids()

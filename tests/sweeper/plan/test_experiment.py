@@ -57,6 +57,14 @@ def test_an_arm_starts_from_an_arm_that_stands_before_it(plan, with_experiment, 
         plan("experiment=heirs", conf=with_experiment("heirs", text))
 
 
+def test_an_arm_with_a_parent_chooses_no_optimizer_of_its_own(plan, with_experiment):
+    text = CHILDREN.replace("trainer.steps: 0", "optimizer: inverse_sqrt")
+    conf = with_experiment("heirs", text)
+    with pytest.raises(UserError, match="third of heirs=optimizer: expected no group but task and"):
+        plan("experiment=heirs", conf=conf)
+    assert plan("experiment=heirs", "optimizer=inverse_sqrt", conf=conf).runs  # of all arms
+
+
 ARMS = {"fixed": {"label": "fixed"}}
 GRID: dict[str, Any] = {"title": "A grid", "metric": "test/perplexity", "arms": ARMS}
 
@@ -97,6 +105,18 @@ def test_a_metric_is_shown_for_one_task_only():
     read = read_experiment("grid", {**GRID, "finetune": finetune}, scale="demo")
     with pytest.raises(UserError, match="finetune of grid=test/loss: expected each metric once"):
         check(read)
+
+
+def test_a_typed_null_leaves_an_arm_out():
+    two = {**GRID, "arms": {**ARMS, "other": {"seeds": [3]}}}
+    read = read_experiment("grid", two, scale="demo", typed={"experiment.arms.fixed": None})
+    assert [*read.arms] == ["other"]
+
+
+def test_typed_empty_braces_leave_the_margin_out():
+    shipped = {**GRID, **with_margin(1, reason="why")}
+    read = read_experiment("grid", shipped, scale="demo", typed={"experiment.margin": {}})
+    assert read.margin == {}
 
 
 HEADS = {"model": {"heads": 8, "embedding_size": 256, "head_size": None}, "task": {"name": "lm1b"}}

@@ -41,6 +41,11 @@ def test_equal_points_are_one_run_and_other_text_is_another(plan):
     assert not first.keys() & second.keys()
 
 
+def test_a_seed_that_is_listed_twice_is_one_run(plan):
+    found = plan("experiment=head_sizes", "+experiment.seeds=[3,5,3]")
+    assert len(found.points) == len(found.runs)
+
+
 def test_what_is_known_is_not_asked_again_until_the_text_changes(plan, process, tmp_path):
     (tmp_path / "text").mkdir()
     file = tmp_path / "text" / "a.txt"
@@ -301,6 +306,24 @@ def test_a_key_that_does_not_change_the_count_is_said(target):
         solve(lambda x: 7, target, step=5)
     with pytest.raises(UserError, match="does not change the count, which is 7 at 1, 3"):
         solve(lambda x: UserError("") if 9 % x else 7, target)
+
+
+SOLVED = """# @package _global_
+experiment:
+  title: solved
+  metric: test/loss
+  arms:
+    a:
+      set: {model.head_size: 4}
+      grid: {model.embedding_size: [8, 16]}
+      where: model.heads <= 60
+      match: {to: 30000, solve: model.heads, tolerance: 0.05}
+"""
+
+
+def test_the_condition_of_a_matched_arm_is_about_the_solved_value(plan, with_experiment):
+    found = plan("experiment=solved", conf=with_experiment("solved", SOLVED))
+    assert [point.values["model.embedding_size"] for point in found.points] == [16]
 
 
 EXPERIMENT = """# @package _global_

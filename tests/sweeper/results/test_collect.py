@@ -11,6 +11,7 @@ from sweeper.results.collect import collect, write_tables
 from sweeper.results.paper_tables import summarise
 from sweeper.results.points import measures, missing, mixed, not_learned, points, unfinished
 from sweeper.results.table import exported
+from sweeper.store.errors import UserError
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import FINETUNE, MODELS, Finetuned, score
@@ -229,6 +230,18 @@ def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(tmp_path, met
     for point, model in zip(points(table, metric), MODELS.values(), strict=True):
         times = 100 if metric == "test/accuracy" else 1  # as it is shown: in per cent
         assert point.values == {seed: times * score(metric, model, seed) for seed in range(3)}
+
+
+def test_a_fine_tuning_is_named_by_the_swept_steps_of_its_pre_training(tmp_path):
+    sweep = one_arm()
+    [point], [record] = sweep.points, sweep.records.values()
+    point["values"]["trainer.steps"] = 700
+    record["config"] |= {"trainer": {"steps": 550}, "parent": "pretraining"}
+    [row] = sweep.table(tmp_path / "fine-tuned").rows
+    assert (row["state"], row["point"]) == ("done", "heads=2 steps=700")
+    record["config"]["parent"] = None
+    with pytest.raises(UserError, match=r"trainer\.steps=700, the value of its point"):
+        sweep.table(tmp_path / "alone")
 
 
 def test_what_is_unfinished_counts_pre_training_too(tmp_path):
