@@ -95,7 +95,10 @@ class Run:
 
     @property
     def checkpoint(self) -> Path:
-        """The file of the final weights, which `torch.load(..., weights_only=True)` reads."""
+        """The file of the final weights, which `torch.load(..., weights_only=True)` reads.
+
+        Of an archived run it is there once you unzip the archive; `model` reads it in the archive.
+        """
         from tasks.training.checkpoint import final_checkpoint
 
         return final_checkpoint(self._run, "run")[0]

@@ -15,7 +15,7 @@ from rich.text import Text
 from sweeper.publish import relative_path
 from sweeper.results.table import files_made_of
 from sweeper.store.archive import archives, files_below, find, write_runs
-from sweeper.store.code import REVISION
+from sweeper.store.code import REVISION, revisions
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.files import digest_of_file, present
 from sweeper.store.numbers import plural
@@ -128,8 +128,8 @@ def _unused_code(store: RunStore, gone: Sequence[str]) -> list[Path]:
         used = {attempt.info().get("code") for run in stay for attempt in run.attempts()}
     except UserError:  # the code of a run cannot be read
         return []
-    pinned = sorted((store.outputs / "code").glob(f"*/{REVISION}"))
-    return [path.parent for path in pinned if path.read_text("utf-8").strip() not in used]
+    pinned = [path.parent for path in sorted((store.outputs / "code").glob(f"*/{REVISION}"))]
+    return [folder for folder in pinned if used.isdisjoint(revisions(folder))]
 
 
 def _listed(store: RunStore, removal: _Removal) -> Iterator[str]:

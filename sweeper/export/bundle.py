@@ -21,7 +21,7 @@ from sweeper.results.judge import judge
 from sweeper.results.table import Table, exported
 from sweeper.store import registry
 from sweeper.store.archive import Content, files_below
-from sweeper.store.code import DIFF, REVISION
+from sweeper.store.code import DIFF, REVISION, revisions
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import FORMAT, as_json, read_object, with_checksum
 from sweeper.store.plans import newest, planned, without
@@ -85,7 +85,7 @@ def write_bundle(outputs: Path, names: Sequence[str], path: Path) -> Path:
         code = sorted({str(row["code"]) for table in tables for row in table.rows
                        if row.get("code")})  # fmt: skip
         for revision in (outputs / "code").glob(f"*/{REVISION}"):
-            if revision.read_text("utf-8").strip() in code:
+            if not {*code}.isdisjoint(revisions(revision.parent)):
                 for state in (revision, revision.with_name(DIFF)):
                     if state.is_file():
                         files[f"code/{state.parent.name}/{state.name}"] = state

@@ -26,7 +26,7 @@ from sweeper.store.identity import digest_of
 from sweeper.store.registry import ROOT
 
 DISTRIBUTION = "headroom-attention"
-REVISION = "REVISION"  # a file beside exported code: its `revision`
+REVISION = "REVISION"  # a file beside exported code: its `revision`, then earlier ones, by line
 
 TRAINS = ("models", "tasks")
 FOLDERS = (*TRAINS, "sweeper/store", "sweeper/run", "sweeper/export")
@@ -68,7 +68,7 @@ class Code:
         """The commit, with "-dirty-" and a digest if training code was edited since; the version
         of the program if it is installed."""
         with suppress(OSError):
-            return (self.root / REVISION).read_text("utf-8").strip()
+            return (self.root / REVISION).read_text("utf-8").strip().partition("\n")[0]
         # A repository around an installed program is another's.
         if not (self.root / ".git").exists():
             with suppress(importlib.metadata.PackageNotFoundError):
@@ -143,7 +143,7 @@ def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path
         UserError: the folder exists with other content, or is a link.
     """
     files = needed(code, configs)
-    beside = {REVISION: files.pop(REVISION), DIFF: code.diff().encode()}
+    del files[REVISION]
     root = outputs.resolve() / "code"
     make_directory(root)
     root.chmod(0o700)  # write access there is access to the owner's account
@@ -169,6 +169,13 @@ def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path
             f"{sanitize(folder / name)} is not the code that was pinned there; remove the folder "
             f"{folder.name} once no queued job needs it: the sweep writes it again."
         )
-    for name, content in beside.items() if code.root != folder else ():
-        publish(folder / name, content)
+    if code.root != folder:
+        earlier = [one for one in revisions(folder) if one != code.revision]
+        publish(folder / REVISION, "\n".join([code.revision, *earlier]))
+        publish(folder / DIFF, code.diff())
     return folder
+
+
+def revisions(folder: Path) -> list[str]:
+    """Return the revisions that a folder of pinned code was pinned for, the newest first."""
+    return (read_bytes(folder / REVISION) or b"").decode().splitlines()

@@ -154,14 +154,14 @@ class Run:
         self.outputs = path.parent.parent
         self._watcher = watcher or Watcher()
 
-    @classmethod
-    def open(cls, path: Path) -> Run:
+    @staticmethod
+    def open(path: Path) -> Run:
         """Return the run in a directory that a user named; UserError if there is none."""
         real = path.resolve()
-        if real.parent.name != "runs" or not (real / "run.json").is_file():
+        run = RunStore(real.parent.parent).run(real.name)
+        if run.path != real or not files.present(real / "run.json"):
             expected = "a run directory outputs/runs/<id>"
             raise invalid_value("run", path, expected, "give the path of one")
-        run = cls(real)
         run.record()
         return run
 

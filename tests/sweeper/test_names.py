@@ -204,7 +204,7 @@ def test_a_pinned_state_of_the_code_goes_when_no_run_that_stays_needs_it(sweep, 
     every = sorted(store.ids(), key=lambda run: run != gone)
     for state, run in zip(("a", "b"), every, strict=True):
         (outputs / "code" / state).mkdir(parents=True)
-        (outputs / "code" / state / "REVISION").write_text(f"commit-{state}\n")
+        (outputs / "code" / state / "REVISION").write_text(f"newest\ncommit-{state}\n")
         attempt = store.run(run).claim({"code": f"commit-{state}"})
         attempt.finish("done")
     result = store.run(run).path / "result.json"

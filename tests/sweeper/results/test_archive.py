@@ -13,7 +13,7 @@ from sweeper.cli.forget import archive
 from sweeper.export.bundle import write_bundle
 from sweeper.store.errors import UserError
 from sweeper.store.files import as_json, with_checksum
-from sweeper.store.runs import RunStore, State
+from sweeper.store.runs import Run, RunStore, State
 from tests.sweeper.results.synthetic import METRIC, Model, Sweep
 from tests.sweeper.results.test_compare import compared, sweep
 
@@ -72,6 +72,13 @@ def test_a_sweep_finds_archived_runs_done_and_freezes_them_as_they_are(tmp_path)
     again = RunStore(tmp_path).freeze(record)
     assert again.status().state is State.DONE
     assert not again.path.exists()
+
+
+def test_an_archived_run_opens_by_the_directory_that_it_had(tmp_path):
+    store = RunStore(sweep(tmp_path, seeds=(0,)))
+    run = store.run(store.ids()[0])
+    archive(tmp_path, NAME)
+    assert Run.open(run.path).status().state is State.DONE
 
 
 def test_done_again_it_takes_what_was_done_since(tmp_path, one_open):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.store.code import BESIDE, Code, differing, pin, state_of
+from sweeper.store.code import BESIDE, Code, differing, pin, revisions, state_of
 from sweeper.store.errors import UserError
 from sweeper.store.registry import ROOT
 from sweeper.store.runs import lineage
@@ -107,6 +107,19 @@ def test_what_is_pinned_stays_and_is_shared_by_all_that_have_the_same_code(root,
     assert (other / "models" / "block.py").read_text() == "edited\n"
     assert "-models/block.py" in (other / "changes.diff").read_text()
     assert len(list((tmp_path / "code").iterdir())) == 2
+
+
+def test_pinned_code_names_every_commit_that_has_it(root, tmp_path):
+    first = Code.read(root)
+    folder = pin(tmp_path, first, [])
+    identity = ["-c", "user.name=one", "-c", "user.email=one@example.org"]
+    words = ["git", *identity, "commit", "-qm", "second", "--allow-empty"]
+    subprocess.run(words, cwd=root, check=True)
+    second = Code.read(root)
+    for _ in range(2):
+        assert pin(tmp_path, second, []) == folder
+    assert revisions(folder) == [second.revision, first.revision]
+    assert Code.read(folder).revision == second.revision
 
 
 def test_what_was_pinned_and_changed_since_is_not_run(root, tmp_path):
