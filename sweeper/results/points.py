@@ -85,6 +85,7 @@ class Point:
             from the chosen ones.
         bounds: the least and the most that the metric can be.
         other_rate: whether its tuned learning rate is another than that of most points.
+        logs: whether `values` are their logarithms.
     """
 
     arm: str
@@ -96,6 +97,7 @@ class Point:
     alternatives: list[Point] = field(default_factory=list)
     bounds: tuple[float, float] = (-math.inf, math.inf)
     other_rate: bool = False
+    logs: bool = False
 
     def at(self, column: str) -> float | None:
         """Return the number in a column, or None."""
@@ -197,7 +199,7 @@ def bent(points: Sequence[Point]) -> tuple[list[Point], Callable[[float], float]
         return list(points), float
     logs = [{seed: math.log(value) for seed, value in p.values.items()} for p in points]
     found = [
-        replace(point, values=own, bounds=(-math.inf, math.log(point.bounds[1])))
+        replace(point, values=own, bounds=(-math.inf, math.log(point.bounds[1])), logs=True)
         for point, own in zip(points, logs, strict=True)
     ]
     return found, math.exp
@@ -299,7 +301,12 @@ def code_apart(rows: Iterable[Row]) -> list[str] | None:
     return differing(states) if known else None
 
 
-def marks_in_words(points: Iterable[Point], *spreads: Spread | None) -> list[str]:
+def average(points: Iterable[Point]) -> str:
+    """Return the name of the mean that is shown of each point."""
+    return "geometric mean" if any(point.logs for point in points) else "mean"
+
+
+def marks_in_words(points: Collection[Point], *spreads: Spread | None) -> list[str]:
     """Return a sentence on the marks of a figure: the seeds of a mean, the base of intervals."""
     counts = [len(point.values) for point in points if point.values]
     degrees = [spread.df for spread in spreads if spread]
@@ -308,8 +315,9 @@ def marks_in_words(points: Iterable[Point], *spreads: Spread | None) -> list[str
     if not degrees:
         return ["One seed per point: the spread between seeds is unknown, so there is no interval."]
     return [
-        f"Mean of {range_in_words(counts)} seeds, 95 % interval (Student's t, spread between seeds "
-        f"pooled over all points: {range_in_words(degrees)} degrees of freedom); faint: every seed."
+        f"{average(points).capitalize()} of {range_in_words(counts)} seeds, 95 % interval "
+        "(Student's t, spread between seeds pooled over all points: "
+        f"{range_in_words(degrees)} degrees of freedom); faint: every seed."
     ]
 
 

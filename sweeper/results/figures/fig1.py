@@ -10,7 +10,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from sweeper.results import panel
-from sweeper.results.points import Point, points, seed_spread
+from sweeper.results.points import Point, bent, points, seed_spread
 from sweeper.results.table import Table
 
 TOP = ("params_total", "model.embedding_size")
@@ -33,7 +33,7 @@ def series_of(every: Iterable[Point]) -> list[panel.Series]:
 @rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw the arms that the table has, these three or others."""
-    everything = points(table, table.metric)
+    everything, back = bent(points(table, table.metric))
     spread = seed_spread(everything)
     series = series_of(everything)
     looks = panel.curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
@@ -43,7 +43,7 @@ def draw(table: Table) -> Figure:
     panels = dict(zip(TOP, above.subplots(1, 2), strict=True))
     panels |= dict(zip(BOTTOM, below.subplots(1, 3), strict=True))
     for (x, axes), letter in zip(panels.items(), "abcde", strict=True):
-        curves = [(look, panel.marks(one.points, x, spread)) for one, look in drawn]
+        curves = [(look, panel.marks(one.points, x, spread, back)) for one, look in drawn]
         panel.fill(axes, x, table.metric, curves, letter=letter, own=x == TOP[1])
         axes.label_outer()  # all panels have the same height axis
         if x == TOP[0]:

@@ -6,7 +6,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from sweeper.results import panel
-from sweeper.results.points import points, seed_spread
+from sweeper.results.points import bent, points, seed_spread
 from sweeper.results.table import Table
 
 HEADS, SIZE = "model.heads", "model.head_size"
@@ -17,7 +17,7 @@ _PANEL_PT = 170.0
 @rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw the arm `sizes` in panel (b) and all other arms in panel (a)."""
-    everything = points(table, table.metric)
+    everything, back = bent(points(table, table.metric))
     spread = seed_spread(everything)
     left = panel.split([p for p in everything if p.arm != SIZES], by=lambda point: None)
     right = panel.split([p for p in everything if p.arm == SIZES], by=methodcaller("at", HEADS))
@@ -30,7 +30,7 @@ def draw(table: Table) -> Figure:
     figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     panels = figure.subplots(1, 2)
     for axes, (x, own), letter in zip(panels, drawn.items(), "ab", strict=True):
-        curves = [(look, panel.marks(one.points, x, spread)) for look, one in own]
+        curves = [(look, panel.marks(one.points, x, spread, back)) for look, one in own]
         panel.fill(axes, x, table.metric, curves, letter=letter, own=True)
     legend = [
         *panel.legend_of(

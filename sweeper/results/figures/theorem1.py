@@ -50,7 +50,7 @@ def draw(table: Table) -> Figure:
     """Draw a table whose points differ in sequence length and head size."""
     every = points(table, table.metric)
     logs = [
-        replace(point, values={seed: math.log10(value) for seed, value in point.values.items()})
+        replace(point, values={seed: math.log10(v) for seed, v in point.values.items()}, logs=True)
         for point in every
         if point.values and min(point.values.values()) > 0
     ]
@@ -93,7 +93,7 @@ def draw(table: Table) -> Figure:
             if knee is not None:
                 axes.plot([knee.x], [knee.mean], color=panel.INK, zorder=5, **_RING)
                 beside.append((axes, (f"{knee.point.at(HEAD_SIZE):.0f}", panel.INK, knee)))
-    notes = panel.notes_on(table, every, spread if found else None)
+    notes = panel.notes_on(table, logs, spread if found else None)
     legend: list[panel.Entry] = [
         (tuple(looks[arm, n].handle() for arm in arms), f"n = {n}") for n in lengths
     ]

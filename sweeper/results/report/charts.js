@@ -297,7 +297,8 @@ function pointsChart(figure, curves, baselines, axis) {
     `${figure.words} ${short(y, 5)}`,
     curve.name,
     `${point.name || "one setting"}, seed ${seed}`,
-    point.seeds.length > 1 && `mean of ${point.seeds.length} seeds ${short(point.mean, 5)}`,
+    point.seeds.length > 1 &&
+      `${figure.average} of ${point.seeds.length} seeds ${short(point.mean, 5)}`,
     run,
   ];
   return chartView({ x, y, lines, spots, tell, paint });

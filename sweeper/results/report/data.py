@@ -19,6 +19,7 @@ from sweeper.results.points import (
     BASELINES,
     Measure,
     Point,
+    average,
     bent,
     keys_along,
     marks_in_words,
@@ -207,11 +208,12 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
         "better": {-1: "lower", 1: "higher"}.get(direction),
         "across": [{"key": key, "words": label(key)} for key in across],
         "points": shown,
+        "average": average(averaged),
         "baselines": [
             {"words": words, "value": value, "hollow": words == BASELINES["majority"]}
             for words, value in measure.baselines(table).items()
         ],
-        "marks": " ".join([*marks_in_words(drawn, spread), *tuned_in_words(table.experiment)]),
+        "marks": " ".join([*marks_in_words(averaged, spread), *tuned_in_words(table.experiment)]),
         "missing": missing_in_words(*missing(table, measure.metric)),
     }
 

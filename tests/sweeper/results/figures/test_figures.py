@@ -23,6 +23,7 @@ from sweeper.results.figures import (
     curves,
     fig1,
     fig2,
+    fig3,
     figure_of,
     write_figures,
 )
@@ -30,6 +31,7 @@ from sweeper.results.figures import sequence_length as lengths_figure
 from sweeper.results.figures import theorem1 as knees_figure
 from sweeper.results.panel import COLUMN, DOUBLE_COLUMN, apart, marks
 from sweeper.results.points import points, seed_spread
+from sweeper.results.report.data import experiment_data
 from sweeper.results.statistics.estimates import estimate, interval
 from sweeper.store.registry import FIGURES, function, names
 from tests.sweeper.results.finetuned import MODELS, Finetuned, score
@@ -182,6 +184,19 @@ def test_every_seed_and_every_mean_is_drawn(tmp_path):
                 assert (x, known.mean) in drawn
                 assert ((x, low), (x, high)) in ends
                 assert {(x, value) for value in values if len(values) > 1} <= drawn
+
+
+@pytest.mark.parametrize("kind", [fig1, fig3, curves])
+def test_means_are_geometric_from_a_factor_of_ten_and_those_of_the_page(tmp_path, kind):
+    sweep = figure1(grid=FEW)
+    sweep.results[sweep.points[-1]["run"]]["metrics"][METRIC] = 900.0  # it did not learn
+    table = sweep.table(tmp_path)
+    figure = kind.draw(table)
+    drawn = {float(y) for line in figure.axes[0].get_lines() for y in line.get_ydata()}
+    [page] = experiment_data(table, [])["figures"]
+    assert {point["mean"] for point in page["points"]} <= drawn
+    assert page["average"] == "geometric mean"
+    assert "Geometric mean of 3 seeds" in words(figure)
 
 
 def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path):
