@@ -4,7 +4,7 @@
         run.json             the record: id, config, size, names; written once
         micro_batches.json   in how many parts batches are computed, after out of GPU memory
         attempts/0001/       an attempt; only the process that claimed it writes below
-            attempt.json     number, process (host, pid, ...), resumed_from, fields of the claim
+            attempt.json     number, folder, process (host, pid, ...), resumed_from, ...
             beat.json        the heartbeat, written over; removed once the run is done
             metrics.jsonl    one row a line, each with a checksum
             log.txt          stdout and stderr of the job

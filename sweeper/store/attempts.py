@@ -29,6 +29,7 @@ _NUMBERED = re.compile(r"\d{4,9}")
 
 _INFO = {
     "continues": int,
+    "folder": str,
     "code": str | None,
     "code_parts": {str: str},
     "versions": {str: str},
@@ -72,7 +73,7 @@ class Attempt:
         self._lock = threading.Lock()
 
     def info(self) -> dict[str, Any]:
-        """Return attempt.json: number, process, resumed_from, and the fields given to the claim."""
+        """Return attempt.json: number, folder, process, resumed_from, fields given to the claim."""
         path = self.path / "attempt.json"
         found = files.read_object(path, shape=_INFO) or {}
         if found and files.CHECKSUM not in found:  # of version 0.1.0
@@ -153,9 +154,15 @@ class Attempt:
 
         Its heartbeat is read unless it is given.
         """
-        heartbeat = heartbeat or self.last_heartbeat()
-        living = self._watcher.alive(str(self.path), self.info(), heartbeat)
-        return living and self.exit() is None
+        info, heartbeat = self.info(), heartbeat or self.last_heartbeat()
+        living = self._watcher.alive(str(self.path), info, heartbeat)
+        return living and not self._copied(info) and self.exit() is None
+
+    def _copied(self, info: Mapping[str, Any]) -> bool:
+        """Return whether this is a copy of the folder that a process of this machine writes to."""
+        with suppress(OSError):  # the folder was moved here, or removed
+            return bool(alive(info)) and not self.path.samefile(info.get("folder", self.path))
+        return False
 
 
 def find_attempts(folder: Path, watcher: Watcher) -> list[Attempt]:
@@ -180,7 +187,7 @@ def claim_attempt(folder: Path, info: Mapping[str, Any], watcher: Watcher) -> At
         (prepared / "checkpoints").mkdir(mode=0o700)
         for number in itertools.count(earlier[-1].number + 1 if earlier else 1):
             path = folder / f"{number:04d}"
-            whole = files.with_checksum(value | {"number": number})
+            whole = files.with_checksum(value | {"number": number, "folder": str(path.resolve())})
             files.publish_json(prepared / "attempt.json", whole)
             try:
                 prepared.rename(path)

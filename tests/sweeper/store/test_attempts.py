@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import os
+import shutil
 import signal
 import stat
 
@@ -12,7 +13,7 @@ import pytest
 from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.files import read_json, with_checksum
 from sweeper.store.liveness import Watcher, identity
-from sweeper.store.runs import Run, State
+from sweeper.store.runs import Run, RunStore, State
 
 CLAIM_AND_WAIT = """
 import sys
@@ -180,6 +181,15 @@ def test_a_number_that_is_taken_is_passed_over(run, intruder, monkeypatch):
         monkeypatch.setattr("sweeper.store.attempts.find_attempts", lambda *_: [first])
     assert run.claim({}).number == 3
     assert first.info()["number"] == 1
+
+
+def test_the_copy_of_a_run_in_training_is_not_in_training(run, tmp_path):
+    run.claim({}).heartbeat(step=3)
+    shutil.copytree(run.outputs, tmp_path / "copy")
+    assert RunStore(tmp_path / "copy").run(run.id).status().state is State.INTERRUPTED
+    assert run.status().state is State.RUNNING
+    run.outputs.rename(tmp_path / "moved")
+    assert RunStore(tmp_path / "moved").run(run.id).status().state is State.RUNNING
 
 
 @pytest.mark.parametrize(
