@@ -7,6 +7,7 @@ writes results.zip, which `merge` puts where the runs would be if they had been 
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -45,6 +46,7 @@ from sweeper.store.files import (
     write_all,
 )
 from sweeper.store.identity import digest_of, identity
+from sweeper.store.liveness import held
 from sweeper.store.runs import Run, RunStore, State
 
 MEGABYTE = 10**6
@@ -364,16 +366,19 @@ def merge(outputs: Path, path: Path) -> Merged:
                 raise UserError(f"{sanitize(path)}: {wrong} is not a file of its runs.")
         store = RunStore(outputs)
         store.check_writable()
-        # On the same file system, so that attempts only have to be renamed.
-        with tempfile.TemporaryDirectory(dir=outputs, prefix=".merge.", suffix=".tmp") as unpacked:
-            archive.unpack(Path(unpacked))
-            there = RunStore(Path(unpacked))
-            pairs = [(store.run(id), there.run(id)) for id in dict.fromkeys(manifest.runs)]
-            for ours, theirs in pairs:
-                _check(path, ours, theirs)
-            merged = Merged()
-            for ours, theirs in pairs:
-                _merge(ours, theirs, merged)
+        with held(outputs / ".merge"):
+            for left in outputs.glob(".merge.*.tmp"):  # of a merge that was killed
+                shutil.rmtree(left)
+            # On the same file system, so that attempts only have to be renamed.
+            with tempfile.TemporaryDirectory(dir=outputs, prefix=".merge.", suffix=".tmp") as made:
+                archive.unpack(Path(made))
+                there = RunStore(Path(made))
+                pairs = [(store.run(id), there.run(id)) for id in dict.fromkeys(manifest.runs)]
+                for ours, theirs in pairs:
+                    _check(path, ours, theirs)
+                merged = Merged()
+                for ours, theirs in pairs:
+                    _merge(ours, theirs, merged)
     return merged
 
 

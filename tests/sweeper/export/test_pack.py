@@ -89,6 +89,7 @@ def test_merged_runs_are_those_of_elsewhere_and_merging_again_changes_nothing(ho
     for run in runs_of(there):
         finish(run)
     path = results(there)
+    (home / ".merge.killed.tmp" / "runs").mkdir(parents=True)
     for said in ("2 done", "0 done, 2 known before"):
         assert merge(home, path).summary() == f"runs from elsewhere: {said}"
         assert contents(home / "runs") == contents(there / "runs")
