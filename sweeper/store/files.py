@@ -290,7 +290,8 @@ def read_json(path: Path) -> Any | None:
         decoder = _GUARDED if _LONG in shape or _EXTREME.search(shape) else _DECODER
         return decoder.decode(data.decode("utf-8", "surrogatepass"))
     except OSError as error:
-        raise _unreadable(path, error.strerror or str(error)) from error
+        where = Path(error.filename or path)  # the archive, if the file is in one
+        raise _unreadable(where, error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:
         raise _unreadable(path, f"it is not JSON ({sanitize(error, 80)})") from error
 

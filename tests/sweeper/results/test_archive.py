@@ -135,6 +135,8 @@ def test_a_damaged_archive_is_named_and_its_runs_are_not_new(tmp_path):
     assert flipped == [State.FAILED, *[State.DONE] * (len(ids) - 1)]
     assert "fig1-0001.zip" in RunStore(tmp_path).run(ids[0]).status().reason
     assert put(whole[: len(whole) // 2]) == [State.FAILED] * len(ids)
+    new = RunStore(tmp_path).run("new").status().reason  # it may be in there, too
+    assert re.search(r"/fig1-0001\.zip cannot be read: .*; restore the file or move it away", new)
     put(whole)
     with zipfile.ZipFile(made) as file:  # as its page says: how they are put back
         file.extractall(tmp_path)
