@@ -272,5 +272,5 @@ def redirected_output(path: Path) -> int:
 def _keep_out(attempts: Sequence[Attempt]) -> None:
     """Raise Elsewhere if the process of one of the attempts provably lives."""
     for attempt in attempts:
-        if attempt.exit() is None and alive(attempt.info()):
+        if attempt.alive() and alive(attempt.info()):
             raise Elsewhere(f"attempt {attempt.number} trains this run already")

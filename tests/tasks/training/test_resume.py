@@ -1,5 +1,6 @@
 """A job that is stopped at any point and run again ends with the bits of an undisturbed one."""
 
+import shutil
 import signal
 import threading
 from functools import partial
@@ -7,7 +8,7 @@ from functools import partial
 import pytest
 
 from sweeper.store.errors import UserError
-from sweeper.store.runs import Run, State
+from sweeper.store.runs import Run, RunStore, State
 from tasks.lm1b.data import PackedText
 from tasks.lm1b.task import LanguageModel
 from tasks.training import checkpoint
@@ -90,6 +91,14 @@ def test_killed_again_and_again_it_ends_with_the_same_bits(outputs, undisturbed)
     assert run_job(run) == 0
     assert len(run.attempts()) == 5
     assert science(run) == undisturbed
+
+
+def test_a_copy_of_a_run_in_training_is_trained_too(outputs, tmp_path, undisturbed):
+    original = freeze(outputs)
+    original.claim({})  # this very process lives
+    copy = RunStore(shutil.copytree(outputs, tmp_path / "copy")).run(original.id)
+    assert (run_job(original), run_job(copy)) == (75, 0)
+    assert science(copy) == undisturbed
 
 
 def test_asked_to_stop_while_the_data_is_prepared_it_stops_there(tmp_path, undisturbed):
