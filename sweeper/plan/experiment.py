@@ -62,6 +62,10 @@ def check(experiment: Experiment) -> None:
     """
     check_seeds(f"experiment.seeds of {experiment.name}", experiment.seeds)
     for arm in experiment.arms.values():
+        if "seed" in (*arm.set, *arm.swept):
+            where = f"experiment.arms.{arm.name} of {experiment.name}"
+            expected = "no seed in set or grid of an arm"
+            raise invalid_value(where, "seed", expected, "write seeds: [0, 1]")
         if arm.seeds:  # else it has those of the experiment
             check_seeds(f"experiment.arms.{arm.name}.seeds of {experiment.name}", arm.seeds)
     tune = experiment.tune

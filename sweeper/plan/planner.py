@@ -91,6 +91,8 @@ class Planner:
             seeds = [template.run({})["seed"]]
         if seeds is not None:
             check_seeds("seed", seeds)
+            if "experiment.seeds" in typed.values:
+                raise UserError("seed and experiment.seeds are both given; give one of them.")
         axes = {key: values for key, values in typed.axes.items() if key != "seed"}
         found = {}
         for yaml in typed.experiments:
@@ -116,9 +118,12 @@ class Planner:
                 x=next(iter(axes), "params_total"),
             )
         if seeds is not None:
-            found = {n: replace(e, seeds=list(dict.fromkeys(seeds))) for n, e in found.items()}
+            found = {n: replace(e, seeds=seeds) for n, e in found.items()}
         for experiment in found.values():
             check(experiment)
+            experiment.seeds = list(dict.fromkeys(experiment.seeds))
+            for arm in experiment.arms.values():
+                arm.seeds = list(dict.fromkeys(arm.seeds))
         points = sum(
             len(experiment.seeds) * math.prod(map(len, arm.grid.values()))
             for experiment in found.values()

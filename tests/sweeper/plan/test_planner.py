@@ -39,6 +39,11 @@ def test_equal_points_are_one_run_and_other_text_is_another(plan):
     assert not first.keys() & second.keys()
 
 
+def test_a_seed_that_is_listed_twice_is_one_run(plan):
+    found = plan("experiment=head_sizes", "+experiment.seeds=[3,5,3]")
+    assert len(found.points) == len(found.runs)
+
+
 def test_what_is_known_is_not_asked_again_until_the_text_changes(plan, process, tmp_path):
     (tmp_path / "text").mkdir()
     file = tmp_path / "text" / "a.txt"
