@@ -355,9 +355,10 @@ def _read(name: str, data: dict[str, Any]) -> Experiment:
     before = list[str]()
     for arm in experiment.arms.values():
         where, target = f"{name}.arms.{arm.name}", arm.match.to if arm.match else None
-        if isinstance(target, str) and (target not in arms or experiment.arms[target].match):
-            expected = "an arm of the same experiment that is not matched itself, or a number"
-            others = ", ".join(other for other in arms if other != arm.name)
+        unknown = isinstance(target, str) and (target not in arms or experiment.arms[target].match)
+        if unknown or (isinstance(target, int) and target < 1):
+            expected = "an arm of the experiment that is not matched itself, or a number above 0"
+            others = ", ".join(other for other in arms if other != arm.name) or "none"
             raise invalid_value(f"{where}.match.to", target, expected, f"choose among {others}")
         if arm.parent and (arm.parent not in before or arm.match):
             expected = "an arm that stands before it" if not arm.match else "none, it is matched"

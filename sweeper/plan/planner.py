@@ -9,6 +9,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -262,10 +263,14 @@ class _Configurations:
             [size] = self.facts.sizes_if_valid([template.run({match.solve: value})])
             return size if isinstance(size, Invalid) else self._count(match, size, point.config)
 
-        step = match.multiple_of
-        if isinstance(step, str):
-            step = int(lookup(step, point.config))
         where = f"{self.experiment.yaml}, arm {point.arm.name}"
+        step: Any = match.multiple_of
+        if isinstance(step, str):
+            with suppress(KeyError):
+                step = lookup(step, point.config)
+        if not isinstance(step, int) or step < 1:
+            expected, remedy = "a whole number of at least 1, or a key that has one", "correct it"
+            raise invalid_value(f"{where}: match.multiple_of", match.multiple_of, expected, remedy)
         try:
             value, achieved = solve(size_at, target.size, step=step)
         except UserError as problem:

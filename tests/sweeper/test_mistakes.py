@@ -166,6 +166,11 @@ FILES = {
     "pointless": (ARM.replace("{grid", "{where: model.heads > 9, grid"), "no points"),
     "scalar": (ARM.replace("[2, 4]", "4"), "grid.model.heads"),
     "target": (MATCH.replace("HOW", "to: b, tolerance: 0.1"), "match.to"),
+    "zero": (MATCH.replace("HOW", "to: 0, tolerance: 0.1"), "match.to=0: expected an arm of"),
+    "stepless": (
+        MATCH.replace("HOW", "to: 150000, tolerance: 0.1, multiple_of: model.rotary_size"),
+        "match.multiple_of=model.rotary_size: expected a whole number of at least 1",
+    ),
     "exact": (MATCH.replace("HOW", "to: 5"), "tolerance"),
     "counted": (MATCH.replace("HOW", "to: 5, tolerance: 0.1, count: bytes"), "params_total"),
     "tight": (MATCH.replace("HOW", "to: 150000, tolerance: 1.0e-9"), "the nearest is model.heads="),
