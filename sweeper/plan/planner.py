@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from sweeper.plan.compose import Composer, RunTemplate
 from sweeper.plan.experiment import (
+    SPLIT,
     Arm,
     Count,
     Experiment,
@@ -343,7 +344,7 @@ class _Configurations:
 
 
 def _check_results(experiment: Experiment, points: Sequence[Configuration], facts: Facts) -> None:
-    """Raise UserError for a figure, claim, metric, margin or `x` that its results cannot have.
+    """Raise UserError for a figure, claim, metric, margin, `tune.by` or `x` it cannot have.
 
     Whether its points can decide a claim is another question (results/judge.py).
     """
@@ -367,6 +368,14 @@ def _check_results(experiment: Experiment, points: Sequence[Configuration], fact
                 raise invalid_value(key, metric, expected, "name one of them")
             remedy = "sweep tasks one by one, or give metric=... that all of them measure"
             raise invalid_value(f"metric of task={','.join(configs)}", metric, expected, remedy)
+    if tune := experiment.tune:
+        for task, config in configs.items():
+            measured = facts.text(config).get("metrics", ())
+            known = [metric.replace("test/", SPLIT) for metric in measured]
+            if known and tune.by not in known:
+                expected = f"what task {task} measures ({', '.join(known)})"
+                key = f"experiment.tune.by of {name}"
+                raise invalid_value(key, tune.by, expected, "name one of them")
     for metric in experiment.margin:
         if metric not in shown:
             key, expected = f"experiment.margin of {name}", f"a metric shown ({', '.join(shown)})"
