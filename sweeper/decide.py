@@ -212,8 +212,9 @@ def pilot(executor: Executor, plan: Plan) -> bool:
     points = Progress.of(plan, _records(executor.store, plan), until).points()
     whole = with_seeds(plan, dict.fromkeys(points, seeds))
     needed = {run for ids in _by_point(whole) if ids[0] in points for run in ids[:seeds]}
-    parents = {whole.runs[run].parent for run in needed}
-    left = [run for run in executor.left(whole) if run in needed | parents]
+    while parents := ({whole.runs[run].parent for run in needed} & whole.runs.keys()) - needed:
+        needed |= parents
+    left = [run for run in executor.left(whole) if run in needed]
     throughput = executor.throughput(whole)
     estimate = {run: sum(throughput.expected(whole.runs[run])) for run in left}
     words = f"pilot, {len(left)} runs: {seeds} seeds of the points that claims rest on"

@@ -3,6 +3,7 @@
 import io
 import random
 import re
+import shutil
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
@@ -12,6 +13,8 @@ from omegaconf import OmegaConf
 from rich.console import Console
 
 from sweeper.decide import check_claims, decide, pilot
+from sweeper.hydra_section import composer
+from sweeper.plan.compose import CONF
 from sweeper.plan.planner import Planner
 from sweeper.results.collect import collect
 from sweeper.results.judge import verdicts_on
@@ -19,9 +22,19 @@ from sweeper.store.errors import UserError
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
 from sweeper.train import Executor, freeze
-from tests.policies import shipped
 from tests.sweeper.plan.conftest import FakeProcess
 
+CHAIN = """# @package _global_
+experiment:
+  title: runs that start from runs that start from others
+  metric: test/perplexity
+  seeds: [0, 1]
+  claims: [larger_heads_improve]
+  arms:
+    first: {set: {model.embedding_size: 16}, grid: {model.head_size: [2, 4, 8]}}
+    second: {parent: first, set: {trainer.steps: 21}}
+    fixed: {parent: second, set: {trainer.steps: 23}}
+"""
 SECONDS = {"pretraining": 1000.0, "squad": 10.0, "mnli": 20.0, "lm1b": 30.0}
 GAIN = {"squad": 0.2, "mnli": 0.004}  # of heads that are twice the size; seeds differ by 0.01
 KEPT = ("points", "runs", "rounds")  # of a plan, whenever and however it came to be
@@ -60,8 +73,10 @@ class Stub(Executor):
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory):
-    """fig2 at scale cpu, whose seeds are pre-trainings, fig1, and the options of a sweep."""
-    composed = shipped()
+    """fig2 at scale cpu, whose seeds are pre-trainings, fig1, a chain, and a sweep's options."""
+    conf = shutil.copytree(CONF, tmp_path_factory.mktemp("planned") / "conf")
+    (conf / "experiment" / "chain.yaml").write_text(CHAIN)
+    composed = composer(conf)
     planner = Planner(composed, FakeProcess(), max_runs=10**4)
     outputs = f"paths.outputs={tmp_path_factory.mktemp('planned')}"
     fig2 = planner.plan(["experiment=fig2", "scale=cpu", "name=fig2", outputs])
@@ -69,6 +84,7 @@ def planned(tmp_path_factory):
     return {
         "fig2": fig2,
         "fig1": planner.plan(["experiment=fig1", "seed=0,1,2", "name=fig1", outputs]),
+        "chain": planner.plan(["experiment=chain", outputs]),
     }, options
 
 
@@ -174,3 +190,9 @@ def test_a_pilot_trains_two_seeds_of_the_points_that_matter_and_tells_prices(typ
     assert f"pilot, {len(fixed)} runs" in said
     assert re.search(r"fixed_keeps_improving +undecided .*\d+/\d+/[\d.]+", said)
     assert "pilot, 0 runs" in typed(experiment="fig1", until=["fixed_keeps_improving"], pilot=2)
+
+
+def test_a_pilot_trains_what_its_runs_start_from_to_the_first_of_a_chain(typed, tmp_path):
+    assert "pilot, 18 runs" in typed(experiment="chain", pilot=2)
+    [table] = collect(tmp_path / "outputs")
+    assert {row["state"] for row in table.rows} == {"done"}
