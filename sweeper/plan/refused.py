@@ -17,6 +17,8 @@ CALLS = re.compile(r"_(target|partial|args|recursive|convert)_|\(\)")
 SECRET = re.compile(r"(?i)(api_?key|secret|passw(or)?d|credential|authorization|(^|_)token$)")
 AWAY = re.compile(r"[/\\$~]|\.\.")  # in a name: a path, or what may become one
 RESOLVER = re.compile(r"\$\{\s*[\w.]+\s*:")
+# A key of the config inside an experiment, whose dots Hydra would take for sections of its yaml.
+DOTTED = re.compile(r"(experiment\.(?:.+\.)?(?:set|grid))\.(.+\..+)")
 # A command line may set only these parts of Hydra's own section.
 HYDRA = ("hydra.sweeper.", "hydra.launcher.", "hydra/launcher", "hydra.mode", "hydra.verbose")
 # Flags that belong to a sweep: whether it is one, and the owner's folders and primary config.
@@ -59,6 +61,9 @@ def refuse_key(key: str) -> None:
         raise UserError(f"hydra/sweeper cannot be set: {own}; leave it out.")
     if key.startswith("~") and not plain.startswith(("experiment.", "hydra")):
         raise UserError(f"{sanitize(key)}: no key can be left out of a config; write key=value.")
+    if dotted := DOTTED.fullmatch(key.lstrip("+")):
+        within, inside = map(sanitize, dotted.groups())
+        raise UserError(f"{within} holds keys with dots; write +{within}={{{inside}:VALUE}}.")
     foreign = re.match(r"hydra\b", plain) and not plain.startswith(HYDRA)
     if foreign or CALLS.search(plain):
         raise UserError(

@@ -46,6 +46,7 @@ SWEEPS = {
     "+experiment.error=0.1": "A key under experiment needs an experiment; add experiment=NAME",
     "experiment=table1 experiment.error=0.1": "write +experiment.error=VALUE to add it",
     "experiment=table1 experiment.foo=3": "not a key of the config; a plus sign before a key adds",
+    "experiment=fig1 experiment.arms.fixed.set.model.layers=2": "set={model.layers:VALUE}.",
     "experiment=fig9": "did you mean fig4 or fig3 or fig2?",
     "experiment=mine": "experiment=mine: expected one of",
     "scale=huge experiment=fig1": "scale=huge: expected one of cpu, demo",
