@@ -81,6 +81,9 @@ def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
     names = ", ".join(choices or section.model_fields)
     expected = field.description or (f"one of {names}" if choices else f"a group of keys ({names})")
     examples = field.examples or choices
+    typed = error["input"]
+    if error["type"] == "int_type" and isinstance(typed, float) and typed.is_integer():
+        examples = [int(typed)]
     remedy = f"choose one of conf/{path}"
     if examples:
         remedy = f"give it as {path}={spelled(examples[0])}"

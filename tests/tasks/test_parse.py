@@ -133,6 +133,7 @@ SENTENCES = {
         {"optimizer.schedule": "linear", "optimizer.warmup_steps": 19},
         "optimizer.warmup_steps=19: expected fewer than trainer.steps=19",
     ),
+    "whole number with a point": ({"trainer.steps": 20.0}, "give it as trainer.steps=20."),
     "no device": ({"trainer.devices": 0}, "trainer.devices=0: expected"),
     "number as a truth": ({"trainer.compile": 1}, "trainer.compile=1: expected true or false"),
     "folder not named": ({"data.source": "local"}, "data.root=null: expected the folder"),
