@@ -91,6 +91,8 @@ def check(experiment: Experiment) -> None:
     if not tune.by.startswith(SPLIT):
         remedy = "for example validation/loss"
         raise invalid_value(f"{where}, by", tune.by, "a metric of the validation split", remedy)
+    if tune.grow < 0:
+        raise invalid_value(f"{where}, grow", tune.grow, "a number of at least 0", "correct it")
     remedy = "for example [1000,1001,1002]"
     judged = {*experiment.seeds, *(seed for arm in experiment.arms.values() for seed in arm.seeds)}
     if judged & {*tune.seeds}:
@@ -324,7 +326,12 @@ def read_experiment(
     whole = _overlay(rest, own.get(scale) or {})
     for key, value in (typed or {}).items():
         first, *parts = key.split(".")
-        if first != "experiment" or not parts or parts[0] == "scales":
+        if first != "experiment" or not parts:
+            continue
+        if parts[0] == "scales":
+            if len(parts) > 1 and parts[1] != scale:
+                expected, remedy = f"scale={parts[1]} with it", "add that, or leave it out"
+                raise invalid_value(key, value, expected, remedy)
             continue
         if value is None or value == {}:  # as the guide says, they leave the key out
             whole = _without(whole, parts)

@@ -84,6 +84,10 @@ def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Ty
     refuse_tree(axes)
     values = {key: _plain(o.value()) for key, o in by_key.items() if key not in several}
     names = axes.pop("experiment", None) or [values.pop("experiment", None)]
+    for name in names:
+        if isinstance(name, list) or (name is None and len(names) > 1):
+            expected, remedy = "names of experiments", "write experiment=fig1,fig3"
+            raise invalid_value("experiment", name, expected, remedy)
     fixed = {key: str(by_key[key].input_line) for key in values}
     return Typed(fixed, values, axes, [str(name) for name in names if name is not None])
 

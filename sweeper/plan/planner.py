@@ -128,8 +128,9 @@ class Planner:
             found = {n: replace(e, seeds=seeds) for n, e in found.items()}
         for experiment in found.values():
             check(experiment)
-            for one in (experiment, *experiment.arms.values()):
-                one.seeds = list(dict.fromkeys(one.seeds))
+            experiment.seeds = list(dict.fromkeys(experiment.seeds))
+            for arm in experiment.arms.values():
+                arm.seeds = list(dict.fromkeys(arm.seeds))
         points = sum(
             len(experiment.seeds) * math.prod(map(len, arm.grid.values()))
             for experiment in found.values()
