@@ -212,7 +212,7 @@ def pilot(executor: Executor, plan: Plan) -> bool:
     points = Progress.of(plan, _records(executor.store, plan), until).points()
     whole = with_seeds(plan, dict.fromkeys(points, seeds))
     needed = {run for ids in _by_point(whole) if ids[0] in points for run in ids[:seeds]}
-    while parents := ({whole.runs[run].parent for run in needed} & whole.runs.keys()) - needed:
+    while parents := whole.runs.keys() & {whole.runs[run].parent for run in needed} - needed:
         needed |= parents
     left = [run for run in executor.left(whole) if run in needed]
     throughput = executor.throughput(whole)

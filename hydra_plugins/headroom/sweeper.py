@@ -3,6 +3,7 @@
 # Hydra executes this file before it is in sys.modules: no postponed annotations here.
 import logging
 import sys
+from pathlib import Path
 from typing import Any, cast
 
 from hydra.core.config_search_path import ConfigSearchPath
@@ -21,7 +22,19 @@ class HeadroomSweeper(Sweeper):
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
+        from sweeper.plan.compose import CONF
+        from sweeper.store.errors import UserError
+
         self.loader = hydra_context.config_loader
+        for source in self.loader.get_search_path().get_path():
+            if source.provider != "command-line":
+                continue
+            for shipped in sorted(CONF.rglob("*.yaml")):
+                own = Path(source.path.removeprefix("file://")) / shipped.relative_to(CONF)
+                if own.exists() and own.read_bytes() != shipped.read_bytes():
+                    raise UserError(
+                        f"{own} would be ignored: conf/ has a file of that name; rename yours."
+                    )
         self.config = config
 
     def sweep(self, arguments: list[str]) -> None:

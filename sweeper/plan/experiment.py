@@ -75,9 +75,11 @@ def check(experiment: Experiment) -> None:
             where = f"experiment.finetune of {experiment.name}"
             expected = "each metric once, at one task"
             raise invalid_value(where, metric, expected, "leave it out of the others")
-    tune = experiment.tune
-    if tune is None:
-        return
+    if experiment.tune:
+        _check_tune(experiment, experiment.tune)
+
+
+def _check_tune(experiment: Experiment, tune: Tune) -> None:
     where = f"experiment.tune of {experiment.name}"
     for key, values in tune.grid.items():
         if len({*map(repr, values)}) < max(len(values), 2):
