@@ -67,7 +67,7 @@ class Facts:
 
     def sizes_if_valid(self, configs: Sequence[Mapping[str, Any]]) -> list[Size | Invalid]:
         """Return the size of each config, or why it has none."""
-        # Keys that change no result count, too, and 8.0 is not 8: some values are no valid ones.
+        # The answer also says whether values are valid, so every key counts, and 8.0 is not 8.
         parts = [{k: v for k, v in config.items() if k not in SAME_SIZE} for config in configs]
         keys = [files.sha256_of(part) for part in parts]
         known: dict[str, Size] = self._known["sizes"]

@@ -140,9 +140,6 @@ class Planner:
         return found
 
 
-TOKENIZER = ("tokenizer", "vocabulary_size", "tokenizer_lines")  # keys of a task that make one
-
-
 class _Target(NamedTuple):
     """A size that points are matched to, in words too.
 
@@ -471,6 +468,9 @@ def _seeded_config(one: Configuration, seed: int) -> dict[str, Any]:
     return config
 
 
+_TOKENIZER = ("tokenizer", "vocabulary_size", "tokenizer_lines")  # keys of a task that make one
+
+
 def _check_parent(config: Mapping[str, Any], parent: Mapping[str, Any], facts: Facts) -> None:
     """Raise UserError where the weights of a typed parent would mean something else in this run."""
     same_task = config["task"]["name"] == parent["task"]["name"]
@@ -482,7 +482,7 @@ def _check_parent(config: Mapping[str, Any], parent: Mapping[str, Any], facts: F
     if config["model"].get("attention", {}).get("name") == "collaborative":  # re-parametrises any
         del expected["model.attention"]
     if same_task:
-        expected |= {f"task.{key}": parent["task"].get(key) for key in TOKENIZER}
+        expected |= {f"task.{key}": parent["task"].get(key) for key in _TOKENIZER}
         expected["data.digest"] = parent["data"]["digest"]
     elif "tokenizer" in config["task"]:
         expected["task.tokenizer"] = facts.text(parent)["prepared"]
@@ -491,5 +491,6 @@ def _check_parent(config: Mapping[str, Any], parent: Mapping[str, Any], facts: F
         own = config[section].get(name)
         if own != value:
             remedy = f"give it as {key}={'null' if value is None else value}"
-            remedy = "take the parent's text" if key == "data.digest" else remedy
+            if key == "data.digest":
+                remedy = "take the parent's text"
             raise invalid_value(key, own, f"that of parent={config['parent']}, {value}", remedy)

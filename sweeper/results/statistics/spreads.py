@@ -303,7 +303,8 @@ def errors(given: Sample, weights: Floats, spreads: Spreads) -> Errors:
         # Where points have seeds but share too few of them, no series checks the common estimate:
         # each stands for itself.
         unchecked = (seeds < 3) & (np.nanmin(counts, axis=-1) > seeds)
-    own = replace(spreads, variances=given.variances, df=given.df - 1, lent=0 * spreads.lent)
+    own_df = np.maximum(given.df - 1, 0)
+    own = replace(spreads, variances=given.variances, df=own_df, lent=0 * spreads.lent)
     apart_error, apart_df = own.of(weights, given.counts)
     common, common_df = by_seed + FURTHER * (1 - rho) * harm, np.minimum(df, all_df)
     return Errors(

@@ -115,6 +115,9 @@ def test_points_that_share_no_seeds_have_errors_of_their_own():
     found = errors(own, weights, moderated(own))
     assert found.common == pytest.approx(own.variances[:2].sum() / 7)
     assert found.common_df <= 10 < errors(shared, weights, moderated(shared)).common_df
+    for few in (1, 2):  # seeds that say nothing of their own spread
+        fewer = own.first([few, *[7] * 8])
+        assert np.isinf(errors(fewer, weights, moderated(fewer)).common)
 
 
 def test_one_seed_or_two_and_values_that_do_not_differ_decide_nothing():
