@@ -284,7 +284,7 @@ class QuestionAnswering(FineTuning):
             (starts_T[:length], ends_T[:length])
             for row in rows
             for starts_T, ends_T, length in zip(
-                *row["logits"].cpu().numpy(), row["attention_mask"].sum(1).tolist(), strict=True
+                *row["logits"].cpu().numpy(), row["attention_mask"].cpu().sum(1).tolist(), strict=True
             )
         ]
         longest = self.section.answer_length

@@ -239,7 +239,7 @@ def told(here):
 
         def told(typed):
             arguments = typed.replace("HERE", str(here)).split(" ")
-            planner = Planner(known, process, max_runs=97)
+            planner = Planner(known, process, max_runs=113)
             try:
                 refuse_arguments(arguments)
                 outputs = [] if "paths" in typed else [f"paths.outputs={here / 'new'}"]
