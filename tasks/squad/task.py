@@ -280,13 +280,12 @@ class QuestionAnswering(FineTuning):
             rows = ranks.gathered(own)
         totals = {key: float(sum(row[key].double() for row in rows)) for key in ("nats", "windows")}
         key = self.data.keys[split]
-        scores_N = [  # a batch is as wide as its longest row, so batches are not of one shape
-            (starts_T[:length], ends_T[:length])
-            for row in rows
-            for starts_T, ends_T, length in zip(
-                *row["logits"].cpu().numpy(), row["attention_mask"].cpu().sum(1).tolist(), strict=True
-            )
-        ]
+        scores_N = []
+        for row in rows:  # each of its own width, that of its longest window
+            starts_BT, ends_BT = row["logits"].cpu().numpy()
+            lengths_B = row["attention_mask"].cpu().sum(1).tolist()
+            windows = zip(starts_BT, ends_BT, lengths_B, strict=True)
+            scores_N += [(starts_T[:end], ends_T[:end]) for starts_T, ends_T, end in windows]
         longest = self.section.answer_length
         self._predictions = key.predictions(scores_N, self.section.candidates, longest)
         baselines = self.data.baselines if split == "test" else {}
