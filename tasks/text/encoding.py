@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
@@ -104,10 +105,9 @@ def in_order(
     """
     left = iter(items)
     count = cores() if processes is None else processes
-    first = [*itertools.islice(left, FEW)]
-    left = itertools.chain(first, left)
-    if count == 1 or len(first) < FEW:
-        yield from map(function, left)
+    ahead = deque(itertools.islice(left, max(FEW, count)))
+    if count == 1 or len(ahead) < FEW:
+        yield from map(function, itertools.chain(ahead, left))
         return
     workers: list[Connection] = []
     idle: list[Connection] = []
@@ -118,12 +118,12 @@ def in_order(
         while True:
             go_on = turn in results or len(results) < AHEAD * count
             free = len(idle) + count - len(workers) if go_on else 0
-            for item in itertools.islice(left, free):
+            for _ in range(min(free, len(ahead))):
                 if not idle:
                     workers.append(_forked(function, workers))
                     idle.append(workers[-1])
                 worker = idle.pop()
-                worker.send(item)
+                worker.send(ahead.popleft())
                 busy[worker] = next(given)
             while turn in results:
                 done, result = results.pop(turn)
@@ -133,6 +133,7 @@ def in_order(
                 turn += 1
             if not busy:
                 return
+            ahead += itertools.islice(left, count - len(ahead))  # read while every process works
             for ready in wait([*busy]):
                 worker = cast(Connection, ready)
                 try:
