@@ -256,7 +256,8 @@ def with_typed(
     """Return the experiment with the keys of a command line, which override those of its arms.
 
     Args:
-        axes: keys with several values; every arm sweeps them.
+        axes: keys with several values; every arm sweeps them. Where arms do not sweep them anyway,
+            the figure is `curves`: that of the experiment would join points that differ in them.
         fixed: keys with one value; an arm that sweeps such a key keeps this value alone.
 
     Raises:
@@ -278,7 +279,10 @@ def with_typed(
     if tune:
         free = {key: values for key, values in tune.grid.items() if key not in {*axes, *fixed}}
         tune = replace(tune, grid=free) if free else None
-    return replace(experiment, arms=arms, tune=tune)
+    own = [arm.swept for arm in experiment.arms.values() if not arm.match]
+    foreseen = all(key in swept for swept in own for key in axes)
+    figure = experiment.figure if foreseen or "experiment.figure" in fixed else "curves"
+    return replace(experiment, arms=arms, tune=tune, figure=figure)
 
 
 def read_experiment(

@@ -104,6 +104,24 @@ def test_figure_1_at_paper_scale_has_the_published_counts(plan):
     assert [key[1] for key in totals if key[0] == "matched"] == [27, 47, 69, 91]
 
 
+@pytest.mark.parametrize(
+    ("typed", "figure"),
+    [
+        ("fig3 model.heads=4,8", "fig3"),
+        ("fig3 model.head_size=4,8", "curves"),  # panel (a) has one head size
+        ("fig1 model.layers=1,2", "curves"),
+        ("fig1 model.layers=1,2 experiment.figure=fig1", "fig1"),
+        ("fig1 model.layers=2", "fig1"),
+        ("theorem1 task.sequence_length=5,7,11", "theorem1"),
+        ("theorem1 seed=0,1", "theorem1"),
+    ],
+)
+def test_a_figure_that_would_join_points_of_several_typed_values_gives_way(plan, typed, figure):
+    found = plan(*f"experiment={typed} experiment.claims=[]".split(" "))
+    [about] = found.experiments.values()
+    assert about.figure == figure
+
+
 def test_every_value_of_a_typed_key_has_its_own_matched_and_child_points(plan):
     found = plan("experiment=fig1", "seed=0", "trainer.steps=20,40", "experiment.claims=[]")
     once = plan("experiment=fig1", "seed=0", "experiment.claims=[]")
