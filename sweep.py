@@ -27,6 +27,8 @@ def run(arguments: list[str]) -> None:
     settle_process()
     os.environ |= SINGLE_THREADED | os.environ  # what was asked for otherwise stays
     refuse_arguments(arguments)
+    # Hydra looks these up without an experiment, where there are several. The planner checks them.
+    arguments = [f"++{one}" if one.startswith("experiment.") else one for one in arguments]
     flags = {argument.partition("=")[0] for argument in arguments if argument.startswith("-")}
     if flags <= SWEEPS:  # Hydra's other flags (--cfg, --help, ...) are its own affair
         if sys.stdout.isatty():

@@ -148,7 +148,8 @@ def _frame(collected: Table, configs: Mapping[str, Mapping[str, Any]]) -> DataFr
     for row in collected.rows:
         measured = {key: row.get(key) for key in collected.columns}
         settings = {key: plain(value) for key, value in configs.get(row["run"], {}).items()}
-        rows.append({**measured, **settings, **measured})
+        # A point that varies nothing has no words; pandas leaves groups of None out.
+        rows.append({**measured, **settings, **measured, "point": row["point"] or ""})
     return pd.DataFrame(rows)
 
 

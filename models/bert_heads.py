@@ -135,15 +135,17 @@ class SpanFinder(_EncoderModel):
 def load_pretrained(model: nn.Module, state: Mapping[str, Tensor]) -> list[str]:
     """Copy into `model` what a PretrainingModel's state holds for it; return the names it lacks.
 
-    The lacking ones are the fine-tuning head's own. A state without the whole encoder is a
-    ValueError.
+    The lacking ones are the fine-tuning head's own. A state with another encoder is a ValueError.
     """
-    lacking = [name for name in model.state_dict() if name not in state]
-    if lost := [name for name in lacking if name.startswith("encoder.")]:
-        raise ValueError(
-            f"the pre-trained weights lack {len(lost)} of the encoder's: {lost[0]} ..."
-        )
-    model.load_state_dict({n: state[n] for n in model.state_dict() if n in state}, strict=False)
+    own = model.state_dict()
+    lacking = [name for name in own if name not in state]
+    further = [name for name in state if name not in own]
+    for words, names in (("lack", lacking), ("have other weights than", further)):
+        if found := [name for name in names if name.startswith("encoder.")]:
+            raise ValueError(
+                f"the pre-trained weights {words} {len(found)} of the encoder's: {found[0]} ..."
+            )
+    model.load_state_dict({name: state[name] for name in own if name in state}, strict=False)
     return lacking
 
 

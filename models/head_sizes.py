@@ -4,11 +4,15 @@ The paper leaves this to future work (section 5). A head size is a number for al
 with an entry for each layer: a number for its heads, or a list with one for each of its heads.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+
+from models.attention.multi_head import MultiHeadAttention
 
 Sizes = int | Sequence[int]
 HeadSize = int | Sequence[Sizes]
@@ -80,6 +84,8 @@ class UnevenAttention(nn.Module):
             attention(embedding_size, heads, size, **options)
             for size, heads in sorted(Counter(sizes).items())
         )
+        for group in self.groups:
+            _draw_as_part(group, sum(sizes))
 
     @property
     def cached_numbers(self) -> int | None:
@@ -93,3 +99,17 @@ class UnevenAttention(nn.Module):
         for group in others:
             output_BTD = output_BTD + group(x_BTD, mask_B1TT, **rotation)
         return output_BTD
+
+
+@torch.no_grad()
+def _draw_as_part(group: nn.Module, width: int) -> None:
+    """Give heads the variance that they have in a layer of this width, with heads of any size.
+
+    Glorot's variance is 2 / (embedding_size + width), and each group was drawn by its own width.
+    Weights of variants other than multi-head attention stay as they were drawn.
+    """
+    if isinstance(group, MultiHeadAttention) and group.key_value_heads == group.heads:
+        embedding_size, own = group.qkv.in_features, group.output.in_features
+        share = math.sqrt((embedding_size + own) / (embedding_size + width))
+        group.qkv.weight *= share
+        group.output.weight *= share

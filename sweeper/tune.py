@@ -97,9 +97,9 @@ class Tuning:
                 for group in groups
                 for point in group[:FINALISTS]
             }
-            if finalists != self.finalists:
-                self.finalists = finalists
-                self.trials = trials(self.plan, self.tunes, self.facts, finalists)
+            if not finalists <= self.finalists:
+                self.finalists |= finalists  # one that diverged keeps its seeds, and so its rank
+                self.trials = trials(self.plan, self.tunes, self.facts, self.finalists)
                 continue
             found = dict(zip(names, map(choices, tables), strict=True))
             if self._grow({name: [one.values for one in own] for name, own in found.items()}):

@@ -118,6 +118,15 @@ class RunTemplate:
         found = leaves(self._whole).get(key)
         return type(found) is type(value) and bool(found == value)
 
+    def has(self, key: str) -> bool:
+        """Return whether there is such a dotted key."""
+        node: Any = self._whole
+        for part in key.split("."):
+            if not isinstance(node, dict) or part not in node:
+                return False
+            node = node[part]
+        return True
+
     def run(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the resolved config of one run; `values` by dotted key.
 

@@ -138,7 +138,7 @@ class Plan:
     def as_data(self, rounds: Rounds = ()) -> dict[str, Any]:
         """Return the plan as plain data; `rounds` are those before it."""
         return {
-            "command": sys.argv,
+            "command": [one.removeprefix("++") for one in sys.argv],  # of sweep.py
             "scale": self.scale,
             "experiments": {
                 name: {**e.described(), "scale": self.scale, "text": self.texts[name]}

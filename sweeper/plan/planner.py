@@ -304,8 +304,12 @@ class _Configurations:
         yaml = self.experiment.yaml
         groups = {k: v for k, v in settings.items() if self.composer.is_group(k)}
         chosen = [f"experiment={yaml}"] if yaml else []
-        own = [text for key, text in self.typed.fixed.items() if key not in groups]
-        template = self.composer.base([*chosen, *(f"{k}={v}" for k, v in groups.items()), *own])
+        chosen += [f"{key}={value}" for key, value in groups.items()]
+        own = {key: text for key, text in self.typed.fixed.items() if key not in groups}
+        if "task" in groups:  # another than the typed keys of a task may be meant for
+            plain = self.composer.base(chosen)
+            own = {k: text for k, text in own.items() if plain.has(k) or not k.startswith("task.")}
+        template = self.composer.base([*chosen, *own.values()])
         return template, {k.lstrip("+"): v for k, v in settings.items() if k not in groups}
 
     def _child_config(

@@ -61,7 +61,7 @@ def settled(table: Table) -> bool:
 def ranked(table: Table) -> list[list[Point]]:
     """Return the trials of each setting, in the order of the plan, the best by first seed first.
 
-    Those that diverged come last. The table must be settled.
+    Those of which a seed diverged come last. The table must be settled.
 
     Raises:
         UserError: a trial has no such metric, or all of a setting diverged.
@@ -77,7 +77,9 @@ def ranked(table: Table) -> list[list[Point]]:
     sign = direction(table.metric)
 
     def first(point: Point) -> float:
-        return sign * point.values.get(next(iter(point.runs)), -sign * math.inf)
+        if len(point.values) < len(point.runs):
+            return -math.inf
+        return sign * point.values[next(iter(point.runs))]
 
     found = [sorted(group, key=first, reverse=True) for group in groups.values()]
     for group in found:
@@ -95,7 +97,8 @@ def choices(table: Table) -> list[Choice]:
     keys, sign = tuned_keys(table), direction(table.metric)
     settings = []
     for group in ranked(table):
-        left = [point for point in group[:FINALISTS] if len(point.values) == len(point.runs)]
+        seeds = max(len(point.runs) for point in group)  # of the finalists
+        left = [point for point in group[:FINALISTS] if len(point.values) == seeds]
         if not left:
             _raise_diverged(table, group[0])
         left.sort(key=lambda point: sign * mean(list(point.values.values())), reverse=True)

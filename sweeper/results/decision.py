@@ -203,6 +203,7 @@ _DEPENDS = (
     "(experiment.tune.seeds) could."
 )
 _BIMODAL_FROM = 10  # seeds a point; fewer look bimodal by chance
+_NOTHING = 1e-12  # weights are about 1, those of points that cancel are left from rounding
 _ROUGHLY = 100  # seeds a point: where none has three, their spread is too uncertain for more
 
 
@@ -239,6 +240,12 @@ class Question:
     claims: int = 1
     error: float = ERROR
     others: Sequence[Mapping[int, float]] = ()
+
+    def __post_init__(self) -> None:
+        """Raise Unanswerable if a contrast, of those that are no alternatives, compares nothing."""
+        for contrast, *_ in asked(self.statement):
+            if not self._rows([contrast.weights]).any():
+                raise Unanswerable(f"Both sides of it are the same runs: {contrast.words}.")
 
     @cached_property
     def contrasts(self) -> list[Contrast]:
@@ -369,7 +376,8 @@ class Question:
 
         noted = [] if few else enumerate(self.contrasts)
         notes = [contrast.note(partial(read, place)) for place, contrast in noted]
-        if self.decision is Decision.UNDECIDED and (not self.obstacle or few):
+        spread_known = any(len(group) > 1 for group in (*self.measured.groups, *self.others))
+        if self.decision is Decision.UNDECIDED and (not self.obstacle or (few and spread_known)):
             numbers["price"] = self.in_runs(self.expected_cost())
         text = explain(
             self.decision,
@@ -436,6 +444,7 @@ class Question:
         for row, weights in zip(found, sums, strict=True):
             for weight, point in weights:
                 row[self.measured.place(point)] += weight
+        found[np.abs(found) < _NOTHING] = 0.0  # both sides of a contrast may have a point
         return found
 
 

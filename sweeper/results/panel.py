@@ -251,7 +251,7 @@ def _share(axes: Axes, mark: Mark) -> tuple[float, float]:
 _MARGIN = 0.06  # of the span of the values, on either side
 _APART = 0.085  # of the span: the least distance of two ticks
 _CROWD = 40  # curves with more points have small ones
-_MOST_CATEGORIES = 8
+MOST_CATEGORIES = 8
 _SEED_ALPHA = 0.3
 _RING: dict[str, Any] = {"markersize": 8.0, "markerfacecolor": "none", "markeredgewidth": 0.7}
 _NEAR = (0.01, 0.05)  # of the width and the height: marks of two curves that cover each other
@@ -358,7 +358,8 @@ def fill(
         letter: names the panel.
         own: put the ticks of the x-axis at the values themselves.
         scaled: the marks that the axes span; by default the drawn ones.
-        exact: draw curves where they are; by default they are moved aside if their marks meet.
+        exact: draw curves where they are, as without `own`; else they are moved aside if their
+            marks meet.
     """
     if letter:
         axes.set_title(f"({letter})", loc="left", fontweight="bold", pad=4)
@@ -377,7 +378,7 @@ def fill(
     ends = [end for mark in held if mark.ends for end in mark.ends]
     heights = [low, high, *(min(max(end, floor), high + reach) for end in ends)]
     _scale(axes.yaxis, label(y), seeds, heights)
-    moved = [0.0] * len(curves) if exact else _dodged(axes, curves)
+    moved = _dodged(axes, curves) if own and not exact else [0.0] * len(curves)
     for (look, curve), aside in zip(curves, moved, strict=True):
         look.draw(axes, curve, aside)
 
@@ -418,7 +419,7 @@ def empty(axes: Axes, reason: str) -> None:
 def categories(axes: Axes, words: Sequence[str]) -> None:
     """Label the places 0, 1, ... of the x-axis with words, in lines that do not meet."""
     axes.set_xlim(-0.5, len(words) - 0.5)
-    shown = words if len(words) <= _MOST_CATEGORIES else []
+    shown = words if len(words) <= MOST_CATEGORIES else []
     lines = [
         textwrap.wrap(plain(word), 52 // len(shown), max_lines=4, placeholder="…") for word in shown
     ]

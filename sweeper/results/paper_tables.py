@@ -1,5 +1,6 @@
 """Tables as papers print them: a column for each setting, a line for each metric."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +115,8 @@ def _cell(point: Point, found: Mapping[tuple[str, str], Point]) -> str:
     values = list(own.values.values())
     middle, spread = mean(values), sd(values)
     digits = ".2g" if 0 < abs(middle) < 0.1 else ".2f"  # two decimals would hide small numbers
+    if spread and f"{spread:.2f}" == "0.00" and digits == ".2f":
+        digits = f".{1 - math.floor(math.log10(spread))}f"
     cell = f"{middle:{digits}}" + ("" if spread is None else f" ± {spread:{digits}}")
     return cell if len(values) == len(own.runs) else f"{cell} ({len(values)}/{len(own.runs)})"
 
@@ -129,7 +132,8 @@ def _notes(table: Table) -> Iterator[str]:
     counts = {len(p.runs) for measure in measures(table) for p in measure.points(table)}
     if counts:
         seeds = range_in_words(counts)
-        yield f"Mean ± standard deviation over {seeds} seed{'s' * (max(counts) > 1)}."
+        several = f"Mean ± standard deviation over {seeds} seeds."
+        yield several if max(counts) > 1 else "One seed."
     if table.experiment.get("finetune"):
         parents: dict[tuple[str, str], set[str]] = {}
         for row in table.rows:

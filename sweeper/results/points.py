@@ -398,7 +398,7 @@ def not_learned(table: Table) -> list[str]:
         more = [f"and {plural(rest, 'more setting')}"] if rest > 0 else []
         if named:
             listed = "; ".join([*named[:_NAMED], *more])
-            sentences.append(f"{measure.words} not learned, about that of the {words}: {listed}.")
+            sentences.append(f"{measure.words} not learned, no better than the {words}: {listed}.")
     return sentences
 
 

@@ -9,8 +9,13 @@ def short(value: float, digits: int = 4) -> str:
     # The unit is chosen after rounding: 999,999 is 1M, not 1000k.
     for unit, letter in _UNITS:
         if float(f"{size:.{digits}g}") >= unit and size >= 10_000:
-            return f"{value / unit:.{digits}g}{letter}"
-    return f"{value:.{digits}g}" if size < 10_000 else f"{value:.0f}"
+            return f"{_rounded(value / unit, digits)}{letter}"
+    return _rounded(value, digits)
+
+
+def _rounded(value: float, digits: int) -> str:
+    """Return a number below 10,000 of so many digits, without an exponent: 280, not 2.8e+02."""
+    return f"{float(f'{value:.{digits}g}'):.{max(digits, 4)}g}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -151,6 +151,10 @@ def adapted(model: nn.Module, weights: Mapping[str, Tensor], heads: int) -> dict
     for name, layer in model.named_modules():
         if not isinstance(layer, CollaborativeAttention) or f"{name}.qkv.weight" not in found:
             continue
+        if f"{name}.norm.query" in found:
+            expected = "a parent without normalised queries and keys, which have no shared form"
+            remedy = "train one with model.attention.qk_norm=false"
+            raise invalid_value("model.attention.name", "collaborative", expected, remedy)
         keys = ("qkv.weight", "qkv.bias", "output.weight", "output.bias")
         given = {key: found.pop(f"{name}.{key}") for key in keys if f"{name}.{key}" in found}
         stacked = given["qkv.weight"]

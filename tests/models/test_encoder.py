@@ -159,6 +159,9 @@ def test_pre_trained_weights_without_an_encoder_are_refused(encoder):
     state = PretrainingModel(encoder(layers=1)).state_dict()
     with pytest.raises(ValueError, match=r"lack 12 of the encoder's: encoder\.blocks\.1\."):
         load_pretrained(SpanFinder(encoder()), state)
+    more = PretrainingModel(encoder(layers=3)).state_dict()
+    with pytest.raises(ValueError, match=r"have other weights than 12 of the encoder's: encoder"):
+        load_pretrained(SpanFinder(encoder()), more)
 
 
 def test_heads_on_a_trained_encoder_leave_it_as_it_is(encoder):

@@ -87,3 +87,12 @@ def test_a_list_of_the_wrong_length_is_refused(head_size, decoder):
 def test_the_sizes_there_are():
     assert distinct_sizes(7) == [7]
     assert distinct_sizes([5, [3, 5], 2]) == [2, 3, 5]
+
+
+def test_heads_of_any_size_are_drawn_as_in_a_layer_of_all_of_them():
+    layer = UnevenAttention(MultiHeadAttention, 32, [4, 8, 16, 36])
+    bound = (6 / (32 + 64)) ** 0.5  # Glorot's, of 32 by all heads
+    for group in layer.groups:
+        for weight in (group.qkv.weight, group.output.weight):
+            assert weight.abs().max().item() == pytest.approx(bound, rel=0.05)
+            assert weight.abs().max().item() <= bound

@@ -85,7 +85,7 @@ def draw(table: Table) -> Figure:
     figure = Figure(figsize=(panel.COLUMN, panel.COLUMN))
     axes = figure.add_subplot()
     panel.fill(axes, x, table.metric, curves, own=x.startswith("model."))
-    named = x == "arm"  # on the axis, so a legend would repeat it
+    named = x == "arm" and len(words) <= panel.MOST_CATEGORIES  # a legend would repeat the axis
     if words:
         panel.categories(axes, [table.label(word) for word in words] if named else words)
     if named:

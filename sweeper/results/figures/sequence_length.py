@@ -31,12 +31,13 @@ def draw(table: Table) -> Figure:
     every = points(table, table.metric)
     curves: dict[int, list[Point]] = {}
     for n in sorted({int(n) for point in every if (n := point.at(LENGTH)) is not None}):
-        own = [point for point in every if point.at(LENGTH) == n and point.values]
+        own = [point for point in every if point.at(LENGTH) == n]
         own.sort(key=lambda point: point.at(HEAD_SIZE) or 0.0)
-        base = mean(list(own[-1].values.values())) if own else 0.0
+        largest = list(own[-1].values.values())
         curves[n] = [
-            replace(point, values={seed: value - base for seed, value in point.values.items()})
+            replace(point, values={seed: v - mean(largest) for seed, v in point.values.items()})
             for point in own
+            if largest
         ]
     arm = next(iter(table.experiment["arms"]))
     looks = {n: panel.curve_looks([arm], [(arm, n) for n in curves])[arm, n] for n in curves}
@@ -54,7 +55,9 @@ def draw(table: Table) -> Figure:
             for place, how, height in ((n // 2, _CAUSAL, 1.02), (n - 1, _BIDIRECTIONAL, 1.06)):
                 if low <= place <= high:
                     axes.plot([place], [height], transform=above, color=look.colour, **how)
-    notes = panel.notes_on(table, every, spread)
+    left_out = [f"n = {n}" for n, own in curves.items() if not own]
+    without = f"Left out, as the largest head has no finished run: {', '.join(left_out)}."
+    notes = [*panel.notes_on(table, every, spread), *[without] * bool(left_out)]
     legend: list[panel.Entry] = [((look.handle(),), f"n = {n}") for n, look in looks.items()]
     if looks:
         causal = Line2D([], [], color=panel.FAINT_INK, **_CAUSAL)

@@ -392,3 +392,15 @@ def test_at_80_columns_every_point_keeps_its_size_its_match_and_its_state(plan, 
     flat = " ".join(" ".join(line[column] for line in text.splitlines()).split())
     assert all(f"of {one.count} of {one.to}" in flat for one in matched)
     assert "…" not in text
+
+
+def test_a_typed_key_of_the_pre_training_leaves_fine_tunings_of_other_tasks_alone(plan):
+    once, found = plan("experiment=fig2"), plan("experiment=fig2", "task.documents=blank_line")
+    by_task = {
+        run.config["task"]["name"]: run.config["task"].get("documents")
+        for run in found.runs.values()
+    }
+    assert by_task == {"pretraining": "blank_line", "mnli": None, "squad": None}
+    assert len(found.runs) == len(once.runs)
+    with pytest.raises(UserError, match=r"task\.document is not a key"):
+        plan("experiment=fig2", "task.document=blank_line")

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 
@@ -10,8 +11,9 @@ from sweeper.plan.experiment import beyond, check, read_experiment
 from sweeper.plan.facts import Facts
 from sweeper.plan.planner import with_seeds
 from sweeper.plan.trials import trials
+from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError
-from sweeper.store.runs import RunStore
+from sweeper.store.runs import RunStore, State
 from sweeper.train import freeze
 from sweeper.tune import Tuning, budgets
 
@@ -169,12 +171,18 @@ def tuning(plan, process, tmp_path):
     return Tuning.of(found, process, RunStore(tmp_path))
 
 
-def train(tuning, best):
-    """Have the trials done; `best` is the rate that each arm learns most with."""
+def train(tuning, best, diverging=MappingProxyType({})):
+    """Have the trials done; `best` is the rate that each arm learns most with.
+
+    `diverging`: by arm, the rates that diverge with every seed but the first.
+    """
     freeze(tuning.trials, tuning.store, {})
     for point in tuning.trials.points:
         run = tuning.store.run(point.run)
-        if run.result() is None:
+        if point.values[RATE] in diverging.get(point.arm, ()) and point.seed != 1000:
+            if run.status().state is not State.FAILED:
+                run.claim({}).finish(Cause.NAN, "loss")
+        elif run.result() is None:
             loss = 1 + abs(math.log(point.values[RATE] / best[point.arm])) + 0.01 * point.seed
             attempt = run.claim({})
             measured = {"metrics": {"test/loss": 0.0}, "validation": {"validation/loss": loss}}
@@ -223,6 +231,16 @@ def test_the_two_best_values_are_tried_with_all_seeds_and_no_other(tuning):
     train(tuning, dict.fromkeys(ARMS, 0.0105))
     assert tuning.advance()
     assert not any(point.alternative_to for point in tuning.judged.points)
+
+
+def test_the_next_best_takes_the_place_of_a_value_that_diverges_with_a_further_seed(tuning):
+    diverging = {"fixed": (0.01,), "matched": (0.01, 0.02)}
+    while not tuning.advance():
+        train(tuning, dict.fromkeys(ARMS, 0.0105), diverging)
+    chosen = {arm: own["learning_rate"] for arm, own in judged(tuning).items()}
+    assert chosen == {"standard": 0.01, "fixed": 0.02, "matched": 0.005, "collaborative": 0.01}
+    seeds = Counter((p.arm, p.values[RATE]) for p in tuning.trials.points)
+    assert seeds["fixed", 0.005] == seeds["matched", 0.005] == 3
 
 
 def test_a_point_is_judged_with_both_rates_that_trials_cannot_tell_apart(tuning):

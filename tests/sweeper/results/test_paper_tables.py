@@ -42,6 +42,10 @@ def test_a_small_number_is_not_printed_as_zero(tmp_path):
         sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), {0: value, 1: value * 2})
     [block] = paper_table(sweep.table(tmp_path)).blocks
     assert block.lines[-1][1:] == ("6e-09 ± 2.8e-09", "0.00 ± 0.00", "1.51 ± 0.71")
+    alike = Sweep(figure="table", labels={"fixed": "fixed"}, claims=())
+    alike.add("fixed", {"model.heads": 2}, Model(64, 2, 32), {0: 1.4930, 1: 1.4934})
+    [block] = paper_table(alike.table(tmp_path / "alike")).blocks
+    assert block.lines[-1][1] == "1.49320 ± 0.00028"
 
 
 def test_at_the_papers_scale_it_stands_beside_where_it_has_the_setting(tmp_path):

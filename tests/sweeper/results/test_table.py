@@ -16,6 +16,7 @@ from sweeper.results.choices import choices, diverged, settled
 from sweeper.results.points import tuned_in_words
 from sweeper.results.table import Table, write_table
 from sweeper.store.errors import UserError
+from sweeper.store.numbers import short
 
 CELLS: dict[str, Any] = {
     "words": 'heads=8, "quoted"\nand\rmore\0\x1b[31m',
@@ -177,3 +178,20 @@ def test_the_words_say_what_was_chosen_among_how_many_and_what_is_open():
         "choices are is unknown."
     ]
     assert tuned_in_words({"title": "of another experiment"}) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "told"),
+    [
+        (2.8e11, 2, "280G"),
+        (280.4, 2, "280"),
+        (84e9, 2, "84G"),
+        (0.0123, 2, "0.012"),
+        (999_999, 4, "1M"),
+        (13_124_567, 4, "13.12M"),
+        (5000, 4, "5000"),
+        (0, 2, "0"),
+    ],
+)
+def test_a_number_of_few_digits_has_no_exponent(value, digits, told):
+    assert short(value, digits) == told

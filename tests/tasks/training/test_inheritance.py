@@ -1,12 +1,14 @@
 """Trained heads taken over by heads that share: at full size the outputs are the same."""
 
 import sys
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
 
 from models.attention.collaborative import CollaborativeAttention
+from models.attention.multi_head import MultiHeadAttention
 from models.transformer import Decoder, Encoder
 from sweeper.store.errors import UserError
 from tasks.training.checkpoint import adapted
@@ -65,6 +67,13 @@ def test_other_heads_than_the_parents_are_refused():
     told = r"model\.heads=5 of 3: expected the heads of the parent, 3"
     with pytest.raises(UserError, match=told):
         adapted(shared, original.state_dict(), DECODER["heads"])
+
+
+def test_heads_whose_queries_and_keys_are_normalised_have_no_shared_form():
+    normalised = Decoder(**DECODER, attention=partial(MultiHeadAttention, qk_norm=True))
+    told = "collaborative: expected a parent without normalised queries and keys"
+    with pytest.raises(UserError, match=told):
+        adapted(Decoder(**DECODER, attention=_shared(7)), normalised.state_dict(), DECODER["heads"])
 
 
 def test_without_tensorly_one_sentence_says_what_to_install(monkeypatch):

@@ -29,7 +29,9 @@ from tests.sweeper.results.claims.test_claims import (
 )
 from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.grids import FEW, Grid, figure1, theorem1
-from tests.sweeper.results.synthetic import Sweep, flat, paper
+from tests.sweeper.results.synthetic import Model, Sweep, flat, paper
+
+BEATS_AT = ("fixed_size_beats_heuristic",)
 
 
 def most_heads(sweep: Sweep) -> str:
@@ -215,3 +217,30 @@ def test_an_error_of_exactly_zero_counts_as_the_least_that_is_told_apart(tmp_pat
         return answers(sweep, tmp_path / str(error))
 
     assert found(0.0) == found(1e-12) == dict.fromkeys([N_MINUS_1, HALF], SUPPORTED)
+
+
+def same(seeds: int) -> Sweep:
+    """Two arms whose points are the same runs."""
+    sweep = Sweep(name="same", labels={"standard": "standard", "fixed": "fixed"}, claims=BEATS_AT)
+    for arm in sweep.labels:
+        measured = {seed: 40 + random.Random(seed).gauss(0, 0.3) for seed in range(seeds)}
+        sweep.add(arm, {"model.heads": 2}, Model(64, 2, 32), measured)
+    return sweep
+
+
+def test_a_claim_whose_sides_are_the_same_runs_is_no_question(tmp_path):
+    table = same(5).table(tmp_path)
+    [verdict] = verdicts_on(table)
+    assert verdict.verdict is Decision.UNDECIDED
+    assert verdict.sentence.startswith("Both sides of it are the same runs: ")
+    with pytest.raises(UserError, match="claims that its points cannot decide"):
+        check_decidable(table)
+
+
+def test_of_one_seed_nothing_is_said_on_how_many_decide(tmp_path):
+    sweep = Sweep(name="one", labels={"standard": "standard", "fixed": "fixed"}, claims=BEATS_AT)
+    for arm, heads, value in (("standard", 4, 50.0), ("fixed", 2, 40.0)):
+        sweep.add(arm, {"model.heads": heads}, Model(64, heads, 64 // heads), {0: value})
+    [verdict] = verdicts_on(sweep.table(tmp_path))
+    assert "It takes 3 seeds of every point at least; one has 1." in verdict.sentence
+    assert "in sight" not in verdict.sentence

@@ -16,6 +16,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from sweeper.results import panel
 from sweeper.results.collect import collect
 from sweeper.results.figures import (
     attention,
@@ -28,6 +29,7 @@ from sweeper.results.figures import (
     write_figures,
 )
 from sweeper.results.figures import sequence_length as lengths_figure
+from sweeper.results.figures import table as table_figure
 from sweeper.results.figures import theorem1 as knees_figure
 from sweeper.results.panel import COLUMN, DOUBLE_COLUMN, apart, marks
 from sweeper.results.points import points, seed_spread
@@ -244,7 +246,7 @@ def test_a_setting_that_was_not_learned_is_named(tmp_path):
     table = Finetuned("fig2").table(tmp_path)
     chance = {**table.rows[-1], "test/accuracy": 0.3531}
     told = words(fig2.draw(replace(table, rows=[*table.rows[:-1], chance]))).replace("\n", " ")
-    assert "MNLI accuracy (%) not learned, about that of the majority class" in told
+    assert "MNLI accuracy (%) not learned, no better than the majority class" in told
     assert "heads=32 (1 of 2 seeds)." in told
     assert "not learned" not in words(fig2.draw(table))
 
@@ -512,3 +514,41 @@ def test_the_rank_of_heads_stands_beside_the_most_it_can_be(tmp_path):
     assert all(set(line.get_ydata()) == {1.1} for line in entropies.get_lines())
     said = {text.get_text() for text in figure.findobj(Text)}
     assert {"3 heads", "5 heads", "(a) the head size, the most it can be"} <= said
+
+
+def test_no_two_of_many_arms_look_alike():
+    looks = panel.looks_of(f"arm {place}" for place in range(30))
+    assert len({(look.colour, look.marker) for look in looks.values()}) == 30
+
+
+def test_a_curve_of_a_length_without_its_largest_head_is_left_out_and_that_is_said(tmp_path):
+    sweep = Sweep(name="lengths", figure="sequence_length", metric="test/loss", claims=())
+    sweep.labels = {"heads": "heads"}
+    for length in (8, 32):
+        for size in (2, 4, 16):
+            values = {"task.sequence_length": length, "model.head_size": size}
+            measured = {seed: None if (length, size) == (8, 16) else 1.0 + seed for seed in (0, 1)}
+            sweep.add("heads", values, Model(length, 4, size), measured)
+    figure = lengths_figure.draw(sweep.table(tmp_path))
+    assert [len(line.get_xdata()) for line in figure.axes[0].get_lines()].count(3) == 1
+    assert "Left out, as the largest head has no finished run: n = 8." in words(figure)
+
+
+def test_no_number_of_a_table_is_cut(tmp_path):
+    sweep = Sweep(name="wide", figure="table", labels={"fixed": "fixed"}, claims=())
+    for heads in (2, 3, 5, 7, 11):
+        measured = {0: 127.73, 1: 139.05, 2: None}
+        sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), measured)
+    told = words(table_figure.draw(sweep.table(tmp_path)))
+    assert told.count("133.39 ± 8.00 (2/3)") == 5
+    assert "test perplexity per subword" in told
+
+
+def test_marks_over_a_size_stand_where_they_are(tmp_path):
+    table = figure1(seeds=2).table(tmp_path)
+    drawn = fig1.draw(table)
+    sizes = {row["params_total"] for row in table.rows}
+    means = [line for line in drawn.axes[0].get_lines() if line.get_markersize() > 3]
+    assert {x for line in means for x in line.get_xdata()} <= sizes
+    moves = {line.get_transform().transform((1, 1))[0] for line in means}
+    assert len(moves) == 1
