@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -138,7 +139,7 @@ class Plan:
     def as_data(self, rounds: Rounds = ()) -> dict[str, Any]:
         """Return the plan as plain data; `rounds` are those before it."""
         return {
-            "command": [one.removeprefix("++") for one in sys.argv],  # of sweep.py
+            "command": [re.sub(r"^\+\+experiment\.", "experiment.", one) for one in sys.argv],
             "scale": self.scale,
             "experiments": {
                 name: {**e.described(), "scale": self.scale, "text": self.texts[name]}

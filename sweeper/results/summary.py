@@ -1,5 +1,6 @@
 """The summary of a sweep in the terminal: verdicts, and the cost of deciding what is open."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -39,7 +40,7 @@ def brief(
         for one in verdicts[table.name]:
             found.setdefault((sanitize(one.claim, 40), one.label), []).append(one)
         for (claim, label), same in found.items():
-            most = max(same, key=lambda one: (one.numbers.get("price") or {}).get("seeds") or 0)
+            most = max(same, key=_seeds)
             by = f"{', '.join(one.measure for one in same)}: " if len(same) < several else ""
             rows.append((sanitize(table.name), label, claim, f"{by}{most.brief}"))
     labels, claims = (max(len(row[place]) for row in rows) for place in (1, 2))
@@ -58,6 +59,12 @@ def brief(
     for head, own in notes.items():
         of, words = ", ".join(name for name, _ in own), own[0][1] if len(own) == 1 else f"{head}."
         yield Text(clipped(f"{of}: {words}", width))
+
+
+def _seeds(verdict: Verdict) -> float:
+    """Return the seeds a point that a decision takes: 0 if it needs none, inf if none decide it."""
+    price = verdict.numbers.get("price")
+    return (price["seeds"] or math.inf) if price else 0
 
 
 _PILOT = (
