@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import published
 from benchmarks.__main__ import BENCHMARKS, DOCUMENT, run
 from benchmarks.controls import DOCUMENT as CONTROLS
 from benchmarks.controls import counted
@@ -182,10 +181,3 @@ def test_rules_for_rates_are_compared_on_the_same_trials():
     assert parabola(near) == 0.02
     assert near.rejected() == [0.005, 0.02]
     assert one.loss_of(0.02) == pytest.approx(0.1)
-
-
-def test_the_table_of_published_decoders_is_what_the_command_prints(capsys):
-    published.main()
-    table = capsys.readouterr().out
-    assert table in (ROOT / "docs" / "today.md").read_text("utf-8")
-    assert len(published.PUBLISHED) == 20

@@ -5,6 +5,7 @@ Shapes: T positions so far, D embedding_size, H heads, P head_size, M cached_num
 
 import math
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -124,3 +125,27 @@ def test_decoding_from_the_counted_numbers_equals_the_whole_row(attention, step,
     torch.testing.assert_close(hidden_TD, expected_TD, rtol=0, atol=1e-10)
     kept = sum(cache.numel() for cache in caches)
     assert {"cache_bytes_per_token": 2 * kept // 11} == cache_bytes(decoder)
+
+
+def published():
+    """The rows of the published decoders in docs/today.md, without their sources."""
+    today = Path(__file__).resolve().parents[2] / "docs" / "today.md"
+    table = today.read_text("utf-8").partition("\n## Published decoders\n")[2]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
+    return [row[:8] for row in rows if row[1].isdecimal()]
+
+
+def test_width_and_cache_of_published_decoders_are_those_of_our_layers():
+    rows = published()
+    assert len(rows) == 20
+    for name, size, layers, heads, shared, head_size, width, cache in rows:
+        own, _, turned = head_size.partition(" + ")
+        sizes = (int(size), int(heads), int(own))
+        with torch.device("meta"):
+            if latent := shared.partition("latent ")[2]:
+                rotary = {"latent_size": int(latent), "rotary_size": int(turned)}
+                layer = LatentAttention(*sizes, **rotary)
+            else:
+                layer = GroupedQueryAttention(*sizes, key_value_heads=int(shared))
+        assert width == f"{int(heads) * (int(own) + int(turned or 0)) / int(size):.2f}", name
+        assert cache == f"{2 * int(layers) * layer.cached_numbers:,}", name  # two bytes a number
