@@ -14,7 +14,6 @@ from benchmarks.controls import counted
 from benchmarks.decisions import DOCUMENT as DECISIONS
 from benchmarks.findings import RESULTS, changed, hours, kept, page, price
 from benchmarks.measure import call, fill, interleaved, present, speed_up, spread
-from benchmarks.rates import RULES, Chosen
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import judge
 from sweeper.results.verdict import Decision, Verdict
@@ -27,7 +26,6 @@ PLACES = {
     "benchmarks.decisions": DECISIONS,
     "benchmarks.tuned_decisions": DECISIONS,
     "benchmarks.controls": CONTROLS,
-    "benchmarks.rates": ROOT / "docs" / "tuning.md",
     "tests.faults": ROOT / "docs" / "faults.md",
 }
 
@@ -168,16 +166,3 @@ def test_the_table_of_controls_counts_every_verdict():
     counts = enumerate(Decision, 1)
     rows = [asked | {"verdict": str(decision)} for n, decision in counts for _ in range(n)]
     assert counted(rows).endswith("| 1 | 2 | 3 | 4 |")
-
-
-def test_rules_for_rates_are_compared_on_the_same_trials():
-    first = {0.005: 2.5, 0.01: 2.0, 0.02: 1.99, 0.04: 2.9}  # the parabola's least is nearer 0.01
-    judged = {0.005: 3.2, 0.01: 3.0, 0.02: 3.1, 0.04: 3.5}
-    one = Chosen(losses=judged, first=first, rates=[0.01, 0.02])
-    assert one.rejected() == [0.005]
-    one_seed, parabola, finalists = RULES.values()
-    assert (one_seed(one), finalists(one)) == (0.02, 0.01)
-    near = Chosen(losses=judged, first={0.005: 2.1, 0.01: 2.0, 0.02: 1.99}, rates=[0.01])
-    assert parabola(near) == 0.02
-    assert near.rejected() == [0.005, 0.02]
-    assert one.loss_of(0.02) == pytest.approx(0.1)
