@@ -306,7 +306,7 @@ class _Configurations:
         chosen = [f"experiment={yaml}"] if yaml else []
         chosen += [f"{key}={value}" for key, value in groups.items()]
         own = {key: text for key, text in self.typed.fixed.items() if key not in groups}
-        if "task" in groups:  # another than the typed keys of a task may be meant for
+        if "task" in groups:  # typed keys may be those of another task
             plain = self.composer.base(chosen)
             own = {k: text for k, text in own.items() if plain.has(k) or not k.startswith("task.")}
         template = self.composer.base([*chosen, *own.values()])
