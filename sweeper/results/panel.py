@@ -456,6 +456,9 @@ def _scale(
         decade = (1,) if high / low > 100 else (1, 2, 5) if high / low > 8 else (1, 1.5, 2, 3, 5, 7)
         locator = LogLocator(subs=decade, numticks=6)
     round_ones = [tick for tick in locator.tick_values(*limits) if limits[0] <= tick <= limits[1]]
+    exact = [tick for tick in round_ones if math.isclose(tick, float(f"{tick:.4g}"))]
+    if len(exact) > 1:  # else 1.5125M would read 1.512M
+        round_ones = exact
     ticks: list[float] = []
     for tick in ordered if own and len(ordered) <= 12 else round_ones:
         if not ticks or forward(tick) - forward(ticks[-1]) >= (end - start) * _APART:

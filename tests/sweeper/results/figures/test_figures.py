@@ -32,7 +32,7 @@ from sweeper.results.figures import sequence_length as lengths_figure
 from sweeper.results.figures import table as table_figure
 from sweeper.results.figures import theorem1 as knees_figure
 from sweeper.results.panel import COLUMN, DOUBLE_COLUMN, apart, marks
-from sweeper.results.points import points, seed_spread
+from sweeper.results.points import Point, points, seed_spread
 from sweeper.results.report.data import experiment_data
 from sweeper.results.statistics.estimates import estimate, interval
 from sweeper.store.registry import FIGURES, function, names
@@ -552,3 +552,12 @@ def test_marks_over_a_size_stand_where_they_are(tmp_path):
     assert {x for line in means for x in line.get_xdata()} <= sizes
     moves = {line.get_transform().transform((1, 1))[0] for line in means}
     assert len(moves) == 1
+
+
+def test_a_tick_stands_at_the_number_that_it_shows():
+    axes = Figure().add_subplot()
+    point = Point("a", "", {})
+    close = [panel.Mark(x, 50.0, None, (49.0, 51.0), point) for x in (1_511_900, 1_522_600)]
+    panel.fill(axes, "params_total", METRIC, [(panel.Look("black"), close)])
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["1.515M", "1.52M"]
+    assert list(axes.get_xticks()) == [1_515_000, 1_520_000]
