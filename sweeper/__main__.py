@@ -357,7 +357,9 @@ def _parser(program: str) -> argparse.ArgumentParser:
     for command, arguments in COMMANDS.items():
         name, about = command.__name__, inspect.getdoc(command) or ""
         first = about.partition("\n")[0].rstrip(".")
-        sub = commands.add_parser(name, help=f"{first[0].lower()}{first[1:]}", description=about)
+        words = f"{first[0].lower()}{first[1:]}"
+        # Without abbreviations: `bundle --output FILE` would be taken for --outputs.
+        sub = commands.add_parser(name, help=words, description=about, allow_abbrev=False)
         sub.add_argument(
             "--outputs",
             type=Path,

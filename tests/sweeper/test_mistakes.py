@@ -186,6 +186,7 @@ FILES = {
 
 # python -m sweeper ...
 COMMANDS = {
+    "bundle --output HERE/x.zip": "unrecognized arguments: --output",
     "statsu": "invalid choice: 'statsu'",
     "status fig3 --outputs HERE/none": "start with a sweep: python sweep.py -m experiment=fig3",
     "status fig3": "or plan it: python sweep.py -m experiment=fig3",
