@@ -23,9 +23,10 @@ def draw(table: Table) -> Figure:
     axes = figure.add_subplot()
     columns = max([_FEWEST, *(len(block.head) - 1 for block in content.blocks)])
     across = (1 - _WORDS) * _WIDTH_PT / columns
-    letters = int(across / (panel.TEXT_PT * panel.LETTER * 1.3))
+    letters = across / (panel.TEXT_PT * panel.LETTER)
     cells = [cell for block in content.blocks for line in block.lines for cell in line[1:]]
-    share = min(1.0, letters / max(map(len, cells), default=letters))  # a number is never cut
+    longest = max(map(len, cells), default=1)
+    share = min(1.0, letters / 1.1 / longest)  # a number is never cut, but all are smaller
     italic: dict[str, Any] = {"va": "center", "color": panel.FAINT_INK, "style": "italic"}
     drawn, top = 0, _GAP_PT
     for block in content.blocks:
@@ -38,9 +39,10 @@ def draw(table: Table) -> Figure:
             upright: dict[str, Any] = {"va": "center", "fontweight": "normal" if place else "bold"}
             axes.text(0, y, panel.plain(line[0], 30), **upright)
             upright |= {"ha": "right", "fontsize": panel.TEXT_PT * share}
+            most = longest if place else int(letters / share / 1.3)  # bold letters are wider
             for column, cell in enumerate(line[1:], start=1):
                 right = _WORDS * _WIDTH_PT + column * across
-                axes.text(right, y, panel.plain(cell, int(letters / share)), **upright)
+                axes.text(right, y, panel.plain(cell, most), **upright)
         for y, width in ((top, 0.9), (top + 2 * _LINE_PT, 0.5), (end, 0.9)):
             axes.plot([0, _WIDTH_PT], [y, y], color=panel.INK, linewidth=width, marker="none")
         drawn, top = drawn + 1, end + _GAP_PT
