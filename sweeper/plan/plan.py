@@ -139,7 +139,11 @@ class Plan:
     def as_data(self, rounds: Rounds = ()) -> dict[str, Any]:
         """Return the plan as plain data; `rounds` are those before it."""
         return {
-            "command": [re.sub(r"^\+\+experiment\.", "experiment.", one) for one in sys.argv],
+            # Wherever sweep.py lies, and without the plus signs that it adds.
+            "command": [
+                Path(sys.argv[0]).name,
+                *(re.sub(r"^\+\+experiment\.", "experiment.", one) for one in sys.argv[1:]),
+            ],
             "scale": self.scale,
             "experiments": {
                 name: {**e.described(), "scale": self.scale, "text": self.texts[name]}
