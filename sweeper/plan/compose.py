@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from sweeper.plan.grid import lookup
 from sweeper.plan.hydra_errors import explained, unknown_key
 from sweeper.plan.refused import refuse_tree
 from sweeper.store.errors import UserError
@@ -120,11 +121,10 @@ class RunTemplate:
 
     def has(self, key: str) -> bool:
         """Return whether there is such a dotted key."""
-        node: Any = self._whole
-        for part in key.split("."):
-            if not isinstance(node, dict) or part not in node:
-                return False
-            node = node[part]
+        try:
+            lookup(key, self._whole)
+        except KeyError:
+            return False
         return True
 
     def run(self, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,9 +5,9 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from xml.etree import ElementTree
 
 import numpy as np
@@ -377,14 +377,19 @@ def test_every_knee_is_marked_with_its_head_size(tmp_path):
         assert {"n", "n / 2"} <= set(guides)
 
 
-def test_each_length_has_its_knees_above_what_smaller_heads_cost(tmp_path):
+def lengths(sizes: Sequence[int], measured: Callable[[int, int, int], float | None]) -> Sweep:
+    """Heads of these sizes at lengths of 8 and 32; `measured` of length, size and seed."""
     sweep = Sweep(name="lengths", figure="sequence_length", metric="test/loss", claims=())
     sweep.labels = {"heads": "heads"}
-    for length in (8, 32):
-        for size in (2, 4, 16, 32):
-            values = {"task.sequence_length": length, "model.head_size": size}
-            measured = {seed: 5 - length / 16 + 0.25 / size + seed / 1024 for seed in (0, 2)}
-            sweep.add("heads", values, Model(length, 4, size), measured)
+    for length, size in product((8, 32), sizes):
+        values = {"task.sequence_length": length, "model.head_size": size}
+        found = {seed: measured(length, size, seed) for seed in (0, 2)}
+        sweep.add("heads", values, Model(length, 4, size), found)
+    return sweep
+
+
+def test_each_length_has_its_knees_above_what_smaller_heads_cost(tmp_path):
+    sweep = lengths((2, 4, 16, 32), lambda n, size, seed: 5 - n / 16 + 0.25 / size + seed / 1024)
     figure = lengths_figure.draw(sweep.table(tmp_path))
     lines = [[*zip(*line.get_data(), strict=True)] for line in figure.axes[0].get_lines()]
     placed = {point for line in lines if len(line) == 1 for point in line}
@@ -522,13 +527,7 @@ def test_no_two_of_many_arms_look_alike():
 
 
 def test_a_curve_of_a_length_without_its_largest_head_is_left_out_and_that_is_said(tmp_path):
-    sweep = Sweep(name="lengths", figure="sequence_length", metric="test/loss", claims=())
-    sweep.labels = {"heads": "heads"}
-    for length in (8, 32):
-        for size in (2, 4, 16):
-            values = {"task.sequence_length": length, "model.head_size": size}
-            measured = {seed: None if (length, size) == (8, 16) else 1.0 + seed for seed in (0, 1)}
-            sweep.add("heads", values, Model(length, 4, size), measured)
+    sweep = lengths((2, 4, 16), lambda n, size, seed: None if (n, size) == (8, 16) else 1.0 + seed)
     figure = lengths_figure.draw(sweep.table(tmp_path))
     assert [len(line.get_xdata()) for line in figure.axes[0].get_lines()].count(3) == 1
     assert "Left out, as the largest head has no finished run: n = 8." in words(figure)
