@@ -15,11 +15,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from sweeper.plan.grid import lookup
 from sweeper.plan.hydra_errors import explained, unknown_key
 from sweeper.plan.refused import refuse_tree
 from sweeper.store.errors import UserError
-from sweeper.store.identity import leaves
+from sweeper.store.identity import leaves, lookup
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 # The keys of a composed config that describe no run.

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.identity import lookup
 
 if TYPE_CHECKING:  # it loads Hydra, which the status of runs does not need
     from sweeper.plan.experiment import Arm
@@ -105,13 +106,3 @@ def _value(node: ast.expr, config: Mapping[str, Any]) -> Any:
             pairs = zip(ops, pairwise(sides), strict=True)
             return all(_COMPARE[type(op)](left, right) for op, (left, right) in pairs)
     raise ValueError(f"{ast.unparse(node)!r} is not allowed")
-
-
-def lookup(key: str, config: Mapping[str, Any]) -> Any:
-    """Return the value under a dotted key; KeyError if there is none."""
-    value: Any = config
-    for part in key.split("."):
-        if not isinstance(value, Mapping) or part not in value:
-            raise KeyError(f"no key {key}")
-        value = value[part]
-    return value

@@ -27,7 +27,7 @@ from sweeper.plan.experiment import (
     with_typed,
 )
 from sweeper.plan.facts import Facts, Invalid, Size
-from sweeper.plan.grid import check_size, combinations, describe_values, holds, lookup
+from sweeper.plan.grid import check_size, combinations, describe_values, holds
 from sweeper.plan.hydra_errors import NO_EXPERIMENT
 from sweeper.plan.match import solve
 from sweeper.plan.overrides import Typed, check_name, name_of, read, typed_path
@@ -35,7 +35,7 @@ from sweeper.plan.plan import Configuration, Matched, Plan, PlannedPoint, Planne
 from sweeper.size_server import SizeServer
 from sweeper.store import registry
 from sweeper.store.errors import UserError, invalid_value
-from sweeper.store.identity import run_id
+from sweeper.store.identity import lookup, run_id
 from sweeper.store.runs import RunStore, State
 
 

@@ -67,6 +67,16 @@ def leaves(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
+def lookup(key: str, config: Mapping[str, Any]) -> Any:
+    """Return the value under a dotted key; KeyError if there is none."""
+    value: Any = config
+    for part in key.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            raise KeyError(f"no key {key}")
+        value = value[part]
+    return value
+
+
 def digest_of(value: Any) -> str:
     """Return the sha256 of a plain value in hex, the same for any key order and for 1 and 1.0."""
     return sha256_of(_canonical(value))
