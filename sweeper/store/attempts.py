@@ -51,8 +51,8 @@ class Cause(StrEnum):
     DATA = "data"
     HANG = "hang"
     CRASH = "crash"
-    # Derived, never written: the process left no exit.json, or one without a result.
-    KILLED = "killed"
+    KILLED = "killed"  # the process left no exit.json, or one of its ranks was killed
+    # Derived, never written: an exit.json without a result.
     NO_RESULT = "no_result"
 
 

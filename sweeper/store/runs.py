@@ -70,12 +70,10 @@ def ended(
 ) -> Status:
     """Return the status after attempt `number` ended without a result."""
     state = State.FAILED
-    if exit_reason is None:
-        state, cause = State.INTERRUPTED, Cause.KILLED
-        reason = f"killed{_progress(heartbeat)}"
-    elif exit_reason["cause"] == Cause.INTERRUPTED:
-        state, cause = State.INTERRUPTED, Cause.INTERRUPTED
-        reason = f"interrupted{_progress(heartbeat)}"
+    if exit_reason is None or exit_reason["cause"] in (Cause.KILLED, Cause.INTERRUPTED):
+        state = State.INTERRUPTED
+        cause = Cause.KILLED if exit_reason is None else Cause(exit_reason["cause"])
+        reason = f"{cause}{_progress(heartbeat)}"
     elif exit_reason["cause"] == Cause.DONE:
         cause = Cause.NO_RESULT
         reason = "no_result: it says that it finished, but published no result"

@@ -1,8 +1,9 @@
 """One run on several devices: a process (a rank) for each, and every batch split between them.
 
 The job starts the ranks of its machine as fresh processes of the same command, and ends with them.
-Rank 0 claims the attempt and writes the result; the first rank that fails records why. With several
-machines NODE_RANK, MASTER_ADDR and MASTER_PORT say which machine it is and where they meet.
+Rank 0 claims the attempt and writes the result; the first rank that fails records why. A rank that
+is killed cannot, so the job records it. With several machines NODE_RANK, MASTER_ADDR and
+MASTER_PORT say which machine it is and where they meet.
 """
 
 import os
@@ -19,7 +20,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from sweeper.store.attempts import Attempt
+from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.errors import invalid_value
 from sweeper.store.registry import ROOT
 from sweeper.store.runs import Run
@@ -33,6 +34,7 @@ GRACE_S = 30.0  # for the other ranks to end, once one has failed
 def supervise(run: Run, devices: int, nodes: int) -> int:
     """Start the ranks of this machine; return the exit code of the first that failed."""
     node, common = 0, dict(os.environ)
+    before = len(run.attempts())
     with tempfile.TemporaryDirectory(prefix="headroom-") as folder:
         if nodes > 1:
             node = int(os.environ.get("NODE_RANK", "0"))
@@ -55,7 +57,11 @@ def supervise(run: Run, devices: int, nodes: int) -> int:
             started = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE)
             processes.append(started)
         pass_signals_on(processes)
-        return exit_code_of(processes)
+        code = exit_code_of(processes)
+        if code == -signal.SIGKILL:
+            for attempt in run.attempts()[before:]:  # the other ranks say that they lost one
+                attempt.finish(Cause.KILLED, overrule=True)
+        return code if code >= 0 else 1
 
 
 def pass_signals_on(processes: list[subprocess.Popen[bytes]]) -> None:
@@ -74,19 +80,18 @@ def pass_signals_on(processes: list[subprocess.Popen[bytes]]) -> None:
 
 
 def exit_code_of(processes: list[subprocess.Popen[bytes]]) -> int:
-    """Wait for all ranks; return the exit code of the first that failed, or 0."""
+    """Wait for all ranks; return the exit code of the first that failed (-N: by signal N), or 0."""
     failed, deadline = 0, float("inf")
     while any(process.poll() is None for process in processes):
         codes = [process.returncode for process in processes if process.returncode]
         if codes and not failed:
-            failed, deadline = codes[0], time.monotonic() + GRACE_S
+            failed, deadline = min(codes), time.monotonic() + GRACE_S
         if time.monotonic() > deadline:
             for process in processes:
                 process.kill()
         time.sleep(0.05)
     codes = [process.returncode for process in processes if process.returncode]
-    code = failed or (codes[0] if codes else 0)
-    return code if code >= 0 else 1
+    return failed or min(codes, default=0)
 
 
 def is_rank() -> bool:
