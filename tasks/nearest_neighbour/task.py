@@ -51,7 +51,9 @@ class Points(Data):
         seed = self.config.seed if purpose[0] == "train" else 0
         generator = torch.Generator().manual_seed(derive(seed, "points", *purpose))
         shape = (rows, self.section.points, self.config.model.embedding_size)
-        return {"points": F.normalize(torch.randn(shape, generator=generator), dim=-1)}
+        points = F.normalize(torch.randn(shape, generator=generator), dim=-1)
+        double = self.config.trainer.precision == "64-true"
+        return {"points": points.double() if double else points}
 
 
 class NearestNeighbour(Task):

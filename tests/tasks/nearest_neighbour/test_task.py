@@ -4,13 +4,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tasks.task import Evaluator
 from tests.tasks.small import CPU, NEAREST_NEIGHBOUR, made
 
 D, POINTS, ROWS, SHARPNESS = 5, 7, 3, 11.0  # of the small config
 
 
-def _task(heads=1):
-    return made({**NEAREST_NEIGHBOUR, "model.heads": heads, "model.head_size": D})
+def _task(heads=1, precision="32-true"):
+    changes = {"model.heads": heads, "model.head_size": D, "trainer.precision": precision}
+    return made({**NEAREST_NEIGHBOUR, **changes})
 
 
 def test_rows_are_fresh_each_step_and_a_function_of_seed_and_step():
@@ -23,16 +25,17 @@ def test_rows_are_fresh_each_step_and_a_function_of_seed_and_step():
     assert not any(torch.equal(first, points) for points in rest)
 
 
-def test_one_head_as_large_as_the_points_is_exact():
-    task = _task()
-    model = task.build()
+@pytest.mark.parametrize(("precision", "largest"), [("32-true", 1e-9), ("64-true", 1e-15)])
+def test_one_head_as_large_as_the_points_is_exact(precision, largest):
+    task = _task(precision=precision)
+    model = task.build().to(task.data.batch(1)["points"].dtype)
     with torch.no_grad():
         # x^T (W_k^T W_q) y / sqrt(D) is sharpness * x^T y, and what is moved is the point itself.
         eye = torch.eye(D)
         model.attention.qkv.weight.copy_(torch.cat((SHARPNESS * D**0.5 * eye, eye, eye)))
         model.attention.output.weight.copy_(eye)
-    found = task.evaluate(model, "test", CPU)
-    assert found["test/relative_error"] < 1e-9
+    found = task.evaluate(model, "test", Evaluator(CPU.device, precision))
+    assert found["test/relative_error"] < largest
     x_TD = task.data.batch(1)["points"][0]
     nearest = (x_TD @ x_TD.T).fill_diagonal_(-1).argmax(1)
     similar = F.cosine_similarity(task.outputs(model, {"points": x_TD[None]})[0], x_TD[nearest])
