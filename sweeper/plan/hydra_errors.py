@@ -68,7 +68,11 @@ def explained(problem: Exception) -> UserError:
     causes = (problem, problem.__cause__, problem.__context__)
     cause = next((one for one in causes if isinstance(one, OmegaConfBaseException)), None)
     if cause is None or not cause.full_key:
-        return UserError(" ".join(str(problem).split()))
+        words = " ".join(str(problem).split())
+        if words.startswith("Multiple values for "):  # what Hydra then advises is for yaml files
+            key = sanitize(words.split()[3].rstrip("."))
+            return UserError(f"{key} has a value already; write {key}=NAME without a plus sign.")
+        return UserError(words)
     key = sanitize(cause.full_key)
     if isinstance(cause, ConfigKeyError | ConfigAttributeError):
         from sweeper.plan.experiment import Experiment  # which imports this module

@@ -237,15 +237,15 @@ def exported(outputs: Path, table: Table, suffix: str = ".csv") -> Path:
 
 
 def files_made_of(outputs: Path, name: str) -> list[Path]:
-    """Return the files of an experiment's tables and figures."""
-    folders = (outputs / "tables", outputs / "figures")
-    return [path for folder in folders for path in sorted(folder.glob(f"{stem(name)}.*"))]
+    """Return the files of an experiment's tables and figures, hidden ones included."""
+    names = (f"tables/{stem(name)}.*", f"figures/{stem(name)}.*", f"figures/.{stem(name)}.*")
+    return [path for pattern in names for path in sorted(outputs.glob(pattern))]
 
 
 def set_aside(outputs: Path, name: str, called: str) -> None:
     """Rename the tables and figures of an experiment that has a new name."""
     for path in files_made_of(outputs, name):
-        path.rename(path.with_name(stem(called) + path.name.removeprefix(stem(name))))
+        path.rename(path.with_name(path.name.replace(stem(name), stem(called), 1)))
 
 
 def publish_made(path: Path, data: bytes | str) -> None:
