@@ -148,8 +148,10 @@ def _frame(collected: Table, configs: Mapping[str, Mapping[str, Any]]) -> DataFr
     for row in collected.rows:
         measured = {key: row.get(key) for key in collected.columns}
         settings = {key: plain(value) for key, value in configs.get(row["run"], {}).items()}
+        # Before a run is trained, its row has only what its own arm varies.
+        known = {key: value for key, value in measured.items() if value is not None}
         # A point that varies nothing has no words; pandas leaves groups of None out.
-        rows.append({**measured, **settings, **measured, "point": row["point"] or ""})
+        rows.append({**measured, **settings, **known, "point": row["point"] or ""})
     return pd.DataFrame(rows)
 
 
