@@ -45,7 +45,8 @@ def print_plan(
         ]
         for name, same in groupby(plan.points, key=lambda p: p.experiment)
     }
-    many = not verbose and sum(map(len, by_experiment.values())) > _MANY
+    every = sum(map(len, by_experiment.values()))
+    many = not verbose and every > _MANY
     for name, rows in by_experiment.items() if points else ():
         title = f"{name} ({plan.scale}): {plan.experiments[name].title}"
         console.print(Text(errors.sanitize(title), style="bold"))
@@ -57,11 +58,11 @@ def print_plan(
         console.print(table)
         if len(shown) < len(rows):
             console.print(f"... and {len(rows) - len(shown)} more (hydra.verbose=true lists all)")
-    used = len(plan.points) - len(plan.runs)
-    shared = f", {used} of them shared with another point" if used else ""
+    used = sum(uses > 1 for uses in Counter(point.run for point in plan.points).values())
+    shared = f", {used} of them shared by several points" if used else ""
     states = Counter(str(statuses[run].state) for run in plan.runs)
     by_state = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
-    total = f"{plural(len(plan.points), 'point')}, {plural(len(plan.runs), 'run')}"
+    total = f"{plural(every, 'point')}, {plural(len(plan.runs), 'run')}"
     console.print(f"{total}{shared}: {by_state}.")
 
 

@@ -155,6 +155,9 @@ class Display(ExitStack):
                 console=self.console, refresh_per_second=2, transient=True, auto_refresh=False
             )
             self._live = self.enter_context(live)
+            if len({label.partition("/")[0] for label in self.labels.values()}) == 1:
+                # Room for what differs: the name of the one experiment goes.
+                self.labels = {r: label.partition("/")[2] for r, label in self.labels.items()}
 
     def changed(self, schedule: Schedule, state: JobState | None) -> None:
         """Show that a job changed its phase, or (None) that time has passed."""

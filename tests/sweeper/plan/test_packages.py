@@ -91,7 +91,7 @@ def test_experiments_scales_and_models_are_found_in_a_folder_of_ones_own(planned
 
 def test_a_primary_config_of_ones_own_may_name_further_folders(planned):
     said = planned("--config-name=primary", "experiment=mine,theirs")
-    assert "4 points, 2 runs, 2 of them shared with another point: 2 new." in said
+    assert "4 points, 2 runs, 2 of them shared by several points: 2 new." in said
 
 
 @pytest.mark.parametrize("name", ["called", "logged", "built"])
