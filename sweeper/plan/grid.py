@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.files import canonical
 from sweeper.store.identity import lookup
 
 if TYPE_CHECKING:  # it loads Hydra, which the status of runs does not need
@@ -47,7 +48,9 @@ def check_size(points: int, limit: int, what: str) -> None:
 
 def describe_values(values: Mapping[str, Any]) -> str:
     """Return values in words, keys without their section: `heads=8 head_size=32`."""
-    words = {key: "null" if value is None else value for key, value in values.items()}
+    words = {
+        key: canonical(v) if v is None or isinstance(v, list) else v for key, v in values.items()
+    }
     return " ".join(f"{key.rpartition('.')[2]}={word}" for key, word in words.items())
 
 

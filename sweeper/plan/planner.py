@@ -35,7 +35,7 @@ from sweeper.plan.plan import Configuration, Matched, Plan, PlannedPoint, Planne
 from sweeper.size_server import SizeServer
 from sweeper.store import registry
 from sweeper.store.errors import UserError, invalid_value
-from sweeper.store.identity import lookup, run_id
+from sweeper.store.identity import INTRODUCED_AS, leaves, lookup, run_id
 from sweeper.store.runs import RunStore, State
 
 
@@ -205,6 +205,11 @@ class _Configurations:
                 where = f"experiment.arms.{arm.name} of {self.experiment.yaml}"
                 expected = "no group but task and model/attention in an arm with a parent"
                 raise invalid_value(where, key, expected, "set single keys of it instead")
+            parents = {str(one.values.get(key)) for one in self.done[arm.parent]}
+            if key in arm.swept and key not in typed and len(parents) > 1:
+                where = f"experiment.arms.{arm.name}.grid of {self.experiment.yaml}"
+                expected = f"no key of which its parent {arm.parent} has several values"
+                raise invalid_value(where, key, expected, "write an arm for each value of it")
         for parent, values in itertools.product(self.done[arm.parent], combinations(arm)):
             if self._apart(values, parent.values):
                 continue
@@ -233,6 +238,7 @@ class _Configurations:
                 label = f"{match.to} {describe_values(point.values)}"
                 size = self._count(match, point.size, point.config)
                 targets.append(_Target(label, size, shared, point.values))
+        matched_to: dict[str, str] = {}
         for values, target in itertools.product(combinations(arm), targets):
             if target and self._apart(values, target.values):
                 continue
@@ -245,6 +251,12 @@ class _Configurations:
                 continue
             if match and target and not point.matched:
                 point = self._matched(point, match, target)
+            if match and point.matched:
+                words, to = describe_values(point.values), point.matched.to
+                if (other := matched_to.setdefault(words, to)) != to:
+                    expected = f"one target of each point; {words} has {other} and {to}"
+                    remedy = "choose one by match.where, or add what differs to match.same"
+                    raise invalid_value(f"{arm.name}.match.to", match.to, expected, remedy)
             yield point
 
     def _apart(self, values: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
@@ -478,21 +490,24 @@ _TOKENIZER = ("tokenizer", "vocabulary_size", "tokenizer_lines")  # keys of a ta
 def _check_parent(config: Mapping[str, Any], parent: Mapping[str, Any], facts: Facts) -> None:
     """Raise UserError where the weights of a typed parent would mean something else in this run."""
     same_task = config["task"]["name"] == parent["task"]["name"]
-    expected = {
-        f"model.{key}": value
-        for key, value in parent["model"].items()
-        if key not in ("dropout", "initializer_range")
-    }
-    if config["model"].get("attention", {}).get("name") == "collaborative":  # re-parametrises any
-        del expected["model.attention"]
+    # An older record lacks keys that came later.
+    introduced = {key: value for key, value in INTRODUCED_AS.items() if key.startswith("model.")}
+    own_model, expected = (introduced | leaves({"model": one["model"]}) for one in (config, parent))
+    for key in own_model.keys() - expected.keys():
+        expected[key] = None
+    shares = own_model.get("model.attention.name") == "collaborative"  # re-parametrises any
+    for key in [*expected]:
+        free = key in ("model.dropout", "model.initializer_range")
+        if free or (shares and key.startswith("model.attention.")):
+            del expected[key]
     if same_task:
         expected |= {f"task.{key}": parent["task"].get(key) for key in _TOKENIZER}
         expected["data.digest"] = parent["data"]["digest"]
     elif "tokenizer" in config["task"]:
         expected["task.tokenizer"] = facts.text(parent)["prepared"]
     for key, value in expected.items():
-        section, name = key.split(".")
-        own = config[section].get(name)
+        section, _, name = key.partition(".")
+        own = own_model.get(key) if section == "model" else config[section].get(name)
         if own != value:
             remedy = f"give it as {key}={'null' if value is None else value}"
             if key == "data.digest":

@@ -1,5 +1,6 @@
 """Planning: what a command line becomes; the fake size server counts by the closed form."""
 
+import copy
 import io
 import itertools
 import re
@@ -148,7 +149,9 @@ def test_a_typed_parent_has_the_model_the_text_and_the_tokenizer_of_its_child(pl
     [parent] = plan("task=pretraining", "seed=0", "model.heads=2").runs.values()
     child = ("task=mnli", f"parent={parent.id}", "model.heads=2")
     store = RunStore(Path("outputs").absolute())
-    run = store.freeze({"id": parent.id, "config": parent.config, "size": parent.size})
+    older = copy.deepcopy(parent.config)
+    assert older["model"]["attention"].pop("qk_norm") is False  # its record has no such key
+    run = store.freeze({"id": parent.id, "config": older, "size": parent.size})
     run.publish_result(run.claim({}), {"metrics": {}})
     tokenizer = "task.tokenizer='text of sample None for pretraining'"
     assert plan(*child, tokenizer).runs
@@ -158,6 +161,7 @@ def test_a_typed_parent_has_the_model_the_text_and_the_tokenizer_of_its_child(pl
         ((*child, tokenizer, "model.activation=relu"), "model.activation=relu: expected that of"),
         (("task=pretraining", *child[1:], "task.vocabulary_size=99"), "task.vocabulary_size=99"),
         (("task=pretraining", *child[1:], "data=local", "data.root=."), "data.digest="),
+        ((*child, tokenizer, "model.attention.qk_norm=true"), "qk_norm=True: expected that of"),
     ]:
         with pytest.raises(UserError) as caught:
             plan(*changes)
@@ -342,6 +346,34 @@ experiment:
 def test_the_condition_of_a_matched_arm_is_about_the_solved_value(plan, with_experiment):
     found = plan("experiment=solved", conf=with_experiment("solved", SOLVED))
     assert [point.values["model.embedding_size"] for point in found.points] == [16]
+
+
+AMBIGUOUS = {
+    "two targets": (
+        """
+    a: {set: {model.embedding_size: 16}, grid: {model.heads: [2, 4]}}
+    b:
+      set: {model.embedding_size: 16, model.head_size: 4}
+      match: {to: a, solve: model.heads, tolerance: 0.2}
+""",
+        r"b\.match\.to=a: expected one target of each point; heads=\d+ has a heads=2 and a",
+    ),
+    "two parents": (
+        """
+    a: {set: {task: pretraining}, grid: {trainer.steps: [10, 20]}}
+    b: {parent: a, set: {task: mnli}, grid: {trainer.steps: [3, 5]}}
+""",
+        "grid of ambiguous=trainer.steps: expected no key of which its parent a has several values",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AMBIGUOUS)
+def test_a_point_that_would_stand_for_two_is_refused(plan, with_experiment, name):
+    arms, words = AMBIGUOUS[name]
+    head = SOLVED.partition("    a:")[0]
+    with pytest.raises(UserError, match=words):
+        plan("experiment=ambiguous", conf=with_experiment("ambiguous", head + arms.lstrip("\n")))
 
 
 EXPERIMENT = """# @package _global_
