@@ -90,6 +90,10 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
     with closing(SizeServer()) as process:
         of_runs = [override for override in given if override not in of_sweep]
         made = Planner(loaded, process, max_runs=most).plan(of_runs)
+        if made.tuned:
+            from sweeper.tune import Tuning
+
+            made = Tuning.of(made, process, RunStore(made.outputs)).judged or made
     tables = Records(RunStore(made.outputs)).tables(made.as_data())
     configs = {run.id: leaves(run.config) for run in made.runs.values()}
     planned = pd.concat([_frame(one, configs) for one in tables])

@@ -16,7 +16,7 @@ from typing import Any
 
 from rich.text import Text
 
-from sweeper.plan.experiment import Tune, beyond
+from sweeper.plan.experiment import Tune, at_end, beyond
 from sweeper.plan.facts import Facts, Invalid
 from sweeper.plan.plan import Chosen, Plan, PlannedRun
 from sweeper.plan.planner import with_seeds
@@ -148,7 +148,7 @@ class Tuning:
             configurations[name] = list(chosen_into(configurations[name], chosen, tune))
             described[name] = []
             for one in found[name]:
-                ends = [key for key, known in tune.grid.items() if beyond(known, one.values[key])]
+                ends = [key for key, known in tune.grid.items() if at_end(known, one.values[key])]
                 described[name].append(asdict(one) | {"at_end": ends})
         made = replace(
             self.plan, experiments=experiments, configurations=configurations, tuning=described

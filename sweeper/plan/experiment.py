@@ -109,6 +109,12 @@ def _check_tune(experiment: Experiment, tune: Tune) -> None:
         raise invalid_value(f"{where}, grid", list(tune.grid), expected, remedy)
 
 
+def at_end(values: Sequence[Any], best: Any) -> bool:
+    """Return whether `best` is the least or the most of numbers that were tried; 0 has no less."""
+    known = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    return known and best != 0 and best in (min(values), max(values))
+
+
 def beyond(values: Sequence[Any], best: Any) -> Any:
     """Return the value one geometric step beyond the end `best`; None if it is no end.
 

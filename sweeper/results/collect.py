@@ -168,6 +168,7 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
     points = [point for point in plan["points"] if point["experiment"] == name]
     swept = {key for point in points for key in point["values"]}
     tasks = {point["run"]: point.get("task") for point in plan["points"]}
+    shown = {*swept, str(plan["experiments"][name].get("x"))}
     ends = Counter(key.rpartition(".")[2] for key in swept)
 
     def words(values: Mapping[str, Any]) -> str:
@@ -196,7 +197,7 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
             size["params_attention_saved"] = 1 - share
         row = {
             "task": point.get("task"),
-            **{key: config[key] for key in swept if key in config},  # fixed here, varied elsewhere
+            **{key: config[key] for key in shown if key in config},  # fixed here, varied elsewhere
             **{key: value for key, value in point["values"].items() if key != "seed"},
             **own,
             **chosen.get("values", {}),

@@ -10,9 +10,9 @@ from rich.text import Text
 from sweeper.results.collect import Records, collect
 from sweeper.results.decision import Measurements
 from sweeper.results.judge import verdicts_on
-from sweeper.results.points import code_apart, measures
+from sweeper.results.points import code_apart, measures_of_arms
 from sweeper.results.statistics.estimates import LEVEL, Estimate, Spread, estimate, interval, pooled
-from sweeper.results.table import Table, direction
+from sweeper.results.table import DIRECTIONS, Table, direction
 from sweeper.results.verdict import Found, Verdict
 from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.numbers import plural
@@ -28,9 +28,9 @@ def differences(one: Table, other: Table) -> Iterator[str]:
 
     Differences are second minus first; all their intervals hold at once.
     """
-    known = measures(other)
-    for measure in measures(one):
-        if measure not in known:
+    known = measures_of_arms(other)
+    for measure in measures_of_arms(one):
+        if measure not in known or measure.metric.rpartition("/")[2] not in DIRECTIONS:
             continue
         ratios, better = Measurements(one, measure.metric).ratios, direction(measure.metric)
         by_name = {(point.arm, point.name): point for point in measure.points(other)}

@@ -211,10 +211,13 @@ class Ranked(NamedTuple):
     """The findings of a statement.
 
     The deciding one is the least favourable of those that must all hold, and the most favourable of
-    alternatives. Alternatives are listed best first.
+    alternatives, where an interval above or below the threshold goes before any estimate.
+    Alternatives are listed best first.
     """
 
     favour: float
+    holds: bool
+    fails: bool
     deciding: Found
     listed: list[Found]
 
@@ -452,11 +455,16 @@ def _ranked(statement: Statement, found: Iterator[tuple[Contrast, Found]]) -> Ra
     if isinstance(statement, Contrast | Each):
         contrast, own = next(found)
         favour = -abs(own.value) if contrast.same else own.value - contrast.above
-        return Ranked(favour, own, [own])
+        holds = own.low > contrast.above and not contrast.same
+        fails = own.high < contrast.above and not contrast.same
+        return Ranked(favour, holds, fails, own, [own])
     parts = [_ranked(part, found) for part in statement.parts]
     if isinstance(statement, AnyOf):
-        parts.sort(key=lambda part: -part.favour)
-    first = parts[0] if isinstance(statement, AnyOf) else min(parts, key=lambda one: one.favour)
+        parts.sort(key=lambda part: (not part.holds, -part.favour))
+        first = parts[0]._replace(fails=all(part.fails for part in parts))
+    else:
+        first = min(parts, key=lambda part: (not part.fails, part.favour))
+        first = first._replace(holds=all(part.holds for part in parts))
     return first._replace(listed=[one for part in parts for one in part.listed])
 
 

@@ -258,7 +258,7 @@ def most_heads_lose(found: Sequence[tuple[str, Sequence[Point]]], shared: str) -
 
 def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
     """Return the weights of the mean of a curve at a number of parameters, linear in its log."""
-    ordered = sorted(curve, key=lambda point: at(point, "params_total"))
+    ordered = by("params_total", curve)
     for left, right in pairwise(ordered):
         low, high = at(left, "params_total"), at(right, "params_total")
         if low <= size <= high and low < high:
@@ -269,7 +269,7 @@ def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
 
 def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
     """Return that the error falls tenfold at a head size, and nowhere before it."""
-    by_size = {round(at(point, "model.head_size")): point for point in curve}
+    by_size = {round(at(p, "model.head_size")): p for p in by("model.head_size", curve)}
     length = at(next(iter(by_size.values())), "task.sequence_length")
     if not {expected - 1, expected} <= by_size.keys():
         raise Unanswerable(f"For n = {length:.0f} head sizes around {expected} are not measured.")

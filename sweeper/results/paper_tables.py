@@ -94,7 +94,7 @@ def _measured(
         words, names = label(keys[0]), numbers  # which say as much as the names
     for start in range(0, len(points), _MOST_COLUMNS):
         part, head = points[start : start + _MOST_COLUMNS], names[start : start + _MOST_COLUMNS]
-        beside = [published.get(name, {}) for name in head]
+        beside = [published.get(name, {}) if {*keys} == {x} else {} for name in head]
         sizes = [point.at("params_total") for point in part]
         counts = [ABSENT if size is None else short(size) for size in sizes]
         rows = [("params", label("params_total"), counts)]

@@ -227,7 +227,10 @@ def keys_along(points: Sequence[Point], x: str) -> set[str]:
 
 def missing(table: Table, metric: str) -> tuple[str, int, int]:
     """Return why runs lack the metric ("2 failed, 1 running"), how many do, and of how many."""
-    return _lacking((row, number(row.get(metric)) is None) for row in rows_of(table, metric))
+    tuned = table.experiment.get("finetune")
+    rows = rows_of(table, metric)
+    own = [row for row in rows if tuned or metric_of(table, str(row["arm"])) == metric]
+    return _lacking((row, number(row.get(metric)) is None) for row in own)
 
 
 def unfinished(table: Table) -> tuple[str, int, int]:
@@ -407,3 +410,11 @@ def measures(table: Table) -> list[Measure]:
     finetune = table.experiment.get("finetune") or {}
     found = [Measure(task, metric) for task, metrics in finetune.items() for metric in metrics]
     return found or [Measure("", table.metric)]
+
+
+def measures_of_arms(table: Table) -> list[Measure]:
+    """Return the same, and the metrics that arms have of their own."""
+    if table.experiment.get("finetune"):
+        return measures(table)
+    own = [metric_of(table, arm) for arm in table.experiment["arms"]]
+    return [Measure("", metric) for metric in dict.fromkeys([table.metric, *own])]

@@ -70,13 +70,13 @@ RESOLUTION = {"context_error": 1e-4}
 
 def label(column: str) -> str:
     """Return the words for a column, or its own name."""
-    return LABELS.get(column, column)
+    return LABELS.get(column, f"{column} (%)" if factor(column) > 1 else column)
 
 
 def cell(column: str, value: Any) -> Any:
     """Return a cell of a column in the unit that the words for the column name."""
     known = number(value)
-    return value if known is None or column not in LABELS else factor(column) * known
+    return value if known is None else factor(column) * known
 
 
 def direction(metric: str) -> int:

@@ -82,6 +82,7 @@ SWEEPS = {
     "experiment=fig1 experiment.scales.demo.seeds=[[0]]": "=[0]: expected whole numbers",
     "experiment=fig1 experiment.tune.seeds=[-1]": "experiment.tune.seeds of fig1=-1: expected",
     "experiment=fig1 scale=cpu experiment.tune.by=validation/foo": "by of fig1=validation/foo: exp",
+    "logger.project=a/b": "logger.project=a/b: expected a name of at most 128 letters",
     "metric=[a]": "metric=['a']: expected the name of a metric",
     "parent=nope": "parent=nope: expected the id of a finished run in /",
     "model={head_size:8}": "model={head_size:8}: expected one value; type its keys one by one",

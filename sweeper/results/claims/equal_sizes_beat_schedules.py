@@ -15,7 +15,10 @@ def claim(design: Design, *, equal: str = "equal") -> Statement:
         raise Unanswerable("The claim needs an arm whose head sizes differ between layers.")
     parts = []
     for arm in others:
-        of_size = {(at(p, "model.heads"), at(p, "params_total")): p for p in design.of(arm)}
+        rivals = design.of(arm)
+        of_size = {(at(p, "model.heads"), at(p, "params_total")): p for p in rivals}
+        if len(of_size) < len(rivals):
+            raise Unanswerable(f"More varies in arm {arm} than heads.")
         weights = []
         for one in by("model.heads", design.of(equal)):
             if other := of_size.get((at(one, "model.heads"), at(one, "params_total"))):

@@ -36,6 +36,10 @@ def draw(table: Table) -> Figure:
         with suppress(UserError):
             chosen = {run for choice in choices(table) for run in choice.best}
     sign = direction(table.metric)
+
+    def ringed(mark: panel.Mark) -> bool:
+        return bool(chosen & {*mark.point.runs.values()})
+
     figure = Figure(figsize=(panel.COLUMN, panel.COLUMN))
     for place, key in enumerate(keys):
         axes = figure.add_subplot(len(keys), 1, place + 1)
@@ -43,15 +47,15 @@ def draw(table: Table) -> Figure:
         curves = []
         for look, one in zip(looks, series, strict=True):
             best: dict[float, panel.Mark] = {}
-            for mark in panel.marks(one.points, at, spread):
-                if mark.x not in best or sign * (mark.mean - best[mark.x].mean) > 0:
-                    best[mark.x] = mark
-            curves.append((look, list(best.values())))
+            own = panel.marks(one.points, at, spread)
+            for mark in sorted(own, key=lambda m: (not ringed(m), -sign * m.mean)):
+                best.setdefault(mark.x, mark)
+            curves.append((look, sorted(best.values(), key=lambda mark: mark.x)))
         panel.fill(axes, key, table.metric, curves, own=bool(tuned), exact=True)
         if words:
             panel.categories(axes, words)
         every = [mark for _, curve in curves for mark in curve]
-        rings = [mark for mark in every if chosen & {*mark.point.runs.values()}]
+        rings = [mark for mark in every if ringed(mark)]
         xs, ys = [mark.x for mark in rings], [mark.mean for mark in rings]
         axes.plot(
             xs, ys, "o", markersize=8, markerfacecolor="none", markeredgecolor=panel.INK, zorder=6

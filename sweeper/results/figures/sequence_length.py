@@ -4,6 +4,7 @@ Triangles above the panel, in the colour of each curve, mark the head sizes at w
 experiment=theorem1 collapses: n / 2 with a causal mask, and n - 1 without one.
 """
 
+import math
 import textwrap
 from dataclasses import replace
 from typing import Any
@@ -35,7 +36,11 @@ def draw(table: Table) -> Figure:
         own.sort(key=lambda point: point.at(HEAD_SIZE) or 0.0)
         largest = list(own[-1].values.values())
         curves[n] = [
-            replace(point, values={seed: v - mean(largest) for seed, v in point.values.items()})
+            replace(
+                point,
+                values={seed: v - mean(largest) for seed, v in point.values.items()},
+                bounds=(-math.inf, math.inf),
+            )
             for point in own
             if largest
         ]

@@ -24,6 +24,7 @@ from sweeper.results.points import (
     keys_along,
     marks_in_words,
     measures,
+    measures_of_arms,
     missing,
     missing_in_words,
     not_learned,
@@ -122,10 +123,13 @@ def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]
             for verdict in verdicts
         ],
         "closing": _closing(table, verdicts),
-        "figures": [_figure(table, measure) for measure in measures(table)],
+        "figures": [_figure(table, measure) for measure in measures_of_arms(table)],
         "paper_table": asdict(paper_table(table)) if has_paper_table(table) else None,
         **_rows(table),
     }
+
+
+_ENDS = ("value", "low", "high")
 
 
 def _closing(table: Table, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
@@ -144,15 +148,20 @@ def _closing(table: Table, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
             continue
         measured = Measurements(table, metrics[verdict.measure])
 
-        def shown(value: float | None, ratios: bool = measured.ratios) -> float | None:
-            return 100 * math.expm1(min(value, 100.0)) if ratios and value is not None else value
+        def shown(
+            end: float | None, estimate: float | None = None, ratios: bool = measured.ratios
+        ) -> float | None:
+            if end is None or not ratios:
+                return end
+            sign = math.copysign(1, estimate or 0)  # what is behind is worse by so many per cent
+            return sign * 100 * math.expm1(min(sign * end, 100.0))
 
         now = verdict.numbers["contrasts"][:MOST_CONTRASTS]
         history = [*earlier.get((verdict.claim, verdict.measure), ()), now]
         contrasts = []
         for place, contrast in enumerate(now):
             own = [contrasts[place] for contrasts in history if place < len(contrasts)]
-            steps = [[shown(step[key]) for key in ("value", "low", "high")] for step in own]
+            steps = [[shown(one[key], one["value"]) for key in _ENDS] for one in own]
             contrasts.append({"words": contrast["words"], "steps": steps})
         size = measured.margin.size if measured.margin else None
         found.append(

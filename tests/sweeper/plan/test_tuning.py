@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import pytest
 
-from sweeper.plan.experiment import beyond, check, read_experiment
+from sweeper.plan.experiment import at_end, beyond, check, read_experiment
 from sweeper.plan.facts import Facts
 from sweeper.plan.planner import with_seeds
 from sweeper.plan.trials import trials
@@ -148,18 +148,20 @@ def test_a_key_that_changes_the_size_of_a_model_is_not_tuned(plan, process, tmp_
 
 
 @pytest.mark.parametrize(
-    ("values", "best", "following"),
+    ("values", "best", "following", "end"),
     [
-        ([0.0025, 0.005, 0.01], 0.01, 0.02),
-        ([0.0025, 0.005, 0.01], 0.0025, 0.00125),
-        ([0.0025, 0.005, 0.01], 0.005, None),
-        ([100, 200], 200, 400),
-        (["linear", "constant"], "constant", None),
-        ([0.0, 0.1], 0.1, None),
+        ([0.0025, 0.005, 0.01], 0.01, 0.02, True),
+        ([0.0025, 0.005, 0.01], 0.0025, 0.00125, True),
+        ([0.0025, 0.005, 0.01], 0.005, None, False),
+        ([100, 200], 200, 400, True),
+        (["linear", "constant"], "constant", None, False),
+        ([0.0, 0.1], 0.1, None, True),  # it has no geometric step
+        ([0.0, 0.1], 0.0, None, False),
     ],
 )
-def test_a_range_grows_by_its_own_step_where_the_best_lies_at_its_end(values, best, following):
+def test_a_range_grows_by_its_own_step_where_the_best_lies_at_its_end(values, best, following, end):
     assert beyond(values, best) == following
+    assert at_end(values, best) == end
 
 
 @pytest.fixture

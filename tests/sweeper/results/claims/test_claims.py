@@ -1,5 +1,6 @@
 """A verdict follows the data whichever way they fall, and is never better than they are."""
 
+import itertools
 import json
 import math
 import random
@@ -256,6 +257,46 @@ def test_where_a_curve_may_be_flat_or_is_far_off_no_share_saved_is_told(tmp_path
     assert found.verdict == NOT
     assert "more than twice the parameters needed" in found.sentence
     assert "parameters saved" not in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected", "first"),
+    [  # embedding size, heads, perplexity, spread
+        ([(64, 2, 37, 6), (64, 4, 39, 0.1), (64, 8, 40, 0.1)], SUPPORTED, "4 heads over 8 "),
+        (
+            [
+                *((64, 4, 41, 0.1), (64, 8, 40, 0.1), (96, 4, 41, 6), (96, 8, 38, 6)),
+                *((128, 4, 30, 0.1), (128, 8, 33, 0.1), (160, 4, 30, 0.1), (160, 8, 33, 0.1)),
+            ],
+            NOT,
+            "4 heads over 8 at embedding size 64",
+        ),
+    ],
+    ids=["one of several holds", "one of all fails"],
+)
+def test_the_contrast_that_decides_is_named_before_a_larger_uncertain_one(
+    tmp_path, sizes, expected, first
+):
+    sweep = Sweep(labels={"standard": "standard"})
+    for width, heads, mean, spread in sizes:
+        rng = random.Random(f"{width}{heads}")
+        measured = {seed: mean + spread * rng.gauss(0, 1) for seed in range(8)}
+        values = {"model.embedding_size": width, "model.heads": heads}
+        sweep.add("standard", values, Model(width, heads, width // heads), measured)
+    found = judged(sweep, WORSENS, tmp_path)
+    assert found.verdict == expected
+    assert found.effect.startswith(first)
+
+
+def test_a_claim_on_curves_of_which_more_varies_is_not_judged_on_some_points(tmp_path):
+    sweep = Sweep(labels={"causal": "causal"}, metric="test/loss")
+    for size, rate in itertools.product((1, 2, 3), (0.01, 0.1)):
+        values = {"task.sequence_length": 5, "model.head_size": size}
+        values |= {"optimizer.learning_rate": rate}
+        sweep.add("causal", values, Model(64, 1, size), repeated(1 / size, (size, rate)))
+    found = judged(sweep, HALF, tmp_path)
+    assert found.verdict == OPEN
+    assert "More varies there than" in found.sentence
 
 
 def as_accuracy(sweep: Sweep, change: Callable[[float], float] = lambda value: value) -> Sweep:
