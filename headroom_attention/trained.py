@@ -186,7 +186,13 @@ class Run:
 
         model, rows = self.model(), batch or self.batch(rows=MAPPED_ROWS)
         with torch.inference_mode():
-            layers = attention_weights(lambda: self.task.outputs(model, rows))
+            parts = attention_weights(lambda: self.task.outputs(model, rows))
+        layers: list[Tensor] = []
+        for part in parts:  # one for each size of a layer's heads
+            if not layers or layers[-1].shape[1] >= self.task.config.model.heads:
+                layers.append(part)
+            else:
+                layers[-1] = torch.cat((layers[-1], part), dim=1)
         if not layers:
             expected = "a model whose heads go through scaled_dot_product_attention"
             raise invalid_value("run", self.id, expected, "other models have no known weights")

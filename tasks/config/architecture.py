@@ -134,6 +134,12 @@ class Architecture(Section, ABC):
         first, *others = distinct_sizes(self.resolved_head_size)
         return None if others else first
 
+    @property
+    def uneven(self) -> bool:
+        """Whether heads of a layer have sizes of their own, which may be equal."""
+        sizes = self.resolved_head_size
+        return isinstance(sizes, list) and any(isinstance(one, list) for one in sizes)
+
     def problems(self, path: str = "") -> Iterator[Problem]:
         key, sizes, layers = f"{path}.head_size", self.head_size, getattr(self, "layers", None)
         if sizes is None and self.embedding_size % self.heads:

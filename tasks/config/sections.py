@@ -113,7 +113,14 @@ class LoggerSection(Section):
 
     name: Literal["none", "wandb"]
     mode: Literal["offline", "online", "disabled"]
-    project: Annotated[str, given("a name", "headroom", min_length=1, max_length=128)]
+    project: Annotated[
+        str,
+        given(
+            "a name of at most 128 letters, none of / \\ # ? % :",  # as W&B wants it
+            "headroom",
+            pattern=r"^[^/\\#?%:]{1,128}$",
+        ),
+    ]
     entity: Annotated[str | None, given("a name, or null", None)]
 
 

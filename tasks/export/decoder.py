@@ -31,7 +31,7 @@ def decoder_config(section: DecoderSection, vocabulary: int, length: int) -> dic
     for key, needed in NEEDED.items():
         if (value := getattr(section, key)) != needed:
             raise _unlike(f"model.{key}", value, spelled(needed))
-    if (head_size := section.one_head_size) is None:
+    if (head_size := section.one_head_size) is None or section.uneven:
         raise _unlike("model.head_size", section.head_size, "one size for all heads")
     attention: Any = section.attention
     if attention.name not in VARIANTS:

@@ -8,6 +8,7 @@ from torch import Tensor
 from sweeper.store.errors import UserError, invalid_value
 from tasks.architectures.encoder import EncoderSection
 from tasks.config.schema import spelled
+from tasks.mnli.task import LABELS
 
 ARCHITECTURES = {
     "pretraining": "BertForPreTraining",
@@ -47,12 +48,14 @@ def encoder_config(
         raise _unlike("model.attention.qk_norm", True, "false")
     if task == "pretraining" and section.activation != "gelu":  # our head has always gelu
         raise _unlike("model.activation", section.activation, "gelu")
-    if section.one_head_size is None or (
-        section.one_head_size * section.heads != section.embedding_size
-    ):
+    size = section.one_head_size
+    if size is None or section.uneven or size * section.heads != section.embedding_size:
         expected = f"null or {section.embedding_size / section.heads:g}, embedding_size / heads"
         raise _unlike("model.head_size", section.head_size, expected)
-    classes = {"num_labels": len(weights["classes.bias"])} if "classes.bias" in weights else {}
+    classes: dict[str, Any] = {}
+    if "classes.bias" in weights:
+        numbers = {label: number for number, label in enumerate(LABELS)}
+        classes = {"label2id": numbers, "id2label": {n: label for label, n in numbers.items()}}
     return {
         "architectures": [ARCHITECTURES[task]],
         "model_type": "bert",

@@ -300,7 +300,8 @@ class PackedText(PreparedRows):
         rows = super().open(folder)
         about = {split: of.about for split, of in self.splits.items()}
         tokens = {f"{split}_tokens": facts["tokens"] for split, facts in about.items()}
-        return {**rows, **tokens, "skipped": about["train"]["skipped"]}
+        noted = {key: about["train"][key] for key in ("skipped", "repaired")}
+        return {**rows, **tokens, **noted}
 
     def take(self, split: str, numbers: np.ndarray) -> Batch:
         arrays = self.splits[split].rows(numbers)

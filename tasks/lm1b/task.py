@@ -84,10 +84,12 @@ class LanguageModel(Task):
                 return head_measures(lambda: self.outputs(cast(Decoder, model), batch), real_BT)
 
             [layers] = evaluator.run(model, [self.data.take(split, few)], measured)
-            self._layers = [
-                {"rank": layer.rank_H.tolist(), "entropy": layer.entropy_H.tolist()}
-                for layer in layers
-            ]
+            self._layers = []
+            for part in layers:  # one for each size of a layer's heads
+                if not self._layers or len(self._layers[-1]["rank"]) >= self.config.model.heads:
+                    self._layers.append({"rank": [], "entropy": []})
+                self._layers[-1]["rank"] += part.rank_H.tolist()
+                self._layers[-1]["entropy"] += part.entropy_H.tolist()
             if layers:  # a variant that weighs positions in another way has none
                 ranks_H = torch.cat([layer.rank_H for layer in layers])
                 entropies_H = torch.cat([layer.entropy_H for layer in layers])

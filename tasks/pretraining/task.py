@@ -128,7 +128,7 @@ class MaskedDocuments(PreparedData):
         return {
             **{f"{split}_{key}": about[split][key] for split in SPLITS for key in counts},
             "rows_per_epoch": len(self._phases[0]),
-            "skipped": about["train"]["skipped"],
+            **{key: about["train"][key] for key in ("skipped", "repaired")},
         }
 
     def part(self, step: int, span: Callable[[int], tuple[int, int]]) -> Batch:

@@ -86,7 +86,8 @@ def _raised(name: str, error: Exception) -> Exception:
 def _rotation(layer: Any) -> dict[str, Rotation]:
     """Return the keyword that a decoder with rotary positions calls a layer with."""
     positions_BT = torch.tensor([[_SEGMENTS[:t].count(s) for t, s in enumerate(_SEGMENTS)]])
-    return {"rotation": Rotation(positions_BT, {layer.rotary_size: layer.rotary_size}, base=10.0)}
+    size = layer.rotary_size  # of an odd head a part is rotated (model.rotary_size)
+    return {"rotation": Rotation(positions_BT, {size: size - size % 2}, base=10.0)}
 
 
 def shape_fault(layer: nn.Module, embedding_size: int, rotated: bool) -> str | None:

@@ -134,7 +134,8 @@ def size(
     found = dict((counted or counts)(run))
     flops, positions = found.pop("forward_flops"), found.pop("positions")
     if (head_size := model.one_head_size) is not None:
-        heads = {"head_size": head_size, "width": model.heads * head_size}
+        rotary = getattr(model.attention, "rotary_size", 0)  # a part apart, of latent attention
+        heads = {"head_size": head_size, "width": model.heads * (head_size + rotary)}
     else:  # the mean width of the layers
         assert isinstance(model, TransformerSection)
         width = total_width(model.resolved_head_size, model.heads, model.layers)

@@ -195,7 +195,12 @@ class Job:
         if asked == 1:
             return 1
         rows = len(next(iter(task.data.batch(1).values()))) if task.separable else 1
-        if asked >= 2 * (most := max(rows // ranks.world(), 1)):
+        most = max(rows // ranks.world(), 1)
+        typed = self._config["trainer"].get("micro_batches", 1)
+        if typed != "auto" and typed > most:
+            expected = f"at most {most}, the rows that a device has of a batch"
+            raise invalid_value("trainer.micro_batches", typed, expected, f"give {most}")
+        if asked >= 2 * most:
             expected = f"a batch that can be split further, but {most} parts took too much memory"
             remedy = "make the model smaller or take a GPU with more memory"
             raise invalid_value("hydra.sweeper.on_oom", "halve", expected, remedy)

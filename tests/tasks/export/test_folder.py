@@ -14,6 +14,7 @@ from tests.tasks.jobs import ended
 from tests.tasks.small import SMALL
 
 STANDARD = {"model.heads": 1, "model.head_size": None}
+UNEVEN = [[17], [17]]  # of one size, but each head has its own
 RUNS = {
     "MistralForCausalLM": TODAY,
     "BertForPreTraining": {**SMALL["pretraining"], **STANDARD},
@@ -89,8 +90,12 @@ def outputs_of(name, model, ours):
             "model.activation=relu: expected gelu",
         ),
         (SMALL["nearest_neighbour"], "task=nearest_neighbour: expected a task on text"),
+        (
+            {**RUNS["BertForPreTraining"], "model.head_size": UNEVEN},
+            f"model.head_size={UNEVEN}: expected null",
+        ),
     ],
-    ids=["decoder", "encoder", "head", "numbers"],
+    ids=["decoder", "encoder", "head", "numbers", "sizes of their own"],
 )
 def test_what_no_class_computes_is_refused(tmp_path, changes, told):
     run = headroom.run(trained(tmp_path, changes).id, outputs=tmp_path)

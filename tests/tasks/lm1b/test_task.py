@@ -93,6 +93,13 @@ def test_what_each_head_does_is_measured_on_the_test_split_alone(prepared):
     assert 1 < metrics["test/attention_rank"] <= head_size
 
 
+def test_a_layer_of_heads_of_several_sizes_is_one_layer(prepared):
+    task = opened(prepared, {"model.heads": 3, "model.head_size": [[2, 5, 5], 7]})
+    task.evaluate(task.build(), "test", CPU)
+    layers = task.files()["attention.json"]["layers"]
+    assert [(len(layer["rank"]), len(layer["entropy"])) for layer in layers] == [(3, 3), (3, 3)]
+
+
 def test_a_model_that_diverged_has_a_loss_that_says_so_and_nothing_else(prepared):
     task = opened(prepared)
     model = task.build()

@@ -1,13 +1,22 @@
 """Lines out of damaged bytes: nothing raises, nothing is lost without being counted."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.store.errors import UserError
-from tasks.text.source import LINE_LIMIT, WORD_LIMIT, Counts, raw_lines_of_file, read_line
+from tasks.text.source import (
+    LINE_LIMIT,
+    WORD_LIMIT,
+    Counts,
+    find_files,
+    hash_files,
+    raw_lines_of_file,
+    read_line,
+)
 
 BASE = [f"sentence {number} of a small file , with ünïcödé in it ." for number in range(23)]
 DAMAGES = {
@@ -78,6 +87,26 @@ def test_a_file_without_text_keeps_nothing(tmp_path, content):
 def test_utf16_is_refused_by_a_sentence(tmp_path):
     with pytest.raises(UserError, match=r"file\.txt is UTF-16"):
         list(lines_of(tmp_path, "text".encode("utf-16")))
+
+
+def test_latin_1_is_refused_and_a_damaged_letter_is_mended(tmp_path):
+    french = "La fenêtre de la petite mère était fermée.\n" * 50
+    with pytest.raises(UserError, match=r"file\.txt is no text in UTF-8"):
+        list(lines_of(tmp_path, french.encode("latin-1")))
+    damaged = french.encode() + b"La fen\xeatre.\n"
+    assert [len(line.repairs) for line in lines_of(tmp_path, damaged)] == [0] * 50 + [1]
+
+
+@pytest.mark.parametrize("name", ["test.txt", "wiki.test.tokens", "TEST.txt", "test/a.txt"])
+def test_a_test_file_of_a_folder_is_not_trained_on(tmp_path, name):
+    for path in ("wiki.train.tokens", name):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(path)
+    found = find_files(tmp_path)
+    assert (found.train, found.test) == (("wiki.train.tokens",), (name,))
+    # Version 0.1.0 knew the first and the last kind: their runs keep their names.
+    as_before = hash_files(replace(found, train=(*found.train, name), test=()))
+    assert (hash_files(found) == as_before) == (name in ("test.txt", "test/a.txt"))
 
 
 @given(st.text(st.characters(exclude_categories=[])))

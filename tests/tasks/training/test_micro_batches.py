@@ -67,6 +67,12 @@ def test_a_run_out_of_gpu_memory_goes_on_in_parts_to_the_same_numbers(shared):
     assert_alike(run, alone, rel=1e-4)
 
 
+def test_more_parts_than_rows_are_refused_where_they_are_typed(shared):
+    run = freeze(shared, {**STILL, "trainer.micro_batches": 4}, "typed")
+    assert run_job(run) == 1
+    assert last_word(run)["message"].startswith("trainer.micro_batches=4: expected at most 3, ")
+
+
 def test_a_batch_that_cannot_be_split_further_is_said(shared):
     run = freeze(shared, STILL, "rows")
     for _ in range(3):  # three rows: two parts, three, and then no more
