@@ -217,7 +217,7 @@ def pilot(executor: Executor, plan: Plan) -> bool:
     left = [run for run in executor.left(whole) if run in needed]
     throughput = executor.throughput(whole)
     estimate = {run: sum(throughput.expected(whole.runs[run])) for run in left}
-    words = f"pilot, {len(left)} runs: {seeds} seeds of the points that claims rest on"
+    words = f"pilot, {plural(len(left), 'run')}: {seeds} seeds of the points that claims rest on"
     executor.console.print(Text(words), soft_wrap=True)
     done = executor.train(whole, left, estimate=estimate)
     show_prices(executor.console, executor.store, whole, {})

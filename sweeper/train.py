@@ -215,6 +215,11 @@ class Executor:
             except Stopped as stopped:
                 words = "running jobs were saved. The same command again continues."
                 self.console.print(f"{stopped}: {words}")
+                for run, state in schedule.states.items():
+                    if state.phase is Phase.RUNNING:  # adopted: its own sweep may live
+                        pid = self.store.run(run).attempts()[-1].info()["pid"]
+                        words = f"  {labels[run]} goes on: another sweep started it, process {pid}"
+                        self.console.print(Text(words), soft_wrap=True)
                 raise SystemExit(stopped.code) from None
         self.tripped = schedule.breaker.tripped
         self._failed |= {run for run, s in schedule.states.items() if s.phase is not Phase.DONE}

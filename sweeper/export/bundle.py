@@ -24,8 +24,9 @@ from sweeper.store.archive import Content, files_below
 from sweeper.store.code import DIFF, REVISION, revisions
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import FORMAT, as_json, read_object, with_checksum
+from sweeper.store.numbers import plural
 from sweeper.store.plans import newest, planned, without
-from sweeper.store.runs import RunStore, State
+from sweeper.store.runs import RunStore
 
 LOCK = "requirements/lock.txt"
 
@@ -69,11 +70,10 @@ def write_bundle(outputs: Path, names: Sequence[str], path: Path) -> Path:
         text = as_json(with_checksum({**own, "format": FORMAT, "number": number}))
         files[f"plans/{number:04d}.json"] = text.encode()
         runs |= dict.fromkeys(own["runs"])
+    if busy := store.in_training(runs):
+        raise UserError(f"{busy} is in training; bundle it once that is done, or stop it.")
     for id in runs:
-        run = store.run(id)
-        if run.status().state is State.RUNNING:
-            raise UserError(f"{id} is in training; bundle it once that is done, or stop it.")
-        files |= run_files(run, weights=False)
+        files |= run_files(store.run(id), weights=False)
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder)
         tables = collect(outputs, list(plans))
@@ -137,7 +137,9 @@ def judge_again(console: Console, path: Path, into: Path) -> int:
                 line = Text(f"{sanitize(table.name)}: {title}: {words}", style)
                 console.print(line, soft_wrap=True)
     result = "An answer differs." if differ else "Every answer is that of the bundle."
-    console.print(Text(f"{result} {len(tables)} tables and {len(figures)} figures: {into}"))
+    console.print(
+        Text(f"{result} {plural(len(tables), 'table')}, {plural(len(figures), 'figure')}: {into}")
+    )
     return int(differ)
 
 

@@ -376,6 +376,7 @@ def merge(outputs: Path, path: Path) -> Merged:
                 pairs = [(store.run(id), there.run(id)) for id in dict.fromkeys(manifest.runs)]
                 for ours, theirs in pairs:
                     _check(path, ours, theirs)
+                store.in_training(manifest.runs)  # waits where only heartbeats tell
                 merged = Merged()
                 for ours, theirs in pairs:
                     _merge(ours, theirs, merged)

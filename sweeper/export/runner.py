@@ -13,7 +13,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from sweeper.export.pack import check_output, parse_manifest, run_files, write_export
 from sweeper.run.backend import BackendContext, Job, Resources
 from sweeper.run.backends import local
-from sweeper.run.failures import Watchdog
+from sweeper.run.failures import Watchdog, hours
 from sweeper.run.options import LimitedOptions, SweepOptions
 from sweeper.run.schedule import JobState, Phase, Schedule, counts
 from sweeper.run.stop import Stopped, StopSignals
@@ -24,6 +24,12 @@ from sweeper.store.files import read_json
 from sweeper.store.runs import RunStore, State
 
 RESULTS = "results.zip"
+# Options of planning, which has been done at home.
+AT_HOME = tuple(
+    f"hydra.sweeper.{key}"
+    for key in ("dry_run", "decide", "pilot", "max_seeds", "until", "max_runs")
+)
+
 Options = TypeVar("Options", bound=LimitedOptions)
 
 
@@ -75,10 +81,11 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
         pack = parse_manifest(folder, manifest, Pack)
         store = RunStore(folder / "outputs")
         values = dict(pack.options)
+        known = [key for key in values if key not in AT_HOME]
         for override in typed.overrides:
             key, equals, value = override.partition("=")
-            if key not in values or not equals:
-                expected = f"KEY=VALUE, one of {', '.join(values)}"
+            if key not in known or not equals:
+                expected = f"KEY=VALUE, one of {', '.join(known)}"
                 raise invalid_value("run.py", override, expected, "correct it")
             try:
                 values[key] = json.loads(value)  # a number, null, true, false or a list
@@ -141,10 +148,15 @@ def train(
             policy=options,
             watchdog=Watchdog.of(options),
             check_for_stop=signals.check,
+            budget_h=options.budget_device_hours,
+            spent_h=hours(store, runs),
         )
         with signals.held():
             try:
-                return 0 if schedule.execute() else 1
+                done = schedule.execute()
+                if schedule.breaker.tripped:
+                    print(f"nothing more was started: {schedule.breaker.tripped}", flush=True)
+                return 0 if done else 1
             except Stopped as stopped:
                 print(f"{stopped}: what ran was saved. The same command again continues.")
                 return stopped.code

@@ -319,7 +319,7 @@ def archives(outputs: Path) -> tuple[Archive, ...]:
     """Return all archives of an outputs folder, the newest of a name first."""
     try:
         changed = (outputs / "archives").stat().st_mtime_ns
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return ()
     return _archives(outputs, changed, os.getpid())
 
