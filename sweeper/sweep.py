@@ -27,7 +27,7 @@ from sweeper.store import registry
 from sweeper.store.code import DRIVER_CODE, Code
 from sweeper.store.errors import sanitize, take_notices
 from sweeper.store.numbers import clock, plural
-from sweeper.store.plans import older, replaced
+from sweeper.store.plans import older, replaced, with_more_seeds
 from sweeper.store.runs import RunStore, State
 
 # Imported where they are used: a dry run needs neither the scheduler nor statistics.
@@ -152,10 +152,18 @@ def _show(
 
         for line in budgets(tuning):
             console.print(Text(line), soft_wrap=True)
-    for name, number in replaced(plan.outputs, plan.as_data()).items():
+    others = replaced(plan.outputs, plan.as_data())
+    for name, number in others.items():
         words = f"{name}: plan {number} has other points under this name; its results stay"
         remedy = f"as {older(name, number)}. name=... gives this one a name of its own."
         console.print(Text(sanitize(f"{words} {remedy}", 400)), soft_wrap=True)
+    # Rounds begin with fewer seeds too, and go on to those that an earlier sweep bought.
+    larger = {} if options.decide else with_more_seeds(plan.outputs, plan.as_data())
+    for name, number in larger.items():
+        words = f"{name}: plan {number} has more seeds under this name; tables will show those of"
+        remedy = f"this one, and python -m sweeper collect {older(name, number)} all of them."
+        if name not in others:
+            console.print(Text(sanitize(f"{words} {remedy}", 400)), soft_wrap=True)
     return estimate
 
 

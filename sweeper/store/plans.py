@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -116,21 +116,38 @@ def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
     An older experiment is replaced if it has a point that this plan lacks; a plan that only adds
     seeds replaces nothing.
     """
-    found, left = {}, set(plan["experiments"])
+    found = {}
+    for name, number, before in _newest_of(outputs, plan["experiments"]):
+        now = _runs_by_seed(plan, name)
+        for place, runs in _runs_by_seed(before, name).items():
+            own = now.get(place, {})
+            if not own.keys() & runs.keys() or any(
+                own.get(seed, run) != run for seed, run in runs.items()
+            ):
+                found[name] = number
+    return found
+
+
+def with_more_seeds(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
+    """Return the experiments that an older plan gave more seeds than this one, by its number."""
+
+    def seeds(of: Mapping[str, Any], name: str) -> int:
+        return sum(map(len, _runs_by_seed(of, name).values()))
+
+    every = _newest_of(outputs, plan["experiments"])
+    return {name: n for name, n, before in every if seeds(before, name) > seeds(plan, name)}
+
+
+def _newest_of(outputs: Path, names: Iterable[str]) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Yield the names that an older plan has, each with its newest plan and the plan's number."""
+    left = {*names}
     for path in reversed(_paths(outputs)):
         if not left:
-            break
+            return
         before = _read(path, [])
         for name in left & before.get("experiments", {}).keys():
             left.discard(name)
-            now = _runs_by_seed(plan, name)
-            for place, runs in _runs_by_seed(before, name).items():
-                own = now.get(place, {})
-                if not own.keys() & runs.keys() or any(
-                    own.get(seed, run) != run for seed, run in runs.items()
-                ):
-                    found[name] = int(path.stem)
-    return found
+            yield name, int(path.stem), before
 
 
 def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:

@@ -12,7 +12,7 @@ from sweeper.__main__ import main
 from sweeper.decide import check_claims
 from sweeper.plan.planner import Planner
 from sweeper.publish import print_everything
-from sweeper.store.plans import plans, replaced
+from sweeper.store.plans import plans, replaced, with_more_seeds
 from sweeper.store.runs import RunStore
 from sweeper.train import Executor, freeze
 from tests.end_to_end.test_sweep import rows
@@ -153,6 +153,15 @@ def test_a_grid_that_holds_the_older_one_takes_its_place(sweep, outputs, more):
     sweep(f"name=mine {more}")
     assert left(outputs) == [{"mine"}] * 2
     assert replaced(outputs, plans(outputs)[-1]) == {}
+
+
+@pytest.mark.parametrize(("seeds", "told"), [("0", {"mine": 1}), ("0,1", {}), ("0,1,2", {})])
+def test_a_plan_with_fewer_seeds_than_an_older_one_is_told_apart(
+    sweep, planner, outputs, seeds, told
+):
+    sweep("name=mine model.heads=2,4 seed=0,1")
+    again = ["name=mine", "model.heads=2,4", f"seed={seeds}", f"paths.outputs={outputs}"]
+    assert with_more_seeds(outputs, planner.plan(again).as_data()) == told
 
 
 def forget(outputs: Path, name: str, *options: str) -> int:
