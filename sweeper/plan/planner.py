@@ -208,7 +208,7 @@ class _Configurations:
             parents = {str(one.values.get(key)) for one in self.done[arm.parent]}
             if key in arm.swept and key not in typed and len(parents) > 1:
                 where = f"experiment.arms.{arm.name}.grid of {self.experiment.yaml}"
-                expected = f"no key of which its parent {arm.parent} has several values"
+                expected = f"no key that takes several values in its parent {arm.parent}"
                 raise invalid_value(where, key, expected, "write an arm for each value of it")
         for parent, values in itertools.product(self.done[arm.parent], combinations(arm)):
             if self._apart(values, parent.values):

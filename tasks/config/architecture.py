@@ -136,7 +136,7 @@ class Architecture(Section, ABC):
 
     @property
     def uneven(self) -> bool:
-        """Whether heads of a layer have sizes of their own, which may be equal."""
+        """True if each head of a layer has a size of its own, even where all are equal."""
         sizes = self.resolved_head_size
         return isinstance(sizes, list) and any(isinstance(one, list) for one in sizes)
 

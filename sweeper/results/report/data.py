@@ -153,7 +153,7 @@ def _closing(table: Table, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
         ) -> float | None:
             if end is None or not ratios:
                 return end
-            sign = math.copysign(1, estimate or 0)  # what is behind is worse by so many per cent
+            sign = math.copysign(1, estimate or 0)  # below 0, worse by that per cent
             return sign * 100 * math.expm1(min(sign * end, 100.0))
 
         now = verdict.numbers["contrasts"][:MOST_CONTRASTS]

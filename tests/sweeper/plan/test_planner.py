@@ -363,7 +363,7 @@ AMBIGUOUS = {
     a: {set: {task: pretraining}, grid: {trainer.steps: [10, 20]}}
     b: {parent: a, set: {task: mnli}, grid: {trainer.steps: [3, 5]}}
 """,
-        "grid of ambiguous=trainer.steps: expected no key of which its parent a has several values",
+        "grid of ambiguous=trainer.steps: expected no key that takes several values in its parent",
     ),
 }
 
