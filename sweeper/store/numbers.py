@@ -5,10 +5,9 @@ _UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "
 
 def short(value: float, digits: int = 4) -> str:
     """Return a number as on an axis: 13.12M, 512, 0.25."""
-    size = abs(value)
-    # The unit is chosen after rounding: 999,999 is 1M, not 1000k.
+    size = float(f"{abs(value):.{digits}g}")  # the unit is that of 999,999 as shown: 1M, not 1000k
     for unit, letter in _UNITS:
-        if float(f"{size:.{digits}g}") >= unit and size >= 10_000:
+        if size >= max(unit, 10_000):
             return f"{_rounded(value / unit, digits)}{letter}"
     return _rounded(value, digits)
 

@@ -71,9 +71,9 @@ const counted = (count, word) => `${count.toLocaleString("en")} ${word}${count =
 
 // Format as on the axes of the printed figures: 13.12M, 512, 0.25, 1e−7.
 function short(value, digits = 4) {
-  const size = Math.abs(value);
+  const size = Number(Math.abs(value).toPrecision(digits));
   if (size >= 10000) {
-    const [unit, letter] = UNITS.find(([least]) => Number(size.toPrecision(digits)) >= least);
+    const [unit, letter] = UNITS.find(([least]) => size >= least);
     return signed(`${Number((value / unit).toPrecision(digits))}${letter}`);
   }
   const plain = Number(value.toPrecision(digits));

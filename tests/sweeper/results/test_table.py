@@ -190,6 +190,7 @@ def test_the_words_say_what_was_chosen_among_how_many_and_what_is_open():
         (999_999, 4, "1M"),
         (13_124_567, 4, "13.12M"),
         (5000, 4, "5000"),
+        (9999.6, 4, "10k"),
         (0, 2, "0"),
     ],
 )
