@@ -77,7 +77,7 @@ def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Ty
         if not axes[key]:
             remedy = "nothing matches it; list the values"
             raise invalid_value(key, _right_side(override), "at least one value", remedy)
-    for key in ("scale", "name"):
+    for key in ("scale", "name", "paths.outputs"):
         if key in axes:
             listed = ",".join(map(str, axes[key]))
             raise invalid_value(key, listed, f"one {key}", f"sweep one {key} at a time")

@@ -104,6 +104,7 @@ SWEEPS = {
     "paths.outputs=null": "paths.outputs=None: expected a folder",
     "paths.outputs=3": "paths.outputs=3: expected a folder",
     "paths.outputs=[a]": "paths.outputs=['a']: expected a folder",
+    "paths.outputs=/a,/b": "paths.outputs=/a,/b: expected one paths.outputs; sweep one",
     "paths.outputs=''": "paths.outputs=: expected a folder",
     "paths.outputs='~nosuchuser/x'": "paths.outputs=~nosuchuser/x: expected a folder",
     "paths=null": "paths.outputs=None: expected a folder",
