@@ -41,7 +41,7 @@ test: $(READY) ## Run the quick tests (3 to 8 minutes on two cores)
 slow: $(READY) ## Run the slow tests: whole sweeps, faults, browsers, and Slurm and Ray where installed
 	$(PYTEST) -m slow
 
-faults: $(READY) ## Break sweeps on purpose and count losses (an hour and a half on two cores)
+faults: $(READY) ## Break sweeps on purpose and count losses (two hours on two cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults
 
 bench: $(READY) ## Measure speed beside peers, for docs/performance.md (half an hour)
