@@ -144,7 +144,7 @@ def _spread_known(question: Question) -> bool:
 
 
 def _words(question: Question, cost: Cost) -> str:
-    if not _spread_known(question) or question.fewest < 1:
+    if not _spread_known(question):
         return "?"
     found = question.in_runs(cost)
     if found["seeds"] is None:
