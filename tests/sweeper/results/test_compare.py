@@ -6,7 +6,8 @@ import re
 import pytest
 from rich.console import Console
 
-from sweeper.results.compare import compare
+from sweeper.results.compare import compare, differences
+from sweeper.results.report.data import experiment_data
 from sweeper.store.errors import UserError
 from sweeper.store.files import with_checksum
 from tests.sweeper.results.synthetic import Model, Sweep
@@ -55,6 +56,21 @@ def test_a_flipped_claim_is_named_and_told_by_the_exit_code(tmp_path, capsys):
     # Every seed of the fixed arm is 44 / 36 of what it was: seed by seed there is no scatter left.
     assert len(re.findall(r"fixed heads=\d worse by 22\.2\S* % \[22\.2\S*, 22\.2\S*\]", said)) == 3
     assert "standard heads" not in said
+
+
+def test_an_arm_with_a_metric_of_its_own_is_compared_and_shown(tmp_path):
+    tables = []
+    for folder, middle in (("one", 40.0), ("other", 44.0)):
+        made = Sweep(claims=(), labels={"a": "a", "b": "b"})
+        for arm, mean in (("a", 40.0), ("b", middle)):
+            seeds = {seed: mean * (1 + 0.01 * seed) for seed in range(3)}
+            made.add(arm, {"model.heads": 2}, Model(64 if arm == "a" else 32, 2, 16), seeds)
+        tables.append(made.table(tmp_path / folder))
+        tables[-1].experiment["arms"]["b"]["metric"] = "test/loss"
+    said = "\n".join(differences(*tables))
+    assert "b heads=2 worse by" in said
+    assert "a heads=2" not in said
+    assert len(experiment_data(tables[0], [])["figures"]) == 2
 
 
 def test_without_shared_seeds_means_are_compared(tmp_path, capsys):
