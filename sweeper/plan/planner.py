@@ -492,14 +492,11 @@ def _check_parent(config: Mapping[str, Any], parent: Mapping[str, Any], facts: F
     same_task = config["task"]["name"] == parent["task"]["name"]
     # An older record lacks keys that came later.
     introduced = {key: value for key, value in INTRODUCED_AS.items() if key.startswith("model.")}
-    own_model, expected = (introduced | leaves({"model": one["model"]}) for one in (config, parent))
-    for key in own_model.keys() - expected.keys():
-        expected[key] = None
-    shares = own_model.get("model.attention.name") == "collaborative"  # re-parametrises any
-    for key in [*expected]:
-        free = key in ("model.dropout", "model.initializer_range")
-        if free or (shares and key.startswith("model.attention.")):
-            del expected[key]
+    ours, theirs = (introduced | leaves({"model": one["model"]}) for one in (config, parent))
+    free = ["model.dropout", "model.initializer_range"]
+    if ours.get("model.attention.name") == "collaborative":  # it re-parametrises any attention
+        free += [key for key in {**theirs, **ours} if key.startswith("model.attention.")]
+    expected = {key: theirs.get(key) for key in {**theirs, **ours} if key not in free}
     if same_task:
         expected |= {f"task.{key}": parent["task"].get(key) for key in _TOKENIZER}
         expected["data.digest"] = parent["data"]["digest"]
@@ -507,7 +504,7 @@ def _check_parent(config: Mapping[str, Any], parent: Mapping[str, Any], facts: F
         expected["task.tokenizer"] = facts.text(parent)["prepared"]
     for key, value in expected.items():
         section, _, name = key.partition(".")
-        own = own_model.get(key) if section == "model" else config[section].get(name)
+        own = ours.get(key) if section == "model" else config[section].get(name)
         if own != value:
             remedy = f"give it as {key}={'null' if value is None else value}"
             if key == "data.digest":
