@@ -413,7 +413,7 @@ def measures(table: Table) -> list[Measure]:
 
 
 def measures_of_arms(table: Table) -> list[Measure]:
-    """Return the same, and the metrics that arms have of their own."""
+    """Return the measures of an experiment, and the metrics that arms have of their own."""
     if table.experiment.get("finetune"):
         return measures(table)
     own = [metric_of(table, arm) for arm in table.experiment["arms"]]

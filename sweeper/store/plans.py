@@ -129,7 +129,7 @@ def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
 
 
 def with_more_seeds(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
-    """Return the experiments that an older plan gave more seeds than this one, by its number."""
+    """Return the experiments of which the plan before has more seeds, each with its number."""
 
     def seeds(of: Mapping[str, Any], name: str) -> int:
         return sum(map(len, _runs_by_seed(of, name).values()))
