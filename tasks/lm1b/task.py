@@ -104,13 +104,15 @@ class LanguageModel(Task):
     def metrics(self, split: str, totals: Mapping[str, float]) -> dict[str, float]:
         nats, tokens = totals["nats"], totals["tokens"]
         about = self.data.splits[split].about
-        words = about["words"] + about["sentences"]
-        return {
+        found = {
             f"{split}/loss": nats / tokens,
             f"{split}/perplexity": _exponential(nats / tokens),
-            # Per word and end of sentence, as tensor2tensor counts them: independent of the pieces.
-            f"{split}/perplexity_per_word": _exponential(nats / words),
         }
+        # Per word and end of sentence, as tensor2tensor counts them: independent of the pieces.
+        per_word = _exponential(nats / (about["words"] + about["sentences"]))
+        if math.isfinite(per_word):  # a script that writes no spaces has hardly a word in a line
+            found[f"{split}/perplexity_per_word"] = per_word
+        return found
 
 
 def _hidden(model: Decoder, batch: Batch) -> Tensor:

@@ -5,7 +5,9 @@ import math
 import pytest
 import torch
 
+from tasks.lm1b.task import LanguageModel
 from tasks.prepare import open_data
+from tests.tasks.jobs import ended, write_corpus
 from tests.tasks.small import CPU, opened
 
 
@@ -43,6 +45,14 @@ def test_perplexity_per_word_counts_words_and_ends_of_sentences(prepared):
     words = about["words"] + about["sentences"]
     assert words < about["tokens"]
     assert metrics["test/perplexity_per_word"] == pytest.approx(math.exp(1009 / words))
+
+
+def test_lines_without_spaces_have_no_perplexity_per_word_and_their_runs_end_well(shared):
+    """A line of 400 letters is one word: the exponential of all its nats overflows."""
+    lines = ["".join(chr(0x4E00 + n * k % 503) for k in range(400)) for n in range(2, 301)]
+    text = {"data.source": "local", "data.root": write_corpus(shared / "chinese", lines)}
+    metrics = ended(shared, text, "chinese").result()["metrics"]
+    assert set(metrics) == {*LanguageModel.measured} - {"test/perplexity_per_word"}
 
 
 def test_a_model_that_is_evaluated_is_neither_changed_nor_left_in_another_mode(prepared):
