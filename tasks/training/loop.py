@@ -42,7 +42,9 @@ def train(
     checkpointer = Checkpointer(context, recorder, module, optimizer)
     first = checkpointer.load(resumed) + 1 if resumed else 1
     recorder.begin(module.model, fabric.device, step=first - 1)
-    batches = Prefetched(context.task.data.share, fabric.device, last)
+    data = context.task.data  # each rank computes the whole of a batch that cannot be split
+    build = data.share if context.task.separable else data.batch
+    batches = Prefetched(build, fabric.device, last)
     context.interruption.check()  # a stop may come while a missed validation is made up for
     for step in range(first, last + 1):
         loss = train_step(fabric, wrapped, stepping, step, batches.at(step))
