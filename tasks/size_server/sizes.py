@@ -133,13 +133,13 @@ def size(
     attention_contract.check(model)
     found = dict((counted or counts)(run))
     flops, positions = found.pop("forward_flops"), found.pop("positions")
+    rotary = model.heads * getattr(model.attention, "rotary_size", 0)  # apart, of latent attention
     if (head_size := model.one_head_size) is not None:
-        rotary = getattr(model.attention, "rotary_size", 0)  # a part apart, of latent attention
-        heads = {"head_size": head_size, "width": model.heads * (head_size + rotary)}
+        heads = {"head_size": head_size, "width": model.heads * head_size + rotary}
     else:  # the mean width of the layers
         assert isinstance(model, TransformerSection)
         width = total_width(model.resolved_head_size, model.heads, model.layers)
-        heads = {"width": width // model.layers}
+        heads = {"width": width // model.layers + rotary}
     return {
         **found,
         "flops_per_token": 3 * flops // positions,
