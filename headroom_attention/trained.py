@@ -174,6 +174,8 @@ class Run:
     def attention(self, batch: Batch | None = None) -> list[Tensor]:
         """Return weights_BHTT of each layer: how much a query (third axis) attends to a key (last).
 
+        Heads are in the order of `model.head_size`.
+
         Args:
             batch: what the model reads; by default the first four rows of the test split.
 
@@ -183,16 +185,13 @@ class Run:
         import torch
 
         from models.attention_map import attention_weights
+        from models.head_sizes import heads_by_layer
 
         model, rows = self.model(), batch or self.batch(rows=MAPPED_ROWS)
         with torch.inference_mode():
             parts = attention_weights(lambda: self.task.outputs(model, rows))
-        layers: list[Tensor] = []
-        for part in parts:  # one for each size of a layer's heads
-            if not layers or layers[-1].shape[1] >= self.task.config.model.heads:
-                layers.append(part)
-            else:
-                layers[-1] = torch.cat((layers[-1], part), dim=1)
+        section = self.task.config.model
+        layers = heads_by_layer(parts, section.heads, section.resolved_head_size, dim=1)
         if not layers:
             expected = "a model whose heads go through scaled_dot_product_attention"
             raise invalid_value("run", self.id, expected, "other models have no known weights")

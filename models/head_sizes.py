@@ -59,6 +59,28 @@ def attention_layers(
             yield UnevenAttention(attention, embedding_size, sizes, **options)
 
 
+def heads_by_layer(
+    parts: Sequence[Tensor], heads: int, head_size: HeadSize, dim: int = 0
+) -> list[Tensor]:
+    """Return what was measured of all heads of each layer, in the order of `head_size`.
+
+    `parts` are what each attention computed, one after the other; axis `dim` has its heads. A layer
+    whose heads have several sizes computes one for each size, the smallest first.
+    """
+    layers: list[Tensor] = []
+    for part in parts:
+        if layers and layers[-1].shape[dim] < heads:
+            layers[-1] = torch.cat((layers[-1], part), dim)
+        else:
+            layers.append(part)
+    if not isinstance(head_size, int) and len(head_size) == len(layers):
+        for place, sizes in enumerate(head_size):
+            if not isinstance(sizes, int):  # the place of each head among those in order of size
+                order_H = torch.tensor(sizes).argsort(stable=True).argsort().to(parts[0].device)
+                layers[place] = layers[place].index_select(dim, order_H)
+    return layers
+
+
 def cached_numbers(layers: Iterable[Any]) -> int | None:
     """Return the sum of `cached_numbers` of attention layers; None if one does not say."""
     numbers: list[Any] = [getattr(layer, "cached_numbers", None) for layer in layers]

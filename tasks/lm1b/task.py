@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from models.attention_map import HeadMeasures, head_measures
+from models.head_sizes import heads_by_layer
 from models.transformer import Decoder
 from sweeper.store.files import with_checksum
 from tasks.architectures.decoder import DecoderSection
@@ -84,17 +85,17 @@ class LanguageModel(Task):
                 return head_measures(lambda: self.outputs(cast(Decoder, model), batch), real_BT)
 
             [layers] = evaluator.run(model, [self.data.take(split, few)], measured)
-            self._layers = []
-            for part in layers:  # one for each size of a layer's heads
-                if not self._layers or len(self._layers[-1]["rank"]) >= self.config.model.heads:
-                    self._layers.append({"rank": [], "entropy": []})
-                self._layers[-1]["rank"] += part.rank_H.tolist()
-                self._layers[-1]["entropy"] += part.entropy_H.tolist()
+            ranks, entropies = [of.rank_H for of in layers], [of.entropy_H for of in layers]
+            sizes = (self.config.model.heads, self.config.model.resolved_head_size)
+            self._layers = [
+                {"rank": rank_H.tolist(), "entropy": entropy_H.tolist()}
+                for rank_H, entropy_H in zip(
+                    heads_by_layer(ranks, *sizes), heads_by_layer(entropies, *sizes), strict=True
+                )
+            ]
             if layers:  # a variant that weighs positions in another way has none
-                ranks_H = torch.cat([layer.rank_H for layer in layers])
-                entropies_H = torch.cat([layer.entropy_H for layer in layers])
-                found["test/attention_rank"] = float(ranks_H.mean())
-                found["test/attention_entropy"] = float(entropies_H.mean())
+                found["test/attention_rank"] = float(torch.cat(ranks).mean())
+                found["test/attention_entropy"] = float(torch.cat(entropies).mean())
         return found
 
     def files(self) -> dict[str, Any]:

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from models.attention.multi_head import MultiHeadAttention
-from models.head_sizes import UnevenAttention, distinct_sizes, total_width
+from models.attention_map import attention_weights
+from models.head_sizes import UnevenAttention, distinct_sizes, heads_by_layer, total_width
 from models.transformer import Decoder, Encoder
 from sweeper.store.registry import ATTENTION, names
 from tasks.config.architecture import variant
@@ -33,6 +34,15 @@ def test_a_layer_of_one_group_is_the_attention_it_groups():
     uneven = UnevenAttention(MultiHeadAttention, D, [5, 5, 5])
     x_BTD = torch.randn(B, T, D)
     assert torch.equal(uneven(x_BTD), plain(x_BTD))
+
+
+def test_weights_of_heads_stand_in_the_order_of_their_sizes():
+    layer, x_BTD = UnevenAttention(MultiHeadAttention, D, SIZES), torch.randn(B, T, D)
+    parts = attention_weights(lambda: layer(x_BTD))
+    [found_BHTT] = heads_by_layer(parts, len(SIZES), [SIZES], dim=1)
+    smallest, middle, largest = parts  # two heads of 2, one of 5, one of 13
+    expected = (middle[:, 0], smallest[:, 0], largest[:, 0], smallest[:, 1])
+    assert torch.equal(found_BHTT, torch.stack(expected, 1))
 
 
 def test_heads_of_several_sizes_are_the_papers_sum_over_heads():
