@@ -162,13 +162,15 @@ class Run:
     def batch(self, split: str = "test", rows: int | None = None) -> Batch:
         """Return the first batch of a split, or the first rows of it: tensors by name, (B, ...).
 
+        Rows of `task=representation` have a head each, so its batch is always returned as a whole.
+
         Raises:
             UserError: there is no such split.
         """
-        if split not in ("train", "validation", "test"):
-            raise invalid_value("split", split, "train, validation or test", "correct the name")
+        _check_split(split)
         data = self.task.data
         batch = data.batch(1) if split == "train" else next(data.batches(split))
+        rows = rows if self.task.separable else None
         return {name: tensor[:rows] for name, tensor in batch.items()}
 
     def attention(self, batch: Batch | None = None) -> list[Tensor]:
@@ -203,11 +205,21 @@ class Run:
         Args:
             model: a model with the same interface, such as the run's model without a head. The
                 default is the run's model, which reproduces `metrics` up to rounding.
+
+        Raises:
+            UserError: there is no such split.
         """
         import torch
 
         from tasks.task import Evaluator
 
+        _check_split(split)
         own = self.model() if model is None else model
         evaluator = Evaluator(torch.device("cpu"), self.config["trainer"]["precision"])
         return self.task.evaluate(own, split, evaluator)
+
+
+def _check_split(split: str) -> None:
+    """Raise UserError unless it is the name of a split."""
+    if split not in ("train", "validation", "test"):
+        raise invalid_value("split", split, "train, validation or test", "correct the name")

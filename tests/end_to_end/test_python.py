@@ -10,6 +10,8 @@ import torch
 
 import headroom_attention as headroom
 from tests.end_to_end.test_sweep import ROOT, SMALL
+from tests.tasks.jobs import ended
+from tests.tasks.small import REPRESENTATION
 
 MEASURE = "test/perplexity"
 NAME = "equal-width"
@@ -84,6 +86,14 @@ def test_attention_is_that_whose_spread_the_run_recorded(run):
         assert entropy_H.tolist() == pytest.approx(layer["entropy"], rel=1e-5)
 
 
+def test_a_run_of_theorem_1_has_its_whole_batch_and_no_weights_of_attention(tmp_path):
+    run = headroom.run(ended(tmp_path, REPRESENTATION).id, outputs=tmp_path)
+    batch = run.batch(rows=2)
+    assert run.task.outputs(run.model(), batch).shape == batch["logs"].shape
+    with pytest.raises(headroom.UserError, match="heads go through scaled_dot_product_attention"):
+        run.attention()
+
+
 def test_what_it_read_can_be_read(run):
     batch = run.batch("validation", rows=2)
     assert batch["tokens"].shape == (2, 32)
@@ -105,6 +115,10 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "value": (lambda at: headroom.runs(None, {"model.heads": 99}, **at), "runs has .16"),
     "split": (lambda at: headroom.runs(**at)[0].batch("tset"), "split=tset: expected train,"),
+    "measured split": (
+        lambda at: headroom.runs(**at)[0].evaluate(split="tset"),
+        "split=tset: expected train,",
+    ),
     "folder": (lambda at: headroom.runs(outputs="nowhere"), "outputs=nowhere: expected"),
     "override": (lambda at: headroom.plan(["model.head=2"], **at), "model.head .*model.heads"),
     "text": (
