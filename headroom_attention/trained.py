@@ -6,7 +6,7 @@ Shapes: B rows, H heads, T positions.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,8 +47,8 @@ def runs(
     """Return the runs of an experiment (of all if none is named), by id, that have these values.
 
     Args:
-        where: config keys and the value of each, or a list of those that it may have:
-            `{"model.heads": [4, 8], "seed": 0}`.
+        where: config keys and the value of each, or a list, set or column of a table of those that
+            it may have: `{"model.heads": [4, 8], "seed": 0}`.
 
     Raises:
         UserError: the experiment was never planned in `outputs`, or no run has these values.
@@ -68,7 +68,8 @@ def runs(
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1) or known[:1]
             raise invalid_value("where", key, "a key of a config", f"did you mean {near[0]}?")
-        values = wanted if isinstance(wanted, list | tuple | range) else [wanted]
+        one_value = isinstance(wanted, str) or not isinstance(wanted, Iterable)
+        values = [wanted] if one_value else list(wanted)
         there = sorted({repr(settings[one.id].get(key)) for one in found})
         found = [one for one in found if settings[one.id].get(key) in values]
         if not found:

@@ -43,6 +43,14 @@ def test_a_table_has_what_was_measured_and_every_key(outputs, run):
     assert {key: row[key] for key in told} == told
 
 
+def test_runs_are_found_by_the_values_of_a_column(outputs):
+    table = headroom.table(NAME, outputs=outputs)
+    few = table[table["model.heads"] <= 2]
+    for heads in (few["model.heads"], few["model.heads"].unique(), {1, 2}):
+        found = headroom.runs(NAME, {"model.heads": heads}, outputs=outputs)
+        assert {run.id for run in found} == set(few["run"])
+
+
 def test_a_plan_says_the_same_before_anything_is_trained(outputs, tmp_path):
     before = headroom.plan([*TYPED, "hydra.sweeper.max_runs=7"], outputs=tmp_path)
     table = headroom.table(NAME, outputs=outputs)
