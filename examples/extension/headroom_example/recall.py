@@ -58,7 +58,9 @@ class Pairs(Data):
         keys = F.normalize(keys, dim=-1)
         read = torch.cat((keys, values.sign()), dim=-1)
         asked = torch.cat((keys, torch.zeros_like(values)), dim=-1)
-        return {"x": torch.cat((read, asked), dim=1)}
+        x_BTD = torch.cat((read, asked), dim=1)
+        double = self.config.trainer.precision == "64-true"
+        return {"x": x_BTD.double() if double else x_BTD}
 
 
 class Recall(Task):

@@ -70,10 +70,18 @@ def test_logits_stay_within_the_temperature() -> None:
     assert math.isclose(float(logits_BHTT.detach().max()), 3, rel_tol=0.1)
 
 
-def test_a_batch_asks_each_key_for_the_value_that_stood_beside_it() -> None:
-    section = RecallSection(name="recall", pairs=P, batch_rows=T)
-    config: Any = SimpleNamespace(seed=3, task=section, model=SimpleNamespace(embedding_size=D))
+@pytest.mark.parametrize(("precision", "dtype"), [("32-true", "float32"), ("64-true", "float64")])
+def test_a_batch_asks_each_key_for_the_value_that_stood_beside_it(
+    precision: str, dtype: str
+) -> None:
+    config: Any = SimpleNamespace(
+        seed=3,
+        task=RecallSection(name="recall", pairs=P, batch_rows=T),
+        model=SimpleNamespace(embedding_size=D),
+        trainer=SimpleNamespace(precision=precision),
+    )
     x_BTD = Pairs(config).batch(11)["x"]
+    assert x_BTD.dtype == getattr(torch, dtype)
     read, asked = x_BTD.split(P, dim=1)
     assert x_BTD.shape == (T, 2 * P, D)
     assert torch.equal(read[..., : D // 2], asked[..., : D // 2])
