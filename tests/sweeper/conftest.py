@@ -11,3 +11,11 @@ def _no_fsync():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Figures are files, but nothing is drawn."""
+    drawn = {kind: b"drawn" for kind in ("pdf", "png", "svg")}
+    monkeypatch.setattr("sweeper.results.figures.figure_of", lambda table: None)
+    monkeypatch.setattr("sweeper.results.panel.rendered", lambda figure: drawn)

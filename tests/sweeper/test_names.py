@@ -19,6 +19,8 @@ from tests.end_to_end.test_sweep import rows
 from tests.policies import shipped
 from tests.sweeper.plan.conftest import FakeProcess
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 TYPED = {
     "fig1": "experiment=fig1",
     "fig1-steps-50": "experiment=fig1 trainer.steps=50",
@@ -39,14 +41,6 @@ SAME = {
 @pytest.fixture(scope="module")
 def planner():
     return Planner(shipped(), FakeProcess(), max_runs=997)
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    """Nothing here is about what is drawn."""
-    drawn = {kind: b"drawn" for kind in ("pdf", "png", "svg")}
-    monkeypatch.setattr("sweeper.results.figures.figure_of", lambda table: None)
-    monkeypatch.setattr("sweeper.results.panel.rendered", lambda figure: drawn)
 
 
 @pytest.fixture
