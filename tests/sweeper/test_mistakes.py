@@ -125,6 +125,7 @@ ARM = f"{BODY}  arms: {{a: {{grid: {{model.heads: [2, 4]}}}}}}\n"
 MATCH = (
     f"{BODY}  arms: {{a: {{set: {{model.head_size: 16}}, match: {{solve: model.heads, HOW}}}}}}\n"
 )
+CACHE = "to: 192, count: cache_bytes_per_token, tolerance: 0"
 THREE = ARM.replace("a:", "fixed:").replace("[2, 4]", "[2, 4, 8]")
 GOOD = {"three": f"{THREE}  claims: [fixed_keeps_improving]\n"}
 FILES = {
@@ -182,6 +183,14 @@ FILES = {
     ),
     "exact": (MATCH.replace("HOW", "to: 5"), "tolerance"),
     "counted": (MATCH.replace("HOW", "to: 5, tolerance: 0.1, count: bytes"), "params_total"),
+    "unchanged": (
+        MATCH.replace("heads, HOW", f"feedforward_size, {CACHE}"),
+        "does not change the count, which is 512 at 1",
+    ),
+    "uncached": (
+        MATCH.replace("16}", "16, task: pretraining}").replace("HOW", CACHE),
+        "cache_bytes_per_token of encoder with multi_head attention: expected one of params",
+    ),
     "tight": (MATCH.replace("HOW", "to: 150000, tolerance: 1.0e-9"), "the nearest is model.heads="),
     "metrics": (f"{ARM}  metrics: x\n", "metrics"),
     "named": (f"{ARM}  name: mine\n", "experiment.name of named=mine: expected no such key"),
