@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from sweeper.store.runs import RunStore
+
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_fsync():
@@ -11,6 +13,11 @@ def _no_fsync():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
+
+
+@pytest.fixture
+def store(tmp_path):
+    return RunStore(tmp_path)
 
 
 @pytest.fixture

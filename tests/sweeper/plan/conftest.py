@@ -10,7 +10,6 @@ from sweeper.plan.compose import CONF
 from sweeper.plan.experiment import check, read_experiment, with_typed
 from sweeper.plan.overrides import name_of, read
 from sweeper.plan.planner import Planner
-from sweeper.store.runs import RunStore
 from tests.policies import shipped
 
 
@@ -80,11 +79,6 @@ def described(typed):
 @pytest.fixture
 def process():
     return FakeProcess()
-
-
-@pytest.fixture
-def store(tmp_path):
-    return RunStore(tmp_path)
 
 
 @pytest.fixture

@@ -111,16 +111,11 @@ def test_a_metric_is_shown_for_one_task_only():
         check(read)
 
 
-def test_a_typed_null_leaves_an_arm_out():
-    two = {**GRID, "arms": {**ARMS, "other": {"seeds": [3]}}}
-    read = read_experiment("grid", two, scale="demo", typed={"experiment.arms.fixed": None})
-    assert [*read.arms] == ["other"]
-
-
-def test_typed_empty_braces_leave_the_margin_out():
-    shipped = {**GRID, **with_margin(1, reason="why")}
-    read = read_experiment("grid", shipped, scale="demo", typed={"experiment.margin": {}})
-    assert read.margin == {}
+def test_a_typed_null_leaves_an_arm_out_and_empty_braces_the_margin():
+    shipped = {**GRID, **with_margin(1, reason="why"), "arms": {**ARMS, "other": {"seeds": [3]}}}
+    typed = {"experiment.arms.fixed": None, "experiment.margin": {}}
+    read = read_experiment("grid", shipped, scale="demo", typed=typed)
+    assert ([*read.arms], read.margin) == (["other"], {})
 
 
 HEADS = {"model": {"heads": 8, "embedding_size": 256, "head_size": None}, "task": {"name": "lm1b"}}

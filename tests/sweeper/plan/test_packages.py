@@ -37,11 +37,6 @@ def test_its_experiment_is_composed_and_the_options_of_its_backend_are_checked(i
         composer().hydra(["hydra/launcher=shelf", "hydra.launcher.places=many"])
 
 
-def test_without_the_package_its_names_are_unknown():
-    with pytest.raises(UserError, match=r"experiment=mine: expected one of .*fig1"):
-        composer().compose(["experiment=mine"])
-
-
 MINE = """# @package _global_
 experiment:
   title: of one's own

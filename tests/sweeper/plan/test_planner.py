@@ -22,13 +22,6 @@ from sweeper.store.runs import RunStore
 from tests.sweeper.plan.conftest import described
 
 
-def test_the_grid_of_the_readme_is_four_runs(plan):
-    found = plan("model.heads=4,8,16,32", "model.head_size=32")
-    assert [point.values for point in found.points] == [{"model.heads": h} for h in (4, 8, 16, 32)]
-    assert len(found.runs) == 4
-    assert all(run.config["model"]["head_size"] == 32 for run in found.runs.values())
-
-
 def test_a_grid_is_the_product_of_its_axes_and_seeds_and_the_last_key_varies_fastest(plan):
     found = plan("model.heads=2,4", "model.dropout=0.0,0.1,0.2", "seed=3,5")
     assert len(found.points) == len(found.runs) == 12
@@ -38,15 +31,11 @@ def test_a_grid_is_the_product_of_its_axes_and_seeds_and_the_last_key_varies_fas
 
 
 def test_equal_points_are_one_run_and_other_text_is_another(plan):
+    assert len(plan("seed=3,5,3").points) == 2
     assert len(plan("model.dropout=0.1,1e-1,0.10").runs) == 1
     assert len(plan("model.heads=8,8,4").points) == 2
     first, second = (plan("data=local", f"data.root={root}").runs for root in "ab")
     assert not first.keys() & second.keys()
-
-
-def test_a_seed_that_is_listed_twice_is_one_run(plan):
-    found = plan("experiment=head_sizes", "+experiment.seeds=[3,5,3]")
-    assert len(found.points) == len(found.runs)
 
 
 def test_what_is_known_is_not_asked_again_until_the_text_changes(plan, process, tmp_path):

@@ -212,16 +212,8 @@ ARMS = ("standard", "fixed", "matched", "collaborative")
 FIRST = {0.005, 0.01, 0.02}
 
 
-def test_inside_the_range_nothing_grows_and_each_arm_has_its_own(tuning):
+def test_inside_the_range_nothing_grows_and_the_two_best_are_tried_with_all_seeds(tuning):
     assert tuning.judged is None
-    finish(tuning, dict.fromkeys(ARMS, 0.0105))
-    assert tried_rates(tuning) == dict.fromkeys(ARMS, FIRST)
-    assert {own["learning_rate"] for own in judged(tuning).values()} == {0.01}
-    before = {p.arm: tuning.plan.runs[p.run].config["optimizer"] for p in tuning.plan.points}
-    assert {arm: {**own, "learning_rate": 0.01} for arm, own in before.items()} == judged(tuning)
-
-
-def test_the_two_best_values_are_tried_with_all_seeds_and_no_other(tuning):
     train(tuning, dict.fromkeys(ARMS, 0.0105))
     assert not tuning.advance()
     seeds = {}
@@ -232,6 +224,8 @@ def test_the_two_best_values_are_tried_with_all_seeds_and_no_other(tuning):
     train(tuning, dict.fromkeys(ARMS, 0.0105))
     assert tuning.advance()
     assert not any(point.alternative_to for point in tuning.judged.points)
+    before = {p.arm: tuning.plan.runs[p.run].config["optimizer"] for p in tuning.plan.points}
+    assert {arm: {**own, "learning_rate": 0.01} for arm, own in before.items()} == judged(tuning)
 
 
 def test_the_next_best_takes_the_place_of_a_value_that_diverges_with_a_further_seed(tuning):
