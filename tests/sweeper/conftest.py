@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from sweeper.store.runs import RunStore
+
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_fsync():
@@ -11,3 +13,16 @@ def _no_fsync():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
+
+
+@pytest.fixture
+def store(tmp_path):
+    return RunStore(tmp_path)
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Figures are files, but nothing is drawn."""
+    drawn = {kind: b"drawn" for kind in ("pdf", "png", "svg")}
+    monkeypatch.setattr("sweeper.results.figures.figure_of", lambda table: None)
+    monkeypatch.setattr("sweeper.results.panel.rendered", lambda figure: drawn)

@@ -17,11 +17,13 @@ from sweeper.store.runs import RunStore
 from sweeper.train import Executor, freeze
 from tests.end_to_end.test_sweep import rows
 from tests.policies import shipped
-from tests.sweeper.plan.conftest import FakeProcess
+from tests.sweeper.plan.conftest import FakeProcess, described
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 TYPED = {
-    "fig1": "experiment=fig1",
-    "fig1-steps-50": "experiment=fig1 trainer.steps=50",
+    "head_sizes": "experiment=head_sizes",
+    "head_sizes-steps-50": "experiment=head_sizes trainer.steps=50",
     "grid-heads-4-8": "model.heads=4,8",
     "grid-head_size-8-heads-4-8": "model.heads=4,8 model.head_size=8",
 }
@@ -30,23 +32,21 @@ SAME = {
     "fig1-seed-0": "experiment=fig1 seed=0",
     "fig1-gpu": "experiment=fig1 scale=gpu",
     "fig1-local-novels": "experiment=fig1 data=local data.root=/some/novels/",
-    "mine": "model.heads=4,8 name=mine",
     "run": "seed=0",
     "run-mnli": "task=mnli",
+}
+LONG = {
+    "grid-heads-2-warmup_steps-1-to-52": "optimizer.warmup_steps=range(1,53) model.heads=2",
+    "grid-head_size-heads-warmup_steps-steps": "model.head_size=32 model.heads=4,8,16,32 "
+    "optimizer.warmup_steps=2 trainer.steps=30",
+    "grid-5-settings": "model.head_size=32 model.heads=4,8,16,32 optimizer.warmup_steps=2 "
+    "trainer.steps=30 optimizer.learning_rate=0.001",
 }
 
 
 @pytest.fixture(scope="module")
 def planner():
     return Planner(shipped(), FakeProcess(), max_runs=997)
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    """Nothing here is about what is drawn."""
-    drawn = {kind: b"drawn" for kind in ("pdf", "png", "svg")}
-    monkeypatch.setattr("sweeper.results.figures.figure_of", lambda table: None)
-    monkeypatch.setattr("sweeper.results.panel.rendered", lambda figure: drawn)
 
 
 @pytest.fixture
@@ -84,43 +84,25 @@ def left(outputs: Path) -> list[set[str]]:
     return [{p.stem for p in (outputs / folder).glob(f"*{end}")} for folder, end in pairs]
 
 
-@pytest.mark.parametrize("order", [1, pytest.param(-1, marks=pytest.mark.slow)])
-def test_four_sweeps_leave_four_tables_and_four_figures(sweep, outputs, order):
-    names = [sweep(typed) for typed in list(TYPED.values())[::order]]
-    assert names == list(TYPED)[::order]
+def test_four_sweeps_leave_four_tables_and_four_figures(sweep, outputs):
+    assert [sweep(typed) for typed in TYPED.values()] == list(TYPED)
     assert left(outputs) == [set(TYPED), set(TYPED)]
-    assert {row["steps"] for row in rows(outputs, "fig1-steps-50")} == {"50"}
-    assert "50" not in {row["steps"] for row in rows(outputs, "fig1")}
+    assert {row["steps"] for row in rows(outputs, "head_sizes-steps-50")} == {"50"}
+    assert "50" not in {row["steps"] for row in rows(outputs, "head_sizes")}
     assert {row["model.head_size"] for row in rows(outputs, "grid-heads-4-8")} == {"8", "4"}
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_a_name_holds_what_can_change_a_result_and_is_not_so_anyway(planner, name, tmp_path):
-    plan = planner.plan([*SAME[name].split(" "), f"paths.outputs={tmp_path}"])
-    assert list(plan.experiments) == [name]
-
-
-LONG = {
-    "grid-heads-2-warmup_steps-1-to-52": "optimizer.warmup_steps=range(1,53) model.heads=2",
-    "grid-head_size-heads-warmup_steps-steps": "model.head_size=32 model.heads=4,8,16,32 "
-    "optimizer.warmup_steps=2 trainer.steps=30",
-    "grid-5-settings": "model.head_size=32 model.heads=4,8,16,32 optimizer.warmup_steps=2 "
-    "trainer.steps=30 optimizer.learning_rate=0.001",
-}
+def test_a_name_holds_what_can_change_a_result_and_is_not_so_anyway(name):
+    assert described(SAME[name])[1] == name
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_a_long_name_consists_of_whole_words(planner, name, tmp_path):
-    [found] = planner.plan([*LONG[name].split(" "), f"paths.outputs={tmp_path}"]).experiments
+def test_a_long_name_consists_of_whole_words_and_is_told_from_others(name):
+    found, other = (described(f"{LONG[name]}{more}")[1] for more in ("", " model.layers=2"))
     assert re.fullmatch(f"{name}-[0-9a-f]{{4}}", found)
-
-
-def test_long_names_still_tell_two_apart(planner, tmp_path):
-    typed = (f"optimizer.warmup_steps=range(1,{n})" for n in (53, 59))
-    plans = [planner.plan([one, "model.heads=4", f"paths.outputs={tmp_path}"]) for one in typed]
-    found = {name for plan in plans for name in plan.experiments}
-    assert len(found) == 2
-    assert all(len(name) <= 56 for name in found)
+    assert found != other
+    assert len(found) <= 56
 
 
 def test_another_grid_of_a_name_leaves_the_older_one_numbered(sweep, outputs):
@@ -226,11 +208,11 @@ def test_a_pinned_state_of_the_code_goes_when_no_run_that_stays_needs_it(sweep, 
 
 
 def test_of_a_plan_of_two_the_other_one_stays(planner, outputs):
-    plan = planner.plan(["experiment=fig1,value_size", f"paths.outputs={outputs}"])
+    plan = planner.plan(["experiment=fig3,attention_rank", f"paths.outputs={outputs}"])
     freeze(plan, RunStore(outputs), {})
-    assert forget(outputs, "fig1", "--yes") == 0
+    assert forget(outputs, "fig3", "--yes") == 0
     [found] = plans(outputs)
-    assert list(found["experiments"]) == ["value_size"]
+    assert list(found["experiments"]) == ["attention_rank"]
     assert set() < set(found["runs"]) == set(RunStore(outputs).ids()) < set(plan.runs)
 
 

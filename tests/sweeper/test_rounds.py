@@ -5,6 +5,7 @@ import random
 import re
 import shutil
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -88,25 +89,32 @@ def planned(tmp_path_factory):
     }, options
 
 
+def sweep(planned, outputs, lives=Stub.lives, *, experiment="fig2", **options):
+    """Type a sweep; return what it said."""
+    plans, usual = planned
+    plan = replace(plans[experiment], outputs=outputs)
+    console = Console(file=io.StringIO(), width=200)
+    backend = SimpleNamespace(slots=2, device="cpu", sharing=1, gpu="")
+    chosen, store = replace(usual, **options), RunStore(plan.outputs)
+    executor = Stub(console, store, None, backend, chosen, None, None)
+    executor.lives = lives
+    if chosen.pilot:
+        pilot(executor, plan)
+    else:
+        decide(executor, plan, {run: 1.0 for run in executor.left(plan)})
+    return console.file.getvalue()
+
+
 @pytest.fixture
-def typed(tmp_path, planned, monkeypatch):
-    """Types the sweep; what it said."""
+def typed(tmp_path, planned):
+    return partial(sweep, planned, tmp_path)
 
-    def typed(outputs="outputs", lives=Stub.lives, *, experiment="fig2", **options):
-        plans, usual = planned
-        plan = replace(plans[experiment], outputs=tmp_path / outputs)
-        console = Console(file=io.StringIO(), width=200)
-        backend = SimpleNamespace(slots=2, device="cpu", sharing=1, gpu="")
-        chosen, store = replace(usual, **options), RunStore(plan.outputs)
-        executor = Stub(console, store, None, backend, chosen, None, None)
-        executor.lives = lives
-        if chosen.pilot:
-            pilot(executor, plan)
-        else:
-            decide(executor, plan, {run: 1.0 for run in executor.left(plan)})
-        return console.file.getvalue()
 
-    return typed
+@pytest.fixture(scope="module")
+def quiet(planned, tmp_path_factory):
+    """A sweep of up to seven seeds that nothing disturbed; what it said."""
+    outputs = tmp_path_factory.mktemp("quiet")
+    return outputs, sweep(planned, outputs, max_seeds=7)
 
 
 def found(outputs):
@@ -124,17 +132,17 @@ def spent(plan, outputs):
     return sum(store.run(run).result()["seconds"] for run in plan["runs"]) / 3600
 
 
-def test_a_further_seed_is_pre_trained_and_tuned_on_what_is_undecided_alone(typed, tmp_path):
-    said = typed(max_seeds=9)
-    plan, seeds = found(tmp_path / "outputs")
-    assert len(seeds["squad"]) < len(seeds["mnli"]) == len(seeds["pretraining"]) <= 9
+def test_a_further_seed_is_pre_trained_and_tuned_on_what_is_undecided_alone(quiet):
+    outputs, said = quiet
+    plan, seeds = found(outputs)
+    assert len(seeds["squad"]) < len(seeds["mnli"]) == len(seeds["pretraining"]) <= 7
     for task in ("squad", "mnli"):
         for seed, run in seeds[task].items():
             assert plan["runs"][run]["parent"] == seeds["pretraining"][seed]
-    hours = spent(plan, tmp_path / "outputs")
+    hours = spent(plan, outputs)
     assert plan["rounds"][-1]["device_hours"] < hours
     assert f"{len(plan['runs'])} runs, {hours:.2g} device hours" in said
-    [table] = collect(tmp_path / "outputs")
+    [table] = collect(outputs)
     final = [str(one.verdict) for one in verdicts_on(table)]
     rounds = [[one["answer"] for one in each["verdicts"]["fig2"]] for each in plan["rounds"]]
     for before, after in pairwise([*rounds, final]):  # an answer, once given, stays
@@ -145,31 +153,30 @@ def test_what_runs_start_from_counts_in_the_budget_and_in_the_price(typed, tmp_p
     hours = 5.0  # of fine-tuning they would pay for all there is
     said = typed(max_seeds=30, budget_device_hours=hours)
     assert "budget_device_hours=5 pays for no more" in said
-    plan, _ = found(tmp_path / "outputs")
-    assert hours - 2 * 1030 / 3600 < spent(plan, tmp_path / "outputs") <= hours
-    verdicts = verdicts_on(*collect(tmp_path / "outputs"))
+    plan, _ = found(tmp_path)
+    assert hours - 2 * 1030 / 3600 < spent(plan, tmp_path) <= hours
+    verdicts = verdicts_on(*collect(tmp_path))
     prices = {v.measure: v.numbers["price"] for v in verdicts if "price" in v.numbers}
     asked = prices["MNLI accuracy (%)"]
     assert asked["hours"] == pytest.approx(asked["runs"] / 2 * (1000 + 20) / 3600)
 
 
-def test_killed_and_typed_again_it_ends_the_same(typed, tmp_path):
-    typed("quiet", max_seeds=7)
-    quiet, _ = found(tmp_path / "quiet")
-    for lives in (7, 13, 17):  # a pre-training of the first round, one of the second, a fine-tuning
-        outputs = f"killed after {lives}"
+def test_killed_and_typed_again_it_ends_the_same(quiet, planned, tmp_path):
+    undisturbed, _ = found(quiet[0])
+    for lives in (13, 17):  # a pre-training of the second round, a fine-tuning
+        outputs = tmp_path / f"killed after {lives}"
         with pytest.raises(Killed):
-            typed(outputs, lives, max_seeds=7)
-        typed(outputs, max_seeds=7)
-        again, _ = found(tmp_path / outputs)
-        assert [again[key] for key in KEPT] == [quiet[key] for key in KEPT]
-        assert RunStore(tmp_path / outputs).ids() == RunStore(tmp_path / "quiet").ids()
+            sweep(planned, outputs, lives, max_seeds=7)
+        sweep(planned, outputs, max_seeds=7)
+        again, _ = found(outputs)
+        assert [again[key] for key in KEPT] == [undisturbed[key] for key in KEPT]
+        assert RunStore(outputs).ids() == RunStore(quiet[0]).ids()
 
 
 def test_claims_that_are_not_asked_about_buy_nothing(typed, tmp_path):
     said = typed(experiment="fig1", until=["fixed_keeps_improving"], max_seeds=5)
     assert "1 of 1 undecided: fixed_keeps_improving, after" in said
-    points = newest(tmp_path / "outputs")["fig1"]["points"]
+    points = newest(tmp_path)["fig1"]["points"]
     of_fixed = {point["run"] for point in points if point["arm"] == "fixed"}
     bought = [point for point in points if point["seed"] > 2]
     assert max(point["seed"] for point in bought) == 4
@@ -184,7 +191,7 @@ def test_a_claim_that_nothing_makes_cannot_be_asked_about(planned):
 
 def test_a_pilot_trains_two_seeds_of_the_points_that_matter_and_tells_prices(typed, tmp_path):
     said = typed(experiment="fig1", until=["fixed_keeps_improving"], pilot=2)
-    [table] = collect(tmp_path / "outputs")
+    [table] = collect(tmp_path)
     fixed = {row["run"] for row in table.rows if row["arm"] == "fixed" and row["seed"] < 2}
     assert {row["run"] for row in table.rows if row["state"] == "done"} == fixed
     assert f"pilot, {len(fixed)} runs" in said
@@ -194,5 +201,5 @@ def test_a_pilot_trains_two_seeds_of_the_points_that_matter_and_tells_prices(typ
 
 def test_a_pilot_trains_what_its_runs_start_from_to_the_first_of_a_chain(typed, tmp_path):
     assert "pilot, 18 runs" in typed(experiment="chain", pilot=2)
-    [table] = collect(tmp_path / "outputs")
+    [table] = collect(tmp_path)
     assert {row["state"] for row in table.rows} == {"done"}

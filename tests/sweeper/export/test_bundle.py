@@ -11,8 +11,7 @@ from rich.console import Console
 
 from sweeper.export.bundle import judge_again, write_bundle
 from sweeper.export.pack import write_export
-from sweeper.results.collect import collect, write_tables
-from sweeper.results.figures import write_figures
+from sweeper.results.figures import KINDS
 from sweeper.store.archive import MANIFEST
 from sweeper.store.files import as_json
 from sweeper.store.runs import RunStore
@@ -52,26 +51,26 @@ def files_of(bundle: Path) -> dict[str, bytes]:
         return {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
 
 
-def test_elsewhere_answers_and_figures_are_those_of_home(bundle, home, tmp_path, monkeypatch):
-    at_home, there = tmp_path / "home", tmp_path / "judged"
-    drawn = write_figures(at_home, write_tables(at_home, collect(home, ["fig1"])))
+def test_elsewhere_answers_and_figures_are_those_of_home(bundle, tmp_path, monkeypatch):
     moved = Path(shutil.copy(bundle, tmp_path))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("socket.socket.connect", None)
-    code, said = judged(moved, there)
+    code, said = judged(moved, tmp_path / "judged")
     assert code == 0
     assert said.count("fig1: ") == 3
     assert "Every answer is that of the bundle." in said
-    for path in drawn:
-        assert (there / "figures" / path.name).read_bytes() == path.read_bytes()
-    for name in ("tables/fig1.csv", CLAIMS):
-        assert (there / name).read_bytes() == files_of(bundle)[name]
-
-
-def test_equal_records_are_equal_bytes_with_the_code_that_trained_and_no_weights(bundle, home):
-    again = write_bundle(home, ["fig1"], home.parent / "again" / "fig1.zip")
-    assert again.read_bytes() == bundle.read_bytes()
     files = files_of(bundle)
+    for name in (*(f"figures/fig1.{kind}" for kind in KINDS), "tables/fig1.csv", CLAIMS):
+        assert (tmp_path / "judged" / name).read_bytes() == files[name]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_equal_records_are_equal_bytes_with_the_code_that_trained_and_no_weights(home, tmp_path):
+    made, again = (
+        write_bundle(home, ["fig1"], tmp_path / name / "fig1.zip") for name in ("made", "again")
+    )
+    assert again.read_bytes() == made.read_bytes()
+    files = files_of(made)
     assert not [name for name in files if "ckpt" in name]
     assert {name: content for name, content in files.items() if "code/" in name} == {
         "code/1a2b/REVISION": b"c0ffee-dirty-7\n",
@@ -79,6 +78,7 @@ def test_equal_records_are_equal_bytes_with_the_code_that_trained_and_no_weights
     }
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_never_began_is_missing_there_as_at_home(home, tmp_path):
     outputs = Path(shutil.copytree(home, tmp_path / "outputs"))
     store = RunStore(outputs)
@@ -89,6 +89,7 @@ def test_what_never_began_is_missing_there_as_at_home(home, tmp_path):
     assert (code, "Every answer is that of the bundle" in said) == (0, True), said
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_another_answer_is_told_and_told_by_the_exit_code(bundle, tmp_path):
     files = files_of(bundle)
     manifest = json.loads(files.pop(MANIFEST))

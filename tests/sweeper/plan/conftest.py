@@ -1,13 +1,15 @@
 """Planning without a model process: a fake one answers, and counts by the closed form."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
+from sweeper.plan.experiment import check, read_experiment, with_typed
+from sweeper.plan.overrides import name_of, read
 from sweeper.plan.planner import Planner
-from sweeper.store.runs import RunStore
 from tests.policies import shipped
 
 
@@ -59,14 +61,24 @@ class FakeProcess:
         }
 
 
+def described(typed):
+    """Return what a command line makes of its experiment, and the name; no points are planned."""
+    found = read(typed.split(" "), shipped(), max_points=997)
+    if not found.experiments:
+        return None, name_of(found, None, shipped())
+    [name] = found.experiments
+    whole = shipped().base([f"experiment={name}"]).beside("experiment")
+    scale = str(found.values.get("scale", "demo"))
+    experiment = read_experiment(name, whole, scale=scale, typed=found.values)
+    axes = {key: values for key, values in found.axes.items() if key != "seed"}
+    made = with_typed(experiment, axes, found.values)
+    check(made)
+    return made, name_of(found, experiment, shipped())
+
+
 @pytest.fixture
 def process():
     return FakeProcess()
-
-
-@pytest.fixture
-def store(tmp_path):
-    return RunStore(tmp_path)
 
 
 @pytest.fixture
@@ -85,8 +97,9 @@ def with_experiment(tmp_path):
 def plan(tmp_path, process, monkeypatch):
     monkeypatch.chdir(tmp_path)  # for outputs/, the default: another folder is another config
 
-    def run(*arguments, conf=CONF, max_runs=10000):
-        composed = shipped() if conf == CONF else composer(conf)
-        return Planner(composed, process, max_runs=max_runs).plan(arguments)
+    def run(*arguments, conf=None):
+        """`conf`: a folder in place of conf/, or a composer of one."""
+        composed = composer(conf) if isinstance(conf, Path) else conf or shipped()
+        return Planner(composed, process, max_runs=10_000).plan(arguments)
 
     return run

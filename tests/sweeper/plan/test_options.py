@@ -5,33 +5,52 @@ import yaml
 
 from sweeper.decide import check_claims
 from sweeper.plan.compose import CONF
+from sweeper.plan.plan import Plan
 from sweeper.store.registry import ARCHITECTURES, ATTENTION, CLAIMS, FIGURES, TASKS, names
 from tasks.parse import parse
 from tasks.task import learning_rate
 from tests.policies import shipped
-
-GROUPS = ("model", "model/attention", "task", "data", "optimizer", "trainer", "logger", "scale")
 
 
 def options(group):
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 
 
-# All at demo scale, the default; at the others in the slow tests. One without scales is the same
-# at all of them.
+def at(scale):
+    """A scale as a parameter: demo, the default, in the quick tests; the others in the slow."""
+    return pytest.param(scale, marks=() if scale == "demo" else pytest.mark.slow)
+
+
+# Quick ones of their kind are quick: fig2 for those that fine-tune, cache for those that match.
+LONG = ("collaborative", "table1", "table2a", "table2b", "table3")
+# An experiment without scales is the same at all of them.
 EXPERIMENTS = [
-    pytest.param(path.stem, scale, marks=() if scale == "demo" else pytest.mark.slow)
+    pytest.param(path.stem, scale, marks=pytest.mark.slow if path.stem in LONG else at(scale).marks)
     for path in sorted((CONF / "experiment").glob("*.yaml"))
     for scale in yaml.safe_load(path.read_text())["experiment"].get("scales", ["demo", "paper"])
 ]
+LARGER_SCALES = [at(scale) for scale in ("demo", "gpu", "paper")]
 
 
-@pytest.mark.parametrize(("group", "option"), [(g, o) for g in GROUPS for o in options(g)])
-def test_every_option_composes_and_sets_its_own_section(group, option):
-    config = shipped().base([f"{group}={option}"]).run({})
-    section = group.split("/")[0]
-    if section != "scale":
-        assert config[section]
+_PLANS: dict[tuple[str, str], Plan] = {}
+
+
+@pytest.fixture
+def planned(plan):
+    """Plan a shipped experiment at a scale, once for all tests."""
+
+    def planned(name, scale):
+        if (name, scale) not in _PLANS:
+            _PLANS[name, scale] = plan(f"experiment={name}", f"scale={scale}")
+        return _PLANS[name, scale]
+
+    return planned
+
+
+# Those of the other groups are composed in store/test_identity.py.
+@pytest.mark.parametrize("option", [f"{g}={o}" for g in ("logger", "scale") for o in options(g)])
+def test_every_option_composes(option):
+    assert shipped().base([option]).run({})
 
 
 @pytest.mark.parametrize(
@@ -61,22 +80,27 @@ def test_scales_of_tasks_are_scales_and_tasks_that_exist():
 
 
 @pytest.mark.parametrize(("name", "scale"), EXPERIMENTS)
-def test_every_experiment_plans_at_every_scale_it_defines(plan, name, scale):
-    found = plan(f"experiment={name}", f"scale={scale}")
+def test_every_experiment_plans_at_every_scale_it_defines(planned, name, scale):
+    found = planned(name, scale)
     [experiment] = found.experiments.values()
     assert {point.arm for point in found.points} == set(experiment.arms)
     assert experiment.figure in names(FIGURES)
     assert set(experiment.claims) <= set(names(CLAIMS))
     check_claims(found)  # its points can decide each of them
+    for point in (one for one in found.points if one.matched and not found.runs[one.run].parent):
+        match, made = experiment.arms[point.arm].match, point.matched
+        assert found.runs[point.run].size[match.count] == made.achieved
+        assert made.error == pytest.approx(made.achieved / made.target - 1)
+        assert abs(made.error) <= match.tolerance
     order = [*found.runs]
     for run in found.runs.values():
         assert run.parent is None or order.index(run.parent) < order.index(run.id)
 
 
-def test_experiments_that_overlap_share_their_runs(plan):
-    alone = {name: plan(f"experiment={name}").runs for name in ("fig2", "table2a")}
-    together = plan("experiment=fig2,table2a")
-    assert set(alone["table2a"]) < set(alone["fig2"]) == set(together.runs)
+def test_experiments_that_overlap_share_their_runs(planned):
+    alone = {name: planned(name, "demo").runs for name in ("fig3", "attention_rank")}
+    together = planned("fig3,attention_rank", "demo")
+    assert set(alone["attention_rank"]) < set(alone["fig3"]) == set(together.runs)
 
 
 def test_one_pretraining_serves_every_task_and_every_seed(plan):
@@ -98,50 +122,44 @@ def test_where_each_seed_pretrains_no_two_of_them_share_weights(plan):
         assert found.runs[child.parent].config["seed"] == child.config["seed"]
 
 
-LARGER_SCALES = ["demo", "gpu", "paper"]
-
-
 def sizes(found, arm):
     runs = {point.run for point in found.points if point.arm == arm}
     return {found.runs[run].size["params_total"] for run in runs}
 
 
 @pytest.mark.parametrize("scale", LARGER_SCALES)
-def test_models_of_one_width_have_one_size_whatever_their_heads(plan, scale):
-    found = plan("experiment=equal_width", f"scale={scale}", "seed=0")
-    assert len(found.runs) >= 7
+def test_models_of_one_width_have_one_size_whatever_their_heads(planned, scale):
+    found = planned("equal_width", scale)
+    assert len({(point.arm, *point.values.values()) for point in found.points}) >= 7
     assert len(sizes(found, "narrow")) == len(sizes(found, "wide")) == 1
-    found = plan("experiment=head_sizes", f"scale={scale}", "seed=0")
-    assert len(found.runs) == 4
+    found = planned("head_sizes", scale)
+    assert len({str(run.config["model"]["head_size"]) for run in found.runs.values()}) == 4
     assert len({run.size["params_total"] for run in found.runs.values()}) == 1
 
 
 @pytest.mark.parametrize("scale", LARGER_SCALES)
-def test_values_grown_mirror_queries_and_keys_grown(plan, scale):
-    found = plan("experiment=value_size", f"scale={scale}", "seed=0")
+def test_values_grown_mirror_queries_and_keys_grown(planned, scale):
+    found = planned("value_size", scale)
     assert sizes(found, "values") == sizes(found, "queries_and_keys")
-    matched = [point.matched for point in found.points if point.matched]
-    assert [match.error for match in matched] == [0.0, 0.0, 0.0]
+    errors = {str(point.values): point.matched.error for point in found.points if point.matched}
+    assert [*errors.values()] == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("scale", LARGER_SCALES)
-def test_the_rank_of_heads_is_that_of_figure_3s_models(plan, scale):
-    found = plan("experiment=fig3,attention_rank", f"scale={scale}", "seed=0")
-    runs: dict[str, set[str]] = {}
-    for point in found.points:
-        runs.setdefault(point.experiment.partition("-")[0], set()).add(point.run)
-    assert runs["attention_rank"] <= runs["fig3"]
+def test_the_rank_of_heads_is_that_of_figure_3s_models(planned, scale):
+    assert planned("attention_rank", scale).runs.keys() <= planned("fig3", scale).runs.keys()
 
 
 @pytest.mark.parametrize("scale", LARGER_SCALES)
-def test_every_scale_trains_as_its_machine_and_its_length_allow(plan, scale):
+def test_every_scale_trains_as_its_machine_and_its_length_allow(planned, scale):
     """Of language models, encoders, and what is fine-tuned from them."""
-    found = plan("experiment=fig1,fig2", f"scale={scale}", "seed=0")
-    configs = [run.config for run in found.runs.values()]
+    found = [*planned("fig1", scale).runs.values(), *planned("fig2", scale).runs.values()]
+    configs = [run.config for run in found]
     tasks = {config["task"]["name"] for config in configs}
     assert tasks == {"lm1b", "pretraining", "mnli", "squad"}
     for trainer in (config["trainer"] for config in configs):
         assert trainer["precision"] == "bf16-mixed" or scale == "demo"
+        assert trainer["accelerator"] == "gpu" or scale == "demo"
         # A short training is not stopped for validations.
         assert trainer["validate_every"] == 0 or scale == "paper"
     for config in (config for config in configs if config["task"]["name"] == "lm1b"):
@@ -155,3 +173,4 @@ def test_the_rate_of_language_models_at_gpu_scale_peaks_where_its_yaml_says():
     rates = [learning_rate(trained.optimizer, 600, step) for step in range(1, 601)]
     assert max(rates) == pytest.approx(0.002)
     assert trained.optimizer.gradient_clip == 1.0
+    assert trained.trainer.accelerator == "gpu"

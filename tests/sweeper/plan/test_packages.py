@@ -37,11 +37,6 @@ def test_its_experiment_is_composed_and_the_options_of_its_backend_are_checked(i
         composer().hydra(["hydra/launcher=shelf", "hydra.launcher.places=many"])
 
 
-def test_without_the_package_its_names_are_unknown():
-    with pytest.raises(UserError, match=r"experiment=mine: expected one of .*fig1"):
-        composer().compose(["experiment=mine"])
-
-
 MINE = """# @package _global_
 experiment:
   title: of one's own
@@ -56,8 +51,6 @@ FILES = {
     "own/model/wide.yaml": "defaults: [decoder, _self_]\nembedding_size: 30\nhead_size: 7\n",
     "own/primary.yaml": "defaults: [config, _self_]\nhydra: {searchpath: ['file://HERE/more']}\n",
     "own/experiment/called.yaml": f"{MINE}hydra: {{callbacks: {{x: {CALL}}}}}\n",
-    "own/experiment/logged.yaml": f"{MINE}hydra: {{job_logging: {{root: {CALL}}}}}\n",
-    "own/experiment/built.yaml": f"{MINE}model: {{x: {CALL}}}\n",
     "more/experiment/theirs.yaml": MINE,
 }
 
@@ -83,20 +76,14 @@ def planned(tmp_path):
     return planned
 
 
-def test_experiments_scales_and_models_are_found_in_a_folder_of_ones_own(planned):
-    said = planned("-m", "experiment=mine")
+def test_a_folder_of_ones_own_has_experiments_scales_and_models_and_names_further_folders(planned):
+    said = planned("-m", "--config-name=primary", "experiment=mine,theirs")
     assert "mine-wide-tiny (tiny): of one's own" in said
-    assert "2 points, 2 runs: 2 new." in said
-
-
-def test_a_primary_config_of_ones_own_may_name_further_folders(planned):
-    said = planned("--config-name=primary", "experiment=mine,theirs")
     assert "4 points, 2 runs, 2 of them shared by several points: 2 new." in said
 
 
-@pytest.mark.parametrize("name", ["called", "logged", "built"])
-def test_a_folder_of_ones_own_calls_nothing_either(planned, name, tmp_path):
-    assert "no code to call" in planned(f"experiment={name}", code=2)
+def test_a_folder_of_ones_own_calls_nothing_either(planned, tmp_path):
+    assert "no code to call" in planned("experiment=called", code=2)
     assert not (tmp_path / "victim").exists()
 
 

@@ -168,17 +168,6 @@ def test_a_size_is_built_once_until_an_outside_model_changes(installed, group, b
     assert [asked(memory), asked(memory)] == [built, 0]
 
 
-@pytest.mark.usefixtures("installed")  # it forgets the names that were found below this root
-def test_what_editors_leave_beside_the_code_is_no_code(tmp_path, monkeypatch):
-    memory, root = tmp_path / "facts.json", tmp_path / "root"
-    (root / "models").mkdir(parents=True)
-    (root / "models" / "block.py").write_text("")
-    monkeypatch.setattr("sweeper.store.registry.ROOT", root)
-    assert asked(memory) == 1
-    (root / "models" / ".#block.py").symlink_to("somebody@host.17")
-    assert asked(memory) == 0
-
-
 def test_what_was_changed_in_the_memory_is_not_used(tmp_path):
     memory = tmp_path / "cache" / "facts.json"
     assert [asked(memory), asked(memory)] == [1, 0]

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import pytest
 
-from sweeper.plan.experiment import at_end, beyond, check, read_experiment
+from sweeper.plan.experiment import Per, at_end, beyond, check, read_experiment
 from sweeper.plan.facts import Facts
 from sweeper.plan.planner import with_seeds
 from sweeper.plan.trials import trials
@@ -16,6 +16,7 @@ from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore, State
 from sweeper.train import freeze
 from sweeper.tune import Tuning, budgets
+from tests.sweeper.plan.conftest import described
 
 RATE = "optimizer.learning_rate"
 TUNE = "experiment.tune"
@@ -26,9 +27,9 @@ CPU = "scale=cpu"
 def tried(plan, process, tmp_path):
     """The plan of the tuned Figure 1, and that of its trials."""
 
-    def run(*arguments):
-        found = plan("experiment=fig1_tuned", CPU, *arguments)
-        tunes = {name: one.tune for name, one in found.experiments.items()}
+    def run(**changes):
+        found = plan("experiment=fig1_tuned", CPU)
+        tunes = {name: replace(one.tune, **changes) for name, one in found.experiments.items()}
         return found, trials(found, tunes, Facts(process, tmp_path / "facts.json"))
 
     return run
@@ -68,15 +69,16 @@ def test_every_choice_has_equally_many_trials_and_otherwise_each_is_what_is_judg
     ],
 )
 def test_points_share_a_choice_as_they_are_told_to(tried, per, common):
-    judged, found = tried(f"{TUNE}.per={per}")
+    judged, found = tried(per=Per[per])
     shared = {(point.arm, common(point, judged.runs[point.run].size)) for point in judged.points}
     assert len(found.points) == 3 * len(shared)
 
 
 def test_further_seeds_leave_out_those_of_the_trials(plan):
-    found = plan("experiment=fig1_tuned", CPU, f"{TUNE}.seeds=[3,5,7]")
-    first = found.points[0].run
-    more = with_seeds(found, {first: 5})
+    found = plan("experiment=fig1_tuned", CPU)
+    [(name, own)] = found.experiments.items()
+    apart = replace(own, tune=replace(own.tune, seeds=[3, 5, 7]))
+    more = with_seeds(replace(found, experiments={name: apart}), {found.points[0].run: 5})
     assert [p.seed for p in more.points if p.values == found.points[0].values] == [0, 1, 2, 4, 6]
 
 
@@ -92,16 +94,14 @@ def test_further_seeds_leave_out_those_of_the_trials(plan):
         (f"fig1_tuned {CPU} {RATE}=0.03", False, "fig1_tuned-cpu-learning_rate-0_03"),
     ],
 )
-def test_tuning_is_switched_on_and_off_at_any_scale_and_has_a_name_of_its_own(
-    plan, typed, tuned, name
-):
-    [(found, own)] = plan(*f"experiment={typed}".split()).experiments.items()
-    assert (found, bool(own.tune)) == (name, tuned)
+def test_tuning_is_switched_on_and_off_at_any_scale_and_has_a_name_of_its_own(typed, tuned, name):
+    experiment, found = described(f"experiment={typed}")
+    assert (found, bool(experiment.tune)) == (name, tuned)
 
 
-def test_what_is_to_be_tuned_with_nothing_to_try_is_refused(plan):
+def test_what_is_to_be_tuned_with_nothing_to_try_is_refused():
     with pytest.raises(UserError, match=r"nothing to tune at scale=paper; give it experiment.tune"):
-        plan("experiment=fig1", "scale=paper", "experiment.tuned=true")
+        described("experiment=fig1 scale=paper experiment.tuned=true")
 
 
 def test_what_tuning_is_asked_for_changes_no_run_that_is_not_tuned(plan):
@@ -114,19 +114,18 @@ def test_what_tuning_is_asked_for_changes_no_run_that_is_not_tuned(plan):
     [
         ("tune.seeds=[7,2]", ["seeds that are not judged, as 0, 1, 2 are"]),
         ("tune.seeds=[7,8]", ["seeds=[7, 8]", "3 different seeds or more"]),
-        ("+tune.arms=[fixed]", ["tune.arms was removed", "every arm is tuned"]),
+        ("tune.arms=[fixed]", ["tune.arms was removed", "every arm is tuned"]),
         ("tune.unequal=why", ["tune.unequal was removed", "every arm is tuned"]),
-        ("+tune.transfer.fixed=width", ["tune.transfer was removed", "tune.per"]),
+        ("tune.transfer.fixed=width", ["tune.transfer was removed", "tune.per"]),
         ("tune.halving=[0.1]", ["tune.halving was removed", "at full length"]),
         ("tune.by=test/loss", ["by=test/loss", "validation split"]),
         ("tune.steps=0.7", ["tune.steps was removed", "trials have the full length"]),
-        ("scales.cpu.tune.grid={optimizer.learning_rate:[0.1]}", ["two different values"]),
+        ("tune.grid={optimizer.learning_rate:[0.1]}", ["two different values"]),
     ],
 )
-def test_an_unfair_choice_is_refused(plan, typed, told):
-    plus, key = ("+", typed[1:]) if typed[0] == "+" else ("", typed)
+def test_an_unfair_choice_is_refused(typed, told):
     with pytest.raises(UserError) as refused:
-        plan("experiment=fig1_tuned", CPU, f"{plus}experiment.{key}")
+        described(f"experiment=fig1_tuned {CPU} experiment.{typed}")
     for words in told:
         assert words in str(refused.value)
 
@@ -213,16 +212,8 @@ ARMS = ("standard", "fixed", "matched", "collaborative")
 FIRST = {0.005, 0.01, 0.02}
 
 
-def test_inside_the_range_nothing_grows_and_each_arm_has_its_own(tuning):
+def test_inside_the_range_nothing_grows_and_the_two_best_are_tried_with_all_seeds(tuning):
     assert tuning.judged is None
-    finish(tuning, dict.fromkeys(ARMS, 0.0105))
-    assert tried_rates(tuning) == dict.fromkeys(ARMS, FIRST)
-    assert {own["learning_rate"] for own in judged(tuning).values()} == {0.01}
-    before = {p.arm: tuning.plan.runs[p.run].config["optimizer"] for p in tuning.plan.points}
-    assert {arm: {**own, "learning_rate": 0.01} for arm, own in before.items()} == judged(tuning)
-
-
-def test_the_two_best_values_are_tried_with_all_seeds_and_no_other(tuning):
     train(tuning, dict.fromkeys(ARMS, 0.0105))
     assert not tuning.advance()
     seeds = {}
@@ -233,6 +224,8 @@ def test_the_two_best_values_are_tried_with_all_seeds_and_no_other(tuning):
     train(tuning, dict.fromkeys(ARMS, 0.0105))
     assert tuning.advance()
     assert not any(point.alternative_to for point in tuning.judged.points)
+    before = {p.arm: tuning.plan.runs[p.run].config["optimizer"] for p in tuning.plan.points}
+    assert {arm: {**own, "learning_rate": 0.01} for arm, own in before.items()} == judged(tuning)
 
 
 def test_the_next_best_takes_the_place_of_a_value_that_diverges_with_a_further_seed(tuning):

@@ -6,7 +6,6 @@ import pytest
 
 from sweeper.run.backend import Backend, Job
 from sweeper.run.schedule import Schedule
-from sweeper.store.runs import RunStore
 from tests.policies import policy
 
 HALF_AN_HOUR = 1800.0
@@ -68,11 +67,6 @@ def job(name, cost=1.0, parent=None):
 
 def phases(schedule):
     return {run[-1]: state.phase for run, state in schedule.states.items()}
-
-
-@pytest.fixture
-def store(tmp_path):
-    return RunStore(tmp_path)
 
 
 @pytest.fixture

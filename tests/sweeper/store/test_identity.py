@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from sweeper.plan.compose import CONF
@@ -22,6 +20,7 @@ from sweeper.store.identity import (
     run_id,
 )
 from tests.policies import shipped
+from tests.sweeper.store.test_files import HOSTILE_NAMES
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +87,7 @@ def test_the_id_reads_as_task_sizes_seed_and_hash(config):
     assert head == "lm1b-d256-h8x32-s0"
 
 
-@given(st.text(max_size=40))
+@pytest.mark.parametrize("text", HOSTILE_NAMES, ids=ascii)
 def test_no_value_can_put_a_path_into_an_id(text):
     config = {"task": {"name": text}, "seed": text, "model": {"heads": text, "head_size": text}}
     assert set(run_id(config)) <= set(

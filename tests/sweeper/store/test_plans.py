@@ -13,21 +13,13 @@ from pathlib import Path
 os.fsync = lambda descriptor: None  # about exclusion, not about power cuts
 from sweeper.store.plans import write_plan
 GO
-for count in range(25):
+for count in range(11):
     write_plan(Path(sys.argv[1]), {"experiments": {}, "by": [sys.argv[2], count]})
 """
 
 
 def plan(*experiments: str, **more: Any) -> dict[str, Any]:
     return {"format": 1, "experiments": {name: {} for name in experiments}, **more}
-
-
-def test_plans_are_numbered_in_order(tmp_path):
-    assert plans(tmp_path) == list(tmp_path.iterdir()) == []
-    first = write_plan(tmp_path, plan("fig1"))
-    second = write_plan(tmp_path, plan("fig3"))
-    assert (first, second) == (tmp_path / "plans/0001.json", tmp_path / "plans/0002.json")
-    assert [value["number"] for value in plans(tmp_path)] == [1, 2]
 
 
 def test_the_same_plan_again_is_the_same_file_whatever_its_estimate(tmp_path):
@@ -48,11 +40,13 @@ def test_a_plan_of_other_experiments_in_between_makes_no_new_one(tmp_path):
     assert write_plan(tmp_path, plan("fig3", "fig4")) != both  # it would not be fig3's newest
 
 
-def test_the_latest_plan_of_an_experiment_is_found(tmp_path):
+def test_plans_are_numbered_and_the_latest_of_an_experiment_is_found(tmp_path):
     assert newest(tmp_path) == {}
-    write_plan(tmp_path, plan("fig1", scale="demo"))
+    assert plans(tmp_path) == list(tmp_path.iterdir()) == []
+    assert write_plan(tmp_path, plan("fig1", scale="demo")) == tmp_path / "plans/0001.json"
     write_plan(tmp_path, plan("fig1", "fig3", scale="gpu"))
-    write_plan(tmp_path, plan("fig2", scale="paper"))
+    assert write_plan(tmp_path, plan("fig2", scale="paper")) == tmp_path / "plans/0003.json"
+    assert [value["number"] for value in plans(tmp_path)] == [1, 2, 3]
     scales = {name: found["scale"] for name, found in newest(tmp_path).items()}
     assert scales == {"fig1": "gpu", "fig3": "gpu", "fig2": "paper"}
 
@@ -69,11 +63,11 @@ def test_an_experiment_of_an_older_plan_comes_with_its_own_runs_alone(tmp_path):
 
 
 def test_plans_written_at_once_never_overwrite_each_other(tmp_path, race):
-    race(RACE, 4, tmp_path)
+    race(RACE, 3, tmp_path)
     found = plans(tmp_path)
-    assert [value["number"] for value in found] == list(range(1, 101))
+    assert [value["number"] for value in found] == list(range(1, 34))
     assert sorted(value["by"] for value in found) == sorted(
-        [str(writer), count] for writer in range(4) for count in range(25)
+        [str(writer), count] for writer in range(3) for count in range(11)
     )
 
 
@@ -95,14 +89,12 @@ def test_what_is_no_plan_is_left_alone(tmp_path):
     assert plans(tmp_path)[0] == plan("fig1") | {"number": 1}
 
 
-@pytest.mark.parametrize("content", ["{", '{"format": 2}', "[]", '{"format": 1}', "changed"])
-def test_a_damaged_plan_is_named(tmp_path, content):
+def test_a_damaged_plan_is_named(tmp_path):
     path = write_plan(tmp_path, plan("fig1"))
-    path.write_text(path.read_text().replace("fig1", "fig2") if content == "changed" else content)
+    path.write_text(path.read_text().replace("fig1", "fig2"))
     with pytest.raises(UserError, match=r"plans/0001\.json cannot be read"):
         planned(tmp_path)
     write_plan(tmp_path, plan("fig3"))
     assert list(planned(tmp_path)) == ["fig3"]
     [problem] = damaged(tmp_path)
-    assert "plans/0001.json cannot be read" in str(problem)
-    assert content != "changed" or "changed after it was written" in str(problem)
+    assert "plans/0001.json cannot be read: it was changed after it was written" in str(problem)
