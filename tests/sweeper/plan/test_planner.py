@@ -42,6 +42,12 @@ def test_equal_points_are_one_run_and_other_text_is_another(plan):
     assert not first.keys() & second.keys()
 
 
+def test_every_text_of_an_experiment_is_named(plan, tmp_path):
+    found = plan("data=local", "data.root=a,b", "model.heads=2,4")
+    words = [f"text of local {tmp_path / folder}" for folder in "ab"]
+    assert [*found.texts.values()] == [" and ".join(words)]
+
+
 def test_a_seed_that_is_listed_twice_is_one_run(plan):
     found = plan("experiment=head_sizes", "+experiment.seeds=[3,5,3]")
     assert len(found.points) == len(found.runs)
