@@ -104,7 +104,12 @@ class Planner:
         found = {}
         for yaml in typed.experiments:
             chosen = [f"experiment={yaml}", *typed.fixed.values()]
-            whole = self.composer.base(chosen).beside("experiment")
+            own = self.composer.base(chosen)
+            whole, named = own.beside("experiment"), own.beside("scale")["name"]
+            if named != scale:
+                expected = f"{scale}, as that of experiment={typed.experiments[0]}"
+                remedy = "type the experiments one by one, or type the scale"
+                raise invalid_value(f"scale of {yaml}", named, expected, remedy)
             scales = self.composer.options("scale")
             shipped = read_experiment(yaml, whole, scale=scale, scales=scales, typed=typed.values)
             name = given_name or name_of(typed, shipped, self.composer)

@@ -48,6 +48,18 @@ def test_every_text_of_an_experiment_is_named(plan, tmp_path):
     assert [*found.texts.values()] == [" and ".join(words)]
 
 
+def test_experiments_of_one_command_have_one_scale(plan, with_experiment):
+    head = "# @package _global_\ndefaults:\n  - override /scale: cpu\n"
+    arms = "{a: {grid: {model.heads: [2, 4]}}}"
+    own = f"experiment: {{title: t, metric: test/loss, arms: {arms}}}\n"
+    conf = with_experiment("large", head + own)
+    assert plan("experiment=large", conf=conf).scale == "cpu"
+    assert plan("experiment=large,fig3", "scale=demo", conf=conf).scale == "demo"
+    for both, words in (("large,fig3", "scale of fig3=demo"), ("fig3,large", "of large=cpu")):
+        with pytest.raises(UserError, match=words):
+            plan(f"experiment={both}", conf=conf)
+
+
 def test_a_seed_that_is_listed_twice_is_one_run(plan):
     found = plan("experiment=head_sizes", "+experiment.seeds=[3,5,3]")
     assert len(found.points) == len(found.runs)
