@@ -371,6 +371,16 @@ def test_matched_points_are_compared_with_what_they_are_matched_to(tmp_path, bon
     assert contrast["value"] == pytest.approx(math.log(43 / (43 - bonus)), abs=0.004)
 
 
+def test_the_pairs_are_named_by_what_they_are_matched_in(tmp_path):
+    """What an arm outside the pairs is matched in is not theirs."""
+    sweep = figure(flat)
+    sweep.labels = {**sweep.labels, "other": "matched to a number"}
+    match = {"to": "7,000", "count": "flops_per_token", "error": 0.0}
+    sweep.add("other", {"model.heads": 5}, Model(67, 5, 3), repeated(43.0, 5), match)
+    found = judged(sweep, WINS, tmp_path)
+    assert "pairs with equal total parameters, matched over standard" in found.sentence
+
+
 def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair(tmp_path):
     sweep = Sweep(labels={"standard": "standard", "fixed": "fixed"})
     same = Model(64, 2, 32)
