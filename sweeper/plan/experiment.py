@@ -63,10 +63,11 @@ def check(experiment: Experiment) -> None:
     """
     check_seeds(f"experiment.seeds of {experiment.name}", experiment.seeds)
     for arm in experiment.arms.values():
-        if "seed" in (*arm.set, *arm.swept):
+        remedies = {"seed": "write seeds: [0, 1]", "scale": "sweep one scale at a time"}
+        for key in remedies.keys() & {*arm.set, *arm.swept}:
             where = f"experiment.arms.{arm.name} of {experiment.name}"
-            expected = "no seed in set or grid of an arm"
-            raise invalid_value(where, "seed", expected, "write seeds: [0, 1]")
+            expected = f"no {key} in set or grid of an arm"
+            raise invalid_value(where, key, expected, remedies[key])
         if arm.seeds:  # else it has those of the experiment
             check_seeds(f"experiment.arms.{arm.name}.seeds of {experiment.name}", arm.seeds)
     shown = [metric for metrics in experiment.finetune.values() for metric in metrics]
