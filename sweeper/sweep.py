@@ -160,8 +160,8 @@ def _show(
     # Rounds begin with fewer seeds too, and go on to those that an earlier sweep bought.
     larger = {} if options.decide else with_more_seeds(plan.outputs, plan.as_data())
     for name, number in larger.items():
-        words = f"{name}: plan {number} has more seeds. Tables will show those of this command;"
-        remedy = f"python -m sweeper collect {older(name, number)} shows all."
+        words = f"{name}: plan {number} has seeds that tables of this command will not show;"
+        remedy = f"python -m sweeper collect {older(name, number)} shows them."
         if name not in others:
             console.print(Text(sanitize(f"{words} {remedy}", 400)), soft_wrap=True)
     return estimate

@@ -63,12 +63,19 @@ def check(experiment: Experiment) -> None:
     """
     check_seeds(f"experiment.seeds of {experiment.name}", experiment.seeds)
     for arm in experiment.arms.values():
-        if "seed" in (*arm.set, *arm.swept):
+        remedies = {"seed": "write seeds: [0, 1]", "scale": "sweep one scale at a time"}
+        for key in remedies.keys() & {*arm.set, *arm.swept}:
             where = f"experiment.arms.{arm.name} of {experiment.name}"
-            expected = "no seed in set or grid of an arm"
-            raise invalid_value(where, "seed", expected, "write seeds: [0, 1]")
+            expected = f"no {key} in set or grid of an arm"
+            raise invalid_value(where, key, expected, remedies[key])
+        where = f"experiment.arms.{arm.name}.seeds of {experiment.name}"
         if arm.seeds:  # else it has those of the experiment
-            check_seeds(f"experiment.arms.{arm.name}.seeds of {experiment.name}", arm.seeds)
+            check_seeds(where, arm.seeds)
+        parent, own = experiment.arms.get(arm.parent or ""), arm.seeds or experiment.seeds
+        theirs = (parent.seeds or experiment.seeds) if parent else own
+        if not {*own} <= {*theirs}:
+            expected = f"seeds of its parent {arm.parent} ({', '.join(map(str, theirs))})"
+            raise invalid_value(where, own, expected, "give both arms the same seeds")
     shown = [metric for metrics in experiment.finetune.values() for metric in metrics]
     for metric in shown:
         if shown.count(metric) > 1:  # points of several tasks have the same names

@@ -67,7 +67,7 @@ class Planner:
             name: [*_Configurations(self.composer, typed, facts, experiment).all()]
             for name, experiment in experiments.items()
         }
-        texts = {name: facts.text(of[0].config)["describe"] for name, of in found.items()}
+        texts = {name: _texts(of, facts) for name, of in found.items()}
         for name, experiment in experiments.items():
             _check_results(experiment, found[name], facts)
         plan = with_seeds(Plan(scale, outputs, experiments, texts, found), {})
@@ -104,7 +104,12 @@ class Planner:
         found = {}
         for yaml in typed.experiments:
             chosen = [f"experiment={yaml}", *typed.fixed.values()]
-            whole = self.composer.base(chosen).beside("experiment")
+            own = self.composer.base(chosen)
+            whole, named = own.beside("experiment"), own.beside("scale")["name"]
+            if named != scale:
+                expected = f"{scale}, as that of experiment={typed.experiments[0]}"
+                remedy = "type the experiments one by one, or type the scale"
+                raise invalid_value(f"scale of {yaml}", named, expected, remedy)
             scales = self.composer.options("scale")
             shipped = read_experiment(yaml, whole, scale=scale, scales=scales, typed=typed.values)
             name = given_name or name_of(typed, shipped, self.composer)
@@ -362,6 +367,20 @@ class _Configurations:
             data["root"] = str(root / task if (root / task).is_dir() else root)
         data["digest"] = self.facts.text(config)["digest"]
         return config
+
+
+def _texts(points: Sequence[Configuration], facts: Facts) -> str:
+    """Return the texts of the points in words; those of fine-tunings are not named."""
+
+    def fine_tuned(point: Configuration) -> bool:
+        first = point
+        while first.parent:
+            first = first.parent
+        tasks = (one.config["task"]["name"] for one in (first, point))
+        return bool(point.config.get("parent")) or len({*tasks}) > 1
+
+    own = [point for point in points if not fine_tuned(point)] or points
+    return " and ".join(dict.fromkeys(facts.text(point.config)["describe"] for point in own))
 
 
 def _check_results(experiment: Experiment, points: Sequence[Configuration], facts: Facts) -> None:

@@ -27,6 +27,7 @@ from sweeper.results.table import label
 from sweeper.store.numbers import plural
 
 STEPS = "trainer.steps"
+_SHAPE = ("layers", "embedding_size", "heads", "head_size", "feedforward_size")  # of a model
 Weights = Sequence[tuple[float, Point]]
 Read = Callable[[Sequence[Weights]], Intervals]
 """Returns intervals of further sums, each at the level of a contrast."""
@@ -127,6 +128,23 @@ def by(column: str, given: Collection[Point]) -> list[Point]:
     return found
 
 
+def alone(column: str, given: Collection[Point]) -> list[Point]:
+    """Return the same; no other size of the models may differ."""
+    found = by(column, given)
+    keys = [f"model.{key}" for key in _SHAPE if f"model.{key}" != column]
+    others = [key for key in keys if len({point.cells.get(key) for point in found}) > 1]
+    if others:
+        raise Unanswerable(f"More varies there than {column}: {', '.join(others)}.")
+    return found
+
+
+def check_equal(given: Collection[Point], column: str, words: str) -> None:
+    """Raise Unanswerable if points, in words, differ by more than 1 % in a column."""
+    numbers = [at(point, column) for point in given]
+    if max(numbers) > 1.01 * min(numbers):
+        raise Unanswerable(f"{words} differ in {label(column)}.")
+
+
 def at(point: Point, column: str) -> float:
     """Return the number of a point in a column."""
     value = point.at(column)
@@ -173,9 +191,7 @@ def ahead(design: Design, arm: str, rival: str, equal: str) -> Contrast:
     Raise Unanswerable if the points differ by more than 1 % in the column `equal`.
     """
     sides = [design.of(arm), design.of(rival)]
-    numbers = [at(point, equal) for side in sides for point in side]
-    if max(numbers) > 1.01 * min(numbers):
-        raise Unanswerable(f"Points of {arm} and {rival} differ in {label(equal)}.")
+    check_equal(design.of(arm, rival), equal, f"Points of {arm} and {rival}")
     weights = [
         (sign / len(side), point)
         for sign, side in zip((1, -1), sides, strict=True)
@@ -224,9 +240,9 @@ def slopes(sizes: Sequence[float]) -> list[float]:
 
 def keeps_improving(curve: Collection[Point], column: str, several: str) -> Statement:
     """Return the statement that a curve rises as a whole, and still from its middle on."""
-    ordered = by(column, curve)
-    if len(ordered) < 3:
-        raise Unanswerable(f"The claim needs three or more {several}, and has {len(ordered)}.")
+    if len(curve) < 3:
+        raise Unanswerable(f"The claim needs three or more {several}, and has {len(curve)}.")
+    ordered = alone(column, curve)
     upper = ordered[(len(ordered) - 1) // 2 :]
     ends = [f"{at(part[0], column):.0f} to {at(part[-1], column):.0f}" for part in (ordered, upper)]
     return All(

@@ -129,13 +129,18 @@ def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
 
 
 def with_more_seeds(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
-    """Return the experiments of which the plan before has more seeds, each with its number."""
+    """Return the experiments of which the plan before has seeds of a point that this one lacks.
 
-    def seeds(of: Mapping[str, Any], name: str) -> int:
-        return sum(map(len, _runs_by_seed(of, name).values()))
-
-    every = _newest_of(outputs, plan["experiments"])
-    return {name: n for name, n, before in every if seeds(before, name) > seeds(plan, name)}
+    Returns:
+        The number of that plan, by the name of the experiment.
+    """
+    found = {}
+    for name, number, before in _newest_of(outputs, plan["experiments"]):
+        now = _runs_by_seed(plan, name)
+        earlier = _runs_by_seed(before, name).items()
+        if any(runs.keys() - now.get(place, {}).keys() for place, runs in earlier):
+            found[name] = number
+    return found
 
 
 def _newest_of(outputs: Path, names: Iterable[str]) -> Iterator[tuple[str, int, dict[str, Any]]]:

@@ -160,6 +160,11 @@ FILES = {
     ),
     "armkey": (ARM.replace("grid", "gird"), "gird"),
     "seeded": (ARM.replace("{grid", "{set: {seed: 5}, grid"), "expected no seed in set or grid"),
+    "resized": (ARM.replace("{grid", "{set: {scale: cpu}, grid"), "expected no scale in set or"),
+    "heirs": (
+        ARM.replace("}}}\n", "}, seeds: [0, 1]}, b: {parent: a, seeds: [1, 2]}}\n"),
+        "arms.b.seeds of heirs=[1, 2]: expected seeds of its parent a (0, 1)",
+    ),
     "gridkey": (ARM.replace("model.heads", "model.hads"), "model.hads is not a key of the config"),
     "where": (ARM.replace("{grid", "{where: model.heads ===, grid"), "expected a condition over"),
     "printed": (f"{ARM}  paper: {{8: [1, 2]}}\n", "experiment.paper.8 of printed=[1, 2]: expected"),

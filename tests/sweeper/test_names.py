@@ -137,12 +137,21 @@ def test_a_grid_that_holds_the_older_one_takes_its_place(sweep, outputs, more):
     assert replaced(outputs, plans(outputs)[-1]) == {}
 
 
-@pytest.mark.parametrize(("seeds", "told"), [("0", {"mine": 1}), ("0,1", {}), ("0,1,2", {})])
-def test_a_plan_with_fewer_seeds_than_an_older_one_is_told_apart(
-    sweep, planner, outputs, seeds, told
+@pytest.mark.parametrize(
+    ("heads", "seeds", "told"),
+    [
+        ("2,4", "0", {"mine": 1}),
+        ("2,4", "0,1", {}),
+        ("2,4", "0,1,2", {}),
+        ("2,4,8,16", "0", {"mine": 1}),  # as many runs as before
+        ("2,4", "1,2,3", {"mine": 1}),
+    ],
+)
+def test_a_plan_without_some_seeds_of_an_older_one_is_told_apart(
+    sweep, planner, outputs, heads, seeds, told
 ):
     sweep("name=mine model.heads=2,4 seed=0,1")
-    again = ["name=mine", "model.heads=2,4", f"seed={seeds}", f"paths.outputs={outputs}"]
+    again = ["name=mine", f"model.heads={heads}", f"seed={seeds}", f"paths.outputs={outputs}"]
     assert with_more_seeds(outputs, planner.plan(again).as_data()) == told
 
 

@@ -7,7 +7,15 @@ A large head also has more parameters than a small one; `small_heads_lose_at_equ
 equally many.
 """
 
-from sweeper.results.design import Contrast, Design, Statement, Unanswerable, at, trends_apart
+from sweeper.results.design import (
+    Contrast,
+    Design,
+    Statement,
+    Unanswerable,
+    alone,
+    at,
+    trends_apart,
+)
 from sweeper.results.statistics.sequential import All
 
 
@@ -17,9 +25,10 @@ def claim(design: Design, *, large: str = "large") -> Statement:
     if not small:
         raise Unanswerable("The claim needs an arm of small heads.")
     parts = []
-    for pair in ((design.of(large), design.of(arm)) for arm in small):
+    for arm in small:
+        pair = alone("model.heads", design.of(large)), alone("model.heads", design.of(arm))
         shared, weights = trends_apart(*pair, "model.heads")
-        sizes = [at(arm[0], "model.head_size") for arm in pair]
+        sizes = [at(own[0], "model.head_size") for own in pair]
         words = (
             f"{shared[-1]:.0f} heads over {shared[0]:.0f} with heads of {sizes[0]:.0f}, and not "
             f"with heads of {sizes[1]:.0f},"

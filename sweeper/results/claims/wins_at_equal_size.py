@@ -19,6 +19,7 @@ def claim(design: Design, *, standard: str = "standard") -> Statement:
     rival = standard if standard in design.arms else next((p.arm for p in matched), standard)
     by_name = {f"{point.arm} {point.name}".strip(): point for point in every}
     weights: list[tuple[float, Point]] = []
+    counts: set[str] = set()
     for point in every:
         target = by_name.get(str(point.cells.get("matched_to")))
         if target is None or (point.arm == rival) == (target.arm == rival):
@@ -26,10 +27,10 @@ def claim(design: Design, *, standard: str = "standard") -> Statement:
         own, other = (point, target) if point.arm == rival else (target, point)
         if own.runs != other.runs:
             weights += [(1.0, other), (-1.0, own)]
+            counts.add(label(str(point.cells["match_count"])))
     if not weights:
         raise Unanswerable(f"No point of {rival} is matched to another, or another to it.")
     pairs = len(weights) // 2
-    counts = {label(str(point.cells["match_count"])) for point in matched}
     equal = " or ".join(sorted(counts))
     others = " and ".join(dict.fromkeys(point.arm for weight, point in weights if weight > 0))
     words = f"over {plural(pairs, 'pair')} with equal {equal}, {others} over {rival}"

@@ -38,6 +38,24 @@ def test_equal_points_are_one_run_and_other_text_is_another(plan):
     assert not first.keys() & second.keys()
 
 
+def test_every_text_of_an_experiment_is_named(plan, tmp_path):
+    found = plan("data=local", "data.root=a,b", "model.heads=2,4")
+    words = [f"text of local {tmp_path / folder}" for folder in "ab"]
+    assert [*found.texts.values()] == [" and ".join(words)]
+
+
+def test_experiments_of_one_command_have_one_scale(plan, with_experiment):
+    head = "# @package _global_\ndefaults:\n  - override /scale: cpu\n"
+    arms = "{a: {grid: {model.heads: [2, 4]}}}"
+    own = f"experiment: {{title: t, metric: test/loss, arms: {arms}}}\n"
+    conf = with_experiment("large", head + own)
+    assert plan("experiment=large", conf=conf).scale == "cpu"
+    assert plan("experiment=large,fig3", "scale=demo", conf=conf).scale == "demo"
+    for both, words in (("large,fig3", "scale of fig3=demo"), ("fig3,large", "of large=cpu")):
+        with pytest.raises(UserError, match=words):
+            plan(f"experiment={both}", conf=conf)
+
+
 def test_what_is_known_is_not_asked_again_until_the_text_changes(plan, process, tmp_path):
     (tmp_path / "text").mkdir()
     file = tmp_path / "text" / "a.txt"

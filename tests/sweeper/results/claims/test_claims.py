@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 
 import pytest
@@ -299,6 +300,36 @@ def test_a_claim_on_curves_of_which_more_varies_is_not_judged_on_some_points(tmp
     assert "More varies there than" in found.sentence
 
 
+@pytest.mark.parametrize(
+    ("claim", "arms", "words"),
+    [  # by arm, the models as embedding size, heads, head size
+        (LARGER, {"fixed": [(64, 13, 3), (64, 7, 5), (64, 3, 11)]}, "head_size: model.heads."),
+        (
+            IMPROVES,
+            {"fixed": [(61, 3, 5), (67, 7, 5), (71, 13, 5)]},
+            "heads: model.embedding_size.",
+        ),
+        (
+            BOTTLENECK,
+            {"large": [(64, 3, 31), (64, 7, 31)], "small": [(64, 4, 16), (64, 8, 8)]},
+            "heads: model.head_size.",
+        ),
+        (SMALL_LOSE, {"wide": [(64, 2, 21), (67, 3, 14)]}, "Models of width 42 differ in total"),
+    ],
+)
+def test_a_claim_on_one_size_is_not_judged_where_another_changes_with_it(
+    tmp_path, claim, arms, words
+):
+    sweep = Sweep(labels=dict.fromkeys(arms, "an arm"))
+    for arm, models in arms.items():
+        for place, model in enumerate(starmap(Model, models)):
+            values = {"model.heads": model.heads, "model.head_size": model.head_size}
+            sweep.add(arm, values, model, repeated(40.0 - place, model))
+    found = judged(sweep, claim, tmp_path)
+    assert found.verdict == OPEN
+    assert words in found.sentence
+
+
 def as_accuracy(sweep: Sweep, change: Callable[[float], float] = lambda value: value) -> Sweep:
     for result in sweep.results.values():
         result["metrics"] = {"test/accuracy": change(result["metrics"][sweep.metric])}
@@ -338,6 +369,16 @@ def test_matched_points_are_compared_with_what_they_are_matched_to(tmp_path, bon
     assert words in found.sentence
     [contrast] = found.numbers["contrasts"]
     assert contrast["value"] == pytest.approx(math.log(43 / (43 - bonus)), abs=0.004)
+
+
+def test_the_pairs_are_named_by_what_they_are_matched_in(tmp_path):
+    """What an arm outside the pairs is matched in is not theirs."""
+    sweep = figure(flat)
+    sweep.labels = {**sweep.labels, "other": "matched to a number"}
+    match = {"to": "7,000", "count": "flops_per_token", "error": 0.0}
+    sweep.add("other", {"model.heads": 5}, Model(67, 5, 3), repeated(43.0, 5), match)
+    found = judged(sweep, WINS, tmp_path)
+    assert "pairs with equal total parameters, matched over standard" in found.sentence
 
 
 def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair(tmp_path):
