@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -109,7 +110,11 @@ class RunTemplate:
 
     def beside(self, name: str) -> Any:
         """Return the value of a key of `NOT_PART_OF_A_RUN`, resolved; None if it is absent."""
-        return _plain(OmegaConf.create(dict(self._whole)), resolve=True).get(name)
+        return copy.deepcopy(self._resolved.get(name))
+
+    @cached_property
+    def _resolved(self) -> dict[str, Any]:
+        return _plain(OmegaConf.create(dict(self._whole)), resolve=True)
 
     def says(self, key: str, value: Any) -> bool:
         """Return whether a key has this value, or a group of yaml files this choice."""
