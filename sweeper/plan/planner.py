@@ -323,8 +323,8 @@ class _Configurations:
         chosen = [f"experiment={yaml}"] if yaml else []
         chosen += [f"{key}={value}" for key, value in groups.items()]
         own = {key: text for key, text in self.typed.fixed.items() if key not in groups}
-        if "task" in groups:  # typed keys may be those of another task
-            plain = self.composer.base(chosen)
+        if "task" in groups and any(key.startswith("task.") for key in own):
+            plain = self.composer.base(chosen)  # typed keys may be those of another task
             own = {k: text for k, text in own.items() if plain.has(k) or not k.startswith("task.")}
         template = self.composer.base([*chosen, *own.values()])
         return template, {k.lstrip("+"): v for k, v in settings.items() if k not in groups}
