@@ -97,11 +97,7 @@ def test_every_real_position_sees_every_real_position_and_no_padding(encoder, ba
     assert (gradient_BTD[real_BT] != 0).any(-1).all()
     assert (gradient_BTD[~real_BT] == 0).all()
     assert model(*batch).isfinite().all()
-
-
-def test_a_row_of_padding_is_never_nan(encoder, batch):
-    tokens_BT, types_BT, real_BT = batch
-    assert encoder()(tokens_BT, types_BT, torch.zeros_like(real_BT)).isfinite().all()
+    assert model(*batch[:2], torch.zeros_like(real_BT)).isfinite().all()  # padding alone
 
 
 def test_types_and_positions_matter(encoder, batch):
