@@ -247,7 +247,11 @@ GOLD = (
 )
 
 
+SHORT = [f"s{number}" for number in range(9)]  # of another paragraph, of one window
+
+
 def _own_questions(root):
+    """A folder of the questions; those of the test split are of rows of several lengths."""
     questions = [
         {
             "id": f"q{number}",
@@ -256,44 +260,33 @@ def _own_questions(root):
         }
         for number, text in enumerate(GOLD)
     ]
-    other = {"context": "Gold.", "qas": [{**questions[0], "answers": [{"text": "Gold"}]}]}
+    short = [{"id": n, "question": "What?", "answers": [{"text": "Gold"}]} for n in SHORT]
     root.mkdir()
-    for name in ("train-v1.1.json", "dev-v1.1.json"):
-        paragraphs = [{"context": PARAGRAPH, "qas": questions[1:]}, other]
-        if name.startswith("dev"):
-            paragraphs = [{"context": PARAGRAPH, "qas": questions}]
+    for name, own, others in (
+        ("train-v1.1.json", questions[1:], short[:1]),
+        ("dev-v1.1.json", questions, short),
+    ):
+        paragraphs = [{"context": PARAGRAPH, "qas": own}, {"context": "Gold.", "qas": others}]
         data = [{"title": "t", "paragraphs": paragraphs}]
         (root / name).write_text(json.dumps({"version": "1.1", "data": data}))
     return root
 
 
 def test_answers_are_cut_from_the_text_to_the_letter(tmp_path):
+    """A batch is as wide as its longest row; batches of several widths are scored together."""
     root = _own_questions(tmp_path / "data")
     changes = {"data.source": "local", "data.root": str(root), "task.tokenizer_lines": 3}
     lengths = {"task.sequence_length": 61, "task.batch_tokens": 5 * 61, "task.stride": 23}
     task = opened(tmp_path, {**SQUAD, **changes, **lengths, "task.answer_length": 37})
     facts = open_data(task, tmp_path)
-    assert facts["test_rows"] > facts["test_questions"] == len(GOLD)
+    assert facts["test_rows"] > facts["test_questions"] == len(GOLD) + len(SHORT)
+    assert len({batch["tokens"].shape[1] for batch in task.data.batches("test")}) > 1
     metrics = task.evaluate(Oracle(task, "test"), "test", CPU)
     [predictions] = task.files().values()
-    assert predictions == {f"q{number}": text for number, text in enumerate(GOLD)}
+    answers = {f"q{number}": text for number, text in enumerate(GOLD)}
+    assert predictions == answers | dict.fromkeys(SHORT, "Gold")
     assert metrics["test/exact_match"] == metrics["test/f1"] == 100.0
     assert metrics["test/loss"] < 0.1
-
-
-def test_batches_of_several_widths_are_scored_together(tmp_path):
-    """A batch is as wide as its longest row, and short rows need not stand beside long ones."""
-    root = _own_questions(tmp_path / "data")
-    path = root / "dev-v1.1.json"
-    held = json.loads(path.read_text())
-    short = [{"id": f"s{n}", "question": "What?", "answers": [{"text": "Gold"}]} for n in range(9)]
-    held["data"][0]["paragraphs"].append({"context": "Gold.", "qas": short})
-    path.write_text(json.dumps(held))
-    changes = {"data.source": "local", "data.root": str(root), "task.tokenizer_lines": 3}
-    lengths = {"task.sequence_length": 61, "task.batch_tokens": 5 * 61, "task.stride": 23}
-    task = opened(tmp_path, {**SQUAD, **changes, **lengths, "task.answer_length": 37})
-    assert len({batch["tokens"].shape[1] for batch in task.data.batches("test")}) > 1
-    assert task.evaluate(Oracle(task, "test"), "test", CPU)["test/exact_match"] == 100.0
 
 
 def test_whoever_knows_every_answer_scores_100_on_real_questions(shared_data, tmp_path):
