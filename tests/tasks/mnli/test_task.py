@@ -125,12 +125,6 @@ def _text(row):
 MUTATIONS = {
     "untouched": (lambda row, rng: _text(row), None),
     "label_dash": (lambda row, rng: _text({**row, "gold_label": "-"}), "no gold label"),
-    "label_minus_one": (lambda row, rng: _text({**row, "gold_label": -1}), "no gold label"),
-    "label_absent": (
-        lambda row, rng: _text({k: v for k, v in row.items() if k != "gold_label"}),
-        "no gold label",
-    ),
-    "label_unknown": (lambda row, rng: _text({**row, "gold_label": "maybe"}), "unknown label"),
     "truncated": (lambda row, rng: _text(row)[: rng.randrange(1, 60)], "not JSON"),
     "empty_premise": (lambda row, rng: _text({**row, "sentence1": " \u3000"}), "empty text"),
     "empty_hypothesis": (lambda row, rng: _text({**row, "sentence2": ""}), "empty text"),

@@ -15,20 +15,15 @@ from tasks.training.loop import summed
 from tests.tasks.jobs import at_call, config, ended, kill_self, run_job, science
 from tests.tasks.small import CPU, PRETRAINING, made, opened
 
-# Table, embedding size, heads, head size, feed-forward size, parameters (reproduced to the unit).
+# Table, embedding size, heads, head size, feed-forward size, parameters (reproduced to the unit):
+# the first and the last row of each table. Parameters are linear in heads and in head size.
 PUBLISHED = [
-    *(("1", 1024, heads, None, 4096, 336_226_108) for heads in (8, 16, 32)),
+    *(("1", 1024, heads, None, 4096, 336_226_108) for heads in (8, 32)),
     ("2A", 512, 8, 128, 4096, 167_690_044),
-    ("2A", 512, 12, 128, 4096, 192_892_732),
-    ("2A", 512, 16, 128, 4096, 218_095_420),
     ("2A", 512, 32, 128, 4096, 318_906_172),
     ("2B", 512, 8, 32, 4096, 129_886_012),
-    ("2B", 512, 8, 64, 4096, 142_487_356),
-    ("2B", 512, 8, 128, 4096, 167_690_044),
     ("2B", 512, 8, 256, 4096, 218_095_420),
     ("3", 768, 8, 128, 3072, 214_053_692),
-    ("3", 768, 12, 128, 3072, 251_839_292),
-    ("3", 768, 16, 128, 3072, 289_624_892),
     ("3", 768, 20, 128, 3072, 327_410_492),
 ]
 
@@ -218,8 +213,8 @@ def whole(shared):
     return ended(shared, PRETRAINING, "whole")
 
 
-@pytest.mark.parametrize("step", [7, 14, 15, 18])
-def test_a_job_killed_in_either_phase_ends_with_the_same_bits(step, shared, whole):
+@pytest.mark.parametrize("step", [15, 18])  # continued from step 12 of the first phase, and from 16
+def test_a_job_killed_in_the_second_phase_ends_with_the_same_bits(step, shared, whole):
     kill = partial(at_call, MaskedDocuments, "share", step, kill_self)
     broken = ended(shared, PRETRAINING, f"broken-{step}", sabotage=kill, code=-9)
     assert run_job(broken) == 0
