@@ -136,7 +136,7 @@ def test_in_mixed_precision_it_learns_the_same_with_other_last_digits(done, prep
 
 
 def test_a_run_may_start_from_the_weights_of_another(done, prepared):
-    changes = {"parent": done.id, "optimizer.learning_rate": 1e-9, "trainer.log_every": 1}
+    changes = {"parent": done.id, "optimizer.learning_rate": 1e-9, "trainer.steps": 1}
     child = ended(prepared, changes, "child")
     assert child.history()[0]["train/loss"] < done.history()[0]["train/loss"] - 1
 
