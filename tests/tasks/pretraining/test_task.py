@@ -10,7 +10,7 @@ from models.cross_entropy import IGNORED
 from models.measure import parameter_counts
 from tasks.pretraining.task import MaskedDocuments, Pretraining
 from tasks.size_server.sizes import size
-from tasks.text.tokenizer import BERT_MARKS, load_tokenizer
+from tasks.text.tokenizer import BERT_MARKS
 from tasks.training.loop import summed
 from tests.tasks.jobs import at_call, config, ended, kill_self, run_job, science
 from tests.tasks.small import CPU, PRETRAINING, made, opened
@@ -106,22 +106,6 @@ def test_a_batch_is_rows_of_pairs_with_pieces_hidden(shared):
         seen = tokens.gather(1, batch["places"])
         assert {CLS, SEP, 0}.isdisjoint(seen[hidden].tolist())
         assert ((batch["next"] == 0) | (batch["next"] == 1)).all()
-
-
-def test_the_pieces_of_a_row_are_sentences_of_the_text(shared):
-    task = opened(shared, PRETRAINING)
-    tokenizer = load_tokenizer(shared / "data" / task.data.folder_name() / "tokenizer.json")
-    batch = task.data.batch(1)
-    restored = batch["tokens"].clone()
-    for row in range(3):
-        hidden = batch["targets"][row] != IGNORED
-        restored[row, batch["places"][row][hidden]] = batch["targets"][row][hidden]
-    text = "\n".join(tokenizer.decode(row.tolist()) for row in restored)
-    sample = shared / "data" / task.data.folder_name() / "sample"
-    told = (sample / "documents.txt").read_text().lower()
-    words = text.replace(".", " ").split()
-    assert len(words) > 40
-    assert sum(word in told.replace(".", " ").split() for word in words) > 0.9 * len(words)
 
 
 def test_masks_pairs_and_labels_are_drawn_anew_in_every_epoch(shared):
