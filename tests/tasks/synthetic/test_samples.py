@@ -50,16 +50,6 @@ def test_a_smaller_gathering_is_of_fewer_families():
     assert {size: len(names) for size, names in seen.items()} == {4: 20, 8: 40, 12: 60}
 
 
-def test_people_mentioned_are_those_who_came_only_if_that_is_planted():
-    rng, planted, chance = StableRandom("told"), World(7, 23), World(7, 0)
-    came = [person for _ in range(499) for person in planted.gathering(rng)[0]]
-    assert [planted.mentioned(person, rng) for person in came] == came
-    mentioned = [chance.mentioned(person, rng) for person in came]
-    kin = sum(one.family == other.family for one, other in zip(came, mentioned, strict=True))
-    error = 0.006  # three standard errors
-    assert kin / len(came) == pytest.approx(1 / samples.FAMILIES, abs=error)
-
-
 def test_a_relative_is_any_other_member():
     rng = StableRandom("relatives")
     [person, *_], _ = World(4, 5).gathering(rng)
