@@ -41,11 +41,8 @@ def measured(shim, config, steps):
 PROBES = {
     "svdvals, single": torch.linalg.svdvals,
     "svdvals, half": lambda x: torch.linalg.svdvals(x.bfloat16()),
-    "qr, half": lambda x: torch.linalg.qr(x.bfloat16()),
     "product": lambda x: x @ x,
-    "sum": lambda x: x.sum(),
     "item": lambda x: x.sum().item(),
-    "list": lambda x: x.tolist(),
     "copy to the host": lambda x: x.cpu(),
     "copy to the card": lambda x: torch.ones(3).to(x.device),
     "copy that waits for its memory": lambda x: torch.ones(3).to(x.device, non_blocking=True),

@@ -25,10 +25,8 @@ MEASURED = {  # operators a step launches, GB at the peak; of 6 layers, in bfloa
     "lm1b d256 h8": ((*LM, "model.heads=8"), 448, 4.10),
     "lm1b d256 h64": ((*LM, "model.heads=64"), 472, 4.55),  # heads of 4, filled up to 8
     "lm1b d256 h70": ((*LM, "model.heads=70", "model.head_size=32"), 448, 7.44),
-    "lm1b d512 h8": (("task=lm1b", "model.embedding_size=512", "model.heads=8"), 448, 5.51),
     "collaborative": ((*LM, "model.heads=64", "model/attention=collaborative"), 610, 11.27),
     "pretraining d512": (("task=pretraining",), 492, 4.84),
-    "mnli d512": (("task=mnli",), 411, 0.89),
     "squad d512": (("task=squad",), 414, 1.57),
 }
 
@@ -49,20 +47,29 @@ def test_a_step_launches_and_takes_what_it_did(measured, name):
 
 @pytest.fixture(scope="module")
 def shapes(planned, steps):
-    """A step of every shape of every experiment, of one layer where all are alike."""
-    configs = {}
+    """A step of the shapes of every experiment, of one layer where all are alike.
+
+    Of those that differ in these sizes alone, the largest in each: neither the kind of attention
+    nor waits depend on them, and tensors grow with them.
+    """
+    sizes, largest = ("embedding_size", "heads", "feedforward_size"), {}
     for config in planned(f"experiment={','.join(EXPERIMENTS)}"):
+        model = config["model"]
         if config["trainer"]["precision"] == "64-true":  # has the plain attention alone
             continue
-        if not isinstance(config["model"]["head_size"], list) and "layers" in config["model"]:
-            config["model"]["layers"] = 1
-        shape = {key: config[key] for key in ("task", "model")}
-        configs[json.dumps(shape, sort_keys=True)] = config
-    return steps(configs, 1)
+        if not isinstance(model["head_size"], list) and "layers" in model:
+            model["layers"] = 1
+        rest = {key: value for key, value in model.items() if key not in sizes}
+        for size in set(sizes) & set(model):
+            alike = json.dumps([size, config["task"], rest], sort_keys=True)
+            if alike not in largest or model[size] > largest[alike]["model"][size]:
+                largest[alike] = config
+    shapes = {json.dumps([one["task"], one["model"]]): one for one in largest.values()}
+    return steps(shapes, 1)
 
 
 def test_no_shape_takes_plain_attention(shapes):
-    assert len(shapes) > 100
+    assert len(shapes) > 50
     assert [name for name, found in shapes.items() if found["plain_attention"]] == []
 
 
@@ -75,17 +82,14 @@ def test_no_shape_makes_the_host_wait_in_a_step(shapes):
     assert [found["waits"] for found in shapes.values() if found["waits"]] == []
 
 
-NO_HALF = "not implemented for half precision"
 PROBED = {  # what a probe's error says, and how often the host waits
     "svdvals, single": (None, 0),
-    "svdvals, half": (NO_HALF, 0),
-    "qr, half": (NO_HALF, 0),
+    "svdvals, half": ("not implemented for half precision", 0),
     "product": ("without CUBLAS_WORKSPACE_CONFIG", 0),
     "running sum": ("does not have a deterministic implementation", 0),
     "running count": (None, 0),
-    "sum": (None, 0),
     "pinned copy": (None, 0),
-    **dict.fromkeys(("item", "list", "copy to the host", "copy to the card"), (None, 1)),
+    **dict.fromkeys(("item", "copy to the host", "copy to the card"), (None, 1)),
     "copy that waits for its memory": (None, 1),
 }
 

@@ -77,14 +77,6 @@ def test_autocast_does_not_reach_the_measures(name, bias, monkeypatch):
     assert [one.dtype for one in products] == [torch.float64]
 
 
-def test_what_is_added_to_all_keys_of_a_query_is_no_rank():
-    left, right = torch.randn(B, H, T, 2), torch.randn(B, H, 2, T)
-    logits = left @ right
-    shifted = logits + 50 * torch.randn(B, H, T, 1)
-    assert (numerical_rank(logits, torch.eye(T)) == 2).all()
-    assert (numerical_rank(shifted, torch.eye(T)) == 2).all()
-
-
 def test_a_direction_that_hardly_counts_is_not_counted():
     values = torch.tensor([1.0, 0.5, 0.011, 0.009, 0.0])
     u, _ = torch.linalg.qr(torch.randn(T, 5))

@@ -128,12 +128,6 @@ def _error(query_HPD, key_HPD, size):
     return float((found_HDD - wanted_HDD).norm() / wanted_HDD.norm())
 
 
-@pytest.mark.parametrize("size", [H * P, H * P + 2])
-def test_of_full_size_the_factors_are_exact(size):
-    query_HPD, key_HPD = torch.randn(2, H, P, D, dtype=torch.float64)
-    assert _error(query_HPD, key_HPD, size) < 1e-12
-
-
 def test_heads_that_share_are_found_to_share():
     """Products with common factors of size 2, under projections of size 5 a head."""
     pytest.importorskip("tensorly")

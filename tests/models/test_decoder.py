@@ -9,8 +9,6 @@ import pytest
 import torch
 
 from models.embedding import TokenEmbedding, sinusoids
-from sweeper.store.registry import ATTENTION, names
-from tasks.config.architecture import variant
 from tests.models.conftest import influence
 
 
@@ -23,19 +21,6 @@ def test_a_position_depends_on_the_past_of_its_own_sentence_only(decoder, pack):
         seen = past & (segments == segments[position])
         assert (gradient_TD[seen] != 0).any(dim=-1).all()
         assert (gradient_TD[~seen] == 0).all()
-
-
-@pytest.mark.parametrize("name", names(ATTENTION))
-def test_a_packed_sentence_equals_the_sentence_alone(name, decoder, pack):
-    model, lengths = decoder(attention=variant(name)), (5, 7, 1, 3)
-    row = pack(*lengths, padding=4)
-    packed_TD = model(*row)[0, : sum(lengths)]
-    for tokens, packed in zip(
-        row[0][0, : sum(lengths)].split(lengths), packed_TD.split(lengths), strict=True
-    ):
-        length = len(tokens)
-        alone = model(tokens[None], torch.ones(1, length), torch.arange(length)[None])[0]
-        torch.testing.assert_close(packed, alone, rtol=0, atol=1e-12)
 
 
 def test_the_place_of_a_sentence_would_matter_if_positions_did_not_restart(decoder, pack):
@@ -63,22 +48,19 @@ def test_padding_influences_nothing_and_is_never_nan(decoder, pack):
 
 
 @pytest.mark.parametrize("tie", [True, False], ids=["tied", "untied"])
-def test_the_gradient_reaches_every_parameter(tie, decoder, pack):
+def test_the_softmax_shares_the_embedding_only_if_tied_and_every_parameter_is_trained(
+    tie, decoder, pack
+):
     model, row = decoder(tie_embeddings=tie), pack(5, 7)
-    nats, _ = model.loss(model(*row), row[0].roll(-1))
-    nats.backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
-        assert (parameter.grad != 0).any(), name
-
-
-@pytest.mark.parametrize("tie", [True, False], ids=["tied", "untied"])
-def test_the_softmax_shares_the_embedding_only_if_tied(tie, decoder, pack):
-    model, row = decoder(tie_embeddings=tie), pack(5)
     hidden_BTD = model(*row)
     shared = torch.equal(model.logits(hidden_BTD), hidden_BTD @ model.embedding.weight.T)
     assert shared == tie
     assert len(model.embedding_parameters()) == (1 if tie else 2)
+    nats, _ = model.loss(hidden_BTD, row[0].roll(-1))
+    nats.backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert (parameter.grad != 0).any(), name
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])

@@ -8,7 +8,7 @@ import torch
 
 from models.attention.multi_head import MultiHeadAttention
 from models.attention_map import attention_weights
-from models.head_sizes import UnevenAttention, distinct_sizes, heads_by_layer, total_width
+from models.head_sizes import UnevenAttention, distinct_sizes, heads_by_layer
 from models.transformer import Decoder, Encoder
 from sweeper.store.registry import ATTENTION, names
 from tasks.config.architecture import variant
@@ -69,23 +69,6 @@ def test_every_variant_can_have_heads_of_several_sizes(name):
     (gradient_BTD,) = torch.autograd.grad(output_BTD[:, 3].sum(), x_BTD)
     assert (gradient_BTD[:, 4:] == 0).all()
     assert (gradient_BTD[:, :4] != 0).all()
-
-
-@pytest.mark.parametrize(
-    "head_size",
-    [[2, 13], [[5, 2, 1], [7, 13, 3]], [4, [2, 3, 5]]],
-    ids=["across layers", "within layers", "both"],
-)
-def test_it_costs_what_the_closed_form_says(head_size):
-    model = Decoder(**{**DECODER, "head_size": head_size})
-    v, d, f, layers, heads = (
-        DECODER[key]
-        for key in ("vocabulary_size", "embedding_size", "feedforward_size", "layers", "heads")
-    )
-    width = total_width(head_size, heads, layers)
-    assert width == sum(heads * s if isinstance(s, int) else sum(s) for s in head_size)
-    rest = v * d + layers * (2 * d * f + f + d + 4 * d) + 2 * d
-    assert sum(p.numel() for p in model.parameters()) == rest + 4 * d * width
 
 
 @pytest.mark.parametrize("head_size", [[5], [5, 5, 5], [[5, 5], [5, 5, 5]]])

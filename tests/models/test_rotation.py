@@ -35,17 +35,6 @@ def test_a_pair_of_numbers_turns_by_its_own_angle():
     )
 
 
-def test_products_depend_on_the_distance_alone():
-    query, key = torch.randn(2, 1, 1, 1, 8).double()
-    products = [
-        (Rotation(torch.tensor([[at]]), {8: 8}, 50.0)(query, 8)
-         * Rotation(torch.tensor([[at - 5]]), {8: 8}, 50.0)(key, 8)).sum()
-        for at in (5, 11, 40)
-    ]  # fmt: skip
-    torch.testing.assert_close(products[0].expand(2), torch.stack(products[1:]), rtol=0, atol=1e-5)
-    assert abs(products[0] - (query * key).sum()) > 1e-3
-
-
 @pytest.mark.parametrize("count", [3, 7])
 def test_an_odd_number_cannot_be_turned(count):
     with pytest.raises(ValueError, match=f"in pairs, and {count} is odd"):

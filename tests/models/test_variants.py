@@ -28,38 +28,9 @@ def _causal():
 
 
 @every_variant
-def test_a_position_sees_every_position_that_the_mask_allows_and_no_other(name):
-    attention = _build(name)
-    for mask_B1TT, position in [(None, 0), *((_causal(), position) for position in range(T))]:
-        x_BTD = _inputs()
-        output_BTD = attention(x_BTD, mask_B1TT)
-        assert output_BTD.shape == (B, T, D)
-        output_BD = output_BTD[:, position]
-        (gradient_BTD,) = torch.autograd.grad(
-            (output_BD * torch.randn_like(output_BD)).sum(), x_BTD
-        )
-        end = T if mask_B1TT is None else position + 1
-        assert (gradient_BTD[:, :end] != 0).all()
-        assert (gradient_BTD[:, end:] == 0).all()
-
-
-@every_variant
 def test_does_not_care_in_what_order_positions_stand(name):
     attention, x_BTD, order = _build(name), _inputs(), torch.randperm(T)
     torch.testing.assert_close(attention(x_BTD)[:, order], attention(x_BTD[:, order]))
-
-
-@every_variant
-@with_and_without_bias
-def test_the_gradient_reaches_every_parameter(name, bias):
-    attention = _build(name, bias=bias)
-    for parameter in attention.parameters():
-        nn.init.normal_(parameter)
-    output_BTD = attention(_inputs(), _causal())
-    (output_BTD * torch.randn_like(output_BTD)).sum().backward()
-    for parameter_name, parameter in attention.named_parameters():
-        assert parameter.grad is not None, parameter_name
-        assert (parameter.grad != 0).any(), parameter_name
 
 
 @every_variant
@@ -112,7 +83,7 @@ def _seen(attention, attended):
 
 @every_variant
 @with_and_without_bias
-def test_heads_are_filled_up_with_zeros_for_a_gpu_and_compute_the_same(
+def test_every_parameter_has_a_gradient_which_zeros_added_for_a_gpu_do_not_change(
     name, bias, attended, monkeypatch
 ):
     attention = _build(name, bias=bias)
@@ -120,6 +91,7 @@ def test_heads_are_filled_up_with_zeros_for_a_gpu_and_compute_the_same(
         nn.init.normal_(parameter)
     axes, expected_BTD, expected = _seen(attention, attended)
     assert set(axes) <= {P, H * P, P + R}  # on a CPU as they are
+    assert all((gradient != 0).any() for gradient in expected.values())
     monkeypatch.setattr(_heads, "MULTIPLES", {"cpu": 8})
     wider, output_BTD, gradients = _seen(attention, attended)
     assert wider == [-(-size // 8) * 8 for size in axes] != axes

@@ -16,7 +16,7 @@ from tests.tasks.small import made
 @pytest.fixture(scope="session")
 def _ready_to_fork():
     """One thread, and what jobs import while they run imported before, as the server does it."""
-    for name in ("torch._dynamo", "omegaconf"):
+    for name in ("torch._dynamo", "omegaconf", "tasks.training.job"):
         importlib.import_module(name)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -28,6 +28,10 @@ def of(request, _ready_to_fork, tmp_path_factory):
     return task, outputs, prepare(task, outputs)
 
 
+# What is no matter of the task.
+of_one_task = pytest.mark.parametrize("of", ["lm1b"], indirect=True)
+
+
 @pytest.mark.parametrize("name", SHAPING_ONE)
 def test_the_folder_is_named_by_the_text_and_by_every_key_that_shapes_it(name):
     def folder_name(changes):
@@ -48,6 +52,7 @@ def test_preparing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(of, 
     assert found == {path.relative_to(folder): path.read_bytes() for path in files(folder)}
 
 
+@of_one_task
 def test_without_digests_the_data_are_prepared_again(of, tmp_path):
     task, outputs, folder = of
     copied = tmp_path / "data" / folder.name
@@ -90,6 +95,7 @@ def test_one_bit_of_any_prepared_file_is_noticed(of):
     assert open_data(task, outputs) == facts
 
 
+@of_one_task
 def test_files_are_read_once_until_one_looks_changed(of, monkeypatch):
     (task, outputs, folder), read = of, []
     real = tasks.prepare.digest_of_file
@@ -115,6 +121,7 @@ def exchange(one, other):
     away.rename(other)
 
 
+@of_one_task
 def test_splits_that_changed_places_are_noticed(of):
     task, outputs, folder = of
     exchange(folder / "test", folder / "validation")
@@ -124,6 +131,7 @@ def test_splits_that_changed_places_are_noticed(of):
     assert open_data(task, outputs)
 
 
+@of_one_task
 def test_a_pipe_in_place_of_rows_holds_nobody_up(of):
     task, outputs, folder = of
     path, pipe = files(folder)[-1], folder / "pipe"

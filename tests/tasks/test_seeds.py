@@ -35,8 +35,3 @@ def test_any_step_can_be_asked_for_first():
     whole = Shuffled(rows, 5).stretch(0, 10 * rows)
     for start in (127, 3, 60, 12, 13, 0):
         assert Shuffled(rows, 5).stretch(start, 3).tolist() == whole[start : start + 3].tolist()
-
-
-def test_a_batch_larger_than_the_corpus_takes_several_epochs():
-    counts = np.bincount(Shuffled(5, 0).stretch(0, 20))
-    assert counts.tolist() == [4, 4, 4, 4, 4]

@@ -9,9 +9,10 @@ import torch
 import headroom_attention as headroom
 from sweeper.store.errors import UserError
 from tasks.export.__main__ import main
+from tasks.export.encoder import encoder_config
 from tests.tasks.export.test_decoder import TODAY
 from tests.tasks.jobs import ended
-from tests.tasks.small import SMALL
+from tests.tasks.small import SMALL, made
 
 STANDARD = {"model.heads": 1, "model.head_size": None}
 UNEVEN = [[17], [17]]  # of one size, but each head has its own
@@ -84,22 +85,29 @@ def outputs_of(name, model, ours):
     ("changes", "told"),
     [
         ({}, "model.position_encoding=sinusoidal: expected rotary"),
-        (SMALL["pretraining"], "model.head_size=5: expected null or 5.66667, embedding_size /"),
-        (
-            {**RUNS["BertForPreTraining"], "model.activation": "relu"},
-            "model.activation=relu: expected gelu",
-        ),
         (SMALL["nearest_neighbour"], "task=nearest_neighbour: expected a task on text"),
-        (
-            {**RUNS["BertForPreTraining"], "model.head_size": UNEVEN},
-            f"model.head_size={UNEVEN}: expected null",
-        ),
     ],
-    ids=["decoder", "encoder", "head", "numbers", "sizes of their own"],
+    ids=["decoder", "numbers"],
 )
 def test_what_no_class_computes_is_refused(tmp_path, changes, told):
-    run = headroom.run(trained(tmp_path, changes).id, outputs=tmp_path)
+    run = headroom.run(trained(tmp_path, {**changes, "trainer.steps": 1}).id, outputs=tmp_path)
     with pytest.raises(UserError) as caught:
         run.export(tmp_path / "exported")
     assert told in str(caught.value)
     assert not (tmp_path / "exported").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"model.heads": 3}, "model.head_size=5: expected null or 5.66667, embedding_size /"),
+        ({"model.head_size": UNEVEN}, f"model.head_size={UNEVEN}: expected null"),
+        ({"model.activation": "relu"}, "model.activation=relu: expected gelu"),
+    ],
+    ids=["encoder", "sizes of their own", "head"],
+)
+def test_an_encoder_that_bert_is_not_is_refused_by_its_key(changes, told):
+    section = made({**SMALL["pretraining"], "model.heads": 1, **changes}).config.model
+    with pytest.raises(UserError) as caught:
+        encoder_config(section, "pretraining", {})
+    assert told in str(caught.value)

@@ -92,17 +92,18 @@ def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path):
         assert len(validation) == round(0.02 * len(train | validation))
 
 
-def test_nothing_left_to_train_on_is_an_error_that_says_why(tmp_path):
+@pytest.mark.parametrize(
+    ("label", "told"),
+    [
+        (-1, r"nothing is left to train on \(3 x train.jsonl: no gold"),
+        (1, "single training text"),
+    ],
+)
+def test_what_cannot_be_trained_on_is_an_error_that_says_why(tmp_path, label, told):
     root = _folder(tmp_path, "train.jsonl", "dev_matched.jsonl")
-    (root / "train.jsonl").write_text('{"premise": "p", "hypothesis": "h", "label": -1}\n' * 3)
-    with pytest.raises(UserError, match=r"nothing is left to train on \(3 x train.jsonl: no gold"):
-        MultiNLI().load(_data(root=str(root)), tmp_path / "sample")
-
-
-def test_a_single_premise_cannot_be_divided(tmp_path):
-    root = _folder(tmp_path, "train.jsonl", "dev_matched.jsonl")
-    (root / "train.jsonl").write_text('{"premise": "p", "hypothesis": "h", "label": 1}\n' * 3)
-    with pytest.raises(UserError, match="single training text"):
+    row = {"premise": "p", "hypothesis": "h", "label": label}
+    (root / "train.jsonl").write_text(3 * f"{json.dumps(row)}\n")
+    with pytest.raises(UserError, match=told):
         MultiNLI().load(_data(root=str(root)), tmp_path / "sample")
 
 

@@ -156,14 +156,14 @@ def test_rows_do_not_depend_on_the_number_of_processes(tmp_path):
     many = [f"{line} {number}" for number in range(20) for line in LINES]  # more chunks than FEW
     corpus = Corpus("lines", lambda: iter([[line.encode() for line in many]]), None)
     found = []
-    for processes in (1, 2, 3):
+    for processes in (1, 3):
         folders = {split: tmp_path / str(processes) / split for split in SPLITS}
         pack(corpus, folders, TOKENIZER, lambda: FirstFit(31), processes)
         files = sorted((tmp_path / str(processes)).rglob("*.*"))
         found.append([(path.parent.name, path.name, path.read_bytes()) for path in files])
     assert len(many) > FEW * CHUNK
     assert len(found[0]) == 2 * len(SPLITS)
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
 
 
 def test_rows_are_read_in_any_order_and_number(tmp_path):

@@ -10,25 +10,20 @@ from models.cross_entropy import IGNORED
 from models.measure import parameter_counts
 from tasks.pretraining.task import MaskedDocuments, Pretraining
 from tasks.size_server.sizes import size
-from tasks.text.tokenizer import BERT_MARKS, load_tokenizer
+from tasks.text.tokenizer import BERT_MARKS
 from tasks.training.loop import summed
 from tests.tasks.jobs import at_call, config, ended, kill_self, run_job, science
 from tests.tasks.small import CPU, PRETRAINING, made, opened
 
-# Table, embedding size, heads, head size, feed-forward size, parameters (reproduced to the unit).
+# Table, embedding size, heads, head size, feed-forward size, parameters (reproduced to the unit):
+# the first and the last row of each table. Parameters are linear in heads and in head size.
 PUBLISHED = [
-    *(("1", 1024, heads, None, 4096, 336_226_108) for heads in (8, 16, 32)),
+    *(("1", 1024, heads, None, 4096, 336_226_108) for heads in (8, 32)),
     ("2A", 512, 8, 128, 4096, 167_690_044),
-    ("2A", 512, 12, 128, 4096, 192_892_732),
-    ("2A", 512, 16, 128, 4096, 218_095_420),
     ("2A", 512, 32, 128, 4096, 318_906_172),
     ("2B", 512, 8, 32, 4096, 129_886_012),
-    ("2B", 512, 8, 64, 4096, 142_487_356),
-    ("2B", 512, 8, 128, 4096, 167_690_044),
     ("2B", 512, 8, 256, 4096, 218_095_420),
     ("3", 768, 8, 128, 3072, 214_053_692),
-    ("3", 768, 12, 128, 3072, 251_839_292),
-    ("3", 768, 16, 128, 3072, 289_624_892),
     ("3", 768, 20, 128, 3072, 327_410_492),
 ]
 
@@ -111,22 +106,6 @@ def test_a_batch_is_rows_of_pairs_with_pieces_hidden(shared):
         seen = tokens.gather(1, batch["places"])
         assert {CLS, SEP, 0}.isdisjoint(seen[hidden].tolist())
         assert ((batch["next"] == 0) | (batch["next"] == 1)).all()
-
-
-def test_the_pieces_of_a_row_are_sentences_of_the_text(shared):
-    task = opened(shared, PRETRAINING)
-    tokenizer = load_tokenizer(shared / "data" / task.data.folder_name() / "tokenizer.json")
-    batch = task.data.batch(1)
-    restored = batch["tokens"].clone()
-    for row in range(3):
-        hidden = batch["targets"][row] != IGNORED
-        restored[row, batch["places"][row][hidden]] = batch["targets"][row][hidden]
-    text = "\n".join(tokenizer.decode(row.tolist()) for row in restored)
-    sample = shared / "data" / task.data.folder_name() / "sample"
-    told = (sample / "documents.txt").read_text().lower()
-    words = text.replace(".", " ").split()
-    assert len(words) > 40
-    assert sum(word in told.replace(".", " ").split() for word in words) > 0.9 * len(words)
 
 
 def test_masks_pairs_and_labels_are_drawn_anew_in_every_epoch(shared):
@@ -218,8 +197,8 @@ def whole(shared):
     return ended(shared, PRETRAINING, "whole")
 
 
-@pytest.mark.parametrize("step", [7, 14, 15, 18])
-def test_a_job_killed_in_either_phase_ends_with_the_same_bits(step, shared, whole):
+@pytest.mark.parametrize("step", [15, 18])  # continued from step 12 of the first phase, and from 16
+def test_a_job_killed_in_the_second_phase_ends_with_the_same_bits(step, shared, whole):
     kill = partial(at_call, MaskedDocuments, "share", step, kill_self)
     broken = ended(shared, PRETRAINING, f"broken-{step}", sabotage=kill, code=-9)
     assert run_job(broken) == 0

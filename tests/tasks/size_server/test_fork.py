@@ -7,6 +7,8 @@ import sys
 import pytest
 
 from tasks.size_server import fork
+from tests.conftest import ROOT
+from tests.tasks.jobs import config
 
 
 @pytest.mark.parametrize("refusals", [0, 3, 4])
@@ -29,48 +31,45 @@ def test_a_fork_that_is_refused_is_tried_again(refusals, monkeypatch):
     assert len(waited) == min(refusals, 3)
 
 
-def _said(code, *arguments):
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+def test_jobs_find_what_they_need_imported_and_no_gpu_in_use(tmp_path):
+    """A process in which CUDA has begun cannot fork jobs that use it, nor show each its own GPU.
 
-
-def test_what_wandb_imports_for_each_run_is_imported(tmp_path):
-    code = """if True:
-        import sys, wandb
-        from tasks.size_server.fork import preload
-        preload(logger="wandb")
-        before = set(sys.modules)
-        wandb.init(project="p", mode="offline", dir=sys.argv[1]).finish()
-        print(sum(name.startswith("wandb.") for name in set(sys.modules) - before))
+    W&B imports 80 modules for each run unless they are there. What Lightning imports without need
+    is left out, unless it was there before, and can be imported afterwards.
     """
-    assert int(_said(code, str(tmp_path)).splitlines()[-1]) < 20  # 80 without
-
-
-def test_what_lightning_does_not_need_is_left_out_and_can_be_imported_afterwards(tmp_path):
     for absent in ("torchvision", "transformers"):  # as if they were installed, of any version
         (tmp_path / absent).mkdir()
         (tmp_path / absent / "__init__.py").touch()
         (tmp_path / f"{absent}-9.0.dist-info").mkdir()
         about = f"Metadata-Version: 2.1\nName: {absent}\nVersion: 9.0\n"
         (tmp_path / f"{absent}-9.0.dist-info" / "METADATA").write_text(about)
-    code = """if True:
-        import sys
+    program = f"""if True:
+        import scipy, sys, torch
+
+        def refuse(*_):
+            raise SystemExit("asked for a GPU")
+
+        for name in ("is_available", "device_count", "current_device", "init", "_lazy_init"):
+            assert hasattr(torch.cuda, name)
+            setattr(torch.cuda, name, refuse)
         sys.path.insert(0, sys.argv[1])
         from tasks.size_server.fork import UNUSED, preload
-        preload(logger="none")
+        from tasks.size_server.sizes import size
+
+        preload(logger="wandb")
+        size({config()!r})
         assert "pytorch_lightning" in sys.modules
-        print(*(name for name in UNUSED if name in sys.modules), sep=",")
+        print(*(name for name in UNUSED if name in sys.modules))
+        assert sys.modules["scipy"] is scipy
+        before = set(sys.modules)
+        import wandb
+        wandb.init(project="p", mode="offline", dir=sys.argv[1]).finish()
+        print(sum(name.startswith("wandb.") for name in set(sys.modules) - before))
         import matplotlib.pyplot, scipy.signal, torchvision, transformers
         print(scipy.signal.__name__)
     """
-    assert _said(code, str(tmp_path)).splitlines() == ["", "scipy.signal"]
-
-
-def test_what_is_imported_already_stays():
-    code = """if True:
-        import matplotlib, sys
-        from tasks.size_server.fork import preload
-        preload(logger="none")
-        print(sys.modules["matplotlib"] is matplotlib)
-    """
-    assert _said(code).splitlines() == ["True"]
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    unused, *_, from_wandb, importable = done.stdout.splitlines()
+    assert (unused, importable) == ("scipy", "scipy.signal")
+    assert int(from_wandb) < 20

@@ -169,20 +169,6 @@ def test_an_empty_split_is_named(tmp_path):
         _ = [list(corpus.lines(split)) for split in SPLITS]
 
 
-@pytest.mark.parametrize("folder", ["lm1b", "wikipedia"])
-def test_real_text_is_divided_without_loss(shared_data, tmp_path, folder):
-    splits, counts = read(local(shared_data / folder), tmp_path / "unused")
-    for split, count in counts.items():
-        assert count.kept == len(splits[split])
-        assert count.kept + sum(count.skipped.values()) == count.total
-    files = [path for path in (shared_data / folder).iterdir() if path.is_file()]
-    assert sum(count.total for count in counts.values()) == sum(
-        path.read_bytes().count(b"\n") for path in files
-    )
-    test, train = set(splits["test"]), set(splits["train"])
-    assert not test & train
-
-
 def test_describing_tells_a_person_what_is_read(tmp_path):
     write(tmp_path, {"a.txt": sentences(11)})
     assert CORPORA.describe(local(tmp_path)) == f"1 text file, 0.0 MB, folder {tmp_path.name}"

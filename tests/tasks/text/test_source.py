@@ -79,16 +79,6 @@ def test_a_line_of_exactly_the_limit_is_kept_and_one_byte_more_is_not(tmp_path):
     assert lengths == [LINE_LIMIT, 0, 1]
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b"\xef\xbb\xbf"], ids=["nothing", "end", "mark"])
-def test_a_file_without_text_keeps_nothing(tmp_path, content):
-    assert not any(line.text for line in lines_of(tmp_path, content))
-
-
-def test_utf16_is_refused_by_a_sentence(tmp_path):
-    with pytest.raises(UserError, match=r"file\.txt is UTF-16"):
-        list(lines_of(tmp_path, "text".encode("utf-16")))
-
-
 def test_latin_1_is_refused_and_a_damaged_letter_is_mended(tmp_path):
     french = "La fenêtre de la petite mère était fermée.\n" * 50
     with pytest.raises(UserError, match=r"file\.txt is no text in UTF-8"):

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from sweeper.store.files import publish_json
 from tasks.training.loop import TrainingModule
 from tests.tasks.jobs import assert_alike, ended, freeze, instead_of_call, last_word, run_job
 from tests.tasks.small import SMALL, opened
@@ -51,12 +52,11 @@ def test_a_step_in_half_precision_has_nearly_the_gradient_of_single(whole):
     assert 0 < apart < 0.1 * sum(one.square().sum() for one in single.values()).sqrt()
 
 
-def out_of_memory():
-    error = torch.OutOfMemoryError("CUDA out of memory")
-    instead_of_call(TrainingModule, "training_step", 7, error)
-
-
 def test_a_run_out_of_gpu_memory_goes_on_in_parts_to_the_same_numbers(shared):
+    def out_of_memory():
+        error = torch.OutOfMemoryError("CUDA out of memory")
+        instead_of_call(TrainingModule, "training_step", 7, error)
+
     alone = ended(shared, STILL, "alone")
     run = ended(shared, STILL, "halved", sabotage=out_of_memory, code=1)
     assert last_word(run)["cause"] == "out_of_gpu_memory"
@@ -74,11 +74,11 @@ def test_more_parts_than_rows_are_refused_where_they_are_typed(shared):
 
 
 def test_a_batch_that_cannot_be_split_further_is_said(shared):
-    run = freeze(shared, STILL, "rows")
-    for _ in range(3):  # three rows: two parts, three, and then no more
-        assert run_job(run, out_of_memory) == 1
-        run.halve_micro_batches(run.attempts()[-1])
-    assert last_word(run)["cause"] == "out_of_gpu_memory"
-    assert run_job(run) == 1
-    assert last_word(run)["cause"] == "config"
-    assert "3 parts took too much memory" in last_word(run)["message"]
+    runs = []
+    for halved, code in ((4, 0), (8, 1)):  # three rows: two parts, three, and then no more
+        runs.append(freeze(shared, {**STILL, "trainer.steps": 1}, f"rows-{halved}"))
+        publish_json(runs[-1].path / "micro_batches.json", {"micro_batches": halved})
+        assert run_job(runs[-1]) == code
+    assert runs[0].result()["micro_batches"] == 3
+    assert last_word(runs[1])["cause"] == "config"
+    assert "3 parts took too much memory" in last_word(runs[1])["message"]

@@ -37,59 +37,44 @@ def evaluation(number):
     return sabotage
 
 
-# Validation is due at steps 7, 14 and 19; checkpoints at 4, 8, 12, 16 and 19.
-POINTS = {
-    "first step": step(1),
-    "between two rows": step(13),
-    "last step": step(19),
-    "before a validation": at(LanguageModel, "evaluate", 2),
-    "validation": evaluation(1),
-    "last validation": evaluation(3),
-    "start of a checkpoint": at(Checkpointer, "save", 3),
-    "middle of a checkpoint": at(checkpoint._Writer, "write", 40),
-    "checkpoint without a name": at(checkpoint, "publish_json", 2, after=True),
-    "end of the last checkpoint": at(Checkpointer, "save", 5, after=True),
-    "test": evaluation(4),
-    "final weights": at(checkpoint, "weights_digest", 1),
-}
-
-
-@pytest.mark.parametrize("point", POINTS)
-def test_killed_and_run_again_it_ends_with_the_same_bits(point, outputs, undisturbed):
-    run = ended(outputs, sabotage=lambda: POINTS[point](kill_self), code=-9)
-    assert run.status().state is State.INTERRUPTED
-    assert run_job(run) == 0
-    assert science(run) == undisturbed
+# Validation is due at steps 7, 14 and 19; checkpoints at 4, 8, 12, 16 and 19. Where each attempt at
+# a run is stopped, and the step of its newest checkpoint then, from which the next one goes on.
+KILLED = [
+    (step(1), 0),
+    (at(checkpoint, "publish_json", 2, after=True), 4),  # a checkpoint without a name
+    (evaluation(1), 4),
+    (at(LanguageModel, "evaluate", 2), 12),
+    (at(Checkpointer, "save", 1), 12),
+    (at(checkpoint._Writer, "write", 40), 12),
+    (step(7), 16),  # the last one
+    (evaluation(1), 16),  # the last validation
+    (at(Checkpointer, "save", 1, after=True), 19),
+    (evaluation(1), 19),  # on the test split
+    (at(checkpoint, "weights_digest", 1), 19),
+]
+TERMINATED = [
+    (at(checkpoint._Writer, "write", 40), 4),
+    (evaluation(1), 7),
+    (step(6), 13),  # between two rows
+    (evaluation(3), 19),  # on the test split
+]
 
 
 @pytest.mark.parametrize(
-    ("point", "saved"),
-    [
-        ("first step", 1),
-        ("between two rows", 13),
-        ("validation", 7),
-        ("last validation", 19),
-        ("middle of a checkpoint", 4),
-        ("test", 19),
-    ],
+    ("points", "action", "code"),
+    [(KILLED, kill_self, -signal.SIGKILL), (TERMINATED, terminate_self, attempts.INTERRUPTED)],
+    ids=["killed", "terminated"],
 )
-def test_terminated_it_saves_the_step_and_ends_with_the_same_bits(
-    point, saved, outputs, undisturbed
+def test_stopped_at_any_point_and_run_again_it_ends_with_the_same_bits(
+    points, action, code, outputs, undisturbed
 ):
-    run = ended(outputs, sabotage=lambda: POINTS[point](terminate_self), code=75)
-    assert run.attempts()[0].exit()["cause"] == "interrupted"
-    assert run.checkpoints()[0].name == f"step-{saved:08d}.ckpt"
-    assert run_job(run) == 0
-    assert science(run) == undisturbed
-
-
-def test_killed_again_and_again_it_ends_with_the_same_bits(outputs, undisturbed):
     run = freeze(outputs)
-    points = ["checkpoint without a name", "validation", "middle of a checkpoint", "test"]
-    codes = [run_job(run, lambda name=name: POINTS[name](kill_self)) for name in points]
-    assert codes == [-9] * len(points)
+    for point, saved in points:
+        assert run_job(run, lambda point=point: point(action)) == code
+        assert run.status().state is State.INTERRUPTED
+        newest = [path.name for path in run.checkpoints()[:1]]
+        assert newest == ([f"step-{saved:08d}.ckpt"] if saved else [])
     assert run_job(run) == 0
-    assert len(run.attempts()) == 5
     assert science(run) == undisturbed
 
 
@@ -139,10 +124,22 @@ def test_asked_to_stop_when_the_result_is_about_to_be_published_it_publishes(out
     assert run.status().state is State.DONE
 
 
+@pytest.fixture(scope="module")
+def _killed_once(_prepared_once, tmp_path_factory):
+    outputs = shutil.copytree(_prepared_once, tmp_path_factory.mktemp("killed") / "outputs")
+    ended(outputs, sabotage=lambda: step(13)(kill_self), code=-9)
+    return outputs
+
+
+@pytest.fixture
+def killed(_killed_once, tmp_path):
+    """A run that was killed at step 13, in an outputs folder of the test's own."""
+    return RunStore(shutil.copytree(_killed_once, tmp_path / "outputs")).run("small")
+
+
 @pytest.mark.parametrize("damage", ["bit flip", "cut short", "no digest", "another run's", "all"])
-def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(damage, outputs, undisturbed):
-    run = ended(outputs, sabotage=lambda: step(13)(kill_self), code=-9)
-    newest, before = run.checkpoints()
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(damage, killed, undisturbed):
+    newest, before = killed.checkpoints()
     content = bytearray(newest.read_bytes())
     if damage == "bit flip":
         content[len(content) // 2] ^= 1
@@ -156,21 +153,21 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(damage, outputs,
             path.write_bytes(b"")
     else:
         checkpoint.save(checkpoint.load(newest), newest, "another")
-    assert run_job(run) == 0
-    log = run.attempts()[-1].log_path.read_text()
+    assert run_job(killed) == 0
+    log = killed.attempts()[-1].log_path.read_text()
     assert f"{newest} is not used" in log
     assert (f"continues from {before}" in log) == (damage != "all")
-    assert run.attempts()[-1].info()["resumed_from"] == (8 if damage != "all" else 0)
-    assert science(run) == undisturbed
+    assert killed.attempts()[-1].info()["resumed_from"] == (8 if damage != "all" else 0)
+    assert science(killed) == undisturbed
 
 
-def test_what_is_kept_is_two_checkpoints_and_in_the_end_the_weights(outputs):
-    run = ended(outputs, sabotage=lambda: step(17)(kill_self), code=-9)
-    assert [path.name for path in run.checkpoints()] == ["step-00000016.ckpt", "step-00000012.ckpt"]
-    unfinished = run.attempts()[0].checkpoint_dir / ".step-00000019.ckpt.0123.tmp"
+def test_what_is_kept_is_two_checkpoints_and_in_the_end_the_weights(killed):
+    names = [path.name for path in killed.checkpoints()]
+    assert names == ["step-00000012.ckpt", "step-00000008.ckpt"]
+    unfinished = killed.attempts()[0].checkpoint_dir / ".step-00000019.ckpt.0123.tmp"
     unfinished.write_bytes(b"what a kill in mid-write leaves")
-    assert run_job(run) == 0
-    left = sorted(path.name for path in run.path.glob("attempts/*/checkpoints/*"))
+    assert run_job(killed) == 0
+    left = sorted(path.name for path in killed.path.glob("attempts/*/checkpoints/*"))
     assert left == ["weights.ckpt", "weights.ckpt.sha256"]
     assert not unfinished.exists()
 

@@ -91,6 +91,7 @@ def test_online_everything_arrives(server, outputs, undisturbed):
     assert remote.summary["test/loss"] == pytest.approx(result["metrics"]["test/loss"], rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_no_finished_run_there(server, outputs):
     def sabotage():
         wait_for_the_mirror()
@@ -100,6 +101,7 @@ def test_a_failed_run_is_no_finished_run_there(server, outputs):
     assert server.runs[run.id].state == "failed"
 
 
+@pytest.mark.slow
 def test_online_with_its_core_killed(server, outputs, undisturbed):
     run = ended(outputs, ONLINE, sabotage=kill_core)
     assert science(run) == undisturbed
@@ -108,11 +110,12 @@ def test_online_with_its_core_killed(server, outputs, undisturbed):
     assert log_of(run).count("warning: W&B is off") == 1
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_away_in_the_middle(outputs, undisturbed):
     with wandb_server() as server:
 
         def silence():
-            wandb_mirror.FINISH_SECONDS = 3
+            wandb_mirror.FINISH_SECONDS = 1
             wait_for_the_mirror()
             at_call(wandb_mirror.Mirror, "log", 4, lambda: (outputs / "silence").touch())
 
@@ -131,6 +134,7 @@ def _stop_when(flag, server):
     server.silent = True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lacking", ["server", "key"])
 def test_online_without(lacking, outputs, undisturbed, monkeypatch):
     monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")  # nobody listens to that port
