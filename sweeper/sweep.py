@@ -104,7 +104,10 @@ def sweep(
                 command = [sys.executable, str(registry.ROOT / "sweep.py"), *sys.argv[1:]]
                 console.print(Text(backend.submit_driver(command)), soft_wrap=True)
                 return 0
+        unknown = tuning is not None and not tuning.judged
         judged = tune(executor, tuning) if tuning else plan
+        if judged and unknown:
+            _print_replaced(console, judged, options)
         done = judged is not None and _train(executor, judged, estimate)
     ended = (tuning.whole if judged else tuning.trials) if tuning else plan
     readable = print_everything(console, ended.outputs, executor.names(ended))
@@ -152,6 +155,13 @@ def _show(
 
         for line in budgets(tuning):
             console.print(Text(line), soft_wrap=True)
+    if not tuning or tuning.judged:  # else runs have other ids once values are chosen
+        _print_replaced(console, plan, options)
+    return estimate
+
+
+def _print_replaced(console: Console, plan: Plan, options: SweepOptions) -> None:
+    """Print which results of earlier plans this one replaces, or shows only in part."""
     others = replaced(plan.outputs, plan.as_data())
     for name, number in others.items():
         words = f"{name}: plan {number} has other points under this name; its results stay"
@@ -164,7 +174,6 @@ def _show(
         remedy = f"python -m sweeper collect {older(name, number)} shows them."
         if name not in others:
             console.print(Text(sanitize(f"{words} {remedy}", 400)), soft_wrap=True)
-    return estimate
 
 
 def _print_cost(

@@ -14,6 +14,7 @@ from tests.end_to_end.test_sweep import python, rows
 pytestmark = pytest.mark.slow
 
 RATE = "optimizer.learning_rate"
+GRID = "experiment.arms.standard.grid={model.heads:[2,3]}"
 
 
 def sweep(outputs, text, *options):
@@ -71,6 +72,9 @@ def test_typed_again_it_chooses_the_same_and_trains_nothing(tuned):
     before, runs, made = choices(outputs), RunStore(outputs).ids(), plans(outputs)
     sweep(outputs, text)
     assert (choices(outputs), RunStore(outputs).ids(), plans(outputs)) == (before, runs, made)
+    larger = sweep(outputs, text, GRID, "hydra.sweeper.dry_run=true")
+    assert "7 trials a choice in every arm (standard 2, twin 2 choices)" in larger
+    assert "other points" not in larger  # which are there is known once rates are chosen
 
 
 def test_no_token_of_the_test_split_changes_a_choice(tuned, tmp_path):
