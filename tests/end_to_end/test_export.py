@@ -124,17 +124,9 @@ def test_equal_plans_give_equal_packs(home, tmp_path):
     assert (tmp_path / "sweep.zip").read_bytes() == (home.parent / "sweep.zip").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["fig7"], "experiment=fig7"),
-        (["model.heads=0"], "model.heads=0"),
-        (["fig1", "hydra/launcher=slurm"], "hydra/launcher=slurm"),
-    ],
-)
-def test_what_cannot_be_packed_is_one_sentence(tmp_path, words, expected):
-    done = sweeper("pack", *words, "--outputs", tmp_path / "none", "-o", tmp_path / "sweep.zip")
+def test_what_cannot_be_packed_is_one_sentence(tmp_path):
+    done = sweeper("pack", "fig7", "--outputs", tmp_path / "none", "-o", tmp_path / "sweep.zip")
     assert done.returncode == 2
-    assert expected in done.stderr
+    assert "experiment=fig7" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not list(tmp_path.iterdir())

@@ -57,7 +57,7 @@ def test_a_plan_says_the_same_before_anything_is_trained(outputs, tmp_path):
     assert list(before["run"]) == list(table["run"])
     assert list(before["params_total"]) == list(table["params_total"])
     assert (before["flops"] == table["flops_per_token"] * 512 * 10).all()
-    sizes = headroom.plan(["experiment=fig1"], outputs=tmp_path)["model.embedding_size"]
+    sizes = headroom.plan(["experiment=value_size", "seed=0"], outputs=tmp_path)["model.head_size"]
     assert sizes.notna().all()  # one arm sets it, the others sweep it
     assert not (tmp_path / "runs").exists()
 

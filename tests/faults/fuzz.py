@@ -110,26 +110,25 @@ def answers_of(outputs: Path) -> list[Any]:
     return [verdict[:3] for verdict in verdicts(outputs)]
 
 
-def damaged_outputs(seed: int, *, files: int) -> Count:
+def damaged_outputs(victim: Callable[[], Victim], seed: int, *, files: int) -> Count:
     """Damage a file of an outputs folder, then type every command that reads the folder."""
-    count, rng = Count("damaged outputs", seed), random.Random(seed)
-    with victim() as whole:
-        kinds = files_by_kind(whole.outputs)
-        for number in range(files):
-            with TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as folder:
-                outputs = Path(folder) / "outputs"
-                shutil.copytree(whole.outputs, outputs)
-                for made in ("tables", "figures"):  # else a refused command leaves the right ones
-                    shutil.rmtree(outputs / made)
-                where = outputs / rng.choice(kinds[rng.choice(sorted(kinds))])
-                damage = rng.choice(sorted(DAMAGES))
-                if where.exists():
-                    DAMAGES[damage](where, rng)
-                said = f"{seed}/{number}: {damage} {where.relative_to(outputs)}"
-                count.injected += 1
-                read_all(count, whole, Path(folder), said)
-                if number % SWEEPS == 0:
-                    continue_sweep(count, whole, outputs, said)
+    count, rng, whole = Count("damaged outputs", seed), random.Random(seed), victim()
+    kinds = files_by_kind(whole.outputs)
+    for number in range(files):
+        with TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as folder:
+            outputs = Path(folder) / "outputs"
+            shutil.copytree(whole.outputs, outputs)
+            for made in ("tables", "figures"):  # else a refused command leaves the right ones
+                shutil.rmtree(outputs / made)
+            where = outputs / rng.choice(kinds[rng.choice(sorted(kinds))])
+            damage = rng.choice(sorted(DAMAGES))
+            if where.exists():
+                DAMAGES[damage](where, rng)
+            said = f"{seed}/{number}: {damage} {where.relative_to(outputs)}"
+            count.injected += 1
+            read_all(count, whole, Path(folder), said)
+            if number % SWEEPS == 0:
+                continue_sweep(count, whole, outputs, said)
     return count
 
 
@@ -363,10 +362,10 @@ def fields(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from fields(value[key])
 
 
-def crafted_archives(seed: int, *, archives: int) -> Count:
+def crafted_archives(victim: Callable[[], Victim], seed: int, *, archives: int) -> Count:
     """Craft an archive as a stranger might, then type the commands that read it."""
-    count, rng = Count("crafted archives", seed), random.Random(seed)
-    with victim() as whole, TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as spare:
+    count, rng, whole = Count("crafted archives", seed), random.Random(seed), victim()
+    with TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as spare:
         clean = empty_of_results(whole.outputs, Path(spare))
         for number in range(archives):
             with TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as place:

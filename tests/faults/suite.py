@@ -2,8 +2,9 @@
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 from tests.faults import commands, files, fuzz, jobs, processes
 from tests.faults.sweep import Count, Setting
@@ -28,11 +29,12 @@ def cases(
     for number in range(1 if quick else KILLED_SEEDS):
         other = replace(setting, seed=seed + number)
         yield "kills", partial(processes.kills, other, faults=10 if quick else KILLS_PER_SEED)
-    for number in range(1 if quick else FUZZES):
-        damaged = partial(fuzz.damaged_outputs, seed + number, files=5 if quick else 250)
-        crafted = partial(fuzz.crafted_archives, seed + number, archives=20 if quick else 75)
-        yield "fuzz outputs", damaged
-        yield "fuzz archives", crafted
+    with ExitStack() as stack:  # one sweep for all of them, trained for the first
+        victim = cache(lambda: stack.enter_context(fuzz.victim()))
+        for at in range(seed, seed + (1 if quick else FUZZES)):
+            damaged, crafted = (5, 20) if quick else (250, 75)
+            yield "fuzz outputs", partial(fuzz.damaged_outputs, victim, at, files=damaged)
+            yield "fuzz archives", partial(fuzz.crafted_archives, victim, at, archives=crafted)
     if quick:
         return
     if mounts:

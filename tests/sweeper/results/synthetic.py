@@ -139,19 +139,20 @@ class Sweep:
             },
         }
 
-    def write(self, outputs: Path) -> Path:
-        """The plan and the records on disk, through the store."""
+    def write(self, outputs: Path, *, attempts: bool = True) -> Path:
+        """The plan and the records on disk, through the store; results may lack attempts."""
         write_plan(outputs, self.plan)
         store = RunStore(outputs)
         for id, record in self.records.items():
             run = store.freeze(record)
             if id in self.results:
-                attempt = run.claim({})
+                attempt = run.claim({}) if attempts else run.attempt(1)
                 run.publish_result(attempt, self.results[id])
-                attempt.finish("done")
+                if attempts:
+                    attempt.finish("done")
         return outputs
 
     def table(self, outputs: Path) -> Table:
         """The table of the sweep, by way of the disk."""
-        [table] = collect(self.write(outputs), [self.name])
+        [table] = collect(self.write(outputs, attempts=False), [self.name])
         return table

@@ -104,11 +104,13 @@ def test_the_view_draws_no_rank_of_attention_where_none_was_measured(tmp_path):
 
 
 def test_dashboard_saves_one_view_and_sends_everything(tmp_path, server):
-    sweep().write(tmp_path)
-    first, second = (command(tmp_path, "dashboard", "fig1") for _ in range(2))
+    mirrored = sweep().write(tmp_path / "mirrored")
+    apart = figure1(grid=FEW, seeds=2).write(tmp_path / "apart")
+    first = command(mirrored, "dashboard", "fig1")
     assert (first.code, first.err) == (0, "")
     assert first.out.startswith(f"{server.address}/{ENTITY}/headroom?nw=")
-    assert second == first, "pushed again it is the same view"
+    named = command(apart, "dashboard", "--project", f"{ENTITY}/headroom")
+    assert named == first, "pushed again it is the same view"
     [view] = server.views.values()
     assert (view["entityName"], view["projectName"]) == (ENTITY, "headroom")
     assert view["displayName"] == "Headroom: fig1"
@@ -127,7 +129,7 @@ def test_dashboard_saves_one_view_and_sends_everything(tmp_path, server):
     assert all(artifact["committed"] for artifact in artifacts.values())
     newest = list(artifacts)[-1]
     for path in ("tables/fig1.csv", "tables/fig1.claims.json", "figures/fig1.pdf"):
-        assert server.files[f"{newest}/{path}"] == (tmp_path / path).read_bytes()
+        assert server.files[f"{newest}/{path}"] == (apart / path).read_bytes()
 
 
 def test_dashboard_offline_needs_no_key_and_no_server(tmp_path, monkeypatch):
@@ -139,20 +141,11 @@ def test_dashboard_offline_needs_no_key_and_no_server(tmp_path, monkeypatch):
     assert b"fig1.csv" in log.read_bytes()
 
 
-def test_runs_that_are_not_mirrored_have_no_project(tmp_path, server):
-    figure1(grid=FEW, seeds=1).write(tmp_path)
-    done = command(tmp_path, "dashboard")
-    assert done.code == 2
-    assert "logger.project=none: expected runs that are mirrored" in done.err
-    assert command(tmp_path, "dashboard", "--project", f"{ENTITY}/other").code == 0
-    [view] = server.views.values()
-    assert view["projectName"] == "other"
-
-
 MISTAKES = {
     "no project": (["--project", "headroom"], "expected ENTITY/PROJECT"),
     "a group": (["--project", "me/headroom/fig1"], "expected ENTITY/PROJECT"),
     "no plan": ([], "expected a folder with a plan"),
+    "not mirrored": ([], "logger.project=none: expected runs that are mirrored"),
     "no key": ([], "set WANDB_API_KEY or run `wandb login`"),
     "no package": ([], "The package wandb-workspaces is not installed"),
 }
@@ -165,7 +158,7 @@ def test_what_cannot_be_is_one_sentence(case, tmp_path, monkeypatch):
     if case == "no package":
         monkeypatch.setitem(sys.modules, "wandb_workspaces.workspaces", None)
     if case != "no plan":
-        sweep().write(tmp_path)
+        (figure1(grid=FEW, seeds=1) if case == "not mirrored" else sweep()).write(tmp_path)
     done = command(tmp_path, "dashboard", *words)
     assert done.code == 2
     assert expected in done.err

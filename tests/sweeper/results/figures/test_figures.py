@@ -4,7 +4,6 @@ import math
 import re
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations, product
@@ -89,30 +88,18 @@ SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {
     ),
     "fine-tuned, paper": lambda: Finetuned("table3", scale="paper"),
 }
-BY_EVERY = ("few", "none", "hostile", "fine-tuned")  # others by every figure in `make slow`
+# Drawn by every figure, in `make test` and in `make slow`.
+QUICK = ("none", "hostile")
+BY_EVERY = ("few", "half", "words", "many lines", "contexts", "fine-tuned", "fine-tuned, none")
 # In `make slow` alone: of sizes and states between those of the others, and slow to draw.
 MORE = ("demo", "paper", "half", "many lines", "contexts, one seed", "fine-tuned, half")
 PARAMS = [
-    *(pytest.param((name, True), id=f"{name} by every figure",
-                   marks=[] if name in BY_EVERY else [pytest.mark.slow]) for name in SWEEPS),
-    *(pytest.param((name, False), id=name) for name in SWEEPS if name not in BY_EVERY + MORE),
+    *(pytest.param(name, True, id=f"{name} by every figure") for name in QUICK),
+    *(pytest.param(name, True, id=f"{name} by every figure", marks=[pytest.mark.slow])
+      for name in BY_EVERY),
+    *(pytest.param(name, False, id=name, marks=[pytest.mark.slow] if name in MORE else [])
+      for name in SWEEPS if name not in QUICK and (name not in BY_EVERY or name not in MORE)),
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module", params=PARAMS)
-def drawn(request, tmp_path_factory):
-    """One sweep, drawn by its own figure, or by each that can; a warning is an error."""
-    name, by_every = request.param
-    sweep = SWEEPS[name]()
-    table = sweep.table(tmp_path_factory.mktemp("outputs"))
-    able = [name for name in names(FIGURES) if name != "fig1" or "standard" in sweep.labels]
-    draws = [function(FIGURES, name, "figure", "draw") for name in able]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = [draw(table) for draw in (draws if by_every else [figure_of])]
-        for figure in found:
-            figure.draw_without_rendering()
-    return found
 
 
 def test_the_figures_are_found():
@@ -123,8 +110,19 @@ def test_the_figures_are_found():
     assert names(FIGURES) == shipped.split()
 
 
-def test_no_text_is_clipped_or_covered_by_other_text(drawn):
-    for figure in drawn:
+@pytest.mark.parametrize(("name", "by_every"), PARAMS)
+def test_a_figure_is_as_wide_as_a_column_and_no_text_is_clipped_or_covered(
+    tmp_path, name, by_every
+):
+    """One sweep, drawn by its own figure, or by each that can."""
+    sweep = SWEEPS[name]()
+    table = sweep.table(tmp_path)
+    able = [one for one in names(FIGURES) if one != "fig1" or "standard" in sweep.labels]
+    draws = [function(FIGURES, one, "figure", "draw") for one in able]
+    for draw in draws if by_every else [figure_of]:
+        figure = draw(table)
+        assert figure.get_figwidth() in (COLUMN, DOUBLE_COLUMN)
+        assert figure.get_figheight() < 9.0  # the height of a page
         written = texts(figure)
         width, height = figure.bbox.width, figure.bbox.height
         # Not an annotation's own extent, which holds its leader too.
@@ -136,12 +134,6 @@ def test_no_text_is_clipped_or_covered_by_other_text(drawn):
             across = min(box.x1, other_box.x1) - max(box.x0, other_box.x0)
             up = min(box.y1, other_box.y1) - max(box.y0, other_box.y0)
             assert across <= 0.5 or up <= 0.5, f"{text!r} and {other!r} overlap"
-
-
-def test_columns_have_the_width_of_the_conference(drawn):
-    for figure in drawn:
-        assert figure.get_figwidth() in (COLUMN, DOUBLE_COLUMN)
-        assert figure.get_figheight() < 9.0  # the height of a page
 
 
 def test_files_hold_no_code_and_drawn_again_they_are_the_same_bytes(tmp_path):
