@@ -71,6 +71,11 @@ class Options(LimitedOptions):
         return {"num_cpus": cpus * needed.devices, "num_gpus": wanted}
 
 
+def _in_words(cpus: float, gpus: float) -> str:
+    amounts = ((cpus, "CPU"), (gpus, "GPU"))
+    return " and ".join(f"{n:g} {noun}{'' if n == 1 else 's'}" for n, noun in amounts)
+
+
 class RayBackend(Backend):
     """Starts an actor for each run."""
 
@@ -103,10 +108,9 @@ class RayBackend(Backend):
             if not self._room(needed):
                 asked = self._request(needed)
                 there = ", ".join(
-                    f"{node.get('CPU', 0):g} CPUs and {node.get('GPU', 0):g} GPUs"
-                    for node in self._nodes
+                    _in_words(node.get("CPU", 0), node.get("GPU", 0)) for node in self._nodes
                 )
-                wanted = f"{asked['num_cpus']:g} CPUs and {asked['num_gpus']:g} GPUs"
+                wanted = _in_words(asked["num_cpus"], asked["num_gpus"])
                 expected = f"a node with {wanted} for each run, but the nodes have {there}"
                 remedy = "ask for less with trainer.devices, trainer.threads or trainer.accelerator"
                 raise invalid_value("hydra/launcher", "ray", expected, remedy)
