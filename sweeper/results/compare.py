@@ -125,7 +125,7 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
             words = f"  FLIPPED {sanitize(claim)}: {before.verdict} -> {after.verdict}"
             console.print(Text(words, "bold red"), soft_wrap=True)
     if not flips:
-        console.print("No claim has another answer.")
+        console.print("No claim that both judge has another answer.")
     return 1 if flips else 0
 
 
