@@ -80,7 +80,16 @@ LIGHT = {
 }
 
 
-@pytest.mark.parametrize(("modules", "unwanted"), LIGHT.values(), ids=LIGHT)
+SLOW = ("models", "a job")  # which import torch
+
+
+@pytest.mark.parametrize(
+    ("modules", "unwanted"),
+    [
+        pytest.param(*case, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
+        for name, case in LIGHT.items()
+    ],
+)
 def test_what_an_import_must_not_load_is_not_loaded(modules, unwanted):
     loaded = loaded_after("import " + ", ".join(modules))
     assert modules[0].split(".")[0] in loaded

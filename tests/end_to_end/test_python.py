@@ -51,6 +51,7 @@ def test_runs_are_found_by_the_values_of_a_column(outputs):
         assert {run.id for run in found} == set(few["run"])
 
 
+@pytest.mark.slow
 def test_a_plan_says_the_same_before_anything_is_trained(outputs, tmp_path):
     before = headroom.plan([*TYPED, "hydra.sweeper.max_runs=7"], outputs=tmp_path)
     table = headroom.table(NAME, outputs=outputs)

@@ -103,6 +103,7 @@ def test_the_view_draws_no_rank_of_attention_where_none_was_measured(tmp_path):
     assert against == {"summary:test/perplexity", "summary:tokens_per_second"}
 
 
+@pytest.mark.slow
 def test_dashboard_saves_one_view_and_sends_everything(tmp_path, server):
     mirrored = sweep().write(tmp_path / "mirrored")
     apart = figure1(grid=FEW, seeds=2).write(tmp_path / "apart")

@@ -31,6 +31,7 @@ def test_a_fork_that_is_refused_is_tried_again(refusals, monkeypatch):
     assert len(waited) == min(refusals, 3)
 
 
+@pytest.mark.slow
 def test_jobs_find_what_they_need_imported_and_no_gpu_in_use(tmp_path):
     """A process in which CUDA has begun cannot fork jobs that use it, nor show each its own GPU.
 

@@ -70,12 +70,13 @@ def test_a_list_of_one_size_is_that_size(head_size):
     assert size(config({"model.head_size": head_size})) == size(config())
 
 
+LATENT = {"name": "latent", "latent_size": 12, "query_latent_size": 7, "value_size": 5}
 CASES = [  # every task of text, and every variant that counts in a way of its own
-    ("lm1b", {"name": "multi_head"}),
-    ("lm1b", {"name": "latent", "latent_size": 12, "query_latent_size": 7, "value_size": 5}),
+    ("lm1b", LATENT),
     ("pretraining", {"name": "collaborative", "shared_size": None}),
-    ("mnli", {"name": "grouped_query", "key_value_heads": 4}),
-    ("squad", {"name": "collaborative", "shared_size": 7}),
+    pytest.param("lm1b", {"name": "multi_head"}, marks=pytest.mark.slow),
+    pytest.param("mnli", {"name": "grouped_query", "key_value_heads": 4}, marks=pytest.mark.slow),
+    pytest.param("squad", {"name": "collaborative", "shared_size": 7}, marks=pytest.mark.slow),
 ]
 HELD_OUT = 3
 

@@ -136,6 +136,7 @@ def test_a_figure_is_as_wide_as_a_column_and_no_text_is_clipped_or_covered(
             assert across <= 0.5 or up <= 0.5, f"{text!r} and {other!r} overlap"
 
 
+@pytest.mark.slow
 def test_files_hold_no_code_and_drawn_again_they_are_the_same_bytes(tmp_path):
     """In another process, in another order of hashing, after everything drawn was deleted."""
     hostile().write(tmp_path)

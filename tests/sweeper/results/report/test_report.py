@@ -170,6 +170,7 @@ def test_foreign_text_stays_in_the_data(tmp_path: Path) -> None:
     assert len(titles) == 30
 
 
+@pytest.mark.slow
 def test_five_hundred_runs_stay_below_half_a_megabyte(tmp_path: Path) -> None:
     page = large_sweep(tmp_path)
     found = content_of(page)
