@@ -27,7 +27,7 @@ from sweeper.store import registry
 from sweeper.store.code import DRIVER_CODE, Code
 from sweeper.store.errors import sanitize, take_notices
 from sweeper.store.numbers import clock, plural
-from sweeper.store.plans import older, replaced, with_more_seeds
+from sweeper.store.plans import older, replaced, with_other_seeds
 from sweeper.store.runs import RunStore, State
 
 # Imported where they are used: a dry run needs neither the scheduler nor statistics.
@@ -168,8 +168,8 @@ def _print_replaced(console: Console, plan: Plan, options: SweepOptions) -> None
         remedy = f"as {older(name, number)}. name=... gives this one a name of its own."
         console.print(Text(sanitize(f"{words} {remedy}", 400)), soft_wrap=True)
     # Rounds begin with fewer seeds too, and go on to those that an earlier sweep bought.
-    larger = {} if options.decide else with_more_seeds(plan.outputs, plan.as_data())
-    for name, number in larger.items():
+    more = {} if options.decide else with_other_seeds(plan.outputs, plan.as_data())
+    for name, number in more.items():
         words = f"{name}: plan {number} has seeds that tables of this command will not show;"
         remedy = f"python -m sweeper collect {older(name, number)} shows them."
         if name not in others:

@@ -64,10 +64,10 @@ def check(experiment: Experiment) -> None:
     check_seeds(f"experiment.seeds of {experiment.name}", experiment.seeds)
     for arm in experiment.arms.values():
         remedies = {"seed": "write seeds: [0, 1]", "scale": "sweep one scale at a time"}
-        for key in remedies.keys() & {*arm.set, *arm.swept}:
-            where = f"experiment.arms.{arm.name} of {experiment.name}"
-            expected = f"no {key} in set or grid of an arm"
-            raise invalid_value(where, key, expected, remedies[key])
+        for key, remedy in remedies.items():
+            if key in (*arm.set, *arm.swept):
+                where = f"experiment.arms.{arm.name} of {experiment.name}"
+                raise invalid_value(where, key, f"no {key} in set or grid of an arm", remedy)
         where = f"experiment.arms.{arm.name}.seeds of {experiment.name}"
         if arm.seeds:  # else it has those of the experiment
             check_seeds(where, arm.seeds)

@@ -129,7 +129,7 @@ def by(column: str, given: Collection[Point]) -> list[Point]:
 
 
 def alone(column: str, given: Collection[Point]) -> list[Point]:
-    """Return the same; no other size of the models may differ."""
+    """Return the points in the order of a column; no other size of their models may differ."""
     found = by(column, given)
     keys = [f"model.{key}" for key in _SHAPE if f"model.{key}" != column]
     others = [key for key in keys if len({point.cells.get(key) for point in found}) > 1]

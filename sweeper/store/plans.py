@@ -128,8 +128,8 @@ def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
     return found
 
 
-def with_more_seeds(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
-    """Return the experiments of which the plan before has seeds of a point that this one lacks.
+def with_other_seeds(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
+    """Return the experiments whose earlier plan has seeds of a point that this one lacks.
 
     Returns:
         The number of that plan, by the name of the experiment.

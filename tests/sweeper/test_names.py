@@ -12,7 +12,7 @@ from sweeper.__main__ import main
 from sweeper.decide import check_claims
 from sweeper.plan.planner import Planner
 from sweeper.publish import print_everything
-from sweeper.store.plans import plans, replaced, with_more_seeds
+from sweeper.store.plans import plans, replaced, with_other_seeds
 from sweeper.store.runs import RunStore
 from sweeper.train import Executor, freeze
 from tests.end_to_end.test_sweep import rows
@@ -152,7 +152,7 @@ def test_a_plan_without_some_seeds_of_an_older_one_is_told_apart(
 ):
     sweep("name=mine model.heads=2,4 seed=0,1")
     again = ["name=mine", f"model.heads={heads}", f"seed={seeds}", f"paths.outputs={outputs}"]
-    assert with_more_seeds(outputs, planner.plan(again).as_data()) == told
+    assert with_other_seeds(outputs, planner.plan(again).as_data()) == told
 
 
 def forget(outputs: Path, name: str, *options: str) -> int:
