@@ -6,7 +6,7 @@ Shapes: B rows, H heads, T positions.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -168,7 +168,7 @@ class Run:
         Raises:
             UserError: there is no such split.
         """
-        _check_split(split)
+        _check_split(split, ("train", "validation", "test"))
         data = self.task.data
         batch = data.batch(1) if split == "train" else next(data.batches(split))
         rows = rows if self.task.separable else None
@@ -214,13 +214,13 @@ class Run:
 
         from tasks.task import Evaluator
 
-        _check_split(split)
+        _check_split(split, ("validation", "test"))
         own = self.model() if model is None else model
         evaluator = Evaluator(torch.device("cpu"), self.config["trainer"]["precision"])
         return self.task.evaluate(own, split, evaluator)
 
 
-def _check_split(split: str) -> None:
-    """Raise UserError unless it is the name of a split."""
-    if split not in ("train", "validation", "test"):
-        raise invalid_value("split", split, "train, validation or test", "correct the name")
+def _check_split(split: str, known: Sequence[str]) -> None:
+    """Raise UserError unless it is the name of one of these splits."""
+    if split not in known:
+        raise invalid_value("split", split, "one of " + ", ".join(known), "correct the name")

@@ -98,6 +98,8 @@ def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | N
     words = "stays: another plan has it" if stay == 1 else "stay: other plans have them"
     notes = [f"{plural(stay, 'run')} {words}"] if stay else []
     files = [path for one in names for path in files_made_of(outputs, one)]
+    if not any(plan["experiments"] for plan in others):  # nothing is left to report
+        files += outputs.glob("report.html")
     return _Removal([run for run in runs if run not in used], files, left, list(runs), notes)
 
 

@@ -13,7 +13,7 @@ from sweeper.results.judge import verdicts_on
 from sweeper.results.points import code_apart, measures_of_arms
 from sweeper.results.statistics.estimates import LEVEL, Estimate, Spread, estimate, interval, pooled
 from sweeper.results.table import DIRECTIONS, Table, direction
-from sweeper.results.verdict import Found, Verdict
+from sweeper.results.verdict import Found
 from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.numbers import plural
 from sweeper.store.plans import plans
@@ -65,13 +65,6 @@ def _differ(a: Mapping[int, float], b: Mapping[int, float]) -> bool:
     return not shared or any(a[seed] != b[seed] for seed in shared)
 
 
-def flipped(one: Table, other: Table) -> list[tuple[Verdict, Verdict]]:
-    """Return the claims of both tables that are decided otherwise in the second."""
-    after = {(verdict.claim, verdict.measure): verdict for verdict in verdicts_on(other)}
-    pairs = [(before, after.get((before.claim, before.measure))) for before in verdicts_on(one)]
-    return [(a, b) for a, b in pairs if b is not None and a.verdict is not b.verdict]
-
-
 def _estimates(pairs: Sequence[Pair], ratios: bool) -> list[Found]:
     shared = {name: [b[seed] - a[seed] for seed in a if seed in b] for name, a, b in pairs}
     by_seed = pooled(shared.values())
@@ -119,11 +112,19 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
         )
         for line in _lines(a, b):
             console.print(Text(f"  {line}"), soft_wrap=True)
-        for before, after in flipped(a, b):
-            flips += 1
-            claim = f"{before.claim}, {before.measure}" if before.measure else before.claim
-            words = f"  FLIPPED {sanitize(claim)}: {before.verdict} -> {after.verdict}"
-            console.print(Text(words, "bold red"), soft_wrap=True)
+        before, after = (
+            {f"{v.claim}, {v.measure}" if v.measure else v.claim: v.verdict for v in verdicts_on(t)}
+            for t in (a, b)
+        )
+        for claim in sorted(before.keys() ^ after.keys()):
+            word = one if claim in before else other
+            words = f"  {sanitize(claim)}: only {sanitize(word)} judges it"
+            console.print(Text(words), soft_wrap=True)
+        for claim, answer in before.items():
+            if after.get(claim, answer) is not answer:
+                flips += 1
+                words = f"  FLIPPED {sanitize(claim)}: {answer} -> {after[claim]}"
+                console.print(Text(words, "bold red"), soft_wrap=True)
     if not flips:
         console.print("No claim that both judge has another answer.")
     return 1 if flips else 0

@@ -96,8 +96,9 @@ class NearestNeighbour(Task):
         return {f"{split}/relative_error": totals["wrong"] / totals["whole"]}
 
     def _target(self, x_BTD: Tensor) -> Tensor:
-        logits_BTT = self.section.sharpness * x_BTD @ x_BTD.mT
-        return logits_BTT.masked_fill(_itself(x_BTD), -torch.inf).softmax(-1) @ x_BTD
+        with torch.autocast(x_BTD.device.type, enabled=False):  # what is learned has no rounding
+            logits_BTT = self.section.sharpness * x_BTD @ x_BTD.mT
+            return logits_BTT.masked_fill(_itself(x_BTD), -torch.inf).softmax(-1) @ x_BTD
 
 
 class Layer(nn.Module):

@@ -137,6 +137,7 @@ TEST_SHARD = re.compile(r"news\.en\.heldout-\d{5}-of-\d{5}")
 # A folder's own test split: a file called test.<suffix>, or anything below a folder called test.
 _PLAIN_TEST = re.compile(r"(.*/)?test(\.[^/]*|/.*)?")
 OWN_TEST = re.compile(r"(?i)(.*/)?([^/]*\.)?test(\.[^/]*|/.*)?")  # also wiki.test.tokens, TEST.txt
+_OWN_VALIDATION = re.compile(r"(?i)(.*/)?([^/]*\.)?valid(ation)?(\.[^/]*|/.*)?")
 TEXT_SUFFIXES = ("", ".text", ".tokens", ".txt", ".utf8")
 NOT_CONTENT = ("changelog", "copying", "license", "licence", "notice", "readme")
 
@@ -163,7 +164,8 @@ def find_files(root: Path) -> TextFiles:
 
     Text is every file with one of TEXT_SUFFIXES and every LM1B shard; hidden files and files about
     the collection (README, LICENSE, ...) are not. Where LM1B's training shards lie beside held-out
-    shards these two are train and test and nothing else counts.
+    shards these two are train and test and nothing else counts. A validation file is left out, as
+    a validation split on the hub is: every text is divided by one rule.
     """
     if root.is_file():
         found = TextFiles(root.parent, (root.name,), ())
@@ -175,7 +177,9 @@ def find_files(root: Path) -> TextFiles:
         )
         if not (train and test):
             test = tuple(name for name in names if OWN_TEST.fullmatch(name))
-            train = tuple(name for name in names if name not in set(test))
+            others = [name for name in names if name not in set(test)]
+            learned = [name for name in others if not _OWN_VALIDATION.fullmatch(name)]
+            train = tuple(learned or others)
         if not names:
             suffixes = ", ".join(suffix for suffix in TEXT_SUFFIXES if suffix)
             expected = f"files ending in {suffixes} or in nothing"

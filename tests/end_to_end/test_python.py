@@ -123,10 +123,13 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         r"did you mean model.heads\?$",
     ),
     "value": (lambda at: headroom.runs(None, {"model.heads": 99}, **at), "runs has .16"),
-    "split": (lambda at: headroom.runs(**at)[0].batch("tset"), "split=tset: expected train,"),
+    "split": (
+        lambda at: headroom.runs(**at)[0].batch("tset"),
+        "split=tset: expected one of train,",
+    ),
     "measured split": (
-        lambda at: headroom.runs(**at)[0].evaluate(split="tset"),
-        "split=tset: expected train,",
+        lambda at: headroom.runs(**at)[0].evaluate(split="train"),
+        "split=train: expected one of validation, test;",
     ),
     "folder": (lambda at: headroom.runs(outputs="nowhere"), "outputs=nowhere: expected"),
     "override": (lambda at: headroom.plan(["model.head=2"], **at), "model.head .*model.heads"),

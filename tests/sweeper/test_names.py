@@ -165,6 +165,8 @@ def test_what_is_forgotten_goes_and_what_others_use_stays(sweep, outputs, capsys
     sweep("name=mine model.heads=2,8")
     sweep("name=other model.heads=8,16")
     [*every] = store.ids()
+    page = outputs / "report.html"
+    page.write_text("other, mine")
     assert forget(outputs, "mine", "--yes") == 0
     listed = capsys.readouterr().out
     assert "plans/0001.json" in listed
@@ -175,6 +177,9 @@ def test_what_is_forgotten_goes_and_what_others_use_stays(sweep, outputs, capsys
     assert {run.split("-h")[1].split("x")[0] for run in gone} == {"2", "4"}
     assert all(run in listed for run in gone)
     assert [*outputs.glob(".*"), *outputs.glob("figures/*mine*")] == []
+    assert page.exists()
+    assert forget(outputs, "other", "--yes") == 0
+    assert not page.exists()
 
 
 def test_an_experiment_of_a_name_goes_before_an_older_plan_of_another(sweep, outputs):

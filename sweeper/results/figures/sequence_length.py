@@ -1,4 +1,4 @@
-"""The metric above that of the largest head, over head size: a curve for each sequence length n.
+"""The metric above that of the largest head, over head size: a curve for each arm and length n.
 
 Triangles above the panel, in the colour of each curve, mark the head sizes at which the error in
 experiment=theorem1 collapses: n / 2 with a causal mask, and n - 1 without one.
@@ -30,12 +30,14 @@ _BIDIRECTIONAL: dict[str, Any] = {**_KNEE, "marker": "v", "markerfacecolor": "wh
 def draw(table: Table) -> Figure:
     """Draw a table whose points differ in sequence length and head size."""
     every = points(table, table.metric)
-    curves: dict[int, list[Point]] = {}
-    for n in sorted({int(n) for point in every if (n := point.at(LENGTH)) is not None}):
-        own = [point for point in every if point.at(LENGTH) == n]
+    placed = {(point.arm, int(n)) for point in every if (n := point.at(LENGTH)) is not None}
+    arms = [*table.experiment["arms"]]
+    curves: dict[tuple[str, int], list[Point]] = {}
+    for arm, n in sorted(placed, key=lambda one: (arms.index(one[0]), one[1])):
+        own = [point for point in every if (point.arm, point.at(LENGTH)) == (arm, n)]
         own.sort(key=lambda point: point.at(HEAD_SIZE) or 0.0)
         largest = list(own[-1].values.values())
-        curves[n] = [
+        curves[arm, n] = [
             replace(
                 point,
                 values={seed: v - mean(largest) for seed, v in point.values.items()},
@@ -44,26 +46,30 @@ def draw(table: Table) -> Figure:
             for point in own
             if largest
         ]
-    arm = next(iter(table.experiment["arms"]))
-    looks = {n: panel.curve_looks([arm], [(arm, n) for n in curves])[arm, n] for n in curves}
+    several = len({arm for arm, _ in curves}) > 1
+    names = {
+        (arm, n): f"{panel.plain(table.label(arm), 32)}, n = {n}" if several else f"n = {n}"
+        for arm, n in curves
+    }
+    looks = panel.curve_looks([arm for arm, _ in curves], curves)
     spread = seed_spread(every)
     figure = Figure(figsize=(panel.COLUMN, panel.COLUMN))
     axes = figure.add_subplot()
-    drawn = [(looks[n], panel.marks(own, HEAD_SIZE, spread)) for n, own in curves.items()]
+    drawn = [(looks[one], panel.marks(own, HEAD_SIZE, spread)) for one, own in curves.items()]
     panel.fill(axes, HEAD_SIZE, table.metric, drawn, own=True)
     metric, bracket, unit = label(table.metric).partition(" (")
     shown = f"{metric} above that of the largest head{bracket}{unit}"
     axes.set_ylabel("\n".join(textwrap.wrap(shown, _LABEL_LETTERS)))
     if any(own for _, own in drawn):
         above, (low, high) = axes.get_xaxis_transform(), axes.get_xlim()
-        for n, look in looks.items():
+        for (_, n), look in looks.items():
             for place, how, height in ((n // 2, _CAUSAL, 1.02), (n - 1, _BIDIRECTIONAL, 1.06)):
                 if low <= place <= high:
                     axes.plot([place], [height], transform=above, color=look.colour, **how)
-    left_out = [f"n = {n}" for n, own in curves.items() if not own]
+    left_out = [names[one] for one, own in curves.items() if not own]
     without = f"Left out, as the largest head has no finished run: {', '.join(left_out)}."
     notes = [*panel.notes_on(table, every, spread), *[without] * bool(left_out)]
-    legend: list[panel.Entry] = [((look.handle(),), f"n = {n}") for n, look in looks.items()]
+    legend: list[panel.Entry] = [((look.handle(),), names[one]) for one, look in looks.items()]
     if looks:
         causal = Line2D([], [], color=panel.FAINT_INK, **_CAUSAL)
         bidirectional = Line2D([], [], color=panel.FAINT_INK, **_BIDIRECTIONAL)

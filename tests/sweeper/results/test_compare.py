@@ -84,6 +84,18 @@ def test_without_shared_seeds_means_are_compared(tmp_path, capsys):
     assert all(low < 0 < high for low, high in ends)
 
 
+def test_a_claim_that_one_of_them_judges_is_named(tmp_path, capsys):
+    folders = [tmp_path / "one", tmp_path / "other"]
+    for folder, claims in zip(folders, ((), ("fixed_keeps_improving",)), strict=True):
+        made = Sweep(claims=claims)
+        for heads in HEADS:
+            made.add("fixed", {"model.heads": heads}, Model(32, heads, 16), {0: 40.0, 1: 41.0})
+        made.write(folder)
+    code, said = compared(capsys, *folders)
+    assert code == 0
+    assert re.search(rf"fixed_keeps_improving.*: only {folders[1]} judges it", said)
+
+
 def test_plans_and_experiments_are_named_in_folders_or_without(tmp_path, capsys):
     folder = sweep(tmp_path / "one")
     names = [folder, "fig1", "1", folder / "fig1", folder / "1", folder / "plans" / "0001.json"]

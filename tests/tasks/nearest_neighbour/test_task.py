@@ -38,6 +38,9 @@ def test_one_head_as_large_as_the_points_is_exact(precision, largest):
     assert found["test/relative_error"] < largest
     x_TD = task.data.batch(1)["points"][0]
     nearest = (x_TD @ x_TD.T).fill_diagonal_(-1).argmax(1)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = task.score(model, {"points": x_TD[None]})
+    assert torch.equal(rounded["whole"], task.score(model, {"points": x_TD[None]})["whole"])
     similar = F.cosine_similarity(task.outputs(model, {"points": x_TD[None]})[0], x_TD[nearest])
     assert similar.median() > 0.8
 

@@ -99,6 +99,16 @@ def test_a_test_file_of_a_folder_is_not_trained_on(tmp_path, name):
     assert (hash_files(found) == as_before) == (name in ("test.txt", "test/a.txt"))
 
 
+@pytest.mark.parametrize("name", ["wiki.valid.tokens", "Validation.txt", "valid/a.txt"])
+def test_a_validation_file_is_left_out_if_there_is_other_text(tmp_path, name):
+    for path in (name, "invalid.txt"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(path)
+    assert find_files(tmp_path).names == ["invalid.txt"]
+    (tmp_path / "invalid.txt").unlink()
+    assert find_files(tmp_path).train == (name,)
+
+
 @given(st.text(st.characters(exclude_categories=[])))
 def test_what_is_kept_can_be_written_and_is_kept_again(text):
     kept = read_line(text.encode("utf-8", "surrogatepass")).text

@@ -392,6 +392,21 @@ def test_each_length_has_its_knees_above_what_smaller_heads_cost(tmp_path):
     assert {"n = 8", "n = 32", "n / 2", "n - 1"} <= {t.get_text() for t in figure.findobj(Text)}
 
 
+def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head(tmp_path):
+    sweep = lengths((2, 32), lambda n, size, seed: 5 + 1 / size)
+    sweep.labels["other"] = "rotary"
+    for size in (2, 8):
+        values = {"task.sequence_length": 8, "model.head_size": size}
+        sweep.add("other", values, Model(9, 4, size), {0: 7 + 2 / size, 2: 7 + 2 / size})
+    figure = lengths_figure.draw(sweep.table(tmp_path))
+    lines = [line.get_data() for line in figure.axes[0].get_lines()]
+    drawn = {(*xs, round(ys[0], 5)) for xs, ys in lines if len(xs) == 2}
+    # A loss is the logarithm of a perplexity there, plus 1.
+    of_heads, of_rotary = (math.log(more / less) for more, less in ((6.5, 6.03125), (9, 8.25)))
+    assert drawn == {(2, 32, round(of_heads, 5)), (2, 8, round(of_rotary, 5))}
+    assert {"heads, n = 8", "rotary, n = 8"} <= {t.get_text() for t in figure.findobj(Text)}
+
+
 def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path):
     sweep = Sweep(name="shared", figure="collaborative", metric="test/accuracy", claims=())
     sweep.labels = {"trained": "MNLI", "shared": "shared"}
