@@ -62,15 +62,16 @@ def draw(table: Table) -> Figure:
     axes.set_ylabel("\n".join(textwrap.wrap(shown, _LABEL_LETTERS)))
     if any(own for _, own in drawn):
         above, (low, high) = axes.get_xaxis_transform(), axes.get_xlim()
-        for (_, n), look in looks.items():
+        for arm, n in curves:
+            colour = looks[arm, n].colour
             for place, how, height in ((n // 2, _CAUSAL, 1.02), (n - 1, _BIDIRECTIONAL, 1.06)):
                 if low <= place <= high:
-                    axes.plot([place], [height], transform=above, color=look.colour, **how)
+                    axes.plot([place], [height], transform=above, color=colour, **how)
     left_out = [names[one] for one, own in curves.items() if not own]
     without = f"Left out, as the largest head has no finished run: {', '.join(left_out)}."
     notes = [*panel.notes_on(table, every, spread), *[without] * bool(left_out)]
-    legend: list[panel.Entry] = [((look.handle(),), names[one]) for one, look in looks.items()]
-    if looks:
+    legend: list[panel.Entry] = [((looks[one].handle(),), name) for one, name in names.items()]
+    if names:
         causal = Line2D([], [], color=panel.FAINT_INK, **_CAUSAL)
         bidirectional = Line2D([], [], color=panel.FAINT_INK, **_BIDIRECTIONAL)
         legend += [((causal,), "n / 2"), ((bidirectional,), "n - 1")]
