@@ -46,6 +46,7 @@ def decoder_config(section: DecoderSection, vocabulary: int, length: int) -> dic
         "max_position_embeddings": length,
         "rms_norm_eps": 1.0e-6,
         "rope_parameters": {"rope_type": "default", "rope_theta": section.rotary_base},
+        "rope_theta": section.rotary_base,  # read by versions before 5, which ignore the line above
         "tie_word_embeddings": section.tie_embeddings,
         "attention_bias": False,
         "bos_token_id": PAD,  # the first piece of a sentence is predicted from it

@@ -100,6 +100,11 @@ def test_logits_and_gradients_are_those_of_transformers(name, dtype, tolerance, 
         torch.testing.assert_close(found[key], gradient, rtol=tolerance, atol=size, msg=key)
 
 
+def test_older_versions_of_transformers_read_the_base_of_rotations_by_its_own_key():
+    settings = decoder_config(section({}), V, length=64)
+    assert settings["rope_theta"] == settings["rope_parameters"]["rope_theta"] == 700.0
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
