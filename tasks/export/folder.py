@@ -87,15 +87,15 @@ def as_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
     return b"".join([len(text).to_bytes(8, "little"), text, *parts])
 
 
-_SENTENCES = (
-    f"\nA sentence is measured with token {PAD} before it and token {END} after it; the tokenizer "
-    "adds neither."
-)
+_MEASURED = "is measured with token {} before it and token {} after {}; the tokenizer adds neither."
+_SENTENCES = f"\nA sentence {_MEASURED.format(PAD, END, 'it')}"
+_JOINED = f"\nA row of sentences {_MEASURED.format(PAD, END, 'each sentence')}"
 
 
 def _card(run: Run, architecture: str) -> str:
     """Return the model card: what was trained, what was measured, what was decided about it."""
     record, result = run.record(), run.result() or {}
+    task = record["config"]["task"]
     config = [(key, value) for key, value in leaves(record["config"]).items() if value is not None]
     lines = [
         *("---", "library_name: transformers", "tags: [headroom]", "---"),
@@ -105,7 +105,7 @@ def _card(run: Run, architecture: str) -> str:
         *(f'model = {architecture}.from_pretrained("DIR")', "```", ""),
         *("## Measured", "", "| metric | value |", "| --- | --- |"),
         *(f"| {name} | {value:.6g} |" for name, value in result.get("metrics", {}).items()),
-        *([_SENTENCES] if record["config"]["task"]["name"] == "lm1b" else []),
+        *([_JOINED if task.get("joined") else _SENTENCES] if task["name"] == "lm1b" else []),
         *("", "## Verdicts", "", *_verdicts(run)),
         *("", "## Config", "", "| key | value |", "| --- | --- |"),
         *(f"| {key} | {json.dumps(value)} |" for key, value in config),

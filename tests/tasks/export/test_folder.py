@@ -58,6 +58,14 @@ def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
             torch.testing.assert_close(theirs, expected, rtol=0, atol=1e-5)
 
 
+def test_the_card_of_joined_sentences_says_that_a_row_is_measured(tmp_path):
+    few = {"trainer.steps": 1, "data.sentences": 9001, "task.joined": True}
+    run = headroom.run(trained(tmp_path, {**TODAY, **few}).id, outputs=tmp_path)
+    run.export(tmp_path / "exported")
+    card = (tmp_path / "exported" / "README.md").read_text()
+    assert "A row of sentences is measured with token 0 before it and token 1 after each" in card
+
+
 def outputs_of(name, model, ours):
     """Pairs of the outputs of the class of transformers and of the run's model on a batch."""
     network, batch = ours.model(), ours.batch(rows=2)
