@@ -72,7 +72,10 @@ class Planner:
             _check_results(experiment, found[name], facts)
         plan = with_seeds(Plan(scale, outputs, experiments, texts, found), {})
         for run in plan.runs.values():
-            if run.parent is None or run.parent in plan.runs:
+            if run.parent is None:
+                continue
+            if run.parent in plan.runs:
+                _check_tokenizer(run.config, plan.runs[run.parent].config)
                 continue
             parent = RunStore(outputs).run(run.parent)
             if parent.status().state is not State.DONE:
@@ -503,7 +506,21 @@ def _seeded_config(one: Configuration, seed: int) -> dict[str, Any]:
     return config
 
 
-_TOKENIZER = ("tokenizer", "vocabulary_size", "tokenizer_lines")  # keys of a task that make one
+# Keys that make a tokenizer: the last two of a task decide which of its text is trained on.
+_TOKENIZER = ("tokenizer", "vocabulary_size", "tokenizer_lines", "joined", "documents")
+
+
+def _tokenizer_keys(config: Mapping[str, Any]) -> dict[str, Any]:
+    keys = ("data.digest", *(f"task.{name}" for name in _TOKENIZER))
+    given = leaves({"task": config["task"], "data": config["data"]})
+    return {key: given.get(key, INTRODUCED_AS.get(key)) for key in keys}
+
+
+def _check_tokenizer(config: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
+    """Raise UserError if an arm's run would train a tokenizer that its parent's weights lack."""
+    same_task = config["task"]["name"] == parent["task"]["name"]
+    if same_task and config["task"].get("tokenizer") is None:
+        _check_equal(_tokenizer_keys(config), _tokenizer_keys(parent), config["parent"])
 
 
 def _check_parent(config: Mapping[str, Any], parent: Mapping[str, Any], facts: Facts) -> None:
@@ -516,16 +533,18 @@ def _check_parent(config: Mapping[str, Any], parent: Mapping[str, Any], facts: F
     if ours.get("model.attention.name") == "collaborative":  # it re-parametrises any attention
         free += [key for key in {**theirs, **ours} if key.startswith("model.attention.")]
     expected = {key: theirs.get(key) for key in {**theirs, **ours} if key not in free}
+    ours |= _tokenizer_keys(config)
     if same_task:
-        expected |= {f"task.{key}": parent["task"].get(key) for key in _TOKENIZER}
-        expected["data.digest"] = parent["data"]["digest"]
+        expected |= _tokenizer_keys(parent)
     elif "tokenizer" in config["task"]:
         expected["task.tokenizer"] = facts.text(parent)["prepared"]
+    _check_equal(ours, expected, config["parent"])
+
+
+def _check_equal(ours: Mapping[str, Any], expected: Mapping[str, Any], parent: str) -> None:
     for key, value in expected.items():
-        section, _, name = key.partition(".")
-        own = ours.get(key) if section == "model" else config[section].get(name)
-        if own != value:
+        if (own := ours.get(key)) != value:
             remedy = f"give it as {key}={'null' if value is None else value}"
             if key == "data.digest":
                 remedy = "take the parent's text"
-            raise invalid_value(key, own, f"that of parent={config['parent']}, {value}", remedy)
+            raise invalid_value(key, own, f"that of parent={parent}, {value}", remedy)

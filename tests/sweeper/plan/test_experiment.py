@@ -69,6 +69,14 @@ def test_an_arm_with_a_parent_chooses_no_optimizer_of_its_own(plan, with_experim
         assert len({*decays}) == 1
 
 
+@pytest.mark.parametrize("key", ["task.joined: true", "data.source: local, data.root: other"])
+def test_an_arm_with_a_parent_would_have_its_tokenizer(plan, with_experiment, key):
+    arms = f"""{{first: {{set: {{task: lm1b}}}}, second: {{parent: first, set: {{{key}}}}}}}"""
+    text = CHILDREN.partition("  arms:")[0].replace("accuracy", "perplexity") + f"  arms: {arms}"
+    with pytest.raises(UserError, match=r"(task.joined=True|data.digest=.*): expected that of"):
+        plan("experiment=heirs", conf=with_experiment("heirs", text))
+
+
 ARMS = {"fixed": {"label": "fixed"}}
 GRID: dict[str, Any] = {"title": "A grid", "metric": "test/perplexity", "arms": ARMS}
 

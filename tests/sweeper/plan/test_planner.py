@@ -144,6 +144,7 @@ def test_a_typed_parent_has_the_model_the_text_and_the_tokenizer_of_its_child(pl
         ((*child[:2], tokenizer), "model.heads=4: expected that of parent="),
         (("task=pretraining", *child[1:], "task.vocabulary_size=99"), "task.vocabulary_size=99"),
         (("task=pretraining", *child[1:], "data=local", "data.root=."), "data.digest="),
+        (("task=pretraining", *child[1:], "task.documents=file"), "task.documents=file"),
         ((*child, tokenizer, "model.attention.qk_norm=true"), "qk_norm=True: expected that of"),
     ]:
         with pytest.raises(UserError) as caught:
