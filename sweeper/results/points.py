@@ -382,7 +382,7 @@ class Measure:
 def not_learned(table: Table) -> list[str]:
     """Return a sentence for each measure by which seeds are no better than a baseline."""
     sentences = []
-    for measure in measures(table):
+    for measure in measures_of_arms(table):
         lowest = next(iter(measure.baselines(table).items()), None)
         every = [point for point in measure.points(table) if point.values]
         if lowest is None or not every:

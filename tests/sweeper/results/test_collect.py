@@ -271,6 +271,10 @@ def test_settings_that_were_not_learned_are_counted_with_their_seeds(tmp_path):
     [told] = not_learned(replace(table, rows=[*chance, *rows[5:]]))
     assert "heads=8 (1 of 1 seed); " in told
     assert told.endswith("; and 1 more setting.")
+    arms = {arm: {**of, "metric": "test/accuracy"} for arm, of in table.experiment["arms"].items()}
+    own = {**table.experiment, "finetune": {}, "metric": "test/loss", "arms": arms}
+    [of_arms] = not_learned(replace(table, experiment=own, rows=[*chance, *rows[5:]]))
+    assert told == f"MNLI {of_arms}"
 
 
 def test_the_terminal_shows_every_metric(tmp_path):
