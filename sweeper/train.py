@@ -23,7 +23,7 @@ from sweeper.run.schedule import JobState, Phase, Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import SizeServer
 from sweeper.store.code import Code, differing, pin
-from sweeper.store.errors import UserError, sanitize
+from sweeper.store.errors import NOTE, UserError, sanitize
 from sweeper.store.files import make_directory, publish, read_bytes
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import newest, older, replaced, write_plan
@@ -40,7 +40,7 @@ def prepare(
     known: set[str],
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Build the data of runs, each distinct text once.
+    """Build the data of runs, each distinct text once, and print notes about it.
 
     Args:
         configs: of the runs, by id.
@@ -71,8 +71,11 @@ def prepare(
             code = build(run)
             if code < 0:  # killed, perhaps for want of memory: try once more
                 code = build(run)
+        lines = (read_bytes(log) or b"").decode(errors="replace").split("\n")
+        for line in lines:
+            if line.startswith(NOTE):
+                console.print(Text(sanitize(line, 1000)), soft_wrap=True)
         if code != 0:
-            lines = (read_bytes(log) or b"").decode(errors="replace").split("\n")
             last = next((line for line in reversed(lines) if line.strip()), "")
             reason = f"its process was killed (code {code})" if code < 0 else sanitize(last)
             raise UserError(f"the data could not be prepared: {reason} (log: {log})")

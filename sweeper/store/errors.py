@@ -41,6 +41,9 @@ def collect_errors(faults: Faults | None, name: str) -> AbstractContextManager[N
     return nullcontext() if faults is None else faults.of(name)
 
 
+NOTE = "note: "  # begins a line in the log of prepared data that the sweep prints
+
+
 def invalid_value(key: str, value: object, expected: str, remedy: str) -> UserError:
     """Return the error for a value that its key does not accept.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
-from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.errors import NOTE, UserError, invalid_value
 from tasks.text.source import (
     BYTE_ORDER_MARK,
     REPLACEMENT,
@@ -216,7 +216,7 @@ class DataSet(Source, ABC, Generic[Kind]):
                     f"({why or 'no rows'}); mend the data or name others."
                 )
             if warning := reports[split].warning():
-                print(f"{self.title}, {split}: {warning}", file=sys.stderr)
+                print(f"{NOTE}{self.title}, {split}: {warning}", file=sys.stderr)
         # Whole groups are kept back: those whose text has the smallest checksums.
         groups = {self.group(example) for example in kept["train"]}
         if len(groups) < 2:

@@ -161,6 +161,12 @@ def test_the_last_line_of_its_log_says_why_it_failed(tmp_path):
     assert process.forked == 1
 
 
+def test_a_sweep_prints_what_the_log_notes_about_the_data(tmp_path, capsys):
+    process = Process(0, says="Map: 100 %\nnote: MNLI, train: only 5 of 6 rows are kept.\n")
+    prepare(Console(), RunStore(tmp_path), process, CONFIGS, set())  # type: ignore[arg-type]
+    assert capsys.readouterr().out == "note: MNLI, train: only 5 of 6 rows are kept.\n"
+
+
 def test_it_ends_with_the_sweep_that_waits_for_it(tmp_path):
     process = Process(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):

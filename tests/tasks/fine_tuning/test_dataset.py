@@ -114,7 +114,8 @@ def test_many_dropped_rows_are_said_on_stderr(tmp_path, capsys):
     rows = MultiNLI().load(_data(root=str(root)), tmp_path / "sample").rows
     assert rows["train"]["dropped"] == {"train.jsonl: not JSON": 1}
     assert rows["train"]["read"] == rows["train"]["kept"] + 1 == 6
-    assert "only 5 of 6 rows are kept (83.3 %): 1 train.jsonl: not JSON" in capsys.readouterr().err
+    said = "note: MNLI, train: only 5 of 6 rows are kept (83.3 %): 1 train.jsonl: not JSON.\n"
+    assert capsys.readouterr().err == said
 
 
 def test_pairs_come_from_the_hub(hub, tmp_path):
