@@ -126,9 +126,8 @@ class Corpus:
         """Raise UserError for a split that keeps no line."""
         if not counts.kept:
             skipped = f", {counts.total} lines were skipped" if counts.total else ""
-            raise UserError(
-                f"{self.name} has no text in the split {split}{skipped}; give it more text."
-            )
+            remedy = "break its long lines" if counts.skipped["too_long"] else "give it more text"
+            raise UserError(f"{self.name} has no text in the split {split}{skipped}; {remedy}.")
 
 
 class Corpora(Source):

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from sweeper.store.errors import UserError, invalid_value, sanitize
+from sweeper.store.errors import NOTE, UserError, invalid_value, sanitize
+from sweeper.store.numbers import plural
 from tasks.synthetic.samples import Sample, World
 
 Item = TypeVar("Item")
@@ -60,6 +62,14 @@ class Counts:
             self.skipped + other.skipped,
             self.repaired + other.repaired,
         )
+
+
+def note_long_lines(name: str, counts: Counts) -> None:
+    """Print how many lines of a text were skipped because they are too long."""
+    if count := counts.skipped["too_long"]:
+        long = f"of over {LINE_LIMIT:,} bytes or with a word of over {WORD_LIMIT:,} letters"
+        said = f"{name}: {plural(count, 'line')} {long} left out; break such lines."
+        print(f"{NOTE}{said}", file=sys.stderr)
 
 
 @dataclass(frozen=True, slots=True)

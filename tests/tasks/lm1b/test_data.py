@@ -152,6 +152,13 @@ def test_joined_sentences_fill_every_row_and_see_all_that_is_before_them_in_it(t
     assert not batch["tokens"][:, 0].any()
 
 
+def test_lines_that_are_too_long_are_told(tmp_path, capsys):
+    pack_test(tmp_path, corpus_of([*LINES, "a " * 600_000]), lambda: FirstFit(31))
+    assert capsys.readouterr().err.startswith("note: lines: 1 line of over 1,000,000 bytes or with")
+    with pytest.raises(UserError, match="skipped; break its long lines"):
+        pack_test(tmp_path, corpus_of(["a" * 20_001]), lambda: FirstFit(31))
+
+
 def test_rows_do_not_depend_on_the_number_of_processes(tmp_path):
     many = [f"{line} {number}" for number in range(20) for line in LINES]  # more chunks than FEW
     corpus = Corpus("lines", lambda: iter([[line.encode() for line in many]]), None)
