@@ -8,13 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sweeper.store.errors import invalid_value
+from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import child, make_directory, publish, publish_json
 from sweeper.store.identity import leaves
 from sweeper.store.plans import newest
 from sweeper.store.runs import Run
 from tasks.architectures.decoder import DecoderSection
 from tasks.architectures.encoder import EncoderSection
+from tasks.data import PreparedData
 from tasks.export.decoder import decoder_config, decoder_weights
 from tasks.export.encoder import ARCHITECTURES, encoder_config, encoder_weights
 from tasks.parse import recorded_task
@@ -61,11 +62,15 @@ def export(run: Run, folder: Path) -> list[Path]:
 
 def tokenizer_of(run: Run, task: Task) -> Path:
     """Return the file of the tokenizer of a run's text; UserError if its task has no text."""
+    if not isinstance(task.data, PreparedData):
+        name, remedy = task.config.task.name, "its examples are numbers: run.batch()"
+        raise invalid_value("task", name, "a task on text", remedy)
     named = getattr(task.section, "tokenizer", None) or task.data.folder_name()
     path = child(run.outputs / "data", named) / "tokenizer.json"
     if not path.is_file():
-        name, remedy = task.config.task.name, "its examples are numbers: run.batch()"
-        raise invalid_value("task", name, "a task on text", remedy)
+        whose = "its pre-training" if getattr(task.section, "tokenizer", None) else "the run"
+        remedy = f"bring it back, or prepare it again: python -m tasks.prepare FOLDER of {whose}"
+        raise UserError(f"{path} is missing; {remedy}.")
     return path
 
 

@@ -1,6 +1,7 @@
 """An exported folder is loaded by transformers and computes what the run's model does."""
 
 import json
+import shutil
 import warnings
 
 import pytest
@@ -64,6 +65,13 @@ def test_the_card_of_joined_sentences_says_that_a_row_is_measured(tmp_path):
     run.export(tmp_path / "exported")
     card = (tmp_path / "exported" / "README.md").read_text()
     assert "A row of sentences is measured with token 0 before it and token 1 after each" in card
+
+
+def test_a_tokenizer_that_is_gone_is_named(tmp_path):
+    run = headroom.run(trained(tmp_path, {**TODAY, "trainer.steps": 1}).id, outputs=tmp_path)
+    shutil.rmtree(tmp_path / "data")
+    with pytest.raises(UserError, match=r"tokenizer\.json is missing; bring it back, or prepare"):
+        run.export(tmp_path / "exported")
 
 
 def outputs_of(name, model, ours):
