@@ -31,7 +31,7 @@ from tasks.batch import Batch
 from tasks.data import PreparedRows
 from tasks.text.corpus import PIECES, Add, Arrays, Chunk, Corpora, Corpus, new_arrays
 from tasks.text.encoding import Encoder, in_order
-from tasks.text.source import SPLITS, Counts, note_long_lines
+from tasks.text.source import SPLITS, Counts, note_lines
 from tasks.text.tokenizer import (
     END,
     LARGEST_VOCABULARY,
@@ -258,7 +258,7 @@ def pack(
             for split, writer in writers.items():
                 if split in found:
                     writer.write(found[split])
-        note_long_lines(corpus.name, sum((one.lines for one in writers.values()), Counts()))
+        note_lines(corpus.name, sum((one.lines for one in writers.values()), Counts()))
         for split, writer in writers.items():
             corpus.check(split, writer.lines)
             writer.finish()

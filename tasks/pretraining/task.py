@@ -31,7 +31,7 @@ from tasks.pretraining.documents import (
 from tasks.pretraining.pairs import MaskedPairs, predictions
 from tasks.task import Mean, Task, learning_rate
 from tasks.text.encoding import Encoder
-from tasks.text.source import SPLITS, note_long_lines
+from tasks.text.source import SPLITS, note_lines
 from tasks.text.tokenizer import (
     BERT_MARKS,
     LARGEST_VOCABULARY,
@@ -101,7 +101,7 @@ class MaskedDocuments(PreparedData):
             into = {split: folder / split for split in SPLITS}
             totals = encode(documents, Encoder(tokenizer), into)
         counts = documents.counts
-        note_long_lines(found.name, counts)
+        note_lines(found.name, counts)
         noted = {"lines": counts.total, "skipped": counts.skipped, "repaired": counts.repaired}
         for split, total in totals.items():
             if total["documents"] < FEWEST:

@@ -64,12 +64,18 @@ class Counts:
         )
 
 
-def note_long_lines(name: str, counts: Counts) -> None:
-    """Print how many lines of a text were skipped because they are too long."""
-    if count := counts.skipped["too_long"]:
-        long = f"of over {LINE_LIMIT:,} bytes or with a word of over {WORD_LIMIT:,} letters"
-        said = f"{name}: {plural(count, 'line')} {long} left out; break such lines."
-        print(f"{NOTE}{said}", file=sys.stderr)
+def note_lines(name: str, counts: Counts) -> None:
+    """Print how many lines of a text were too long, and in how many bytes were no UTF-8."""
+    long = f"of over {LINE_LIMIT:,} bytes or with a word of over {WORD_LIMIT:,} letters left out"
+    for count, said in (
+        (counts.skipped["too_long"], f"{long}; break such lines"),
+        (
+            counts.repaired["invalid_utf8"],
+            "with letters that are no UTF-8, now replaced; save it as UTF-8",
+        ),
+    ):
+        if count:
+            print(f"{NOTE}{name}: {plural(count, 'line')} {said}.", file=sys.stderr)
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,13 @@ def test_joined_sentences_fill_every_row_and_see_all_that_is_before_them_in_it(t
     assert not batch["tokens"][:, 0].any()
 
 
+def test_bytes_that_are_no_utf_8_are_told(tmp_path, capsys):
+    corpus = Corpus("lines", lambda: iter([[b"don\x92t"]]), lambda: iter([[b"don\x92t", b"do"]]))
+    pack_test(tmp_path, corpus, lambda: FirstFit(31))
+    said = "note: lines: 1 line with letters that are no UTF-8, now replaced; save it as UTF-8.\n"
+    assert capsys.readouterr().err == said
+
+
 def test_lines_that_are_too_long_are_told(tmp_path, capsys):
     pack_test(tmp_path, corpus_of([*LINES, "a " * 600_000]), lambda: FirstFit(31))
     assert capsys.readouterr().err.startswith("note: lines: 1 line of over 1,000,000 bytes or with")
