@@ -16,7 +16,6 @@ from sweeper.cli.pack import options_of
 from sweeper.export import runner
 from sweeper.export.pack import merge, run_files, unfinished, write_export, write_pack
 from sweeper.run.options import OnOom
-from sweeper.run.schedule import Phase
 from sweeper.store.archive import MANIFEST
 from sweeper.store.errors import UserError
 from sweeper.store.files import publish_with_checksum
@@ -328,23 +327,6 @@ def test_options_are_those_of_the_pack_but_for_what_is_typed(folder):
     assert options.on_oom is OnOom.halve
     assert (options.hang_after_s, options.tries) == (None, 3)
     assert (launcher.slots, launcher.stagger_s, launcher.jobs_per_device) == (5, 7, 1)
-
-
-def test_a_run_that_was_stopped_has_not_failed(home, monkeypatch, capsys):
-    run = runs_of(home)[0].id
-    state = Mock(job=Mock(run=run), phase=Phase.FAILED, reason="interrupted at step 7 of 9")
-    schedule = Mock(stopping=True, states={run: state})
-
-    def started(*_, changed, **__):
-        changed(schedule, state)
-        return schedule
-
-    monkeypatch.setattr(runner, "Schedule", started)
-    monkeypatch.setattr(runner, "local", Mock())
-    monkeypatch.setattr(runner, "Watchdog", Mock())
-    monkeypatch.setattr(runner, "Resources", Mock())
-    runner.train(RunStore(home), {run: Mock(label="fig2")}, Mock(), Mock())
-    assert "[0/1] stopped  fig2  interrupted" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
