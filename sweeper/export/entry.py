@@ -38,7 +38,7 @@ def fault() -> str:
             found = hashlib.sha256((HERE / name).read_bytes()).hexdigest()
         except OSError:
             found = ""
-        if found != expected:
+        if found != expected and not superseded(HERE / name):
             return f"{name} is not what was packed; unpack it again, or copy the pack here again."
     use_wheels()
     missing = [name for name in needs if absent(name)]
@@ -53,6 +53,13 @@ def fault() -> str:
         f"{', '.join(missing)} cannot be found by this Python; install: {sys.executable} -m pip "
         f"install {versions}; without a network, pack again with {PACK_AGAIN}"
     )
+
+
+def superseded(path: Path) -> bool:
+    """Return whether this was a checkpoint that a later attempt of its run has removed."""
+    attempt = path.parent.parent
+    gone = path.parent.name == "checkpoints" and not path.exists()
+    return gone and any(other.name > attempt.name for other in attempt.parent.iterdir())
 
 
 def absent(name: str) -> bool:

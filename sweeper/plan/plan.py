@@ -16,6 +16,9 @@ from sweeper.store.errors import sanitize
 Rounds = Sequence[Mapping[str, Any]]
 """The rounds before a plan as plain data: what each bought and found."""
 
+_SWEEPER = ("-m", "sweeper")
+_PROGRAMS = {"__main__.py": _SWEEPER, "headroom": _SWEEPER}  # `pack` plans too
+
 
 @dataclass(frozen=True)
 class Matched:
@@ -141,7 +144,7 @@ class Plan:
         return {
             # Wherever sweep.py lies, and without the plus signs that it adds.
             "command": [
-                Path(sys.argv[0]).name,
+                *_PROGRAMS.get(program := Path(sys.argv[0]).name, (program,)),
                 *(re.sub(r"^\+\+experiment\.", "experiment.", one) for one in sys.argv[1:]),
             ],
             "scale": self.scale,

@@ -33,7 +33,7 @@ FOLDERS = (*TRAINS, "sweeper/store", "sweeper/run", "sweeper/export")
 BESIDE = ("sweeper/__init__.py", "sweeper/size_server.py")
 COMMIT = "commit"  # in place of parts, for attempts that did not record them
 DRIVER_CODE = "HEADROOM_LEFT"  # variable of a sweep that is a job: the folder of its pinned code
-_NO_PART = "tasks/size_server"  # it starts jobs
+_NO_PARTS = ("tasks/size_server", "tasks/export")  # they train nothing
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Code:
     ) -> dict[str, str]:
         """Return the digest of each part that results of a task (None: of any task) depend on."""
         others = {f"tasks/{name}" for name in registry.names(registry.TASKS)} - {f"tasks/{task}"}
-        left_out = tuple(f"{folder}/" for folder in (_NO_PART, *(others if task else ())))
+        left_out = tuple(f"{folder}/" for folder in (*_NO_PARTS, *(others if task else ())))
         folders: dict[str, dict[str, str]] = {}
         for path, source in self.files.items():
             if path.startswith(TRAINS) and not path.startswith(left_out):

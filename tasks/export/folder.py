@@ -129,5 +129,7 @@ def _verdicts(run: Run) -> list[str]:
             found: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["verdicts"]
         except (OSError, ValueError, KeyError):  # never judged
             continue
-        lines += [f"- {experiment}, {v['claim']}: {v['verdict']}. {v['sentence']}" for v in found]
+        for one in found:
+            asked = ", ".join(filter(None, (experiment, one["claim"], one.get("measure"))))
+            lines.append(f"- {asked}: {one['verdict']}. {one['sentence']}")
     return lines or ["No claim was judged with this run."]

@@ -30,7 +30,7 @@ def claim(design: Design, *, large: str = "large") -> Statement:
         shared, weights = trends_apart(*pair, "model.heads")
         sizes = [at(own[0], "model.head_size") for own in pair]
         words = (
-            f"{shared[-1]:.0f} heads over {shared[0]:.0f} with heads of {sizes[0]:.0f}, and not "
+            f"from {shared[0]:.0f} to {shared[-1]:.0f} heads with heads of {sizes[0]:.0f}, and not "
             f"with heads of {sizes[1]:.0f},"
         )
         parts.append(Contrast(words, weights))

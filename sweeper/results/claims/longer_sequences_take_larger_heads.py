@@ -24,7 +24,7 @@ def claim(design: Design, *, heads: str = "heads") -> Statement:
         for size, along in zip(shared, slopes(shared), strict=True)
     ]
     words = (
-        f"heads of {shared[-1]:.0f} over {shared[0]:.0f} at n = {max(lengths):.0f}, and not at "
+        f"from heads of {shared[0]:.0f} to {shared[-1]:.0f} at n = {max(lengths):.0f}, and not at "
         f"n = {min(lengths):.0f},"
     )
     return Contrast(words, weights)

@@ -282,6 +282,20 @@ def test_of_what_is_done_only_what_children_start_from_goes_along(family, tmp_pa
     assert not [name for name in names if first.id in name]
 
 
+def test_a_run_that_goes_on_elsewhere_may_remove_the_checkpoint_that_was_packed(family, tmp_path):
+    (parent, *_), plan = family
+    interrupt(parent)
+    packed(tmp_path, unfinished(tmp_path, {"fig2": plan}))
+    subprocess.run(["unzip", "-q", "sweep.zip"], cwd=tmp_path, check=True)
+    run = RunStore(tmp_path / "sweep" / "outputs").run(parent.id)
+    run.checkpoints()[0].unlink()
+    for words in ("step-00000003.ckpt is not what was packed", "torch, numpy, pydantic"):
+        command = [sys.executable, "-S", "run.py"]
+        told = subprocess.run(command, cwd=tmp_path / "sweep", capture_output=True, check=False)
+        assert words in told.stderr.decode()
+        interrupt(run)
+
+
 def test_nothing_is_packed_that_is_trained_here_now_or_done(family, tmp_path):
     (parent, first, second, _), plan = family
     first.claim({})

@@ -12,6 +12,7 @@ import pytest
 from sweeper.decide import check_claims
 from sweeper.plan.experiment import Arm, Experiment, Margin, Match, Tune
 from sweeper.store import registry
+from tasks.parse import parse
 from tests.sweeper.results.synthetic import Model, Sweep
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "experiments.md").read_text("utf-8")
@@ -67,6 +68,13 @@ def test_every_figure_is_documented():
     }
     rows = [[f"`{name}`", inspect.getdoc(one).splitlines()[0]] for name, one in modules.items()]
     assert table("figure") == rows
+
+
+@pytest.mark.parametrize("typed", re.findall(r"sweep.py -m (\S+=fig1 [^#\n]+?) +#", GUIDE))
+def test_the_commands_are_planned(typed, plan):
+    planned = plan(*(word for word in typed.split() if not word.startswith(("data", "hydra"))))
+    check_claims(planned)
+    assert [parse(run.config) for run in planned.runs.values()]
 
 
 @pytest.mark.parametrize("text", YAML, ids=[re.search("title: (.*)", text)[1] for text in YAML])

@@ -15,6 +15,7 @@ from tests.tasks.jobs import config, freeze
 FILES = (
     *("models/block.py", "models/attention/wide.py", "tasks/train.py", "tasks/training/loop.py"),
     *("tasks/size_server/fork.py", "tasks/lm1b/task.py", "tasks/squad/task.py"),
+    "tasks/export/folder.py",
     *("sweeper/store/runs.py", "sweeper/run/schedule.py", "sweeper/export/runner.py"),
     *("sweeper/results/judge.py", "docs/install.md", *BESIDE),
 )
@@ -49,6 +50,7 @@ def root(committed, tmp_path):
         ("tasks/lm1b/task.py", "squad", []),
         ("tasks/lm1b/task.py", None, ["tasks/lm1b"]),
         ("tasks/size_server/fork.py", "lm1b", []),
+        ("tasks/export/folder.py", "lm1b", []),
         ("sweeper/store/runs.py", "lm1b", []),
         ("sweeper/results/judge.py", "lm1b", []),
         ("docs/install.md", "lm1b", []),

@@ -3,12 +3,14 @@
 import json
 import shutil
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 import headroom_attention as headroom
 from sweeper.store.errors import UserError
+from tasks.export import folder as exported
 from tasks.export.__main__ import main
 from tasks.export.encoder import encoder_config
 from tests.tasks.export.test_decoder import TODAY
@@ -95,6 +97,16 @@ def outputs_of(name, model, ours):
     real_NV = network.token_logits(hidden_BTD, every_BT)[mask_BT]
     following = (found.seq_relationship_logits, network.next_logits(hidden_BTD))
     return [(found.prediction_logits[mask_BT], real_NV), following]
+
+
+def test_a_card_names_the_measure_of_each_verdict(tmp_path, monkeypatch):
+    plan = {"points": [{"run": "squad-1", "experiment": "fig2"}]}
+    monkeypatch.setattr(exported, "newest", lambda _: {"fig2": plan})
+    verdict = {"claim": "wins", "verdict": "undecided", "sentence": "Why.", "measure": "SQuAD F1"}
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "fig2.claims.json").write_text(json.dumps({"verdicts": [verdict]}))
+    found = exported._verdicts(SimpleNamespace(id="squad-1", outputs=tmp_path))
+    assert found == ["- fig2, wins, SQuAD F1: undecided. Why."]
 
 
 @pytest.mark.parametrize(

@@ -418,9 +418,9 @@ def test_small_heads_are_judged_at_each_width(tmp_path, truth, expected):
 @pytest.mark.parametrize(
     ("truth", "lengths", "expected", "told"),
     [
-        (lambda n, size: -min(size, n / 2), (5, 23), SUPPORTED, "eads of 11 over 1 at n = 23"),
-        (lambda n, size: -min(size, 30 / n), (5, 23), NOT, "eads of 11 over 1 at n = 23"),
-        (lambda n, size: 0.0, (5, 23), OPEN, "eads of 11 over 1 at n = 23"),
+        (lambda n, size: -min(size, n / 2), (5, 23), SUPPORTED, "rom heads of 1 to 11 at n = 23"),
+        (lambda n, size: -min(size, 30 / n), (5, 23), NOT, "rom heads of 1 to 11 at n = 23"),
+        (lambda n, size: 0.0, (5, 23), OPEN, "rom heads of 1 to 11 at n = 23"),
         (lambda n, size: -size, (5,), OPEN, "two sequence lengths"),
     ],
     ids=["a knee at n / 2", "an earlier knee", "no gain at any n", "one length"],
@@ -461,7 +461,7 @@ def test_what_more_heads_are_worth_is_compared_between_their_sizes(tmp_path, gai
             sweep.add(arm, values, Model(64, heads, size), measured)
     found = judged(sweep, BOTTLENECK, tmp_path)
     assert found.verdict == expected
-    assert "16 heads over 2 with heads of 32, and not with heads of 4" in found.sentence
+    assert "rom 2 to 16 heads with heads of 32, and not with heads of 4" in found.sentence
     differences = [one["value"] for one in found.numbers["contrasts"]]
     truths = [(gains[32] - gains[size]) / 100 * math.log(16 / 2) for size in (4, 8)]
     assert differences == pytest.approx(truths, abs=0.003)
@@ -631,7 +631,7 @@ def test_the_gain_of_larger_heads_is_compared_between_arms(
 ):
     found = judged(gains(claim, first, second), claim, tmp_path)
     assert found.verdict == expected
-    words = "eads of 16 over 2 at width 32 for {}, and not for {}".format(*GAINS[claim])
+    words = "rom heads of 2 to 16 at width 32 for {}, and not for {}".format(*GAINS[claim])
     assert words in found.sentence
 
 
