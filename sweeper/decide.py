@@ -255,7 +255,9 @@ def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:
         plan = with_seeds(last.plan, seeds)
         new = [plan.runs[run] for run in plan.runs if run not in last.plan.runs]
         hours = {run.id: device_hours(run.config, throughput.expected(run).training) for run in new}
-        if new and _within(options.budget_device_hours, spent_h + sum(hours.values())):
+        # Seeds that an experiment lacks may be runs that another one has.
+        more = len(plan.points) > len(last.plan.points)
+        if more and _within(options.budget_device_hours, spent_h + sum(hours.values())):
             bought_before = {
                 "runs": len(last.plan.runs),
                 "seeds": dict(last.seeds),

@@ -24,6 +24,7 @@ from sweeper.plan.trials import SUFFIX, chosen_into, trials
 from sweeper.results.choices import FINALISTS, Choice, choices, ranked, settled
 from sweeper.results.collect import Records
 from sweeper.results.points import tuned_in_words
+from sweeper.results.table import direction
 from sweeper.run.failures import hours
 from sweeper.size_server import SizeServer
 from sweeper.store.attempts import Cause
@@ -54,6 +55,8 @@ class Tuning:
         """
         asked = {name: one.tune for name, one in plan.experiments.items()}
         tunes = {name: tune for name, tune in asked.items() if tune}
+        for tune in tunes.values():
+            direction(tune.by)  # no trial starts for a metric that cannot choose
         facts = Facts(process, plan.outputs / "cache" / "facts.json")
         made = cls(plan, facts, store, tunes, trials(plan, tunes, facts))
         made.advance()

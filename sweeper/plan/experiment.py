@@ -393,6 +393,11 @@ def _read(name: str, data: dict[str, Any]) -> Experiment:
             expected = "an arm of the experiment that is not matched itself, or a number above 0"
             others = ", ".join(other for other in arms if other != arm.name) or "none"
             raise invalid_value(f"{where}.match.to", target, expected, f"choose among {others}")
+        if arm.match and isinstance(target, int) and (arm.match.where or arm.match.same):
+            key = "where" if arm.match.where else "same"
+            expected = f"none, since match.to={target} is no arm with points"
+            given = arm.match.where or arm.match.same
+            raise invalid_value(f"{where}.match.{key}", given, expected, "leave it out")
         if arm.parent and (arm.parent not in before or arm.match):
             expected = "an arm that stands before it" if not arm.match else "none, it is matched"
             remedy = f"choose among {', '.join(before) or 'none'}"

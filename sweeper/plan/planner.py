@@ -493,8 +493,11 @@ def _seeds(one: Configuration, experiment: Experiment, number: int) -> list[int]
     if one.once:
         return [one.config["seed"]]
     own = one.arm.seeds or experiment.seeds
-    apart = experiment.tune.seeds if experiment.tune else []
-    further = (seed for seed in itertools.count(max(own) + 1) if seed not in apart)
+    apart = [*own, *(experiment.tune.seeds if experiment.tune else ())]
+    after: Iterable[int] = itertools.count(max(own) + 1)
+    if one.parent:  # its runs start from those of the same seed
+        after = _seeds(one.parent, experiment, number)
+    further = (seed for seed in after if seed not in apart)
     return [*itertools.islice(itertools.chain(own, further), number)]
 
 

@@ -249,10 +249,16 @@ def _check_point(point: Mapping[str, Any], config: Mapping[str, Any]) -> None:
         found = config.get(key, value)
         # A folder is completed, and null and interpolations are resolved, when a run is planned.
         known = value is not None and found is not None and "${" not in str(value)
-        if known and key != "data.root" and found != value:
+        if known and key != "data.root" and _alike(found) != _alike(value):
             expected = f"{key}={plain(value)}, the value of its point in the plan"
             run = f"{key} of run {point['run']}"
             raise invalid_value(run, plain(found), expected, "plan the sweep again")
+
+
+def _alike(value: Any) -> Any:
+    """Return a list of equal entries as this entry: a run of model.head_size=[8,8] has 8."""
+    own = [*map(_alike, value)] if isinstance(value, list) else []
+    return own[0] if own and all(one == own[0] for one in own) else own or value
 
 
 def plain(value: Any) -> Any:

@@ -101,7 +101,9 @@ def print_costs(
         printed = Printed(box=None, pad_edge=False, header_style="bold")
         printed.add_column("claim", overflow="fold")
         for column in COLUMNS:
-            printed.add_column(column.format(sanitize(effect or "the margin")), no_wrap=True)
+            words = column.format(sanitize(effect or "the margin"))
+            first = column == COLUMNS[0]  # a decision may be long, and then hid the claims
+            printed.add_column(words, no_wrap=not first, overflow="fold")
         several = len({one.measure for one in asked}) > 1
         for one in asked:
             measured, margin = one.measured, one.measured.margin

@@ -54,6 +54,10 @@ DIRECTIONS = {
     "accuracy": 1,
     "f1": 1,
     "exact_match": 1,
+    "mlm_loss": -1,
+    "mlm_accuracy": 1,
+    "nsp_loss": -1,
+    "nsp_accuracy": 1,
     "context_error": -1,
     "relative_error": -1,
 }
@@ -61,7 +65,7 @@ DIRECTIONS = {
 # By the same: metrics whose ratios are judged, because they are positive and grow by factors.
 LOGARITHMIC = ("perplexity", "perplexity_per_word", "context_error", "relative_error")
 # By the same: metrics that lie between 0 and 100 as they are shown.
-PER_CENT = ("accuracy", "f1", "exact_match")
+PER_CENT = ("accuracy", "mlm_accuracy", "nsp_accuracy", "f1", "exact_match")
 # From this ratio of the largest to the smallest value on, a scale is logarithmic.
 LOGARITHMIC_FROM = 10.0
 # A smaller error counts as this one: how much smaller only depends on the length of the fit.

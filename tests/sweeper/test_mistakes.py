@@ -172,6 +172,10 @@ FILES = {
     "scalar": (ARM.replace("[2, 4]", "4"), "grid.model.heads"),
     "target": (MATCH.replace("HOW", "to: b, tolerance: 0.1"), "match.to"),
     "zero": (MATCH.replace("HOW", "to: 0, tolerance: 0.1"), "match.to=0: expected an arm of"),
+    "besides": (
+        MATCH.replace("HOW", "to: 150000, tolerance: 0.1, where: model.heads > 2"),
+        "a.match.where=model.heads > 2: expected none, since match.to=150000 is no arm",
+    ),
     "stepless": (
         MATCH.replace("HOW", "to: 150000, tolerance: 0.1, multiple_of: model.rotary_size"),
         "match.multiple_of=model.rotary_size: expected a whole number of at least 1",

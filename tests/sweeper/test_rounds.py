@@ -36,6 +36,14 @@ experiment:
     second: {parent: first, set: {trainer.steps: 21}}
     fixed: {parent: second, set: {trainer.steps: 23}}
 """
+ALIKE = """# @package _global_
+experiment:
+  title: the same points, of which another experiment has more seeds
+  metric: test/perplexity
+  seeds: [0, 1, 2]
+  claims: [larger_heads_improve]
+  arms: {fixed: {set: {model.embedding_size: 16}, grid: {model.head_size: [2, 4, 8]}}}
+"""
 SECONDS = {"pretraining": 1000.0, "squad": 10.0, "mnli": 20.0, "lm1b": 30.0}
 GAIN = {"squad": 0.2, "mnli": 0.004}  # of heads that are twice the size; seeds differ by 0.01
 KEPT = ("points", "runs", "rounds")  # of a plan, whenever and however it came to be
@@ -74,9 +82,12 @@ class Stub(Executor):
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory):
-    """fig2 at scale cpu, whose seeds are pre-trainings, fig1, a chain, and a sweep's options."""
+    """fig2 at scale cpu, whose seeds are pre-trainings, fig1, others, and a sweep's options."""
     conf = shutil.copytree(CONF, tmp_path_factory.mktemp("planned") / "conf")
     (conf / "experiment" / "chain.yaml").write_text(CHAIN)
+    (conf / "experiment" / "few.yaml").write_text(ALIKE)
+    more = ALIKE.replace("[larger_heads_improve]", "[]").replace("[0, 1, 2]", "[0, 1, 2, 3, 4, 5]")
+    (conf / "experiment" / "more.yaml").write_text(more)
     composed = composer(conf)
     planner = Planner(composed, FakeProcess(), max_runs=10**4)
     outputs = f"paths.outputs={tmp_path_factory.mktemp('planned')}"
@@ -86,6 +97,7 @@ def planned(tmp_path_factory):
         "fig2": fig2,
         "fig1": planner.plan(["experiment=fig1", "seed=0,1,2", "name=fig1", outputs]),
         "chain": planner.plan(["experiment=chain", outputs]),
+        "alike": planner.plan(["experiment=few,more", outputs]),
     }, options
 
 
@@ -171,6 +183,12 @@ def test_killed_and_typed_again_it_ends_the_same(quiet, planned, tmp_path):
         again, _ = found(outputs)
         assert [again[key] for key in KEPT] == [undisturbed[key] for key in KEPT]
         assert RunStore(outputs).ids() == RunStore(quiet[0]).ids()
+
+
+def test_a_round_takes_seeds_that_another_experiment_has(typed, tmp_path):
+    assert "max_seeds=6 allows no seeds that decide more" in typed(experiment="alike", max_seeds=6)
+    points = [point for point in newest(tmp_path)["few"]["points"] if point["experiment"] == "few"]
+    assert sorted({point["seed"] for point in points}) == [*range(6)]
 
 
 def test_claims_that_are_not_asked_about_buy_nothing(typed, tmp_path):

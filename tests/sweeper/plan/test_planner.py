@@ -238,6 +238,22 @@ def test_a_fine_tuning_of_a_further_seed_starts_from_a_further_pre_training(plan
     assert len(more.runs) == len(found.runs) + 2
 
 
+def test_further_seeds_of_an_arm_with_a_parent_are_seeds_of_the_parent(plan, with_experiment):
+    text = """
+# @package _global_
+experiment:
+  title: A child with some seeds of its parent
+  metric: test/perplexity
+  seeds: [0, 1, 2]
+  arms: {fixed: {}, child: {parent: fixed, seeds: [2, 0], set: {trainer.steps: 7}}}
+"""
+    found = plan("experiment=child", conf=with_experiment("child", text))
+    [first, *_] = [point for point in found.points if point.arm == "child"]
+    more = with_seeds(found, {first.run: 5})
+    assert [p.seed for p in more.points if p.arm == "child"] == [2, 0, 1, 3, 4]
+    assert {run.parent for run in more.runs.values()} - {None} <= more.runs.keys()
+
+
 def exhaustive(count, target: int, step: int) -> int:
     return min(range(step, 400 * step, step), key=lambda x: (abs(count(x) - target), x))
 

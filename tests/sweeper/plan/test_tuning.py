@@ -146,6 +146,14 @@ def test_a_key_that_changes_the_size_of_a_model_is_not_tuned(plan, process, tmp_
         trials(found, {name: tune}, Facts(process, tmp_path / "facts.json"))
 
 
+def test_no_trial_starts_for_a_metric_of_which_neither_more_nor_less_is_better(
+    plan, process, tmp_path
+):
+    found = plan("experiment=fig1_tuned", CPU, f"{TUNE}.by=validation/attention_rank")
+    with pytest.raises(UserError, match="validation/attention_rank: expected a name that ends"):
+        Tuning.of(found, process, RunStore(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("values", "best", "following", "end"),
     [

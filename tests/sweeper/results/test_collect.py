@@ -244,6 +244,18 @@ def test_a_fine_tuning_is_named_by_the_swept_steps_of_its_pre_training(tmp_path)
         sweep.table(tmp_path / "alone")
 
 
+def test_head_sizes_that_are_equal_in_all_layers_are_collected(tmp_path):
+    sweep = one_arm()
+    [point], [record] = sweep.points, sweep.records.values()
+    point["values"]["model.head_size"] = [8, [8, 8]]
+    record["config"]["model"]["head_size"] = 8  # the same model is the same run
+    [row] = sweep.table(tmp_path / "equal").rows
+    assert row["point"] == "heads=2 head_size=[8,[8,8]]"
+    record["config"]["model"]["head_size"] = [8, 4]
+    with pytest.raises(UserError, match=r"head_size=\[8,\[8,8\]\], the value of its point"):
+        sweep.table(tmp_path / "apart")
+
+
 def test_what_is_unfinished_counts_pre_training_too(tmp_path):
     sweep = Finetuned(done=lambda task, heads, seed: task != "pretraining" or heads != 12)
     table = sweep.table(tmp_path)

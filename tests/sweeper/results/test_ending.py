@@ -234,3 +234,13 @@ def test_runs_of_an_earlier_plan_of_other_points_say_how_far_seeds_lie_apart(cos
     assert int(runs) == 3 * int(seeds)
     assert float(hours) == pytest.approx(int(runs), rel=0.05)  # an hour each, as it was planned
     assert "also that of 9 seeds of earlier plans" in said
+
+
+def test_costs_name_the_claim_beside_a_long_decision_at_80_letters(tmp_path):
+    sweep = figure1(grid=FEW, seeds=8)
+    sweep.claims = ["wins_at_equal_size"]
+    sweep.margin = {sweep.metric: {"size": "900 %", "reason": "All is within it."}}
+    printed = io.StringIO()
+    tables = collect(sweep.write(tmp_path))
+    print_costs(Console(file=printed, width=80), RunStore(tmp_path), tables)
+    assert re.search(r"^wins_at_equ\w* +no difference", printed.getvalue(), re.MULTILINE)

@@ -14,7 +14,7 @@ from scipy import stats
 
 from sweeper.results.choices import choices, diverged, settled
 from sweeper.results.points import tuned_in_words
-from sweeper.results.table import Table, write_table
+from sweeper.results.table import Table, direction, write_table
 from sweeper.store.errors import UserError
 from sweeper.store.numbers import short
 
@@ -117,6 +117,11 @@ def test_a_value_that_diverged_for_any_seed_is_worse_than_all_others():
     told = r"every trial like .* diverged; give experiment\.tune other"
     with pytest.raises(UserError, match=told):
         choices(trials({0.1: [None], 0.2: [None]}))
+
+
+def test_trials_of_a_pre_training_can_choose_by_each_of_its_tasks():
+    for task in ("mlm", "nsp"):
+        assert direction(f"validation/{task}_accuracy") == -direction(f"test/{task}_loss") == 1
 
 
 def test_a_trial_that_is_not_done_or_never_validated_decides_nothing():
