@@ -169,7 +169,10 @@ class Executor:
         prepare(self.console, self.store, self.process, configs, self._prepared, self.backend.warm)
 
     def _run(self, plan: Plan, left: Sequence[str], about: Callable[[float], str]) -> bool:
-        metrics = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
+        asked = (
+            (point.run, plan.experiments[point.experiment], point.arm) for point in plan.points
+        )
+        metrics = {run: of.arms[arm].metric or of.metric for run, of, arm in asked}
         labels = {run: plan.runs[run].label for run in left}
         throughput = self.throughput(plan)
         expected = throughput.expected

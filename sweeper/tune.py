@@ -193,16 +193,17 @@ def budgets(tuning: Tuning) -> Iterator[str]:
         points = Counter(point.arm.name for point in planned.configurations[name + SUFFIX])
         values, further = math.prod(map(len, one.grid.values())), FINALISTS * (len(one.seeds) - 1)
         arms = ", ".join(f"{arm} {count // values}" for arm, count in points.items())
+        ranges = [key for key, own in one.grid.items() if {*map(type, own)} <= {int, float}]
         first = tuning.plan.experiments[name].tune
         assert first is not None
-        room = math.prod(len(first.grid[key]) + first.grow for key in one.grid)
+        room = math.prod(len(first.grid[key]) + first.grow * (key in ranges) for key in one.grid)
         of_one = _flops(planned, name + SUFFIX) / max(_flops(tuning.plan, name), 1) / values
         number = len(_runs(planned, name + SUFFIX)) // values * (values + further)
         grown = f", at most {of_one * (room + further):.0%} if ranges grow" if room > values else ""
         yield (
             f"{name}: {', '.join(one.grid)} is chosen first, among {values} by {one.by}, with "
-            f"{values + further} trials a choice in every arm ({arms} choices): {number} trials in "
-            f"all, {of_one * (values + further):.0%} of the FLOPs of the judged runs{grown}."
+            f"{values + further} trials a choice in every arm (choices: {arms}): {number} trials "
+            f"in all, {of_one * (values + further):.0%} of the FLOPs of the judged runs{grown}."
         )
 
 

@@ -116,7 +116,7 @@ class Design:
         """Return the points of these arms; raise Unanswerable for an unknown arm."""
         absent = [arm for arm in arms if arm not in self.arms]
         if absent:
-            raise Unanswerable(f"The experiment has no arm {', '.join(absent)}.")
+            raise Unanswerable(f"It has no arm {', '.join(absent)} with {self.metric}.")
         return [point for point in self._points if point.arm in arms]
 
 

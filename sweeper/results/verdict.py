@@ -183,4 +183,5 @@ def _numbers(ends: Sequence[float], unit: str) -> str:
     value, low, high = ends
     reach = (high - low) / 2
     digits = min(max(1 - math.floor(math.log10(reach)), 0), 6) if reach > 0 else 3
-    return f"{value:.{digits}f}{unit} [{low:.{digits}f}, {high:.{digits}f}]"
+    own = digits if value == 0 else min(max(-math.floor(math.log10(abs(value))), digits), 6)
+    return f"{value:.{own}f}{unit} [{low:.{digits}f}, {high:.{digits}f}]"

@@ -40,8 +40,13 @@ def places(
     every = [point for one in series for point in one.points]
     if all(point.at(x) is not None for point in every):
         return (lambda point: point.at(x)), []
-    words = list(dict.fromkeys(str(point.cells.get(x)) for point in every))
-    return (lambda point: float(words.index(str(point.cells.get(x))))), words
+
+    def word(point: Point) -> str:
+        value = point.cells.get(x)
+        return "null" if value is None else str(value)
+
+    words = list(dict.fromkeys(map(word, every)))
+    return (lambda point: float(words.index(word(point)))), words
 
 
 def names_of(table: Table, series: Sequence[panel.Series]) -> list[str]:

@@ -161,6 +161,7 @@ def test_lines_are_narrow_and_cannot_disturb_a_terminal(tmp_path):
     [
         ((1.04, 0.475, 1.61), False, "it better by 1.04 [0.47, 1.61]"),
         ((-203.1, -300.0, -100.0), False, "it worse by 203 [100, 300]"),
+        ((0.038, -631.0, 631.0), False, "it better by 0.04 [-631, 631]"),
         ((0.1734, -inf, inf), False, "it better by 0.173 [no interval]"),
         ((-1.42e-14, -inf, inf), False, "it no different [no interval]"),
         ((0.0, -1e-15, 1e-15), False, "it no different"),

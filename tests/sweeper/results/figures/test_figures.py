@@ -325,6 +325,12 @@ def test_curves_run_along_the_first_key_that_was_typed(tmp_path, sizes):
     assert [point.settings["model.heads"] for point in series[0].points] == [2, 3, 5]
 
 
+def test_null_is_named_on_an_axis_as_it_is_typed(tmp_path):
+    table = by_hand({"optimizer.gradient_clip": [None, 1.0]}).table(tmp_path)
+    series = curves.series_of(points(table, METRIC), "optimizer.gradient_clip")
+    assert curves.places(series, "optimizer.gradient_clip")[1] == ["null", "1.0"]
+
+
 def test_standard_models_are_a_curve_for_each_number_of_heads(tmp_path):
     series = fig1.series_of(points(figure1().table(tmp_path), METRIC))
     standard = [("standard", heads) for heads in (2.0, 4.0, 8.0, 16.0)]
