@@ -201,10 +201,11 @@ def budgets(tuning: Tuning) -> Iterator[str]:
         number = len(_runs(planned, name + SUFFIX)) // values * (values + further)
         grown = f", at most {of_one * (room + further):.0%} if ranges grow" if room > values else ""
         above = "" if tuning.judged else " (counted above: those known so far)"
+        share = f"{of_one * (values + further):.0%} of the FLOPs of the judged runs{grown}"
         yield (
             f"{name}: {', '.join(one.grid)} is chosen first, among {values} by {one.by}, with "
             f"{values + further} trials a choice in every arm (choices: {arms}): {number} trials "
-            f"in all{above}, {of_one * (values + further):.0%} of the FLOPs of the judged runs{grown}."
+            f"in all{above}, {share}."
         )
 
 
