@@ -5,7 +5,7 @@ Shapes: B batch, H heads, T positions, P size of queries and keys, N the smaller
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -87,11 +87,16 @@ class _Watch(TorchFunctionMode):
             given = {**dict(zip(_TAKEN, args, strict=False)), **options}
             # Never in half precision, whatever the model computes in: what is small here decides,
             # and a GPU has no eigenvalues in less.
-            kind = given["query"].device.type  # the meta device, which has none: asked for shapes
-            half = torch.amp.is_autocast_available(kind)
-            with torch.autocast(kind, enabled=False) if half else nullcontext():
+            with without_autocast(given["query"].device):
                 self.taken.append(self._take(_attended(given)))
         return function(*args, **options)
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """Return a context in which tensors are multiplied in their own precision."""
+    if torch.amp.is_autocast_available(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()  # the meta device, asked for shapes, has none
 
 
 def _attended(given: Mapping[str, Any]) -> _Attended:

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.attention_map import without_autocast
 from tasks.architectures.layer import LayerSection
 from tasks.batch import Batch
 from tasks.config.schema import given, whole
@@ -96,7 +97,7 @@ class NearestNeighbour(Task):
         return {f"{split}/relative_error": totals["wrong"] / totals["whole"]}
 
     def _target(self, x_BTD: Tensor) -> Tensor:
-        with torch.autocast(x_BTD.device.type, enabled=False):  # what is learned has no rounding
+        with without_autocast(x_BTD.device):  # what is to be learned is not rounded
             logits_BTT = self.section.sharpness * x_BTD @ x_BTD.mT
             return logits_BTT.masked_fill(_itself(x_BTD), -torch.inf).softmax(-1) @ x_BTD
 
