@@ -35,7 +35,7 @@ figures: $(READY) ## Collect and draw every planned experiment again from its re
 	$(BIN)/python -m sweeper collect
 	$(BIN)/python -m sweeper draw
 
-test: $(READY) ## Run the quick tests (3 to 7 minutes on two cores)
+test: $(READY) ## Run the quick tests (2 to 7 minutes on two cores)
 	$(PYTEST) -m "not slow"
 
 slow: $(READY) ## Run the slow tests: whole sweeps, faults, browsers, and Slurm and Ray where installed

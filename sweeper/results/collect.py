@@ -249,7 +249,8 @@ def _check_point(point: Mapping[str, Any], config: Mapping[str, Any]) -> None:
         found = config.get(key, value)
         # A folder is completed, and null and interpolations are resolved, when a run is planned.
         known = value is not None and found is not None and "${" not in str(value)
-        if known and key != "data.root" and _alike(found) != _alike(value):
+        apart = found != value and _alike(found) != _alike(value)
+        if known and key != "data.root" and apart:
             expected = f"{key}={plain(value)}, the value of its point in the plan"
             run = f"{key} of run {point['run']}"
             raise invalid_value(run, plain(found), expected, "plan the sweep again")
