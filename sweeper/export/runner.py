@@ -125,9 +125,8 @@ def train(
         if state is not None:  # plain text, since a machine for training may not have rich
             place = f"[{counts(schedule.states)[Phase.DONE]}/{len(schedule.states)}]"
             label = runs[state.job.run].label
-            stopped = schedule.stopping and state.phase in (Phase.FAILED, Phase.BLOCKED)
-            word = "stopped" if stopped else state.phase
-            print(f"{place} {word:8} {label}  {state.reason}".rstrip(), flush=True)
+            words = f"{place} {schedule.outcome(state):8} {label}  {state.reason}"
+            print(words.rstrip(), flush=True)
 
     store.check_writable()
     jobs = [Job(run, about.cost, about.parent) for run, about in runs.items()]

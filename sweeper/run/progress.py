@@ -208,8 +208,9 @@ class Display(ExitStack):
                 label.truncate(max(BAR_WIDTH, self.console.width - len(other)), overflow="ellipsis")
             line = Text(f"{place} done     {label}{result}{took}{left}", style="green")
         elif state.phase in (Phase.FAILED, Phase.BLOCKED):
-            word, style = ("stopped", "yellow") if schedule.stopping else (state.phase, "red")
-            line = Text(f"{place} {word:8} {name}  {state.reason}", style=style)
+            style = "yellow" if schedule.stopping else "red"
+            words = f"{place} {schedule.outcome(state):8} {name}  {state.reason}"
+            line = Text(words, style=style)
         else:
             line = Text(f"{place} again    {name}  {state.reason}", style="yellow")
         self._line(line)

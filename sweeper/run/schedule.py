@@ -300,6 +300,11 @@ class Schedule:
                     self.check_for_stop()
                 return
 
+    def outcome(self, state: JobState) -> str:
+        """Return the phase of a job in a word: what a signal ends is stopped, it has not failed."""
+        ended = state.phase in (Phase.FAILED, Phase.BLOCKED)
+        return "stopped" if ended and self.stopping else str(state.phase)
+
     def _parent_phase(self, parent: str | None) -> Phase:
         if parent is None:
             return Phase.DONE
