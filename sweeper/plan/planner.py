@@ -509,7 +509,7 @@ def _seeded_config(one: Configuration, seed: int) -> dict[str, Any]:
     return config
 
 
-# Keys that make a tokenizer: the last two of a task decide which of its text is trained on.
+# Keys that a tokenizer depends on; the last two choose the text that it is trained on.
 _TOKENIZER = ("tokenizer", "vocabulary_size", "tokenizer_lines", "joined", "documents")
 
 
@@ -520,7 +520,7 @@ def _tokenizer_keys(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_tokenizer(config: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
-    """Raise UserError if an arm's run would train a tokenizer that its parent's weights lack."""
+    """Raise UserError if a run would train a tokenizer that its parent's weights do not fit."""
     same_task = config["task"]["name"] == parent["task"]["name"]
     if same_task and config["task"].get("tokenizer") is None:
         _check_equal(_tokenizer_keys(config), _tokenizer_keys(parent), config["parent"])

@@ -257,7 +257,7 @@ def _check_point(point: Mapping[str, Any], config: Mapping[str, Any]) -> None:
 
 
 def _alike(value: Any) -> Any:
-    """Return a list of equal entries as this entry: a run of model.head_size=[8,8] has 8."""
+    """Return the entry of a list of equal entries: model.head_size=[8,8] is 8 in a run."""
     own = [*map(_alike, value)] if isinstance(value, list) else []
     return own[0] if own and all(one == own[0] for one in own) else own or value
 

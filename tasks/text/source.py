@@ -65,10 +65,10 @@ class Counts:
 
 
 def note_lines(name: str, counts: Counts) -> None:
-    """Print how many lines of a text were too long, and in how many bytes were no UTF-8."""
+    """Print how many lines of a text were too long, and how many had bytes that are not UTF-8."""
     over = f"of over {LINE_LIMIT:,} bytes or with a word of over {WORD_LIMIT:,} letters"
     long = counts.skipped["too_long"], f"{over} left out; break such lines"
-    odd = "with letters that are no UTF-8, now replaced; save it as UTF-8"
+    odd = "with letters that are not UTF-8, now replaced; save it as UTF-8"
     for count, said in (long, (counts.repaired["invalid_utf8"], odd)):
         if count:
             print(f"{NOTE}{name}: {plural(count, 'line')} {said}.", file=sys.stderr)

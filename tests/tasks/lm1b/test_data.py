@@ -155,7 +155,7 @@ def test_joined_sentences_fill_every_row_and_see_all_that_is_before_them_in_it(t
 def test_bytes_that_are_no_utf_8_are_told(tmp_path, capsys):
     corpus = Corpus("lines", lambda: iter([[b"don\x92t"]]), lambda: iter([[b"don\x92t", b"do"]]))
     pack_test(tmp_path, corpus, lambda: FirstFit(31))
-    said = "note: lines: 1 line with letters that are no UTF-8, now replaced; save it as UTF-8.\n"
+    said = "note: lines: 1 line with letters that are not UTF-8, now replaced; save it as UTF-8.\n"
     assert capsys.readouterr().err == said
 
 
