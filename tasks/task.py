@@ -202,4 +202,5 @@ class Task(ABC):
         rows = math.ceil(max(tokens_seen(1), SAMPLED * tokens_seen(steps)) / positions)
         few = {name: tensor[:rows] for name, tensor in first.items()}
         [sums] = evaluator.run(model, [few], self.score)
-        return {"validation/loss": self.metrics("validation", _read(sums))["validation/loss"]}
+        metrics = self.metrics("validation", _read(sums))
+        return {name: value for name, value in metrics.items() if name == "validation/loss"}

@@ -133,7 +133,7 @@ class Planner:
                 x=next(iter(axes), "params_total"),
             )
         if seeds is not None:
-            found = {n: replace(e, seeds=seeds) for n, e in found.items()}
+            found = {name: _with_typed_seeds(one, seeds) for name, one in found.items()}
         for experiment in found.values():
             check(experiment)
             experiment.seeds = list(dict.fromkeys(experiment.seeds))
@@ -434,6 +434,17 @@ def _check_results(experiment: Experiment, points: Sequence[Configuration], fact
             continue
     expected = f"a key of the config, or one of {', '.join(points[0].size)}"
     raise invalid_value(f"experiment.x of {name}", key, expected, "correct it")
+
+
+def _with_typed_seeds(experiment: Experiment, seeds: list[int]) -> Experiment:
+    for arm in experiment.arms.values():
+        if arm.seeds:
+            typed, key = ",".join(map(str, seeds)), f"experiment.arms.{arm.name}.seeds"
+            raise UserError(
+                f"seed={typed}: arm {arm.name} of the experiment has seeds of its own; "
+                f"leave seed out, and give them as +{key}=[{typed}]."
+            )
+    return replace(experiment, seeds=seeds)
 
 
 def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:

@@ -263,7 +263,9 @@ class QuestionAnswering(FineTuning):
         return _totals(self.outputs(model, batch), batch)
 
     def metrics(self, split: str, totals: Mapping[str, float]) -> dict[str, float]:
-        return {f"{split}/loss": totals["nats"] / max(totals["windows"], 1)}
+        if not totals["windows"]:  # none holds an answer: there is nothing to take a mean of
+            return {}
+        return {f"{split}/loss": totals["nats"] / totals["windows"]}
 
     def evaluate(self, model: nn.Module, split: str, evaluator: Evaluator) -> dict[str, float]:
         """Return the official scores of a split, in percent, and keep the predictions."""

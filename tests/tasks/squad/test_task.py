@@ -347,5 +347,6 @@ def test_windows_without_any_known_answer_teach_nothing(shared):
     batch = task.data.batch(1)
     nowhere = {**batch, **{end: torch.full_like(batch[end], -100) for end in ("start", "end")}}
     assert summed(task.loss(model, nowhere)).item() == 0.0
+    assert task.metrics("test", {"nats": 0.0, "windows": 0.0}) == {}  # and not a loss of 0
     half = {key: torch.cat((batch[key], nowhere[key])) for key in batch}
     torch.testing.assert_close(summed(task.loss(model, half)), summed(task.loss(model, batch)))
