@@ -72,6 +72,10 @@ def explained(problem: Exception) -> UserError:
         if words.startswith("Multiple values for "):  # what Hydra then advises is for yaml files
             key = sanitize(words.split()[3].rstrip("."))
             return UserError(f"{key} has a value already; write {key}=NAME without a plus sign.")
+        if words.startswith("Config group override must be a string"):
+            named = "experiment, task, model, data, scale, logger, optimizer or trainer"
+            remedy = "leave it out, or give the name of a file in the folder of conf/ that it names"
+            return UserError(f"{named} is null: {remedy}.")
         return UserError(words)
     key = sanitize(cause.full_key)
     if isinstance(cause, ConfigKeyError | ConfigAttributeError):

@@ -252,7 +252,7 @@ experiment:
     more = with_seeds(found, {first.run: 5})
     assert [p.seed for p in more.points if p.arm == "child"] == [2, 0, 1, 3, 4]
     assert {run.parent for run in more.runs.values()} - {None} <= more.runs.keys()
-    with pytest.raises(UserError, match="seed=0,1: arm child of the exp.* has seeds of its own"):
+    with pytest.raises(UserError, match="seed=0,1: arm child of the experiment has seeds"):
         plan("experiment=child", "seed=0,1", conf=with_experiment("child", text))
 
 
