@@ -68,15 +68,7 @@ def explained(problem: Exception) -> UserError:
     causes = (problem, problem.__cause__, problem.__context__)
     cause = next((one for one in causes if isinstance(one, OmegaConfBaseException)), None)
     if cause is None or not cause.full_key:
-        words = " ".join(str(problem).split())
-        if words.startswith("Multiple values for "):  # what Hydra then advises is for yaml files
-            key = sanitize(words.split()[3].rstrip("."))
-            return UserError(f"{key} has a value already; write {key}=NAME without a plus sign.")
-        if words.startswith("Config group override must be a string"):
-            named = "experiment, task, model, data, scale, logger, optimizer or trainer"
-            remedy = "leave it out, or give the name of a file in the folder of conf/ that it names"
-            return UserError(f"{named} is null: {remedy}.")
-        return UserError(words)
+        return UserError(_of_groups(" ".join(str(problem).split())))
     key = sanitize(cause.full_key)
     if isinstance(cause, ConfigKeyError | ConfigAttributeError):
         from sweeper.plan.experiment import Experiment  # which imports this module
@@ -98,6 +90,18 @@ def explained(problem: Exception) -> UserError:
         return UserError(f"{key} is missing; give it a value.")
     reason = str(cause.msg or cause).splitlines()[0].rstrip(".")
     return UserError(f"{key}: {sanitize(reason)}; correct the value.")
+
+
+def _of_groups(words: str) -> str:
+    """Return what Hydra says of config groups in words for the command line, not for yaml files."""
+    if words.startswith("Multiple values for "):
+        key = sanitize(words.split()[3].rstrip("."))
+        return f"{key} has a value already; write {key}=NAME without a plus sign."
+    if words.startswith("Config group override must be a string"):
+        return (
+            "A config group, such as experiment or task, is null; give it a name, or leave it out."
+        )
+    return words
 
 
 def unreadable(override: str) -> UserError:

@@ -67,7 +67,7 @@ SWEEPS = {
     "name=mine experiment=fig1,fig3": "name=mine: expected one experiment or grid to name",
     "model.heads=8 model.heads=4": "model.heads is given twice",
     "+data=local": "data has a value already; write data=NAME without a plus sign",
-    "experiment=null": "scale, logger, optimizer or trainer is null: leave it out, or give the name of a file",
+    "task=null": "A config group, as experiment or task, is null; give it a name",
     "model.heads": "cannot be read as an override",
     "model.heads=0": "model.heads=0: expected a whole number from 1 to 65536",
     "model.heads=four": "model.heads=four: expected a whole number",
