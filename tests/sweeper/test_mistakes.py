@@ -104,7 +104,6 @@ SWEEPS = {
     "paths.outputs='~nosuchuser/x'": "paths.outputs=~nosuchuser/x: expected a folder",
     "paths=null": "paths.outputs=None: expected a folder",
     "data=local data.root='~nosuchuser/x'": "data.root=~nosuchuser/x: expected a folder",
-    "task=null": "must be a string",
     "model.heads=1e999": "model.heads=inf: expected a number that is finite",
     "trainer.steps=nan": "trainer.steps=nan: expected a number that is finite",
     "seed=null": "seed=None: expected whole numbers",
