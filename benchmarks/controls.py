@@ -23,7 +23,7 @@ DOCUMENT = ROOT / "docs" / "results" / "controls" / "README.md"
 RECORDS = DOCUMENT.with_name("verdicts.csv")
 COLUMNS = ("repetition", "figure", "claim", "text", "verdict")
 CONTROLS = {"planted": (), "nothing planted": ("data.directions=0",)}
-SEEDS = {"fig1": 6, "fig3": 6}  # a point, as in the demo
+SEEDS = {"fig1": 6, "fig3": 6}  # a point; the demo has one more in Figure 1
 APART = 100  # between the first seeds of two repetitions
 
 Row = Mapping[str, str]
