@@ -57,10 +57,8 @@ class Composer:
         """
         try:
             return self.loader.load_configuration(self.config_name, [*overrides], RunMode.RUN)
-        except (HydraException, OmegaConfBaseException, YAMLError, UnicodeDecodeError) as problem:
+        except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as problem:
             raise explained(problem) from None
-        except ValueError as problem:  # a group of yaml files given a number, or null
-            raise UserError(" ".join(str(problem).split())) from None
 
     def hydra(self, overrides: Iterable[str]) -> dict[str, Any]:
         """Return Hydra's own section: the options of the sweep and the chosen yaml files."""

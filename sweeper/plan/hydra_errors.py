@@ -98,9 +98,7 @@ def _of_groups(words: str) -> str:
         key = sanitize(words.split()[3].rstrip("."))
         return f"{key} has a value already; write {key}=NAME without a plus sign."
     if words.startswith("Config group override must be a string"):
-        return (
-            "A config group, such as experiment or task, is null; give it a name, or leave it out."
-        )
+        return "A config group is null or a number; give it a name, as in task=lm1b."
     return words
 
 
