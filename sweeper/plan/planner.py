@@ -437,12 +437,13 @@ def _check_results(experiment: Experiment, points: Sequence[Configuration], fact
 
 
 def _with_typed_seeds(experiment: Experiment, seeds: list[int]) -> Experiment:
+    """Return the experiment with these seeds (UserError: an arm would not get them)."""
     for arm in experiment.arms.values():
         if arm.seeds:
             typed, key = ",".join(map(str, seeds)), f"experiment.arms.{arm.name}.seeds"
             raise UserError(
                 f"seed={typed}: arm {arm.name} of the experiment has seeds of its own; "
-                f"leave seed out, and give them as +{key}=[{typed}]."
+                f"leave seed out, and give its seeds as +{key}=[{typed}]."
             )
     return replace(experiment, seeds=seeds)
 
