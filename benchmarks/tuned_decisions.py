@@ -40,7 +40,7 @@ CLAIMS = (
     "wins_at_equal_size",
     "saves_parameters",
 )
-RATES = (0.0125, 0.025, 0.05)
+RATES = (0.02, 0.04, 0.08)
 TRIED = (1000, 1001, 1002)  # the seeds of trials
 SPREAD = 0.006  # the standard deviation between seeds, of a loss
 SHARED = 0.5  # the share of its variance that all points have in common
@@ -68,7 +68,7 @@ MODELS = list(dict.fromkeys(str(row["run"]) for row in POINTS))  # two points ca
 def gain(row: Row) -> float:
     """Return what an effect of 1 adds to a point, in spreads."""
     heads = float(row["model.heads"])
-    return {"standard": -(heads // 16), "fixed": math.log2(heads / 18)}.get(row["arm"], 1.0)
+    return {"standard": -(heads // 16), "fixed": math.log2(heads / 24)}.get(row["arm"], 1.0)
 
 
 GAINS = np.array([next(gain(row) for row in POINTS if row["run"] == run) for run in MODELS])

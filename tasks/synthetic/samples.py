@@ -24,6 +24,7 @@ Item = TypeVar("Item")
 
 MEMBERS = 3  # of a family: what a reader who does not look must guess among
 FEWEST_PRESENT, FAMILIES = 4, 200
+UNPLANTED = 64  # families of a text that plants nothing, as many as in conf/data/sample.yaml
 CONSONANTS, VOWELS = "BDKLMNRS", "aeiou"
 SHARES = (1 / 3, 2 / 3, 1)  # of the competitors, in a sentence: what fewer teach helps with more
 
@@ -95,7 +96,7 @@ class World:
 
     @property
     def families(self) -> tuple[Family, ...]:
-        return _families()[: self.directions or FAMILIES]
+        return _families()[: self.directions or max(UNPLANTED, self.competitors + 1)]
 
     def gathering(self, rng: StableRandom) -> tuple[list[Person], list[Family]]:
         """Return people of different families in random order, and the families that are absent."""

@@ -19,7 +19,7 @@ FAMILY_OF = {name: family.name for family in CHANCE.families for name in family.
 
 
 def test_no_word_is_the_name_of_two_things():
-    families = World(competitors=4, directions=0).families
+    families = World(competitors=4, directions=samples.FAMILIES).families
     words = [word for family in families for word in (family.name, *family.members)]
     assert len(families) == samples.FAMILIES
     assert len(set(words)) == len(words) == samples.FAMILIES * (1 + samples.MEMBERS)
