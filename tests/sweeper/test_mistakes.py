@@ -90,7 +90,7 @@ SWEEPS = {
     "experiment=fig1 model.heads=8": "model.heads is what arm matched of experiment=fig1 solves",
     "experiment=three model.heads=2,4": "three or more heads, and has 2. Plan the points they need",
     "experiment=three experiment.claims=[larger]": "experiment.claims of three=larger",
-    "experiment=fig1 model.embedding_size=16,24": "model.embedding_size == 32",
+    "experiment=fig1 model.embedding_size=16,24": "model.embedding_size == 40",
     "model.heads=range(1,5000) model.layers=range(1,5000)": "24,990,001",
     "task=lm2b": "task=lm2b: expected a file in conf/task; did you mean lm1b?",
     "model.heads=4,,8": "model.heads=4,,8",

@@ -339,7 +339,7 @@ experiment:
       set: {model.head_size: 4}
       grid: {model.embedding_size: [8, 16]}
       where: model.heads <= 60
-      match: {to: 30000, solve: model.heads, tolerance: 0.05}
+      match: {to: 22000, solve: model.heads, tolerance: 0.05}
 """
 
 
