@@ -7,11 +7,15 @@ from itertools import islice
 from statistics import mean
 
 import pytest
+from omegaconf import OmegaConf
 
 from tasks.synthetic import samples
 from tasks.synthetic.samples import StableRandom, World, document, documents
 from tasks.text.source import find_files
+from tasks.text.tokenizer import train_bpe
+from tests.conftest import ROOT
 
+CONF = ROOT / "conf"
 WORLD = World(competitors=5, directions=23)
 CHANCE = World(competitors=5, directions=0)
 SEVEN = World(competitors=7, directions=23)
@@ -39,6 +43,19 @@ def test_families_and_names_are_as_many_as_the_world_says(competitors, direction
         there = [person.family for person in came]
         assert len({*there, *absent}) == len(there) + len(absent) > len(there)
         assert all(person.name in person.family.members for person in came)
+
+
+@pytest.mark.parametrize("planted", [True, False])
+def test_every_word_of_the_demos_language_models_is_one_piece(planted):
+    """Else any further head predicts second pieces better, with nothing planted, too."""
+    data = OmegaConf.load(CONF / "data" / "sample.yaml")
+    demo = OmegaConf.load(CONF / "scale" / "task" / "lm1b_demo.yaml")
+    world = World(data.competitors, data.directions if planted else 0)
+    lines = list(islice(samples.sentences(world), demo.data.sentences))
+    tokenizer = train_bpe(lines, demo.task.vocabulary_size)
+    words = {f" {word}" for line in lines for word in line.split()[1:]}
+    assert len(words) == 4 * len(world.families) + 2, "names, a colon and a full stop"
+    assert [word for word in words if len(tokenizer.encode(word).ids) != 1] == []
 
 
 def test_a_smaller_gathering_is_of_fewer_families():
