@@ -73,9 +73,9 @@ class GpuRule(NamedTuple):
 
 
 CPU = Rule(1.0, 7e-4, 1.4e-3, 1.2e-6, 1.9e-7, 1 / 4.5e10)
-"""Fitted to the runs of a demo on a Xeon and one on an EPYC, so that tasks are off by one factor.
+"""Fitted to whole demos on a Xeon and an EPYC, so that one factor corrects all tasks.
 
-Experiments under docs/results/cpu took 0.7 to 2.1 times as long, in the median as long.
+Experiments under docs/results/cpu took 0.7 to 2.1 times these seconds, 0.97 in the median.
 """
 GPUS = {
     "H100": GpuRule(10.0, 1.2e-3, 5e14, 2.2e14, 2.4e12),

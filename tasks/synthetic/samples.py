@@ -24,7 +24,7 @@ Item = TypeVar("Item")
 
 MEMBERS = 3  # of a family: what a reader who does not look must guess among
 FEWEST_PRESENT, FAMILIES = 4, 200
-UNPLANTED = 64  # families of a text that plants nothing, as many as in conf/data/sample.yaml
+UNPLANTED = 64  # families of a text that plants nothing: as many as the demo's, of one piece each
 CONSONANTS, VOWELS = "BDKLMNRS", "aeiou"
 SHARES = (1 / 3, 2 / 3, 1)  # of the competitors, in a sentence: what fewer teach helps with more
 
