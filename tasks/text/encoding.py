@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import multiprocessing
 import os
 import re
@@ -51,8 +50,8 @@ class _Words(dict[str, bytes]):
         if len(self) > _REMEMBERED:
             self.clear()
         if text.isascii():
-            pieces = [piece.id for piece in self._tokenize(self._model_input(text))]
-            found = np.array(pieces, PIECES).tobytes()
+            pieces = self._tokenize(self._model_input(text))
+            found = b"".join([piece.id.to_bytes(2, "little") for piece in pieces])  # as PIECES
         else:
             found = self.encoded(text)
         self[text] = found
@@ -71,12 +70,11 @@ class Encoder:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        about = json.loads(tokenizer.to_str())
-        model = about["model"]["type"]
+        model = type(tokenizer.model).__name__
         words = _WORDS[model]
         self._find = re.compile(words).findall
         self._find_beyond = re.compile(f"{_BEYOND}|{words}").findall
-        self._special = bool(about["added_tokens"])  # all begin with a bracket
+        self._special = bool(tokenizer.get_added_tokens_decoder())  # all begin with a bracket
         self._known = _Words(tokenizer, _MODEL_INPUT[model])
 
     def __call__(self, text: str) -> bytes:
