@@ -216,6 +216,7 @@ function curvesOf({ points }, arms, axis) {
   return [...Map.groupBy(placed, ({ arm }) => arm)].flatMap(([arm, own]) => {
     const look = lookOf(arms, arm);
     const family = [...Map.groupBy(own, ({ curves }) => curves[axis])];
+    family.sort(([a], [b]) => compared(a, b));
     return family.map(([words, curve], place) => {
       const share = LIGHTEST + ((100 - LIGHTEST) * place) / (family.length - 1);
       const mixed = `color-mix(in srgb, ${colourOf(arms, arm)} ${share}%, white)`;

@@ -20,7 +20,7 @@ from sweeper.results.report.page import as_html
 from sweeper.store.files import with_checksum
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import Finetuned
-from tests.sweeper.results.grids import FEW, figure1
+from tests.sweeper.results.grids import FEW, Grid, figure1
 from tests.sweeper.results.report.reported import (
     PAYLOADS,
     content_of,
@@ -379,6 +379,13 @@ def test_the_reader_chooses_the_x_axis(page: Browser) -> None:
     page.run(CHOOSE, ".experiment select", "model.heads")
     assert page.texts(words)[0].startswith("heads")
     assert runs_of(page, POINTS) == runs
+
+
+def test_curves_of_an_arm_are_listed_by_size(window: Browser, tmp_path: Path) -> None:
+    write_sweep(tmp_path, figure1(grid=Grid((64, 96), (8, 16, 4), (4,))))
+    window.open(page_of(tmp_path))
+    names = [name for name in window.texts(".legend li") if ": " in name]
+    assert [name.split()[-1] for name in names] == ["4", "8", "16"]
 
 
 def test_hours_are_added_up_by_kind_of_device(window: Browser, tmp_path: Path) -> None:
