@@ -82,7 +82,10 @@ def heads_by_layer(
 
 
 def cached_numbers(layers: Iterable[Any]) -> int | None:
-    """Return the sum of `cached_numbers` of attention layers; None if one does not say."""
+    """Return how many numbers decoding keeps of a position in these attention layers together.
+
+    Their `cached_numbers` say so; None if one does not.
+    """
     numbers: list[Any] = [getattr(layer, "cached_numbers", None) for layer in layers]
     return None if None in numbers else sum(numbers)
 
@@ -108,11 +111,7 @@ class UnevenAttention(nn.Module):
         )
         for group in self.groups:
             _draw_as_part(group, sum(sizes))
-
-    @property
-    def cached_numbers(self) -> int | None:
-        """The numbers that decoding keeps of a position; None if the variant does not say."""
-        return cached_numbers(self.groups)
+        self.cached_numbers = cached_numbers(self.groups)
 
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, **rotation: Any) -> Tensor:
         """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""

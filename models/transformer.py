@@ -98,6 +98,7 @@ class Decoder(nn.Module):
                 attention, layers, embedding_size, heads, head_size, bias=False, dropout=dropout
             )
         )
+        self.cached_numbers = cached_numbers(block.attention for block in self.blocks)
         self.final_norm = normalised(embedding_size)
         self.rotary_base, self.turned = rotary_base, dict[int, int]()
         if position_encoding == "rotary":
@@ -131,11 +132,6 @@ class Decoder(nn.Module):
         hidden_ND, targets_N = hidden_BTD.flatten(0, 1), targets_BT.flatten()
         nats = linear_cross_entropy(hidden_ND, self._softmax_weight(), targets_N)
         return nats, (targets_BT != IGNORED).sum()
-
-    @property
-    def cached_numbers(self) -> int | None:
-        """The numbers that decoding keeps of a position; None if attention does not say."""
-        return cached_numbers(block.attention for block in self.blocks)
 
     def embedding_parameters(self) -> list[nn.Parameter]:
         """Return the token embedding, and the softmax matrix where it is not the same one."""
