@@ -82,16 +82,17 @@ def pass_signals_on(processes: list[subprocess.Popen[bytes]]) -> None:
 def exit_code_of(processes: list[subprocess.Popen[bytes]]) -> int:
     """Wait for all ranks; return the exit code of the first that failed (-N: by signal N), or 0."""
     failed, deadline = 0, float("inf")
-    while any(process.poll() is None for process in processes):
+    while True:
+        running = [process for process in processes if process.poll() is None]
         codes = [process.returncode for process in processes if process.returncode]
         if codes and not failed:
             failed, deadline = min(codes), time.monotonic() + GRACE_S
+        if not running:
+            return failed
         if time.monotonic() > deadline:
-            for process in processes:
+            for process in running:
                 process.kill()
         time.sleep(0.05)
-    codes = [process.returncode for process in processes if process.returncode]
-    return failed or min(codes, default=0)
 
 
 def is_rank() -> bool:

@@ -13,6 +13,7 @@ import pytest
 from sweeper.store.attempts import Cause
 from sweeper.store.files import publish_json
 from sweeper.store.runs import RunStore, State
+from tasks.training import distributed
 from tasks.training.job import INTERRUPTED
 from tests.conftest import ROOT
 from tests.tasks.jobs import assert_alike, config, ended, freeze, last_word, science
@@ -133,6 +134,14 @@ def test_a_rank_that_is_killed_ends_the_run_as_one_to_start_again(tmp_path):
     assert run.status().state is State.INTERRUPTED
     assert run.status().cause is Cause.KILLED
     assert not there(first)
+
+
+def test_a_rank_that_hangs_is_ended_once_a_later_one_has_failed(monkeypatch):
+    monkeypatch.setattr(distributed, "GRACE_S", 0.1)
+    ranks = ("import time; time.sleep(600)", "raise SystemExit(3)")
+    processes = [subprocess.Popen([sys.executable, "-c", rank]) for rank in ranks]
+    assert distributed.exit_code_of(processes) == 3
+    assert processes[0].returncode == -signal.SIGKILL
 
 
 @pytest.mark.slow
