@@ -25,7 +25,6 @@ import torch
 from numpy.typing import NDArray
 
 from models.cross_entropy import IGNORED
-from sweeper.store.errors import UserError
 from sweeper.store.files import publish_json
 from tasks.batch import Batch
 from tasks.data import PreparedRows
@@ -34,7 +33,6 @@ from tasks.text.encoding import Encoder, in_order
 from tasks.text.source import SPLITS, Counts, note_lines
 from tasks.text.tokenizer import (
     END,
-    LARGEST_VOCABULARY,
     PAD,
     load_tokenizer,
     sample_of,
@@ -242,12 +240,6 @@ def pack(
 
     The files do not depend on the number of cores.
     """
-    size = tokenizer.get_vocab_size()
-    if size > LARGEST_VOCABULARY:
-        raise UserError(
-            f"a tokenizer of {size} pieces: expected at most {LARGEST_VOCABULARY}, two bytes each; "
-            "choose a smaller task.vocabulary_size."
-        )
     encode = partial(encoded, corpus, Encoder(tokenizer))
     with ExitStack() as stack:
         writers = {
@@ -263,7 +255,7 @@ def pack(
             corpus.check(split, writer.lines)
             writer.finish()
     for split, writer in writers.items():
-        publish_json(folders[split] / ABOUT, writer.about(split, size))
+        publish_json(folders[split] / ABOUT, writer.about(split, tokenizer.get_vocab_size()))
 
 
 LINES_TOGETHER = 50  # of joined sentences: some five rows of 256 pieces, which can be read on
