@@ -31,7 +31,7 @@ from tasks.data import PreparedRows
 from tasks.fine_tuning.dataset import DataSet
 from tasks.task import Task
 from tasks.text.corpus import PIECES, STARTS, Arrays, new_arrays
-from tasks.text.source import SPLITS
+from tasks.text.source import SPLITS, batches
 from tasks.text.tokenizer import (
     BERT_MARKS,
     LARGEST_VOCABULARY,
@@ -234,6 +234,5 @@ class FineTuning(Task):
 
 def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[Encoding]:
     """Yield each text's pieces (`ids`) and where they stand in it (`offsets`), without marks."""
-    for first in range(0, len(texts), CHUNK):
-        chunk = list(texts[first : first + CHUNK])
+    for chunk in batches(texts, CHUNK):
         yield from tokenizer.encode_batch(chunk, add_special_tokens=False)

@@ -122,10 +122,9 @@ def raw_lines_of_file(path: Path) -> Iterator[bytes | None]:
     """Yield the lines of a file without ends, None over LINE_LIMIT; UserError if it is no text."""
     try:
         with path.open("rb") as file:
-            check_text(path, file.read(SAMPLE))
-            file.seek(0)
-            start = file.read(len(BYTE_ORDER_MARK))
-            file.seek(len(start) if start == BYTE_ORDER_MARK else 0)
+            start = file.read(SAMPLE)
+            check_text(path, start)
+            file.seek(len(BYTE_ORDER_MARK) if start.startswith(BYTE_ORDER_MARK) else 0)
             while raw := file.readline(LINE_LIMIT + 2):  # room for \r\n
                 if raw.endswith(b"\n") or len(raw) <= LINE_LIMIT:
                     yield raw.rstrip(b"\r\n")

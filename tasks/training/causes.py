@@ -10,6 +10,7 @@ import torch
 
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError
+from sweeper.store.files import FULL
 
 STOPS = (signal.SIGTERM, signal.SIGINT)
 
@@ -60,7 +61,6 @@ class Interruption:
             raise Interrupted
 
 
-FULL = {errno.ENOSPC, errno.EDQUOT}
 # Messages of torch, CUDA's libraries and C++ that have no exception class.
 GPU_MEMORY = (
     "CUDA out of memory",
@@ -100,7 +100,7 @@ def cause_of(error: BaseException, reading_data: bool) -> Cause:
         chain.append(one)
         one = one.__cause__ or one.__context__
     numbers = {e.errno for e in chain if isinstance(e, OSError)}
-    if numbers & FULL or _says(chain, DISK):
+    if numbers.intersection(FULL) or _says(chain, DISK):
         return Cause.DISK_FULL
     if any(isinstance(e, torch.OutOfMemoryError) for e in chain) or _says(chain, GPU_MEMORY):
         return Cause.OUT_OF_GPU_MEMORY

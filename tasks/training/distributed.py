@@ -25,6 +25,7 @@ from sweeper.store.errors import invalid_value
 from sweeper.store.registry import ROOT
 from sweeper.store.runs import Run
 from tasks.training.causes import STOPS, Interrupted, Interruption
+from tasks.training.machine import kind_of
 
 MARK = "HEADROOM_RANK"  # set for ranks, not for the job that starts them
 MEETING = "HEADROOM_MEETING"  # the init_method of torch.distributed
@@ -108,7 +109,7 @@ def join(trainer: Mapping[str, Any]) -> None:
         os._exit(1)
 
     threading.Thread(target=end_with_parent, name="parent", daemon=True).start()
-    cuda = torch.cuda.is_available() and trainer["accelerator"] != "cpu"
+    cuda = kind_of(trainer["accelerator"]) == "cuda"
     if cuda:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group(
