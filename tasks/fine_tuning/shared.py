@@ -36,8 +36,7 @@ from tasks.text.tokenizer import (
     BERT_MARKS,
     LARGEST_VOCABULARY,
     load_tokenizer,
-    sample_of,
-    save_tokenizer,
+    tokenizer_at,
     train_wordpiece,
 )
 
@@ -147,15 +146,15 @@ class ExampleData(PreparedRows):
     columns: ClassVar[tuple[str, ...]]
 
     def make(self, folder: Path) -> None:
-        section, path = self.section, folder / "tokenizer.json"
+        section = self.section
         examples = self.published.load(self.text, folder / "sample")
         if section.tokenizer is not None:
             path = child(folder.parent, section.tokenizer) / "tokenizer.json"
-        elif not path.exists():  # each different text once
+            tokenizer = load_tokenizer(path)
+        else:  # each different text once
             lines = dict.fromkeys(t for one in examples.splits["train"] for t in one.texts())
-            chosen = sample_of(lines, section.tokenizer_lines)
-            save_tokenizer(train_wordpiece(chosen, section.vocabulary_size), path)
-        tokenizer = load_tokenizer(path)
+            path = folder / "tokenizer.json"
+            tokenizer = tokenizer_at(path, train_wordpiece, lines, section)
         about = {**examples.rows, "validation": {}}
         about["test"] = {**about["test"], "baselines": self.measured_baselines(examples.splits)}
         for split in SPLITS:

@@ -31,14 +31,7 @@ from tasks.data import PreparedRows
 from tasks.text.corpus import PIECES, Add, Arrays, Chunk, Corpora, Corpus, new_arrays
 from tasks.text.encoding import Encoder, in_order
 from tasks.text.source import SPLITS, Counts, note_lines
-from tasks.text.tokenizer import (
-    END,
-    PAD,
-    load_tokenizer,
-    sample_of,
-    save_tokenizer,
-    train_bpe,
-)
+from tasks.text.tokenizer import END, PAD, tokenizer_at, train_bpe
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -276,15 +269,14 @@ class PackedText(PreparedRows):
 
     def make(self, folder: Path) -> None:
         """Make the files that are missing: work that was broken off is taken up there."""
-        section, path = self.section, folder / "tokenizer.json"
+        section = self.section
         text = self.published.open(self.text, folder / "sample")
         text = replace(text, together=LINES_TOGETHER if section.joined else 1)
-        if not path.exists():
-            lines = sample_of(text.lines("train"), section.tokenizer_lines)
-            save_tokenizer(train_bpe(lines, section.vocabulary_size), path)
+        path, lines = folder / "tokenizer.json", text.lines("train")
+        tokenizer = tokenizer_at(path, train_bpe, lines, section)
         left = [split for split in SPLITS if not (folder / split / ABOUT).exists()]
         packer = partial(Joined if section.joined else FirstFit, section.sequence_length)
-        pack(text, {split: folder / split for split in left}, load_tokenizer(path), packer)
+        pack(text, {split: folder / split for split in left}, tokenizer, packer)
 
     def rows_in(self, folder: Path) -> PackedRows:
         return PackedRows(folder)

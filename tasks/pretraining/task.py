@@ -32,14 +32,7 @@ from tasks.pretraining.pairs import MaskedPairs, predictions
 from tasks.task import Mean, Task, learning_rate
 from tasks.text.encoding import Encoder
 from tasks.text.source import SPLITS, note_lines
-from tasks.text.tokenizer import (
-    BERT_MARKS,
-    LARGEST_VOCABULARY,
-    load_tokenizer,
-    sample_of,
-    save_tokenizer,
-    train_wordpiece,
-)
+from tasks.text.tokenizer import BERT_MARKS, LARGEST_VOCABULARY, tokenizer_at, train_wordpiece
 
 
 class PhaseSection(RowsSection):
@@ -89,15 +82,13 @@ class MaskedDocuments(PreparedData):
     shaping = ("vocabulary_size", "tokenizer_lines", "documents")
 
     def make(self, folder: Path) -> None:
-        section, path = self.section, folder / "tokenizer.json"
+        section = self.section
         found = self.published.open(self.text, section.documents, folder / "sample")
         with TemporaryFile(dir=folder) as file:
             documents = SplitDocuments(found, file)
-            if not path.exists():
-                train = (text.decode().split("\n") for split, text in documents if split == "train")
-                lines = sample_of(itertools.chain.from_iterable(train), section.tokenizer_lines)
-                save_tokenizer(train_wordpiece(lines, section.vocabulary_size), path)
-            tokenizer = load_tokenizer(path)
+            train = (text.decode().split("\n") for split, text in documents if split == "train")
+            path, lines = folder / "tokenizer.json", itertools.chain.from_iterable(train)
+            tokenizer = tokenizer_at(path, train_wordpiece, lines, section)
             into = {split: folder / split for split in SPLITS}
             totals = encode(documents, Encoder(tokenizer), into)
         counts = documents.counts

@@ -7,9 +7,9 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import publish, read_bytes
@@ -144,6 +144,22 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     cls, sep = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]"))
     tokenizer.post_processor = BertProcessing(("[SEP]", sep), ("[CLS]", cls))
     return tokenizer
+
+
+def tokenizer_at(
+    path: Path,
+    train: Callable[[Iterable[str], int], Tokenizer],
+    lines: Iterable[str],
+    section: Any,
+) -> Tokenizer:
+    """Return the tokenizer stored at `path`; if there is none, let it learn from lines first.
+
+    `section` has `tokenizer_lines`, how many first lines it learns from, and `vocabulary_size`.
+    """
+    if not path.exists():
+        sample = sample_of(lines, section.tokenizer_lines)
+        save_tokenizer(train(sample, section.vocabulary_size), path)
+    return load_tokenizer(path)
 
 
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> str:
