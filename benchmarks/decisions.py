@@ -41,6 +41,7 @@ from sweeper.results.statistics.spreads import Errors, Sample, errors, is_bimoda
 DOCUMENT = ROOT / "docs" / "decisions.md"
 EFFECTS = (0.0, 1.0, 2.0)
 SEEDS = 30  # a point, at most
+POINTS = 16  # of an experiment, but for one shape
 MARGIN = 1.0  # of "no difference"
 
 
@@ -73,18 +74,18 @@ class Shape:
 
 def shapes() -> list[Shape]:
     """Return all shapes that are simulated."""
-    points = 16
-    five = pairs(points, 5)
-    equal = np.ones(points)
+    number = np.arange(POINTS)
+    five = pairs(POINTS, 5)
+    equal = np.ones(POINTS)
     # On novels at d = 64 the standard deviations were 0.2 to 0.9 %, in no order,
     # and in another setting 0.95 %, most of it from the two widest models.
-    unequal = np.geomspace(0.2, 0.9, points)[np.random.default_rng(7).permutation(points)] / 0.45
+    unequal = np.geomspace(0.2, 0.9, POINTS)[np.random.default_rng(7).permutation(POINTS)] / 0.45
     two = np.array([1.0, 4.0]) / np.sqrt(8.5)  # 1 in the root mean square
-    first = np.arange(points) % 2 == 0
-    five_first = first & (np.arange(points) < 10)  # the better points of the five pairs
-    narrow = np.where(first | (np.arange(points) >= 10), 1.0, 0.3)
-    wide = np.where(np.arange(points) == 0, 6.0, 1.0)
-    all_but_two = np.where(np.isin(np.arange(points), (0, 2)), 0.0, 0.8)  # of two pairs
+    first = number % 2 == 0
+    five_first = first & (number < 10)  # the better points of the five pairs
+    narrow = np.where(first | (number >= 10), 1.0, 0.3)
+    wide = np.where(number == 0, 6.0, 1.0)
+    all_but_two = np.where(np.isin(number, (0, 2)), 0.0, 0.8)  # of two pairs
     return [
         Shape("independent", 23, *five, partial(normal, equal)),
         *(
@@ -95,14 +96,14 @@ def shapes() -> list[Shape]:
         Shape("seed effect, 0.8", 23, *five, partial(common, equal, equal * 0.8)),
         Shape("the same but for 2 points", 23, *five, partial(common, equal, all_but_two)),
         Shape("spreads of 0.2 to 0.9 %", 23, *five, partial(normal, unequal)),
-        Shape("heavy tails (t, 3 df)", 21, *five, partial(heavy_tails, equal)),
+        Shape("heavy tails (t, 3 df)", 21, *five, heavy_tails),
         Shape("skewed beside narrow, 0.5", 23, *five, partial(skewed, narrow, five_first, 0.5)),
         Shape("skewed beside narrow, 1", 23, *five, partial(skewed, narrow, five_first, 1.0)),
-        Shape("5 % bad seeds", 23, *five, partial(failing, narrow, five_first, 0.05, 10.0)),
-        Shape("two points bimodal", 23, *five, partial(bimodal, np.arange(points) < 2)),
+        Shape("5 % bad seeds", 23, *five, partial(failing, narrow, five_first)),
+        Shape("two points bimodal", 23, *five, partial(bimodal, number < 2)),
         Shape("fig1, seed effect, 0.5", 18, *figure_1(), partial(common, unequal, equal * 0.5)),
-        Shape("one point 6 wide", 23, *pairs(points, 1), partial(normal, wide)),
-        Shape("one point 6 wide, own seeds", 23, *pairs(points, 1), partial(own_seeds, wide)),
+        Shape("one point 6 wide", 23, *pairs(POINTS, 1), partial(normal, wide)),
+        Shape("one point 6 wide, own seeds", 23, *pairs(POINTS, 1), partial(own_seeds, wide)),
         Shape("two points, 1 and 4 wide", 35, *pairs(2, 1), partial(normal, two)),
     ]
 
@@ -125,24 +126,24 @@ def figure_1() -> tuple[tuple[Claim, ...], Floats]:
     two matched, one collaborative.
     """
     standard, fixed, others = range(9), range(9, 13), range(13, 16)
-    gains = np.zeros(16)
+    gains = np.zeros(POINTS)
     gains[[2, 5, 8]] = -1  # the most heads of each embedding size
     gains[list(fixed)] = np.arange(4) - 2
     gains[list(others)] = 1
 
     def rows(*differences: tuple[int, int]) -> Floats:
-        weights = np.zeros((len(differences), 16))
+        weights = np.zeros((len(differences), POINTS))
         for row, (better, worse) in enumerate(differences):
             weights[row, [better, worse]] = 1, -1
         return weights
 
     worsens = rows(*((3 * size + few, 3 * size + 2) for size in range(3) for few in range(2)))
-    improves = np.zeros((2, 16))
+    improves = np.zeros((2, POINTS))
     improves[0, list(fixed)] = 0.3 * (2 * np.arange(4) - 3)  # the slope, times the range
     improves[1, [10, 11, 12]] = -1, 0, 1
     beats = rows(*((small, rival) for small in (12, 13, 14) for rival in standard[6:]))
     equal = rows((13, 3), (14, 6), (15, 3)).mean(axis=0, keepdims=True)
-    saves = np.zeros((1, 16))
+    saves = np.zeros((1, POINTS))
     saves[0, list(fixed)] = -0.2, 0.1, 0.4, 0.7
     saves[0, [0, 3, 6]] = 0.17, -0.33, -0.84
     triples = [tuple(Above(3 * small + rival) for rival in range(3)) for small in range(3)]
@@ -174,17 +175,16 @@ def common(sds: Floats, shares: Floats, random: np.random.Generator, experiments
 
 
 def in_pairs(correlation: float, random: np.random.Generator, experiments: int) -> Floats:
-    """Draw normal values of 16 points, of which each two are correlated."""
-    values = normal(np.ones(16), random, experiments)
+    """Draw normal values; those of each two points are correlated."""
+    values = normal(np.ones(POINTS), random, experiments)
     values[:, 1::2] *= np.sqrt(1 - correlation**2)
     values[:, 1::2] += correlation * values[:, ::2]
     return values
 
 
-def heavy_tails(sds: Floats, random: np.random.Generator, experiments: int) -> Floats:
+def heavy_tails(random: np.random.Generator, experiments: int) -> Floats:
     """Draw values of Student's t distribution with 3 degrees of freedom."""
-    drawn = random.standard_t(3, (experiments, len(sds), SEEDS))
-    values: Floats = drawn / np.sqrt(3) * sds[:, None]
+    values: Floats = random.standard_t(3, (experiments, POINTS, SEEDS)) / np.sqrt(3)
     return values
 
 
@@ -208,16 +208,11 @@ def skewed(
 
 
 def failing(
-    sds: Floats,
-    which: np.ndarray,
-    rate: float,
-    worse: float,
-    random: np.random.Generator,
-    experiments: int,
+    sds: Floats, which: np.ndarray, random: np.random.Generator, experiments: int
 ) -> Floats:
-    """Draw normal values, of which some are worse at these points; 0 is the mean of the others."""
+    """Draw normal values; 5 % are 10 worse at these points, and 0 is the mean of the others."""
     values = normal(sds, random, experiments)
-    found: Floats = values - worse * ((random.random(values.shape) < rate) & which[:, None])
+    found: Floats = values - 10.0 * ((random.random(values.shape) < 0.05) & which[:, None])
     return found
 
 
