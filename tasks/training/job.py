@@ -36,7 +36,7 @@ from tasks.training import checkpoint, distributed, machine
 from tasks.training.causes import Interrupted, Interruption, NotFinite, cause_of, message_of
 from tasks.training.checkpoint import WEIGHTS, adapted, final_weights
 from tasks.training.loop import TrainingModule, train
-from tasks.training.progress import MetricsLog, Recorder, RunContext, leftovers, remove_all
+from tasks.training.progress import MetricsLog, RunContext, leftovers, remove_all
 from tasks.training.wandb_mirror import Mirror
 
 INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: try again
@@ -152,7 +152,6 @@ class Job:
                 self._mirror = Mirror(config.logger, self._run)
                 log = MetricsLog(stack.enter_context(self._attempt.metrics()), self._mirror)
             context = RunContext(task, self._run, self._attempt, log, self._interruption)
-            recorder = Recorder(context)
             torch.manual_seed(derive(config.seed, "weights"))
             model = task.build()
             if config.parent is not None and self._resumed is None:
@@ -166,9 +165,10 @@ class Job:
             parts = self._micro_batches(task)
             module = TrainingModule(task, model, parts)
             with self._interruption.deferred():
-                device = train(context, recorder, module, kind, self._resumed)
+                recorder = train(context, module, kind, self._resumed)
             self._interruption.check()
-            metrics = ranks.broadcast(self._test(context, model, device))  # all wait for the first
+            tested = self._test(context, model, recorder.device)
+            metrics = ranks.broadcast(tested)  # all wait for the first
             if ranks.rank():
                 return None
         weights = model.state_dict()

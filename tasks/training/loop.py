@@ -28,20 +28,17 @@ from tasks.training.progress import Checkpointer, Recorder, RunContext
 
 
 def train(
-    context: RunContext,
-    recorder: Recorder,
-    module: TrainingModule,
-    accelerator: str,
-    resumed: Path | None,
-) -> torch.device:
-    """Train to the last step, from the checkpoint `resumed` or from step 0; return the device."""
+    context: RunContext, module: TrainingModule, accelerator: str, resumed: Path | None
+) -> Recorder:
+    """Train to the last step, from the checkpoint `resumed` or from step 0."""
     fabric = fabric_for(context.task.config.trainer, accelerator)
     last, optimizer = context.task.config.trainer.steps, module.configure_optimizers()
     wrapped: Any = fabric.setup_module(module)
     stepping: Any = fabric.setup_optimizers(optimizer)
+    recorder = Recorder(context, module.model, fabric.device)
     checkpointer = Checkpointer(context, recorder, module, optimizer)
     first = checkpointer.load(resumed) + 1 if resumed else 1
-    recorder.begin(module.model, fabric.device, step=first - 1)
+    recorder.begin(step=first - 1)
     data = context.task.data  # each rank computes the whole of a batch that cannot be split
     build = data.share if context.task.separable else data.batch
     batches = Prefetched(build, fabric.device, last)
@@ -52,7 +49,7 @@ def train(
         recorder.after(step, loss)
         checkpointer.after(step)
         context.interruption.check()
-    return fabric.device
+    return recorder
 
 
 def train_step(

@@ -70,8 +70,8 @@ class Recorder:
     included; `seconds_before` of interrupted attempts alone.
     """
 
-    def __init__(self, context: RunContext) -> None:
-        self._context = context
+    def __init__(self, context: RunContext, model: nn.Module, device: torch.device) -> None:
+        self._context, self._model, self.device = context, model, device
         self._earlier: list[float] = []  # losses since the last row: first those read,
         self._losses: list[Tensor] = []  # then those on the device
         self._timed = 0  # steps since `_since`
@@ -81,9 +81,8 @@ class Recorder:
         self.seconds = 0.0
         self.seconds_before = 0.0
 
-    def begin(self, model: nn.Module, device: torch.device, step: int) -> None:
+    def begin(self, step: int) -> None:
         """Start the clock of a training that has done `step` steps."""
-        self._model, self._device = model, device
         self._validate(step)
         self._since = time.perf_counter()
 
@@ -113,7 +112,7 @@ class Recorder:
 
         begun = time.perf_counter()
         self._context.attempt.heartbeat(phase="validate")
-        evaluator = Evaluator(self._device, trainer.precision, between_batches)
+        evaluator = Evaluator(self.device, trainer.precision, between_batches)
         task = self._context.task
         try:
             self._context.interruption.check()  # a rank may have no batch
