@@ -67,14 +67,13 @@ class TypedEmbedding(nn.Module):
         embedding_size: int,
         *,
         positions: int,
-        types: int,
         epsilon: float,
         dropout: float,
     ) -> None:
         super().__init__()
         self.tokens = nn.Embedding(vocabulary_size, embedding_size)
         self.positions = nn.Embedding(positions, embedding_size)
-        self.types = nn.Embedding(types, embedding_size)
+        self.types = nn.Embedding(2, embedding_size)  # the first text of a row, and the second
         self.norm = nn.LayerNorm(embedding_size, eps=epsilon)
         self.dropout = nn.Dropout(dropout)
 

@@ -160,7 +160,6 @@ class Encoder(nn.Module):
         activation: str = "gelu",
         dropout: float = 0.0,
         positions: int = 512,
-        types: int = 2,
         attention: AttentionBuilder = MultiHeadAttention,
     ) -> None:
         super().__init__()
@@ -169,7 +168,6 @@ class Encoder(nn.Module):
             vocabulary_size,
             embedding_size,
             positions=positions,
-            types=types,
             epsilon=epsilon,
             dropout=dropout,
         )
