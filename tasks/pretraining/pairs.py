@@ -53,6 +53,7 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return values ^ (values >> np.uint64(31))
 
 
+CLS, SEP, MASK = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]", "[MASK]"))
 MARKS = 3  # positions of a row that [CLS] and two [SEP] take
 SHORTEST = 2  # pieces that a shorter stretch is aimed at, at least
 SHORT = 0.1  # of the stretches
@@ -174,12 +175,10 @@ class PairSource:
         return start_B, self._sentences[end_B] - start_B
 
 
-def rows_of(
-    pairs: Pairs, pieces: NDArray[Any], sequence_length: int, marks: tuple[int, int]
-) -> dict[str, NDArray[Any]]:
+def rows_of(pairs: Pairs, pieces: NDArray[Any], sequence_length: int) -> dict[str, NDArray[Any]]:
     """Return tokens, token_type_ids and attention_mask, (B, T) each.
 
-    A row is [CLS] first [SEP] second [SEP] and padding of 0; `marks`: the ids of [CLS] and [SEP].
+    A row is [CLS] first [SEP] second [SEP] and padding of 0.
     """
     first_B1, second_B1 = pairs.first_length[:, None], pairs.second_length[:, None]
     places_T = np.arange(sequence_length)
@@ -190,8 +189,8 @@ def rows_of(
     index_BT = places_T + offset_B1 + token_type_ids_BT * jump_B1
     attention_mask_BT = places_T <= end_B1
     tokens_BT = np.take(pieces, index_BT, mode="clip").astype(np.int64)
-    tokens_BT[:, 0] = marks[0]
-    tokens_BT[(places_T == middle_B1) | (places_T == end_B1)] = marks[1]
+    tokens_BT[:, 0] = CLS
+    tokens_BT[(places_T == middle_B1) | (places_T == end_B1)] = SEP
     tokens_BT *= attention_mask_BT
     return {
         "tokens": tokens_BT,
@@ -199,8 +198,6 @@ def rows_of(
         "attention_mask": attention_mask_BT,
     }
 
-
-CLS, SEP, MASK = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]", "[MASK]"))
 
 FRACTION = 0.15  # of a row's real positions
 MASKED, KEPT = 0.8, 0.1  # of these; the rest become a random piece
@@ -239,10 +236,10 @@ class MaskedPairs:
 
     def _rows(self, epochs: NDArray[np.int64], numbers: NDArray[np.int64]) -> Arrays:
         pairs, rng = self._pairs.draw(epochs, numbers)
-        rows = rows_of(pairs, self._pieces, self._sequence_length, (CLS, SEP))
+        rows = rows_of(pairs, self._pieces, self._sequence_length)
         candidates = rows["attention_mask"] & (rows["tokens"] != CLS) & (rows["tokens"] != SEP)
         lengths = rows["attention_mask"].sum(axis=1)
-        hidden = mask(rows["tokens"], candidates, lengths, rng, self._vocabulary, MASK)
+        hidden = mask(rows["tokens"], candidates, lengths, rng, self._vocabulary)
         return {**rows, **hidden, "next": pairs.random_next}
 
 
@@ -257,7 +254,6 @@ def mask(
     lengths_B: NDArray[np.int64],
     rng: CounterRng,
     pieces: range,
-    mask_id: int,
 ) -> Arrays:
     """Return tokens with some hidden, (B, T); places and targets of these, (B, M) each.
 
@@ -277,7 +273,7 @@ def mask(
 
     fate_BM = rng.uniforms(Purpose.FATE, most)
     random_BM = rng.uniforms(Purpose.PIECE, most) * len(pieces)
-    seen_BM = np.where(fate_BM < MASKED, mask_id, pieces.start + random_BM.astype(np.int64))
+    seen_BM = np.where(fate_BM < MASKED, MASK, pieces.start + random_BM.astype(np.int64))
     kept_BM = ~hidden_BM | ((fate_BM >= MASKED) & (fate_BM < MASKED + KEPT))
     tokens_BT = tokens_BT.copy()
     tokens_BT[np.arange(rows)[:, None], places_BM] = np.where(kept_BM, targets_BM, seen_BM)

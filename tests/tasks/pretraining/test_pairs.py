@@ -73,7 +73,7 @@ def rows():
 def masked(rows):
     tokens, lengths = rows["tokens"], rows["lengths"]
     rng = CounterRng(0, (np.arange(len(tokens)),))
-    return mask(tokens, tokens >= PIECES.start, lengths, rng, PIECES, MASK)
+    return mask(tokens, tokens >= PIECES.start, lengths, rng, PIECES)
 
 
 @pytest.mark.parametrize(("length", "most"), [(64, 10), (128, 20), (384, 58), (512, 77)])
@@ -263,7 +263,7 @@ def test_a_pair_is_a_function_of_seed_epoch_and_number(documents):
 
 
 def test_a_row_is_the_pair_between_its_marks(documents, pairs):
-    rows = rows_of(pairs, documents.pieces_N, LENGTH, (CLS, SEP))
+    rows = rows_of(pairs, documents.pieces_N, LENGTH)
     assert rows["tokens"].shape == (len(pairs.first_start), LENGTH)
     for row in range(0, len(pairs.first_start), 101):
         a, b = (
