@@ -35,11 +35,8 @@ class Question(Example):
         return self.context, self.question
 
 
-class Window(NamedTuple):
-    """A stretch of a text: its first piece, and how many there are."""
-
-    first: int
-    length: int
+Window = tuple[int, int]
+"""A stretch of a text: its first piece, and how many there are."""
 
 
 def windows(length: int, room: int, stride: int) -> list[Window]:
@@ -47,13 +44,9 @@ def windows(length: int, room: int, stride: int) -> list[Window]:
 
     None for a text without pieces. A stride above the room would leave pieces out, and is cut.
     """
-    found, first = [], 0
-    while first < length:
-        found.append(Window(first, min(length - first, room)))
-        if first + room >= length:
-            break
-        first += min(room, stride)
-    return found
+    step = min(room, stride)
+    firsts = range(0, max(length - room, 0) + step, step) if length else ()
+    return [(first, min(length - first, room)) for first in firsts]
 
 
 def best_windows(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
@@ -62,8 +55,7 @@ def best_windows(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
     That is the longest shorter side, plus a hundredth of the window; of equals the first.
     """
     pieces = np.arange(length)
-    first = np.array([[window.first] for window in cut])
-    size = np.array([[window.length] for window in cut])
+    first, size = (np.array(numbers)[:, None] for numbers in zip(*cut, strict=True))
     before, after = pieces - first, first + size - 1 - pieces
     context = np.minimum(before, after) + 0.01 * size
     context[(before < 0) | (after < 0)] = -np.inf
@@ -136,29 +128,30 @@ class AnswerKey:
         found = dict.fromkeys((question["id"] for question in self._questions), "")
         numbered = enumerate(scores)
         windows = itertools.groupby(numbered, lambda item: int(self._windows["question"][item[0]]))
+        firsts, lengths, seconds = (self._windows[key] for key in ("first", "length", "seconds"))
         for number, group in windows:
             question = self._questions[number]
             context = question["context"]
             begin, end = self._paragraphs[context : context + 2]
             rows, of_rows = zip(*group, strict=True)
-            cut = [Window(*(int(self._windows[k][r]) for k in ("first", "length"))) for r in rows]
+            cut = [(int(firsts[row]), int(lengths[row])) for row in rows]
             chosen = best_windows(cut, end - begin)
             best: Span | None = None
-            for place, (row, window, (starts_T, ends_T)) in enumerate(
+            for place, (row, (first, length), (starts_T, ends_T)) in enumerate(
                 zip(rows, cut, of_rows, strict=True)
             ):
-                second = int(self._windows["seconds"][row])  # where the window's text begins
-                text = slice(second, second + window.length)
+                second = int(seconds[row])  # where the window's text begins
+                text = slice(second, second + length)
                 may_start_T, may_end_T = np.zeros((2, len(starts_T)), bool)
                 may_end_T[text] = True
-                may_start_T[text] = chosen[window.first : window.first + window.length] == place
+                may_start_T[text] = chosen[first : first + length] == place
                 span = best_span(starts_T, ends_T, may_start_T, may_end_T, candidates, longest)
                 if span is not None and (best is None or span.score > best.score):
-                    shift = begin + window.first - second
+                    shift = begin + first - second
                     best = Span(span.score, span.first + shift, span.last + shift)
             if best is not None:
-                first, last = self._offsets[best.first], self._offsets[best.last]
-                found[question["id"]] = self._contexts[context][first[0] : last[1]]
+                start, stop = self._offsets[best.first][0], self._offsets[best.last][1]
+                found[question["id"]] = self._contexts[context][start:stop]
         return found
 
 
