@@ -13,10 +13,10 @@ import itertools
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from benchmarks.measure import ROOT, call, fill, table
+from benchmarks.measure import ROOT, call, fill, read_rows, table
 from sweeper.results.verdict import Decision
 
 DOCUMENT = ROOT / "docs" / "results" / "controls" / "README.md"
@@ -27,7 +27,7 @@ EXPERIMENTS = ("fig1", "fig3")
 SEEDS = 6  # a point, as in the demo
 APART = 100  # between the first seeds of two repetitions
 
-Row = Mapping[str, str]
+Row = dict[str, str]
 
 
 def main() -> int:
@@ -40,10 +40,7 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--experiments", nargs="+", choices=EXPERIMENTS, default=EXPERIMENTS)
     given = parser.parse_args()
-    rows: list[Row] = []
-    if RECORDS.exists():
-        with RECORDS.open(newline="", encoding="utf-8") as file:
-            rows += csv.DictReader(file)
+    rows = read_rows(RECORDS) if RECORDS.exists() else []
     kept = {(row["repetition"], row["text"], row["figure"]) for row in rows}
     repetitions = map(str, range(1, given.repetitions + 1))
     for one in itertools.product(repetitions, CONTROLS, given.experiments):

@@ -1,7 +1,6 @@
 """Write docs/results/README.md from the records beside it: `python -m benchmarks.findings`."""
 
 import argparse
-import csv
 import json
 import re
 import shlex
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import ROOT, table
+from benchmarks.measure import ROOT, read_rows, table
 from sweeper.results.table import label
 from sweeper.results.verdict import Decision, Verdict
 
@@ -145,12 +144,6 @@ def verdicts_of(judged: Mapping[str, Any]) -> list[Verdict]:
         )
         for one in judged["verdicts"]
     ]
-
-
-def read_rows(path: Path) -> list[Row]:
-    """Return the rows of a csv file."""
-    with path.open(encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
 
 
 def done(rows: Iterable[Row]) -> dict[str, Row]:

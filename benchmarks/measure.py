@@ -1,6 +1,7 @@
 """Tools for benchmarks: interleaved rounds, ratios within a round, commands and tables."""
 
 import argparse
+import csv
 import importlib.util
 import os
 import resource
@@ -81,6 +82,12 @@ def present(package: str) -> bool:
     remedy = "install the packages that pyproject.toml lists under `bench`"
     print(f"{package} is not installed, so this peer is left out; {remedy}.", file=sys.stderr)
     return False
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a csv file."""
+    with path.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

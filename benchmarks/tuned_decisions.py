@@ -7,14 +7,13 @@ such as a sweep collects. A verdict is wrong if it is wrong about every point at
 table goes into docs/decisions.md.
 """
 
-import csv
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from benchmarks.measure import ROOT, smoke
+from benchmarks.measure import ROOT, read_rows, smoke
 
 if __name__ == "__main__":
     smoke(__doc__)  # answers --help before numpy is imported
@@ -49,8 +48,7 @@ CURVATURE = 2.0  # what a rate one place from the best costs, in spreads
 
 def kept_points() -> list[Row]:
     """Return a row of each point of the kept table, seed 0."""
-    text = KEPT.read_text("utf-8").splitlines()
-    rows = (row for row in csv.DictReader(text) if row["seed"] == "0")
+    rows = (row for row in read_rows(KEPT) if row["seed"] == "0")
     return [{key: _cell(value) for key, value in row.items()} for row in rows]
 
 
