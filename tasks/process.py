@@ -1,4 +1,4 @@
-"""The start of a job's process: the run that was typed, and garbage collection kept off imports."""
+"""The start of a process: its command line, and garbage collection kept off imports."""
 
 import argparse
 import gc
@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-def typed_run(module: str, description: str | None) -> str:
-    """Return the run directory that was typed; `description` is for --help."""
-    os.umask(0o077)  # as SECURITY.md says: for the owner alone
-    parser = argparse.ArgumentParser(
+def command_line(module: str, description: str | None) -> argparse.ArgumentParser:
+    """Return the parser of `python -m MODULE`; --help shows `description` as it is written."""
+    return argparse.ArgumentParser(
         prog=f"python -m {module}",
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+
+
+def typed_run(module: str, description: str | None) -> str:
+    """Return the run directory that was typed."""
+    os.umask(0o077)  # as SECURITY.md says: for the owner alone
+    parser = command_line(module, description)
     parser.add_argument("run", metavar="RUN", help="the directory of a run, outputs/runs/<id>")
     return parser.parse_args().run
 

@@ -4,21 +4,17 @@ RUN is the run's folder, outputs/runs/<id>. Decoders become Mistral, Qwen3 (with
 DeepseekV3 (`latent`), encoders BERT; a model that none of them computes is refused.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
 from sweeper.store.errors import UserError
 from sweeper.store.runs import Run
+from tasks.process import command_line
 
 
 def main(arguments: list[str]) -> int:
     """Export a run and print the files; 1, with one sentence, if that cannot be."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tasks.export",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_line("tasks.export", __doc__)
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("folder", type=Path, metavar="DIR")
     given = parser.parse_args(arguments)

@@ -15,7 +15,6 @@ The first line it writes is {"ready": true}. After the end of stdin it starts no
 with its last job. It stays single-threaded and never touches a GPU, so that forking is safe.
 """
 
-import argparse
 import contextlib
 import importlib
 import json
@@ -28,12 +27,10 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
+from tasks.process import command_line, freeze_gc
+
 if __name__ == "__main__":  # --help is answered before anything heavy is imported
-    argparse.ArgumentParser(
-        prog="python -m tasks.size_server",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    ).parse_args()
+    command_line("tasks.size_server", __doc__).parse_args()
 
 # Before any numeric library is loaded: no threads in this process, one each in its jobs.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"):
@@ -41,7 +38,6 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAY
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 from sweeper.store.code import loaded_code  # noqa: E402
-from tasks.process import freeze_gc  # noqa: E402
 
 loaded_code()  # read when the server starts: jobs record the code that they run
 try:
