@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,14 +117,10 @@ def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
     seeds replaces nothing.
     """
     found = {}
-    for name, number, before in _newest_of(outputs, plan["experiments"]):
-        now = _runs_by_seed(plan, name)
-        for place, runs in _runs_by_seed(before, name).items():
-            own = now.get(place, {})
-            if not own.keys() & runs.keys() or any(
-                own.get(seed, run) != run for seed, run in runs.items()
-            ):
-                found[name] = number
+    for name, number, before, now in _points_of_older(outputs, plan):
+        changed = any(now.get(seed, run) != run for seed, run in before.items())
+        if changed or not now.keys() & before.keys():
+            found[name] = number
     return found
 
 
@@ -134,25 +130,28 @@ def with_other_seeds(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
     Returns:
         The number of that plan, by the name of the experiment.
     """
-    found = {}
-    for name, number, before in _newest_of(outputs, plan["experiments"]):
-        now = _runs_by_seed(plan, name)
-        earlier = _runs_by_seed(before, name).items()
-        if any(runs.keys() - now.get(place, {}).keys() for place, runs in earlier):
-            found[name] = number
-    return found
+    points = _points_of_older(outputs, plan)
+    return {name: number for name, number, before, now in points if before.keys() - now.keys()}
 
 
-def _newest_of(outputs: Path, names: Iterable[str]) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """Yield the names that an older plan has, each with its newest plan and the plan's number."""
-    left = {*names}
+def _points_of_older(
+    outputs: Path, plan: Mapping[str, Any]
+) -> Iterator[tuple[str, int, dict[int, str], dict[int, str]]]:
+    """Yield the points of the newest older plan of each experiment of this plan.
+
+    With each come the name of the experiment, the number of the older plan, and the runs of the
+    point by seed in the older plan and in this one.
+    """
+    left = {*plan["experiments"]}
     for path in reversed(_paths(outputs)):
         if not left:
             return
         before = _read(path, [])
         for name in left & before.get("experiments", {}).keys():
             left.discard(name)
-            yield name, int(path.stem), before
+            now = _runs_by_seed(plan, name)
+            for point, runs in _runs_by_seed(before, name).items():
+                yield name, int(path.stem), runs, now.get(point, {})
 
 
 def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
