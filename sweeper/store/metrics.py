@@ -6,8 +6,10 @@ import os
 import re
 import zlib
 from collections.abc import Mapping
+from contextlib import ExitStack
+from io import FileIO
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from sweeper.store.files import read_bytes, sync_directory, write_all
 
@@ -23,13 +25,14 @@ _ROW = re.compile(
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
-class MetricsWriter:
+class MetricsWriter(ExitStack):
     """An appending writer of one file; opening it cuts a row torn by an earlier writer."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__()
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         self.path = path
-        self._descriptor = os.open(path, flags, 0o600)
+        self._file = self.enter_context(FileIO(os.open(path, flags, 0o600), "r+"))
         self._torn = True
         self._repair()
         sync_directory(path.parent)
@@ -46,32 +49,21 @@ class MetricsWriter:
         if self._torn:
             self._repair()
         self._torn = True
-        write_all(self._descriptor, body + _check(body) + b"\n")
+        write_all(self._file.fileno(), body + _check(body) + b"\n")
         self._torn = False
 
     def sync(self) -> None:
         """Make every row written so far durable; after an error the file must not be trusted."""
-        os.fsync(self._descriptor)
-
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            descriptor, self._descriptor = self._descriptor, -1
-            os.close(descriptor)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        os.fsync(self._file.fileno())
 
     def _repair(self) -> None:
         """Make the file end with a line end, so that the next row has its own line."""
         data = read_bytes(self.path) or b""
         tail = data[data.rfind(b"\n") + 1 :]
         if tail and _decode(tail)[0]:
-            write_all(self._descriptor, b"\n")  # only the line end is missing
+            write_all(self._file.fileno(), b"\n")  # only the line end is missing
         elif tail:
-            os.ftruncate(self._descriptor, len(data) - len(tail))
+            os.ftruncate(self._file.fileno(), len(data) - len(tail))
         self._torn = False
 
 
