@@ -184,7 +184,10 @@ class Executor:
             measured=throughput.measured,
         )
         ranks: dict[str, int] = {}  # experiments start in the order they were typed in
-        by_experiment = plan.by_experiment(left)
+        by_experiment = {
+            name: {point.run for point in plan.points if point.experiment == name} & {*left}
+            for name in plan.experiments
+        }
         for rank, runs in enumerate(by_experiment.values()):
             ranks = dict.fromkeys(runs, rank) | ranks
         jobs = [

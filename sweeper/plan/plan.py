@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -166,11 +166,3 @@ class Plan:
             },
             **({"rounds": list(rounds)} if rounds else {}),
         }
-
-    def by_experiment(self, runs: Collection[str]) -> dict[str, set[str]]:
-        """Return those of the runs that each experiment needs, in the order they were typed in."""
-        asked = {*runs}
-        found: dict[str, set[str]] = {name: set() for name in self.experiments}
-        for point in self.points:
-            found[point.experiment] |= {point.run} & asked
-        return found
