@@ -45,12 +45,6 @@ class JobState:
     reason: str = ""
     status: Status | None = None  # while it runs: as of the last poll
 
-    def measure(self, status: Status) -> None:
-        """Count tries anew if the attempt that ended got further than all before it."""
-        step = (status.heartbeat or {}).get("step", 0)
-        if step > self.furthest:
-            self.furthest, self.tries = step, 1
-
 
 def counts(states: Mapping[str, JobState]) -> dict[Phase, int]:
     """Return the number of runs in each phase."""
@@ -148,8 +142,7 @@ class Schedule:
         """
         try:
             while self._start_jobs() or self._in(Phase.RUNNING):
-                self._collect_ended(self.backend.ended(POLL_S))
-                self.check_for_stop()
+                self._collect_ended()
         except KeyboardInterrupt:
             self._stop()
             raise
@@ -203,11 +196,12 @@ class Schedule:
         state.before = 0
         self._move(state, Phase.RUNNING, "adopted: a process of another sweep trains it")
 
-    def _collect_ended(self, handles: Sequence[int]) -> None:
-        """Settle the jobs that ended; let the watchdog signal those that hang."""
+    def _collect_ended(self) -> None:
+        """Settle the jobs that ended; let the watchdog signal those that hang; stop if asked to."""
+        handles = self.backend.ended(POLL_S)
         for state in self._in(Phase.RUNNING):
             if state.handle in handles:
-                self._settle(state, self._final_status(state))
+                self._settle(state)
         begun = [
             state
             for state in self._in(Phase.RUNNING)
@@ -218,7 +212,7 @@ class Schedule:
             run, status = state.job.run, state.status
             if status is None or status.state is not State.RUNNING:
                 if status and state.handle is None:
-                    self._settle(state, self._final_status(state))
+                    self._settle(state)
             elif watchdog:
                 number = watchdog.due(f"{run}/{status.attempt}", status.heartbeat)
                 if number and state.handle is not None:
@@ -226,6 +220,7 @@ class Schedule:
                 elif number:
                     send(self.store.run(run).attempt(status.attempt).info(), number)
         self.changed(self, None)
+        self.check_for_stop()
 
     def _final_status(self, state: JobState) -> Status:
         """Return the status of a run whose process has ended, with the cause known from outside."""
@@ -246,12 +241,15 @@ class Schedule:
         run.attempts()[-1].finish(Cause.HANG, hung, overrule=True)
         return run.status()
 
-    def _settle(self, state: JobState, status: Status) -> None:
+    def _settle(self, state: JobState) -> None:
         """Move a job that ended to its next phase: done, failed, or waiting for another start."""
+        status = self._final_status(state)
         if status.state is State.RUNNING and state.handle is not None:
             self._adopt(state)  # its job gave way to another sweep's, or cannot be reached
             return
-        state.measure(status)
+        step = (status.heartbeat or {}).get("step", 0)
+        if step > state.furthest:
+            state.furthest, state.tries = step, 1
         adopted = state.handle is None
         exit_reason = "" if state.handle is None else self.backend.exit_reason(state.handle)
         state.slot = state.handle = None
@@ -296,8 +294,7 @@ class Schedule:
                     if state.handle is not None:
                         self.backend.signal(state.handle, number)
                 while any(state.handle is not None for state in self._in(Phase.RUNNING)):
-                    self._collect_ended(self.backend.ended(POLL_S))
-                    self.check_for_stop()
+                    self._collect_ended()
                 return
 
     def outcome(self, state: JobState) -> str:
