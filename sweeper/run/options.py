@@ -97,37 +97,3 @@ class SweepOptions(LimitedOptions):
     def wait(self, tries: int) -> float:
         """Return the seconds before the next start; they double with each failed start."""
         return float(min(LONGEST_WAIT_S, self.wait_s * 2 ** (min(tries, 32) - 1)))
-
-
-@dataclass
-class SlurmOptions(LimitedOptions):
-    """The options of conf/hydra/launcher/slurm.yaml."""
-
-    partition: Annotated[str | None, WORD]
-    account: Annotated[str | None, WORD]
-    qos: Annotated[str | None, WORD]
-    constraint: Annotated[str | None, WORD]
-    reservation: Annotated[str | None, WORD]
-    nodelist: Annotated[str | None, WORD]
-    exclude: Annotated[str | None, WORD]
-    gres: Annotated[str | None, WORD]
-    mail_type: Annotated[str | None, WORD]
-    mail_user: Annotated[str | None, WORD]
-    timeout_min: Annotated[int | None, at_least(1)]
-    mem_gb: Annotated[float | None, at_least(0.1)]
-    cpus_per_device: Annotated[int | None, at_least(1)]
-    gpus_per_device: Annotated[int, at_least(0)]
-    setup: Annotated[list[str], LINES]
-    jobs: Annotated[int, at_least(1)]
-    job_min: Annotated[float, at_least(0)]
-    array_parallelism: Annotated[int | None, at_least(1)]
-    signal_delay_s: Annotated[int | None, at_least(1)]
-    max_num_timeout: Annotated[int, at_least(0)]
-    poll_s: Annotated[float, at_least(0.1)]
-    leave: bool
-
-    @property
-    def longest_s(self) -> float:
-        """The seconds that runs which share a job may take; it has to finish them in its time."""
-        within = self.job_min if self.timeout_min is None else min(self.job_min, self.timeout_min)
-        return within * 60

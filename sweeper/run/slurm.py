@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sweeper.run.backend import Backend, BackendContext, Job, Resources
-from sweeper.run.options import SlurmOptions
+from sweeper.run.backends.slurm import Options
 from sweeper.run.slurm_job import DriverWork, RunsWork, job_file
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.files import make_directory, publish_json, read_object
@@ -121,7 +121,7 @@ class SlurmBackend(Backend):
     poll_s = 30.0
 
     def __init__(self, context: BackendContext, limits: Limits) -> None:
-        self._options: SlurmOptions = context.options
+        self._options: Options = context.options
         self._outputs = context.outputs.resolve()
         self._resources = context.resources
         self._limits = limits
@@ -308,7 +308,7 @@ class SlurmBackend(Backend):
                 waiting = waiting[len(array) :]
 
 
-def request_gpus(options: SlurmOptions, needed: Resources) -> int:
+def request_gpus(options: Options, needed: Resources) -> int:
     """Return how many GPUs a run takes on each node; `auto` takes some where nodes have any."""
     auto = needed.accelerator == "auto" and not options.gres
     if needed.accelerator == "cpu" or (auto and not _has_gpus(options.partition)):
@@ -316,9 +316,7 @@ def request_gpus(options: SlurmOptions, needed: Resources) -> int:
     return options.gpus_per_device * needed.devices
 
 
-def request(
-    options: SlurmOptions, needed: Resources, code: Path, held_by: str = ""
-) -> dict[str, Any]:
+def request(options: Options, needed: Resources, code: Path, held_by: str = "") -> dict[str, Any]:
     """Return what sbatch is asked for a run, by submitit's names.
 
     On each node one task starts a process per device. `held_by`: the job that has to complete
@@ -354,7 +352,7 @@ def _has_gpus(partition: str | None) -> bool:
     return rows is None or any("gpu" in row[0] for row in rows)
 
 
-def check_room(options: SlurmOptions, needed: Resources) -> None:
+def check_room(options: Options, needed: Resources) -> None:
     """Raise UserError if sbatch would refuse the runs for good, whatever else is in the queue."""
     asked = request(options, needed, Path.cwd())
     names = "partition account qos constraint nodelist exclude time nodes ntasks_per_node".split()
@@ -383,7 +381,7 @@ class Limits(NamedTuple):
     jobs: int
 
 
-def read_limits(options: SlurmOptions) -> Limits:
+def read_limits(options: Options) -> Limits:
     """Return what the cluster's configuration and accounts allow.
 
     Where they say nothing there is no limit. Jobs of other sweeps count too, so sbatch may refuse a
@@ -447,7 +445,7 @@ class NotNow(Exception):
 def submit_runs(
     outputs: Path,
     jobs: Sequence[Sequence[Path]],
-    options: SlurmOptions,
+    options: Options,
     needed: Resources,
     held_by: str,
     code: Path,
@@ -472,7 +470,7 @@ def submit_runs(
 
 
 def submit_driver(
-    outputs: Path, name: str, options: SlurmOptions, command: Sequence[str], code: Path
+    outputs: Path, name: str, options: Options, command: Sequence[str], code: Path
 ) -> str:
     """Submit a sweep as a job of one core, with runs of this code; return its id.
 
@@ -493,7 +491,7 @@ def refuse_shared(*folders: Path) -> None:
             raise invalid_value("outputs", folder, expected, f"say `chmod go-w {folder}`")
 
 
-def _executor(outputs: Path, name: str, options: SlurmOptions, sbatch: dict[str, Any]) -> Any:
+def _executor(outputs: Path, name: str, options: Options, sbatch: dict[str, Any]) -> Any:
     """Return submitit's executor for jobs of this name, with a folder of their own."""
     import submitit
 
