@@ -225,7 +225,12 @@ class SlurmBackend(Backend):
             if (names := self._active_names()) is None:
                 raise NotNow(SILENT)
             job = next((id for id, known in names.items() if known == name), "")
-            job = job or submit_driver(self._outputs, name, self._options, command, self.code)
+            if not job:
+                core = Resources("cpu", devices=1, nodes=1, threads=1)
+                asked = request(self._options, core, self.code)
+                executor = _executor(self._outputs, name, self._options, asked)
+                work = DriverWork(command, str(Path.cwd()), str(self.code))
+                [job] = _submit(executor, [work])
         except NotNow as refusal:
             raise UserError(f"hydra.launcher.leave=true: {refusal}; try again later.") from None
         return (
@@ -467,19 +472,6 @@ def submit_runs(
     ids = _submit(executor, [RunsWork([*map(str, runs)], str(code), name) for runs in jobs])
     _write_job_files(jobs, ids, name)
     return ids
-
-
-def submit_driver(
-    outputs: Path, name: str, options: Options, command: Sequence[str], code: Path
-) -> str:
-    """Submit a sweep as a job of one core, with runs of this code; return its id.
-
-    Raises:
-        NotNow, UserError: as `submit_runs`.
-    """
-    needed = Resources("cpu", devices=1, nodes=1, threads=1)
-    executor = _executor(outputs, name, options, request(options, needed, code))
-    return _submit(executor, [DriverWork(command, str(Path.cwd()), str(code))])[0]
 
 
 def refuse_shared(*folders: Path) -> None:

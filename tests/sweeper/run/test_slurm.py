@@ -209,12 +209,13 @@ def test_nothing_is_started_or_lost_while_slurm_does_not_answer(cluster):
 def test_a_sweep_is_submitted_as_a_job_once_however_often_it_is_typed(cluster, monkeypatch):
     slurm, submitted = cluster(), []
 
-    def submit(outputs, name, options, command, code):
+    def submit(name, work):
         submitted.append(name)
         slurm.states["7"], slurm.names["7"] = "PENDING", name
-        return "7"
+        return ["7"]
 
-    monkeypatch.setattr(slurm_module, "submit_driver", submit)
+    monkeypatch.setattr(slurm_module, "_executor", lambda outputs, name, *_: name)
+    monkeypatch.setattr(slurm_module, "_submit", submit)
     command = ["python", "sweep.py", "-m", "seed=1,2"]
     said = [slurm.backend.submit_driver(command) for _ in range(2)]
     assert said[0] == said[1]
