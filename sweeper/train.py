@@ -16,7 +16,7 @@ from sweeper.plan.throughput import Throughput, measured
 from sweeper.publish import ResultsAsTheyCome, print_unfinished
 from sweeper.results.table import set_aside
 from sweeper.run.backend import Backend, Job
-from sweeper.run.failures import Watchdog, hours
+from sweeper.run.failures import hours
 from sweeper.run.options import SweepOptions
 from sweeper.run.progress import Display, TimeLeft
 from sweeper.run.schedule import JobState, Phase, Schedule
@@ -194,7 +194,7 @@ class Executor:
             Job(run.id, run.flops, run.parent, rank=ranks[run.id], seconds=sum(expected(run)))
             for run in map(plan.runs.__getitem__, left)
         ]
-        options, limit = self.options, self.options.budget_device_hours
+        options = self.options
         of = " of this round" if options.decide else ""
         early = {} if options.decide else by_experiment
         with (
@@ -208,16 +208,12 @@ class Executor:
                 if state is not None:
                     self._report_edits()
 
+            spent_h = 0.0
+            if options.budget_device_hours:  # the hours of many runs take long to read
+                spent_h = self.chosen_h + hours(self.store, plan.runs)
+            check = self.signals.check
             schedule = Schedule(
-                self.store,
-                self.backend,
-                jobs,
-                options,
-                changed,
-                Watchdog.of(options),
-                self.signals.check,
-                budget_h=limit,
-                spent_h=self.chosen_h + hours(self.store, plan.runs) if limit else 0.0,
+                self.store, self.backend, jobs, options, changed, check, spent_h=spent_h
             )
             try:
                 done = schedule.execute()

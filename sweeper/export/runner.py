@@ -13,7 +13,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from sweeper.export.pack import check_output, parse_manifest, run_files, write_export
 from sweeper.run.backend import BackendContext, Job, Resources
 from sweeper.run.backends import local
-from sweeper.run.failures import Watchdog, hours
+from sweeper.run.failures import hours
 from sweeper.run.options import LimitedOptions, SweepOptions
 from sweeper.run.schedule import JobState, Phase, Schedule, counts
 from sweeper.run.stop import Stopped, StopSignals
@@ -147,9 +147,7 @@ def train(
             jobs,
             changed=report,
             policy=options,
-            watchdog=Watchdog.of(options),
             check_for_stop=signals.check,
-            budget_h=options.budget_device_hours,
             spent_h=hours(store, runs),
         )
         with signals.held():

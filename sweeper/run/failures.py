@@ -29,7 +29,6 @@ class Breaker:
     """The decision to start nothing more: after equal failures, or when the budget is spent."""
 
     policy: SweepOptions
-    limit_h: float | None = None  # device hours that may be spent; None for no limit
     spent_h: float = 0.0  # device hours of finished runs, those of earlier sweeps included
     tripped: str = ""  # why nothing more starts; empty while jobs start
     _alike: list[str] = field(default_factory=list)
@@ -41,9 +40,10 @@ class Breaker:
         """Count a finished run of `hours` device hours; earlier failures had their own reasons."""
         self._alike.clear()
         self.spent_h += hours
-        if self.limit_h is not None and self.spent_h >= self.limit_h and not self.tripped:
+        limit = self.policy.budget_device_hours
+        if limit is not None and self.spent_h >= limit and not self.tripped:
             self.tripped = (
-                f"hydra.sweeper.budget_device_hours={self.limit_h:g} is spent "
+                f"hydra.sweeper.budget_device_hours={limit:g} is spent "
                 f"({self.spent_h:.2g} in all); repeat the command with more to go on"
             )
 

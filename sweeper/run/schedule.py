@@ -106,7 +106,7 @@ class Schedule:
     Attributes:
         changed: called with each job that changes its phase, and with None every POLL_S seconds.
         check_for_stop: called between two steps; raises KeyboardInterrupt to stop the sweep.
-        budget_h: device hours that may be spent, including `spent_h` of before.
+        spent_h: device hours of before, which count in the budget of the policy.
         states: what happened to each job, by run.
         breaker: whether new jobs start, and if not, why.
     """
@@ -116,18 +116,18 @@ class Schedule:
     jobs: Sequence[Job]
     policy: SweepOptions
     changed: Callable[[Schedule, JobState | None], None] = lambda schedule, state: None
-    watchdog: Watchdog | None = None
     check_for_stop: Callable[[], None] = lambda: None
     clock: Callable[[], float] = time.monotonic
-    budget_h: float | None = None
     spent_h: float = 0.0
     states: dict[str, JobState] = field(init=False)
     poller: StatusPoller = field(init=False)
     breaker: Breaker = field(init=False)
+    watchdog: Watchdog | None = field(init=False)
     stopping: bool = False
 
     def __post_init__(self) -> None:
-        self.breaker = Breaker(self.policy, self.budget_h, self.spent_h)
+        self.breaker = Breaker(self.policy, self.spent_h)
+        self.watchdog = Watchdog.of(self.policy)
         self.poller = StatusPoller(self.store, self.backend.poll_s)
         ordered = sorted(self.jobs, key=lambda job: (job.rank, -job.cost))
         self.states = {job.run: JobState(job) for job in ordered}
@@ -254,7 +254,7 @@ class Schedule:
         exit_reason = "" if state.handle is None else self.backend.exit_reason(state.handle)
         state.slot = state.handle = None
         if status.state is State.DONE:
-            counted = self.budget_h is not None
+            counted = self.policy.budget_device_hours is not None
             self.breaker.done(hours(self.store, [state.job.run]) if counted else 0.0)
             self._move(state, Phase.DONE)
         elif exit_reason:

@@ -235,7 +235,9 @@ def orchestrate(
 ) -> None:
     """Run these runs, with the schedule in this process."""
     jobs = [Job(name, 1.0) for name in ids]
-    Schedule(RunStore(outputs), backend, jobs, policy=policy, watchdog=watchdog).execute()
+    schedule = Schedule(RunStore(outputs), backend, jobs, policy)
+    schedule.watchdog = watchdog
+    schedule.execute()
 
 
 def start(outputs: Path, ids: Sequence[str]) -> int:

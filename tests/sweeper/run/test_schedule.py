@@ -287,7 +287,8 @@ def swept(tell, store):
 
     def sweep(limit, chosen=0.0):
         jobs = [job(name) for name in "abcde"]
-        budget = {"budget_h": limit, "spent_h": chosen + hours(store, [one.run for one in jobs])}
+        spent = chosen + hours(store, [one.run for one in jobs])
+        budget = {"policy": policy(budget_device_hours=limit), "spent_h": spent}
         left = [one for one in jobs if store.run(one.run).result() is None]
         schedule, backend = tell(left, {}, slots=1, trainer=TRAINER, **budget)
         done = schedule.execute()
