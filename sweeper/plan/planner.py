@@ -424,16 +424,10 @@ def _check_results(experiment: Experiment, points: Sequence[Configuration], fact
             key, expected = f"experiment.margin of {name}", f"a metric shown ({', '.join(shown)})"
             raise invalid_value(key, metric, expected, "name one of them")
     key = experiment.x
-    for point in points:
-        if key in ("arm", "task") or key in point.size or key in point.values:
-            return
-        try:
-            if not isinstance(lookup(key, point.config), Mapping):
-                return
-        except KeyError:
-            continue
-    expected = f"a key of the config, or one of {', '.join(points[0].size)}"
-    raise invalid_value(f"experiment.x of {name}", key, expected, "correct it")
+    of_point = ({*point.size, *point.values, *leaves(point.config)} for point in points)
+    if key not in ("arm", "task") and not any(key in known for known in of_point):
+        expected = f"a key of the config, or one of {', '.join(points[0].size)}"
+        raise invalid_value(f"experiment.x of {name}", key, expected, "correct it")
 
 
 def _with_typed_seeds(experiment: Experiment, seeds: list[int]) -> Experiment:
