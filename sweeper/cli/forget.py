@@ -184,8 +184,7 @@ def archive(outputs: Path, name: str) -> tuple[Path | None, int]:
             new.append(folder)
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).lstrip(".-")[:100] or "runs"
     made = write_runs(outputs, plain, new) if new else None
-    away = Path(tempfile.mkdtemp(dir=outputs, prefix=_TAKEN_AWAY, suffix=".tmp"))
-    for folder in folders:
-        folder.rename(away / folder.name)
-    shutil.rmtree(away)
+    with tempfile.TemporaryDirectory(dir=outputs, prefix=_TAKEN_AWAY, suffix=".tmp") as away:
+        for folder in folders:
+            folder.rename(Path(away) / folder.name)
     return made, len(folders)
