@@ -226,9 +226,7 @@ class SlurmBackend(Backend):
                 raise NotNow(SILENT)
             job = next((id for id, known in names.items() if known == name), "")
             if not job:
-                core = Resources("cpu", devices=1, nodes=1, threads=1)
-                asked = request(self._options, core, self.code)
-                executor = _executor(self._outputs, name, self._options, asked)
+                executor = self._executor(name, Resources("cpu", devices=1, nodes=1, threads=1))
                 work = DriverWork(command, str(Path.cwd()), str(self.code))
                 [job] = _submit(executor, [work])
         except NotNow as refusal:
@@ -298,9 +296,7 @@ class SlurmBackend(Backend):
                 array = waiting[: self._array_size]
                 runs = [[*job.runs.values()] for job in array]
                 try:
-                    ids = submit_runs(
-                        self._outputs, runs, self._options, needed, held_by, self.code
-                    )
+                    ids = self._submit_runs(runs, needed, held_by)
                 except NotNow as refused:
                     self._array_size = max(1, len(array) // 2)
                     if len(array) == 1:
@@ -311,6 +307,46 @@ class SlurmBackend(Backend):
                     job.id, job.submitted, job.held_by, job.state = id, True, held_by, "PENDING"
                 self._array_size = min(self._limits.array, 2 * self._array_size)
                 waiting = waiting[len(array) :]
+
+    def _submit_runs(
+        self, jobs: Sequence[Sequence[Path]], needed: Resources, held_by: str
+    ) -> list[str]:
+        """Submit jobs of one or more runs each, as an array if they are several; return their ids.
+
+        The files of the runs name their job before Slurm has it. If Slurm took a job although it
+        said otherwise, the job finds that its runs belong to another one and leaves them alone.
+
+        Raises:
+            NotNow: none of them was taken; they may be taken later.
+            UserError: they cannot be taken, or others may write to what they execute.
+        """
+        # A new name for each batch: a cluster that was set up again counts its jobs from 1 again,
+        # and submitit would mix the files of old and new jobs.
+        name = secrets.token_hex(6)
+        executor = self._executor(name, needed, held_by)
+        _write_job_files(jobs, [""] * len(jobs), name)
+        work = [RunsWork([*map(str, runs)], str(self.code), name) for runs in jobs]
+        ids = _submit(executor, work)
+        _write_job_files(jobs, ids, name)
+        return ids
+
+    def _executor(self, name: str, needed: Resources, held_by: str = "") -> Any:
+        """Return submitit's executor for jobs of this name, with a folder of their own."""
+        import submitit
+
+        folder = self._outputs / "slurm"
+        make_directory(folder)
+        folder.chmod(0o700)
+        refuse_shared(self._outputs, folder)
+        executor = submitit.SlurmExecutor(folder / name, self._options.max_num_timeout)
+        executor.update_parameters(
+            **request(self._options, needed, self.code, held_by),
+            job_name=name,
+            wckey=None,
+            stderr_to_stdout=True,
+            srun_args=["--kill-on-bad-exit=1"],
+        )
+        return executor
 
 
 def request_gpus(options: Options, needed: Resources) -> int:
@@ -447,33 +483,6 @@ class NotNow(Exception):
     """sbatch takes no more jobs for the moment; the message is its answer."""
 
 
-def submit_runs(
-    outputs: Path,
-    jobs: Sequence[Sequence[Path]],
-    options: Options,
-    needed: Resources,
-    held_by: str,
-    code: Path,
-) -> list[str]:
-    """Submit jobs of one or more runs each, as an array if they are several; return their ids.
-
-    The files of the runs name their job before Slurm has it. If Slurm took a job although it said
-    otherwise, the job finds that its runs belong to another one and leaves them alone.
-
-    Raises:
-        NotNow: none of them was taken; they may be taken later.
-        UserError: they cannot be taken, or others may write to what they execute.
-    """
-    # A new name for each batch: a cluster that was set up again counts its jobs from 1 again, and
-    # submitit would mix the files of old and new jobs.
-    name = secrets.token_hex(6)
-    executor = _executor(outputs, name, options, request(options, needed, code, held_by))
-    _write_job_files(jobs, [""] * len(jobs), name)
-    ids = _submit(executor, [RunsWork([*map(str, runs)], str(code), name) for runs in jobs])
-    _write_job_files(jobs, ids, name)
-    return ids
-
-
 def refuse_shared(*folders: Path) -> None:
     """Raise UserError if others may write to a folder: a job executes what it finds there."""
     for folder in folders:
@@ -481,22 +490,6 @@ def refuse_shared(*folders: Path) -> None:
         if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             expected = "a folder that only you may write to, since Slurm jobs run code from it"
             raise invalid_value("outputs", folder, expected, f"say `chmod go-w {folder}`")
-
-
-def _executor(outputs: Path, name: str, options: Options, sbatch: dict[str, Any]) -> Any:
-    """Return submitit's executor for jobs of this name, with a folder of their own."""
-    import submitit
-
-    folder = outputs / "slurm"
-    make_directory(folder)
-    folder.chmod(0o700)
-    refuse_shared(outputs, folder)
-    executor = submitit.SlurmExecutor(folder / name, options.max_num_timeout)
-    stop_all = ["--kill-on-bad-exit=1"]
-    executor.update_parameters(
-        **sbatch, job_name=name, wckey=None, stderr_to_stdout=True, srun_args=stop_all
-    )
-    return executor
 
 
 def _submit(executor: Any, work: Sequence[Any]) -> list[str]:

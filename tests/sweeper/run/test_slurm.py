@@ -31,7 +31,6 @@ class Cluster:
         self.submitted, self.states, self.names, self.signals = [], {}, {}, []
         self.answers = True
         self._ids = map(str, itertools.count(1))
-        monkeypatch.setattr(slurm_module, "submit_runs", self._submit)
         monkeypatch.setattr(slurm_module, "queue", self._queue)
         monkeypatch.setattr(slurm_module, "read_accounts", lambda jobs: {})
         monkeypatch.setattr(slurm_module, "send", lambda *sent: self.signals.append(sent))
@@ -40,8 +39,9 @@ class Cluster:
         resources = {Resources.of(config())}
         context = BackendContext(given, resources, "none", outputs, SizeServer())
         self.backend = SlurmBackend(context, Limits(array, 50))
+        monkeypatch.setattr(self.backend, "_submit_runs", self._submit)
 
-    def _submit(self, outputs, jobs, options, needed, held_by, code):
+    def _submit(self, jobs, needed, held_by):
         if len(jobs) > self.room - len(self.states):
             raise NotNow("sbatch refused the job: QOSMaxSubmitJobPerUserLimit")
         new = [next(self._ids) for _ in jobs]
@@ -214,7 +214,7 @@ def test_a_sweep_is_submitted_as_a_job_once_however_often_it_is_typed(cluster, m
         slurm.states["7"], slurm.names["7"] = "PENDING", name
         return ["7"]
 
-    monkeypatch.setattr(slurm_module, "_executor", lambda outputs, name, *_: name)
+    monkeypatch.setattr(slurm.backend, "_executor", lambda name, needed: name)
     monkeypatch.setattr(slurm_module, "_submit", submit)
     command = ["python", "sweep.py", "-m", "seed=1,2"]
     said = [slurm.backend.submit_driver(command) for _ in range(2)]
