@@ -4,7 +4,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -112,10 +112,14 @@ def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
         raise invalid_value("forget", name, expected, "python -m sweeper status --all lists both")
     users = dict.fromkeys(p["experiment"] for plan in known for p in plan["points"]
                           if p["run"] == name)  # fmt: skip
-    children = [run for plan in known for run, about in plan["runs"].items()
-                if about.get("parent") == name]  # fmt: skip
     notes = [f"planned in {', '.join(users)}: repeating the sweep trains it again"]
-    return _Removal([name], [], [], [name, *children], notes if users else [])
+    return _Removal([name], [], [], [name, *_children(known, [name])], notes if users else [])
+
+
+def _children(known: Sequence[Plan], parents: Collection[str]) -> list[str]:
+    """Return the runs that start from one of these."""
+    every = [found for plan in known for found in plan["runs"].items()]
+    return [run for run, about in every if about.get("parent") in parents]
 
 
 def _unused_code(store: RunStore, gone: Sequence[str]) -> list[Path]:
@@ -161,13 +165,7 @@ def archive(outputs: Path, name: str) -> tuple[Path | None, int]:
     """
     store = RunStore(outputs)
     runs = runs_of(planned(outputs, [name])[name], name)
-    children = {
-        run
-        for plan in plans(outputs)
-        for run, about in plan["runs"].items()
-        if about.get("parent") in runs
-    }
-    if busy := store.in_training([*runs, *sorted(children)]):
+    if busy := store.in_training([*runs, *_children(plans(outputs), runs)]):
         raise UserError(f"{sanitize(name)}: run {busy} is in training; archive it afterwards.")
     for left in outputs.glob(f"{_TAKEN_AWAY}*.tmp"):
         shutil.rmtree(left)
