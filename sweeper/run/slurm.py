@@ -123,7 +123,6 @@ class SlurmBackend(Backend):
     def __init__(self, context: BackendContext, limits: Limits) -> None:
         self._options: Options = context.options
         self._outputs = context.outputs.resolve()
-        self._resources = context.resources
         self._limits = limits
         self._array_size = limits.array  # of the next array; smaller after a refusal
         self._refusal = ""  # sbatch's answer to the last submission that it did not take
