@@ -9,7 +9,6 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -292,8 +291,7 @@ class _Configurations:
         where = f"{self.experiment.yaml}, arm {point.arm.name}"
         step: Any = match.multiple_of
         if isinstance(step, str):
-            with suppress(KeyError):
-                step = lookup(step, point.config)
+            step = leaves(point.config).get(step)
         if not isinstance(step, int) or step < 1:
             expected, remedy = "a whole number of at least 1, or a key that has one", "correct it"
             raise invalid_value(f"{where}: match.multiple_of", match.multiple_of, expected, remedy)
