@@ -198,7 +198,7 @@ class Executor:
         of = " of this round" if options.decide else ""
         early = {} if options.decide else by_experiment
         with (
-            Display(self.console, self.store, labels, metrics, time_left, about, of) as display,
+            Display(self.console, labels, metrics, time_left, about, of) as display,
             ResultsAsTheyCome(self.console, plan.outputs, early, self.backend.slots) as results,
         ):
 

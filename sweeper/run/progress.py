@@ -134,7 +134,6 @@ class Display(ExitStack):
     """
 
     console: Console
-    store: RunStore
     labels: Mapping[str, str]
     metrics: Mapping[str, str]
     time_left: TimeLeft
@@ -197,7 +196,7 @@ class Display(ExitStack):
         done = counts(schedule.states)[Phase.DONE]
         place = f"[{done}/{len(schedule.states)}]"
         if state.phase is Phase.DONE:
-            metrics = (self.store.run(state.job.run).result() or {}).get("metrics", {})
+            metrics = (schedule.store.run(state.job.run).result() or {}).get("metrics", {})
             value = metrics.get(metric)
             result = "" if value is None else f"  {metric} {value:.4g}"
             seconds = self._spent.get(state.job.run)

@@ -182,7 +182,7 @@ class Watched:
         self.file = io.StringIO()
         console = Console(file=self.file, width=width, force_terminal=terminal)
         labels, metrics = dict.fromkeys(self.names, LABEL), dict.fromkeys(self.names, "loss")
-        self.display = Display(console, store, labels, metrics, left)
+        self.display = Display(console, labels, metrics, left)
 
     def phase(self, name, phase, reason=""):
         state = self.schedule.states[name]
