@@ -16,6 +16,7 @@ from rich.console import Console
 from sweeper import train
 from sweeper.plan.plan import Plan, PlannedRun
 from sweeper.plan.throughput import measured
+from sweeper.run.backend import BackendContext
 from sweeper.run.backends.local import LocalBackend
 from sweeper.size_server import UNKNOWN, SizeServer
 from sweeper.store.code import Code
@@ -24,6 +25,7 @@ from sweeper.store.registry import ROOT
 from sweeper.store.runs import RunStore
 from sweeper.sweep import expected_seconds
 from sweeper.train import Executor, prepare
+from tests.policies import launcher
 
 
 class Folder:
@@ -244,7 +246,8 @@ def test_a_job_that_ended_before_its_server_is_not_lost_with_it(light, tmp_path)
 @pytest.mark.parametrize("early", [True, False], ids=["asked to", "unasked"])
 def test_jobs_are_imported_for_once_and_before_the_first(early):
     process = Mock(fork=Mock(return_value=1))
-    backend = LocalBackend(process, ["", ""], 0, "none")
+    context = BackendContext(launcher("local"), frozenset(), "none", Path("outputs"), process)
+    backend = LocalBackend(context, ["", ""])
     if early:
         backend.warm()
     for slot, name in enumerate(("a", "b")):

@@ -16,7 +16,6 @@ from typing import Annotated
 
 from sweeper.run.backend import Backend, BackendContext, Job
 from sweeper.run.options import LimitedOptions, at_least
-from sweeper.size_server import SizeServer
 from sweeper.store.attempts import START_LOG
 from sweeper.store.errors import invalid_value
 from sweeper.store.liveness import cores
@@ -68,25 +67,21 @@ def backend(context: BackendContext) -> LocalBackend:
         slots = slots[:wanted]
     else:
         slots = [""] * (wanted or max(1, cores() // (threads * devices)))
-    lacking = not gpus and any(needed.accelerator == "gpu" for needed in context.resources)
-    name = next(iter(named.values()), "")
-    return LocalBackend(context.process, slots, options.stagger_s, context.logger, lacking, name)
+    return LocalBackend(context, slots, next(iter(named.values()), ""))
 
 
 @dataclass
 class LocalBackend(Backend):
     """Forks each job from the warm server, to the GPUs of its slot, or to none."""
 
-    process: SizeServer
+    context: BackendContext
     gpus: Sequence[str]  # of each slot; several slots may have the same
-    stagger_s: float
-    logger: str
-    lacks_gpu: bool = False
     gpu: str = ""
     _started: dict[str, float] = field(default_factory=dict)  # when the last run started, by GPUs
     _warmed: bool = False
 
     def __post_init__(self) -> None:
+        self.process = self.context.process
         self.slots = len(self.gpus)
         self.device = "gpu" if self.gpus[0] else "cpu"
         self.sharing = self.gpus.count(self.gpus[0]) if self.gpus[0] else 1
@@ -97,7 +92,7 @@ class LocalBackend(Backend):
         Runs on one GPU start some seconds apart, since a start takes more memory for a while.
         """
         taken = [gpu for slot, gpu in enumerate(self.gpus) if slot not in free]
-        latest = time.monotonic() - self.stagger_s
+        latest = time.monotonic() - self.context.options.stagger_s
         ready = [
             slot
             for slot in free
@@ -111,7 +106,8 @@ class LocalBackend(Backend):
         Raises:
             UserError: runs ask for a GPU, as those of scale=gpu do, and there is none to train on.
         """
-        if self.lacks_gpu:
+        asked = any(needed.accelerator == "gpu" for needed in self.context.resources)
+        if asked and self.device == "cpu":
             expected = "a GPU on this machine, but nvidia-smi shows none"
             remedy = (
                 "train where there is one, or give trainer.accelerator=cpu (the scales gpu and "
@@ -119,7 +115,7 @@ class LocalBackend(Backend):
             remedy += "paper ask for a GPU)"
             raise invalid_value("trainer.accelerator", "gpu", expected, remedy)
         if not self._warmed:
-            self.process.tell({"op": "preload", "logger": self.logger})
+            self.process.tell({"op": "preload", "logger": self.context.logger})
             self._warmed = True
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
