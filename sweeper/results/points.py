@@ -225,15 +225,15 @@ def keys_along(points: Sequence[Point], x: str) -> set[str]:
     return {first, *(key for key in keys if together(key))}
 
 
-def missing(table: Table, metric: str) -> tuple[str, int, int]:
-    """Return why runs lack the metric ("2 failed, 1 running"), how many do, and of how many."""
+def missing(table: Table, metric: str) -> str:
+    """Return the sentence about runs that lack the metric, "" for none."""
     tuned = table.experiment.get("finetune")
     rows = rows_of(table, metric)
     own = [row for row in rows if tuned or metric_of(table, str(row["arm"])) == metric]
-    return _lacking((row, number(row.get(metric)) is None) for row in own)
+    return _missing((row, number(row.get(metric)) is None) for row in own)
 
 
-def unfinished(table: Table) -> tuple[str, int, int]:
+def unfinished(table: Table) -> str:
     """Return the same for all metrics of the experiment, pre-trainings included."""
     finetune: Mapping[str, list[str]] = table.experiment.get("finetune") or {}
 
@@ -245,7 +245,24 @@ def unfinished(table: Table) -> tuple[str, int, int]:
             return str(row["state"]) != "done"
         return any(number(row.get(metric)) is None for metric in wanted)
 
-    return _lacking((row, lacks(row)) for row in table.rows)
+    return _missing((row, lacks(row)) for row in table.rows)
+
+
+def _missing(rows: Iterable[tuple[Row, bool]]) -> str:
+    without: dict[str, str] = {}
+    all_runs = set()
+    for row, lacks in rows:
+        all_runs.add(row["run"])
+        if lacks:
+            without[row["run"]] = str(row["state"])
+    if not without:
+        return ""
+    # A finished run without the metric trained another task, or measured nan.
+    words = {"done": "done without it", "new": "not started"}
+    counts = Counter(words.get(state, state) for state in without.values())
+    reason = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    are = "is" if len(without) == 1 else "are"
+    return f"{len(without)} of {plural(len(all_runs), 'run')} {are} missing: {reason}."
 
 
 def origin(table: Table) -> list[str]:
@@ -257,14 +274,7 @@ def origin(table: Table) -> list[str]:
 
 def caveats(table: Table) -> list[str]:
     """Return the caveats of a result: its tuning, differences between its runs, missing runs."""
-    lacking = missing_in_words(*unfinished(table))
-    return [*tuned_in_words(table.experiment), *mixed(table), *filter(None, [lacking])]
-
-
-def missing_in_words(reason: str, without: int, of: int) -> str:
-    """Return the sentence about runs that are missing, "" for none."""
-    are = "is" if without == 1 else "are"
-    return f"{without} of {plural(of, 'run')} {are} missing: {reason}." if without else ""
+    return [*tuned_in_words(table.experiment), *mixed(table), *filter(None, [unfinished(table)])]
 
 
 def mixed(table: Table) -> list[str]:
@@ -327,20 +337,6 @@ def marks_in_words(points: Collection[Point], *spreads: Spread | None) -> list[s
 def range_in_words(numbers: Collection[int]) -> str:
     """Return numbers in words: the only one, or the smallest to the largest."""
     return " to ".join(str(number) for number in dict.fromkeys((min(numbers), max(numbers))))
-
-
-def _lacking(rows: Iterable[tuple[Row, bool]]) -> tuple[str, int, int]:
-    without: dict[str, str] = {}
-    all_runs = set()
-    for row, lacks in rows:
-        all_runs.add(row["run"])
-        if lacks:
-            without[row["run"]] = str(row["state"])
-    # A finished run without the metric trained another task, or measured nan.
-    words = {"done": "done without it", "new": "not started"}
-    counts = Counter(words.get(state, state) for state in without.values())
-    reason = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-    return reason, len(without), len(all_runs)
 
 
 TASKS = {"squad": "SQuAD", "mnli": "MNLI"}

@@ -26,7 +26,6 @@ from sweeper.results.points import (
     measures,
     measures_of_arms,
     missing,
-    missing_in_words,
     not_learned,
     seed_spread,
     tuned_in_words,
@@ -223,7 +222,7 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
             for words, value in measure.baselines(table).items()
         ],
         "marks": " ".join([*marks_in_words(averaged, spread), *tuned_in_words(table.experiment)]),
-        "missing": missing_in_words(*missing(table, measure.metric)),
+        "missing": missing(table, measure.metric),
     }
 
 

@@ -226,7 +226,7 @@ def test_the_parameters_of_a_row_are_those_of_its_pre_training(tmp_path):
 @pytest.mark.parametrize("metric", [m for metrics in FINETUNE.values() for m in metrics])
 def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(tmp_path, metric):
     table = Finetuned(seeds=3).table(tmp_path)
-    assert missing(table, metric) == ("", 0, 9)
+    assert missing(table, metric) == ""
     for point, model in zip(points(table, metric), MODELS.values(), strict=True):
         times = 100 if metric == "test/accuracy" else 1  # as it is shown: in per cent
         assert point.values == {seed: times * score(metric, model, seed) for seed in range(3)}
@@ -259,7 +259,7 @@ def test_head_sizes_that_are_equal_in_all_layers_are_collected(tmp_path):
 def test_what_is_unfinished_counts_pre_training_too(tmp_path):
     sweep = Finetuned(done=lambda task, heads, seed: task != "pretraining" or heads != 12)
     table = sweep.table(tmp_path)
-    assert unfinished(table) == ("1 not started", 1, 3 + 3 * 2 * 2)
+    assert unfinished(table) == f"1 of {3 + 3 * 2 * 2} runs is missing: 1 not started."
     found = points(table, "test/loss")  # a metric of no fine-tuning task
     assert [list(point.runs) for point in found] == [[0]] * len(MODELS)
 
