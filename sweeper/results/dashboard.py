@@ -91,15 +91,13 @@ def connected() -> Any:
     from wandb.errors import AuthenticationError, UsageError
 
     wandb.setup(wandb.Settings(silent=True))
-    try:
-        with sentences():
+    with sentences():
+        try:
             return wandb.Api()
-    except UserError as error:
-        if isinstance(error.__cause__, AuthenticationError | UsageError):
+        except (AuthenticationError, UsageError) as error:
             remedy = "set WANDB_API_KEY or run `wandb login`, where its server can be reached"
-            said = _said(error.__cause__)
-            raise UserError(f"Weights & Biases lets nobody in: {said}; {remedy}.") from None
-        raise
+            said = f"Weights & Biases lets nobody in: {_said(error)}"
+            raise UserError(f"{said}; {remedy}.") from None
 
 
 def _said(error: BaseException) -> str:
