@@ -38,6 +38,8 @@ DOUBLE_COLUMN = 6.75
 RC = rc_params_from_file(Path(__file__).with_name("house.mplstyle"), use_default_template=False)
 TEXT_PT, SMALL_PT, LEGEND_PT = RC["font.size"], RC["xtick.labelsize"], RC["legend.fontsize"]
 INK, FAINT_INK = RC["text.color"], RC["axes.edgecolor"]
+# A dashed line that values are compared with.
+GUIDE: dict[str, Any] = {"color": FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
 LETTER = 0.54  # width of a letter in its size, on average
 _TIGHT = 0.93  # of the letters that fit in a line on average
 

@@ -1,7 +1,6 @@
 """Measures of trained heads by head size: (a) rank of the logits, (b) entropy of attention."""
 
 from operator import methodcaller
-from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -15,7 +14,6 @@ from sweeper.results.table import Table
 METRICS = ("test/attention_rank", "test/attention_entropy")
 HEADS, SIZE = "model.heads", "model.head_size"
 _PANEL_PT = 170.0
-_BOUND: dict[str, Any] = {"color": panel.FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
 
 
 @rc_context(panel.RC)
@@ -39,11 +37,11 @@ def draw(table: Table) -> Figure:
         if sizes and metric == METRICS[0]:
             limits = axes.get_ylim()
             bound = np.linspace(sizes[0], sizes[-1], 100)  # curved on a log axis
-            axes.plot(bound, bound, zorder=1, **_BOUND)
+            axes.plot(bound, bound, zorder=1, **panel.GUIDE)
             axes.set_ylim(limits)
     legend = [
         *((tuple(looks[arm, n].handle() for arm in arms), f"{n:.0f} heads") for n in heads),
-        ((Line2D([], [], **_BOUND),), "(a) the head size, the most it can be"),
+        ((Line2D([], [], **panel.GUIDE),), "(a) the head size, the most it can be"),
     ]
     notes = panel.notes_on(table, measured[METRICS[0]], *spreads.values())
     panel.lay_out(figure, _PANEL_PT, table, legend, notes)

@@ -38,7 +38,6 @@ _INTERVALS = (
     "where points scatter more than their intervals allow."
 )
 _COLOUR = PALETTE[0]
-_MARGIN: dict[str, Any] = {"color": panel.FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
 _AHEAD_LINE: dict[str, Any] = {"color": _COLOUR, "linestyle": (0, (3, 2)), "linewidth": 1.0}
 
 
@@ -67,7 +66,7 @@ def draw(table: Table) -> Figure:
     legend: list[panel.Entry] = [
         ((dot,), "gain, its interval, and a line through all"),
         ((Line2D([], [], **_AHEAD_LINE),), "extrapolated"),
-        ((Line2D([], [], **_MARGIN),), "the margin"),
+        ((Line2D([], [], **panel.GUIDE),), "the margin"),
     ]
     panel.lay_out(figure, _PANEL_PT, table, legend, notes)
     return figure
@@ -82,7 +81,7 @@ def _panel(
 ) -> str:
     """Draw the effects of a claim and their line; return the FLOPs at the margin as text."""
     axes.axhline(0, color=panel.FAINT_INK, linewidth=0.7)
-    axes.axhline(shown(margin), **_MARGIN)
+    axes.axhline(shown(margin), **panel.GUIDE)
     xs = [math.log10(one.flops) for one in found]
     fitted = line(xs, [one.value for one in found], [(one.high - one.low) / 2 for one in found])
     for start, end, ahead in ((xs[0], xs[-1], False), (xs[-1], xs[-1] + _AHEAD, True)):

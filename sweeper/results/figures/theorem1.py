@@ -82,9 +82,7 @@ def draw(table: Table) -> Figure:
             continue
         above = axes.get_xaxis_transform()
         for place, words in _GUIDES.items():
-            axes.axvline(
-                place, color=panel.FAINT_INK, linewidth=0.7, linestyle=(0, (4, 3)), zorder=1
-            )
+            axes.axvline(place, zorder=1, **panel.GUIDE)
             axes.text(place, 1.02, words, transform=above, **_FAINT)
         for n, curve in own.items():
             colour = looks[arm, n].colour
