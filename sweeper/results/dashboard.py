@@ -31,14 +31,12 @@ class Project:
     name: str
 
     @classmethod
-    def parse(cls, text: str, option: str) -> Project:
+    def parse(cls, text: str) -> Project:
         """Return the project of `ENTITY/PROJECT`."""
         entity, _, name = text.partition("/")
         if not entity or not name or "/" in name:
-            remedy = f"give it as {option} me/headroom"
-            raise invalid_value(
-                option, text, "ENTITY/PROJECT, as in the address of its page", remedy
-            )
+            expected = "ENTITY/PROJECT, as in the address of its page"
+            raise invalid_value("--project", text, expected, "give it as --project me/headroom")
         return cls(entity, name)
 
 
@@ -221,7 +219,7 @@ def publish_dashboard(
         UserError: an unknown figure, a missing package or key, or whatever W&B refuses.
     """
     if given:
-        project = Project.parse(given, "--project")
+        project = Project.parse(given)
     else:
         ids = dict.fromkeys(str(row["run"]) for table in tables for row in table.rows)
         runs = map(RunStore(outputs).run, ids)
