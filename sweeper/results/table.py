@@ -113,7 +113,7 @@ def number(value: Any) -> float | None:
 
 THEN = " then "  # between the devices or versions that trained one run, one after the other
 FILES = ("record", "result", "attempts")
-_RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
+RESULT_KEYS = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
 
 
 def planned_cells(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, An
         cells["record"] = {"config": leaves(recorded), "size": record.get("size", {})}
         result = status.result or run.result()
         if result is not None:
-            cells |= {field: result.get(field) for field in _RESULT} | {"result": result}
+            cells |= {field: result.get(field) for field in RESULT_KEYS} | {"result": result}
             text = files.canonical([recorded.get("data"), recorded.get("task")])
             cells["prepared"] = [text, result.get("data", {}).get("sha256")]
             attempts, device = lineage(run, result["attempt"]), str(cells["device"] or "")

@@ -30,7 +30,7 @@ from sweeper.results.points import (
     seed_spread,
     tuned_in_words,
 )
-from sweeper.results.table import DIRECTIONS, Row, Table, cell, label, number
+from sweeper.results.table import DIRECTIONS, RESULT_KEYS, Row, Table, cell, label, number
 from sweeper.results.verdict import Verdict
 from sweeper.store import registry
 from sweeper.store.attempts import Cause
@@ -61,7 +61,6 @@ _FIRST_COLUMNS = ("state", "arm", "point", "seed")
 _LAST_COLUMNS = ("device", "code", "torch", "reason", "run")
 _HIDDEN_COLUMNS = ("experiment",)
 _HIDDEN_SETTINGS = ("logger.", "paths.")
-_RESULT_KEYS = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
 
 
 def page_data(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> dict[str, Any]:
@@ -284,7 +283,7 @@ def run_data(
                 metrics = result["metrics"].items()
                 found |= {
                     "metrics": {label(key): cell(key, n) for key, n in metrics},
-                    "result": {key: result[key] for key in _RESULT_KEYS if key in result},
+                    "result": {key: result[key] for key in RESULT_KEYS if key in result},
                     "finished": result["attempt"],
                 }
         attempts = run.attempts()
