@@ -56,7 +56,6 @@ Collecting writes nothing, and equal records give equal bytes.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -99,11 +98,10 @@ def collect(
     Raises:
         UserError: an experiment was never planned, or a plan cannot be read.
     """
-    store, tables = RunStore(outputs), []
-    cells = cache(lambda id: run_cells(store.run(id)))
+    records, tables = Records(RunStore(outputs)), []
     for name, plan in planned(outputs, experiments).items():
         with collect_errors(faults, name):
-            tables.append(_table(name, plan, cells))
+            tables.append(_table(name, plan, records.cells))
     rows = (row for table in tables for row in table.rows if row.get("damaged"))
     damaged = {row["run"]: UserError(f"run {row['run']}: {row['reason']}") for row in rows}
     if faults is not None:
@@ -137,20 +135,19 @@ class Records:
     ) -> None:
         self._store = store
         self._configs = configs or {}
-        self._done: dict[str, dict[str, Any]] = {}
+        self._known: dict[str, dict[str, Any]] = {}
+
+    def cells(self, id: str) -> dict[str, Any]:
+        """Return the cells of a run, as they were when it was first asked for."""
+        if id not in self._known:
+            self._known[id] = run_cells(self._store.run(id), self._configs.get(id))
+        return self._known[id]
 
     def tables(self, plan: Mapping[str, Any]) -> list[Table]:
         """Return the tables of a plan (plain data) with the present states of its runs."""
-        known = dict(self._done)
-
-        def cells(id: str) -> dict[str, Any]:
-            if id not in known:
-                known[id] = run_cells(self._store.run(id), self._configs.get(id))
-            return known[id]
-
-        tables = [_table(name, plan, cells) for name in plan["experiments"]]
-        self._done = {id: own for id, own in known.items() if own["state"] == State.DONE}
-        return tables
+        known = self._known.items()
+        self._known = {id: own for id, own in known if own["state"] == State.DONE}
+        return [_table(name, plan, self.cells) for name in plan["experiments"]]
 
 
 def before_training(
