@@ -190,13 +190,10 @@ def ahead(design: Design, arm: str, rival: str, equal: str) -> Contrast:
 
     Raise Unanswerable if the points differ by more than 1 % in the column `equal`.
     """
-    sides = [design.of(arm), design.of(rival)]
-    check_equal(design.of(arm, rival), equal, f"Points of {arm} and {rival}")
-    weights = [
-        (sign / len(side), point)
-        for sign, side in zip((1, -1), sides, strict=True)
-        for point in side
-    ]
+    ours, theirs = design.of(arm), design.of(rival)
+    check_equal([*ours, *theirs], equal, f"Points of {arm} and {rival}")
+    weights = [(1 / len(ours), point) for point in ours]
+    weights += [(-1 / len(theirs), point) for point in theirs]
     return Contrast(f"{arm} over {rival} at equal {label(equal)}", weights)
 
 

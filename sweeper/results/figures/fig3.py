@@ -23,20 +23,17 @@ def draw(table: Table) -> Figure:
     right = panel.split([p for p in everything if p.arm == SIZES], by=methodcaller("at", HEADS))
     arms = table.experiment["arms"]
     looks = panel.curve_looks(arms, [(one.arm, one.key) for one in (*left, *right)])
-    drawn = {
-        x: [(looks[one.arm, one.key], one) for one in series]
-        for x, series in ((HEADS, left), (SIZE, right))
-    }
     figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
-    panels = figure.subplots(1, 2)
-    for axes, (x, own), letter in zip(panels, drawn.items(), "ab", strict=True):
-        curves = [(look, panel.marks(one.points, x, spread, back)) for look, one in own]
+    axes_a, axes_b = figure.subplots(1, 2)
+    for axes, x, series, letter in ((axes_a, HEADS, left, "a"), (axes_b, SIZE, right, "b")):
+        curves = [
+            (looks[one.arm, one.key], panel.marks(one.points, x, spread, back)) for one in series
+        ]
         panel.fill(axes, x, table.metric, curves, letter=letter, own=True)
-    legend = [
-        *panel.legend_of(
-            table, {arm: look for arm, look in panel.looks_of(arms).items() if arm != SIZES}
-        ),
-        *(((look.handle(),), f"(b) {one.key or 0:.0f} heads") for look, one in drawn[SIZE]),
+    by_arm = {arm: look for arm, look in panel.looks_of(arms).items() if arm != SIZES}
+    heads = [
+        ((looks[one.arm, one.key].handle(),), f"(b) {one.key or 0:.0f} heads") for one in right
     ]
+    legend = [*panel.legend_of(table, by_arm), *heads]
     panel.lay_out(figure, _PANEL_PT, table, legend, panel.notes_on(table, everything, spread))
     return figure
