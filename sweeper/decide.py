@@ -32,7 +32,7 @@ _EVERY = 10**6  # runs: no limit on a purchase
 class Progress:
     """The verdicts on the finished runs of a plan, and their cost."""
 
-    judged: Mapping[str, tuple[Table, Sequence[Verdict]]]  # by experiment
+    judged: Sequence[tuple[Table, Sequence[Verdict]]]  # by experiment
     spent_h: float  # device hours of the runs
     until: Sequence[str]  # the claims to decide; all if empty
 
@@ -47,12 +47,12 @@ class Progress:
         tables = records.tables(plan.as_data(before))
         seconds = {str(row["run"]): row.get("seconds") or 0.0 for t in tables for row in t.rows}
         spent = sum(device_hours(plan.runs[run].config, took) for run, took in seconds.items())
-        return cls({table.name: (table, verdicts_on(table)) for table in tables}, spent, until)
+        return cls([(table, verdicts_on(table)) for table in tables], spent, until)
 
     @property
     def verdicts(self) -> list[tuple[str, Verdict]]:
         """The verdicts that the points can decide and the user asks for, with their experiments."""
-        every = [(name, one) for name, (_, found) in self.judged.items() for one in found]
+        every = [(table.name, one) for table, found in self.judged for one in found]
         return [(name, one) for name, one in every if one.numbers and self._asks(one.claim)]
 
     @property
@@ -72,18 +72,17 @@ class Progress:
             runs: about this many runs are bought; each experiment gets a share for the points that
                 it needs. None buys as many as the answers are expected to take.
         """
-        tables = {name: table for name, (table, _) in self.judged.items()}
-        every = {name: wanted(table, most, _EVERY, self._asks) for name, table in tables.items()}
-        points, before = sum(map(len, every.values())), 0
+        every = [wanted(table, most, _EVERY, self._asks) for table, _ in self.judged]
+        points, before = sum(map(len, every)), 0
         found: dict[str, int] = {}
-        for name, table in tables.items():
-            after = before + len(every[name])
-            if runs is not None and after > before:
+        for (table, _), more in zip(self.judged, every, strict=True):
+            after = before + len(more)
+            if runs is not None and more:
                 share = runs * after // points - runs * before // points
-                every[name] = wanted(table, most, share, self._asks) if share else {}
+                more = wanted(table, most, share, self._asks) if share else {}
             before = after
-            verdicts = [verdict for of, verdict in self.verdicts if of == name]
-            for run, seeds in _by_first_run(table, verdicts, every[name]).items():
+            verdicts = [verdict for name, verdict in self.verdicts if name == table.name]
+            for run, seeds in _by_first_run(table, verdicts, more).items():
                 found[run] = max(found.get(run, 0), seeds)
         return found
 
@@ -93,7 +92,7 @@ class Progress:
     def points(self) -> set[str]:
         """Return the points that claims rest on, each by the run of its first seed."""
         found: set[str] = set()
-        for table, verdicts in self.judged.values():
+        for table, verdicts in self.judged:
             points = dict.fromkeys(rests_on(table, self._asks), 0)
             found |= _by_first_run(table, verdicts, points).keys()
         return found
@@ -101,7 +100,7 @@ class Progress:
     def as_data(self) -> dict[str, Any]:
         """Return the verdicts as plain data for a plan."""
         return {
-            name: [
+            table.name: [
                 {
                     "claim": verdict.claim,
                     "measure": verdict.measure,
@@ -113,7 +112,7 @@ class Progress:
                 }
                 for verdict in verdicts
             ]
-            for name, (_, verdicts) in self.judged.items()
+            for table, verdicts in self.judged
         }
 
 
