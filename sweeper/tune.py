@@ -53,8 +53,7 @@ class Tuning:
         Raises:
             UserError: a value is invalid.
         """
-        asked = {name: one.tune for name, one in plan.experiments.items()}
-        tunes = {name: tune for name, tune in asked.items() if tune}
+        tunes = {name: one.tune for name, one in plan.experiments.items() if one.tune}
         for tune in tunes.values():
             direction(tune.by)  # no trial starts for a metric that cannot choose
         facts = Facts(process, plan.outputs / "cache" / "facts.json")
