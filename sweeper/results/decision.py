@@ -61,11 +61,11 @@ class Measurements:
     def __init__(self, table: Table, metric: str) -> None:
         margin = (table.experiment.get("margin") or {}).get(metric)
         kind = metric.rpartition("/")[2]
-        relative = isinstance(margin, Mapping) and str(margin["size"]).endswith("%")
-        self.ratios = relative or (margin is None and kind in LOGARITHMIC)
+        self.ratios = kind in LOGARITHMIC
         self.margin: JudgedMargin | None = None
         if margin:
             text = str(margin["size"])
+            self.ratios = text.endswith("%")
             words = f"{float(text.rstrip('% ')):g}{' %' if self.ratios else ''}"
             size = _scaled(text, self.ratios)
             self.margin = JudgedMargin(size, words, str(margin["reason"]))
@@ -396,16 +396,16 @@ class Question:
         """Return the expected cost of a decision, if a point may have `most` seeds."""
         return expected_cost(self.combination, replace(self._known(self.evidence), most=most))
 
-    def expected_cost_at(self, effect: float, chance: float = 0.8) -> Cost:
+    def expected_cost_at(self, effect: float) -> Cost:
         """Return the same if every contrast were `effect` beyond its threshold, at this spread.
 
-        `effect` is on the scale that is judged; 0 gives the cost of "no difference". `chance` is
-        the probability that the seeds are enough.
+        `effect` is on the scale that is judged; 0 gives the cost of "no difference". The seeds are
+        enough with a probability of 80 %.
         """
         unknown = np.full(len(self.contrasts), np.inf)
         asked = Intervals(np.full(len(self.contrasts), effect), -unknown, unknown)
         known = replace(self._known(asked), seeds=np.zeros(len(unknown)))
-        return expected_cost(self.combination, known, chance)
+        return expected_cost(self.combination, known, chance=0.8)
 
     def needs(self, most: int) -> Floats:
         """Return the seeds each contrast takes to the cheapest decision, 0 if none is possible."""
