@@ -101,7 +101,7 @@ def choices(table: Table) -> list[Choice]:
         left = [point for point in group[:FINALISTS] if len(point.values) == seeds]
         if not left:
             _raise_diverged(table, group[0])
-        left.sort(key=lambda point: sign * mean(list(point.values.values())), reverse=True)
+        left.sort(key=lambda point: sign * point.mean, reverse=True)
         best, *others = left
         apart = [sign * (best.values[n] - one.values[n]) for one in others for n in best.values]
         settings.append((group, best, others, apart))

@@ -140,7 +140,7 @@ def marks(
             values = tuple(back(point.values[seed]) for seed in sorted(point.values))
             ends = point.interval(spread)
             drawn = ends and (back(ends[0]), back(ends[1]))
-            found.append(Mark(x, back(point.estimate(spread).mean), drawn, values, point))
+            found.append(Mark(x, back(point.mean), drawn, values, point))
     return sorted(found, key=lambda mark: (mark.x, mark.mean))
 
 

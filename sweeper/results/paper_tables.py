@@ -17,7 +17,7 @@ from sweeper.results.points import (
     points,
     range_in_words,
 )
-from sweeper.results.statistics.estimates import mean, sd
+from sweeper.results.statistics.estimates import sd
 from sweeper.results.table import Table, csv_line, exported, label, publish_made, stem
 from sweeper.store.errors import sanitize
 from sweeper.store.numbers import short
@@ -113,7 +113,7 @@ def _cell(point: Point, found: Mapping[tuple[str, str], Point]) -> str:
     if own is None or not own.values:
         return ABSENT
     values = list(own.values.values())
-    middle, spread = mean(values), sd(values)
+    middle, spread = own.mean, sd(values)
     digits = ".2g" if 0 < abs(middle) < 0.1 else ".2f"  # two decimals would hide small numbers
     if spread and f"{spread:.2f}" == "0.00" and digits == ".2f":
         digits = f".{1 - math.floor(math.log10(spread))}f"
@@ -246,7 +246,7 @@ def summarise(table: Table) -> list[str]:
             clipped(point.arm, 24),
             clipped(point.name, 60),
             f"{len(values)}/{len(point.runs)}",
-            f"{mean(values):.4g}" if values else "-",
+            f"{point.mean:.4g}" if values else "-",
             "" if own is None else f"± {own:.2g}",
             "-" if size is None else short(size),
             "" if error is None else f"{error:+.2%}",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sweeper.results.statistics.estimates import Estimate, Spread, estimate, interval, mean, pooled
+from sweeper.results.statistics.estimates import Spread, estimate, interval, mean, pooled
 from sweeper.results.table import (
     LOGARITHMIC_FROM,
     PER_CENT,
@@ -103,13 +103,15 @@ class Point:
         """Return the number in a column, or None."""
         return number(self.cells.get(column))
 
-    def estimate(self, spread: Spread | None) -> Estimate:
-        """Return the mean over seeds; the point must have one."""
-        return estimate(list(self.values.values()), spread)
+    @property
+    def mean(self) -> float:
+        """The mean over seeds; the point must have one."""
+        return mean(list(self.values.values()))
 
     def interval(self, spread: Spread | None) -> tuple[float, float] | None:
         """Return the interval of the mean, as far as the metric goes; None where it is unknown."""
-        ends, (least, most) = interval(self.estimate(spread)), self.bounds
+        ends = interval(estimate(list(self.values.values()), spread))
+        least, most = self.bounds
         return ends and (max(ends[0], least), min(ends[1], most))
 
 

@@ -54,8 +54,7 @@ def draw(table: Table) -> Figure:
         panel.fill(axes, key, table.metric, curves, own=bool(tuned), exact=True)
         if words:
             panel.categories(axes, words)
-        every = [mark for _, curve in curves for mark in curve]
-        rings = [mark for mark in every if ringed(mark)]
+        rings = [mark for _, curve in curves for mark in curve if ringed(mark)]
         xs, ys = [mark.x for mark in rings], [mark.mean for mark in rings]
         axes.plot(
             xs, ys, "o", markersize=8, markerfacecolor="none", markeredgecolor=panel.INK, zorder=6

@@ -16,7 +16,6 @@ from matplotlib.lines import Line2D
 from sweeper.results import panel
 from sweeper.results.figures.theorem1 import HEAD_SIZE, LENGTH
 from sweeper.results.points import Point, points, seed_spread
-from sweeper.results.statistics.estimates import mean
 from sweeper.results.table import Table, label
 
 _PANEL_PT = 170.0
@@ -36,15 +35,15 @@ def draw(table: Table) -> Figure:
     for arm, n in sorted(placed, key=lambda one: (arms.index(one[0]), one[1])):
         own = [point for point in every if (point.arm, point.at(LENGTH)) == (arm, n)]
         own.sort(key=lambda point: point.at(HEAD_SIZE) or 0.0)
-        largest = list(own[-1].values.values())
+        largest = own[-1]
         curves[arm, n] = [
             replace(
                 point,
-                values={seed: v - mean(largest) for seed, v in point.values.items()},
+                values={seed: v - largest.mean for seed, v in point.values.items()},
                 bounds=(-math.inf, math.inf),
             )
             for point in own
-            if largest
+            if largest.values
         ]
     several = len({arm for arm, _ in curves}) > 1
     names = {

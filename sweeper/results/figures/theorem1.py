@@ -109,7 +109,7 @@ def knee_of(curve: Sequence[panel.Mark]) -> panel.Mark | None:
     """Return the first mark whose error is an order of magnitude below that of one size less."""
     for before, mark in pairwise(curve):
         sizes = [one.point.at(HEAD_SIZE) or 0.0 for one in (before, mark)]
-        logs = [one.point.estimate(None).mean for one in (before, mark)]
+        logs = [one.point.mean for one in (before, mark)]
         if sizes[1] - sizes[0] == 1 and logs[0] - logs[1] > COLLAPSE:
             return mark
     return None

@@ -204,7 +204,7 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
                     )
                     for key in across
                 },
-                "mean": back(scaled.estimate(spread).mean),
+                "mean": back(scaled.mean),
                 "ends": ends and [back(end) for end in ends],
                 "seeds": [[n, value, point.runs[n]] for n, value in sorted(point.values.items())],
             }
