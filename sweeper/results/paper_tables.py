@@ -236,7 +236,8 @@ def summarise(table: Table) -> list[str]:
         head, *lines = as_text(paper_table(table))
         return [f"{sanitize(table.name, 80)}: {head}", *lines]
     metrics = {arm: metric_of(table, arm) for arm in table.experiment["arms"]}
-    everything = [p for arm, metric in metrics.items() for p in points(table, metric, [arm])]
+    by_metric = {metric: points(table, metric) for metric in metrics.values()}
+    everything = [p for arm, own in metrics.items() for p in by_metric[own] if p.arm == arm]
     counts = sorted({str(row["match_count"]) for row in table.rows if row.get("match_count")})
     rows: list[Sequence[str]] = [(*HEADER, " ".join(["match error", *counts]))]
     for point in everything:

@@ -133,16 +133,14 @@ def metric_of(table: Table, arm: str) -> str:
     return str(table.experiment["arms"].get(arm, {}).get("metric") or table.metric)
 
 
-def points(table: Table, metric: str, arms: Collection[str] | None = None) -> list[Point]:
-    """Return the points of `arms` (all if None), in the order of the plan.
+def points(table: Table, metric: str) -> list[Point]:
+    """Return the points, in the order of the plan.
 
     Alternatives are not among them, but in their points' `alternatives`.
     """
     found: dict[tuple[str, str], Point] = {}
     for row in rows_of(table, metric):
         key = (str(row["arm"]), str(row["point"] or ""))  # one that varies nothing has no words
-        if arms is not None and key[0] not in arms:
-            continue
         settings = table.settings.get(key[1], {})
         point = found.setdefault(key, Point(*key, settings, bounds=_bounds(metric, row)))
         for column, cell in row.items():
