@@ -59,7 +59,6 @@ ALL_CURVE_POINTS, ALL_LOG_LETTERS = 75_000, 2_000_000
 
 _FIRST_COLUMNS = ("state", "arm", "point", "seed")
 _LAST_COLUMNS = ("device", "code", "torch", "reason", "run")
-_HIDDEN_COLUMNS = ("experiment",)
 _HIDDEN_SETTINGS = ("logger.", "paths.")
 
 
@@ -239,10 +238,10 @@ def _word(value: Any) -> str:
 def _rows(table: Table) -> dict[str, Any]:
     """Return the rows; a column that is alike in all of them is listed once, under "alike"."""
     metrics = [measure.metric for measure in measures(table)]
-    named = [*_FIRST_COLUMNS, "task", *metrics, *_LAST_COLUMNS]
-    rest = [key for key in table.columns if key not in (*named, *_HIDDEN_COLUMNS)]
+    before = [*_FIRST_COLUMNS, "task", *metrics]
+    rest = [key for key in table.columns if key not in (*before, *_LAST_COLUMNS, "experiment")]
     varied, alike = [], []
-    for key in [*_FIRST_COLUMNS, "task", *metrics, *rest, *_LAST_COLUMNS]:
+    for key in [*before, *rest, *_LAST_COLUMNS]:
         first = table.rows[0].get(key) if table.rows else None
         always = key in (*_FIRST_COLUMNS, *metrics, "run")
         if always or any(row.get(key) != first for row in table.rows):
