@@ -214,7 +214,7 @@ class Errors:
     """Squared standard errors of contrasts, each (..., contrasts); infinite if unknown.
 
     Attributes:
-        paired, common, mixed: by each estimate.
+        paired, common: by each estimate.
         common_df: the degrees of freedom of the common one.
         seeds: the number of seeds that all points of a contrast share.
         skew: the skewness of its series to allow for.
