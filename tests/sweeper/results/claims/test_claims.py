@@ -5,11 +5,12 @@ import json
 import math
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import starmap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,8 +93,7 @@ def test_every_claim_that_exists_is_tested_here():
 def test_larger_heads_are_judged_by_all_of_their_curve(tmp_path, truth, expected):
     sweep = Sweep(labels={"fixed": "fixed"})
     for size in (3, 7, 13, 29):
-        measured = repeated(truth(size), size)
-        sweep.add("fixed", {"model.head_size": size}, Model(64, 4, size), measured)
+        add(sweep, "fixed", Model(64, 4, size), truth(size))
     found = judged(sweep, LARGER, tmp_path)
     assert found.verdict == expected
     assert "rom 3 to 29 head sizes" in found.sentence
@@ -187,8 +187,7 @@ def test_standard_models_are_compared_if_they_differ_in_heads_only(
     sweep = Sweep(labels={"standard": "standard"})
     for heads, size, layer in zip((2, 4, 8), sizes, feedforward, strict=True):
         values = {"model.heads": heads, "model.feedforward_size": layer}
-        measured = repeated(40.0 + heads, (heads, size))
-        sweep.add("standard", values, Model(64, heads, size), measured)
+        add(sweep, "standard", Model(64, heads, size), 40.0 + heads, values)
     found = judged(sweep, WORSENS, tmp_path)
     assert found.verdict == expected
     if expected is OPEN:
@@ -219,9 +218,18 @@ def judged(sweep: Sweep, claim: str, folder: Path) -> Verdict:
     return verdict
 
 
-def repeated(value: float, key: object) -> dict[int, float]:
-    """Five seeds of a value with a little noise."""
-    return {seed: value + random.Random(f"{key}{seed}").gauss(0, 0.01) for seed in range(5)}
+def add(
+    sweep: Sweep,
+    arm: str,
+    model: Model,
+    value: float,
+    values: Mapping[str, Any] | None = None,
+    matched: Mapping[str, Any] | None = None,
+) -> None:
+    """A point with five seeds of a value with a little noise; it varies in heads and their size."""
+    varied = {"model.heads": model.heads, "model.head_size": model.head_size}
+    noise = (random.Random(f"{arm}{model}{values}{seed}").gauss(0, 0.01) for seed in range(5))
+    sweep.add(arm, values or varied, model, dict(enumerate(value + n for n in noise)), matched)
 
 
 def law(fixed_factor: float) -> Truth:
@@ -294,7 +302,7 @@ def test_a_claim_on_curves_of_which_more_varies_is_not_judged_on_some_points(tmp
     for size, rate in itertools.product((1, 2, 3), (0.01, 0.1)):
         values = {"task.sequence_length": 5, "model.head_size": size}
         values |= {"optimizer.learning_rate": rate}
-        sweep.add("causal", values, Model(64, 1, size), repeated(1 / size, (size, rate)))
+        add(sweep, "causal", Model(64, 1, size), 1 / size, values)
     found = judged(sweep, HALF, tmp_path)
     assert found.verdict == OPEN
     assert "More varies there than" in found.sentence
@@ -323,8 +331,7 @@ def test_a_claim_on_one_size_is_not_judged_where_another_changes_with_it(
     sweep = Sweep(labels=dict.fromkeys(arms, "an arm"))
     for arm, models in arms.items():
         for place, model in enumerate(starmap(Model, models)):
-            values = {"model.heads": model.heads, "model.head_size": model.head_size}
-            sweep.add(arm, values, model, repeated(40.0 - place, model))
+            add(sweep, arm, model, 40.0 - place)
     found = judged(sweep, claim, tmp_path)
     assert found.verdict == OPEN
     assert words in found.sentence
@@ -362,23 +369,17 @@ def test_matched_points_are_compared_with_what_they_are_matched_to(tmp_path, bon
         return 43.0 - (bonus if model.head_size == 32 else 0)
 
     sweep = figure(truth)
+    # What an arm outside the pairs is matched in is not theirs.
+    sweep.labels = {**sweep.labels, "other": "matched to a number"}
+    match = {"to": "7,000", "count": "flops_per_token", "error": 0.0}
+    add(sweep, "other", Model(67, 5, 3), 43.0, matched=match)
     found = judged(sweep, WINS, tmp_path)
     assert found.verdict == expected
-    matched = {point["run"][:-3] for point in sweep.points if point["matched"]}
+    matched = {p["run"][:-3] for p in sweep.points if p["matched"] and p["arm"] != "other"}
     words = f"ver {len(matched)} pairs with equal total parameters, matched over standard"
     assert words in found.sentence
     [contrast] = found.numbers["contrasts"]
     assert contrast["value"] == pytest.approx(math.log(43 / (43 - bonus)), abs=0.004)
-
-
-def test_the_pairs_are_named_by_what_they_are_matched_in(tmp_path):
-    """What an arm outside the pairs is matched in is not theirs."""
-    sweep = figure(flat)
-    sweep.labels = {**sweep.labels, "other": "matched to a number"}
-    match = {"to": "7,000", "count": "flops_per_token", "error": 0.0}
-    sweep.add("other", {"model.heads": 5}, Model(67, 5, 3), repeated(43.0, 5), match)
-    found = judged(sweep, WINS, tmp_path)
-    assert "pairs with equal total parameters, matched over standard" in found.sentence
 
 
 def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair(tmp_path):
@@ -407,9 +408,7 @@ def test_small_heads_are_judged_at_each_width(tmp_path, truth, expected):
     for arm, width in (("narrow", 32), ("wide", 128)):
         for heads in (2, 4, 8, 16):
             size = width // heads
-            values = {"model.heads": heads, "model.head_size": size}
-            measured = repeated(truth(width, size), (width, size))
-            sweep.add(arm, values, Model(32, heads, size), measured)
+            add(sweep, arm, Model(32, heads, size), truth(width, size))
     found = judged(sweep, SMALL_LOSE, tmp_path)
     assert found.verdict == expected
     assert {one["words"][-3:].strip() for one in found.numbers["contrasts"]} == {"32", "128"}
@@ -433,8 +432,7 @@ def test_the_gain_of_larger_heads_is_compared_between_lengths(
         for size in (1, 3, 11):
             values = {"task.sequence_length": n, "model.head_size": size}
             # Longer contexts are better by themselves, which must not count.
-            measured = repeated(60 - n + truth(n, size), (n, size))
-            sweep.add("heads", values, Model(64, n, size), measured)
+            add(sweep, "heads", Model(64, n, size), 60 - n + truth(n, size), values)
     found = judged(sweep, LONGER, tmp_path)
     assert found.verdict == expected
     assert told in found.sentence
@@ -454,11 +452,8 @@ def test_what_more_heads_are_worth_is_compared_between_their_sizes(tmp_path, gai
     sweep = Sweep(labels=dict(zip(("smallest", "small", "large"), gains, strict=True)))
     for arm, (size, gain) in zip(sweep.labels, gains.items(), strict=True):
         for heads in (2, 4, 16):
-            values = {"model.heads": heads, "model.head_size": size}
             # Larger heads are better by themselves, which must not count.
-            truth = (60 - size) * heads ** (-gain / 100)
-            measured = repeated(truth, (heads, size))
-            sweep.add(arm, values, Model(64, heads, size), measured)
+            add(sweep, arm, Model(64, heads, size), (60 - size) * heads ** (-gain / 100))
     found = judged(sweep, BOTTLENECK, tmp_path)
     assert found.verdict == expected
     assert "rom 2 to 16 heads with heads of 32, and not with heads of 4" in found.sentence
@@ -477,10 +472,9 @@ def test_one_size_in_all_layers_is_compared_with_schedules(tmp_path, rising, fal
     sweep = Sweep(labels=labels, margin=MARGIN)
     for arm, truth in (("equal", 40.0), ("rising", rising), ("falling", falling)):
         for heads in (3, 5):  # more heads are better, and so is being larger
-            measured = repeated(truth - heads, (arm, heads))
             values = {"model.heads": heads, "model.attention.name": arm}  # so that runs differ
-            sweep.add(arm, values, Model(64, heads, 8), measured)
-    sweep.add("rising", {"model.heads": 3, "x": 1}, Model(64, 3, 99), repeated(3.0, "larger"))
+            add(sweep, arm, Model(64, heads, 8), truth - heads, values)
+    add(sweep, "rising", Model(64, 3, 99), 3.0, {"model.heads": 3, "x": 1})
     found = judged(sweep, EQUAL, tmp_path)
     assert found.verdict == expected
     if expected == NOT:  # what contradicts the claim is named first
@@ -496,9 +490,9 @@ def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched(tmp_path):
     sweep = Sweep(labels={"keys": "keys", "values": "values"})
     for size in (3, 5):
         values = {"model.head_size": size}
-        sweep.add("keys", values, Model(64, 3, size), repeated(41.0, size))
+        add(sweep, "keys", Model(64, 3, size), 41.0, values)
         match = {"to": f"keys head_size={size}", "count": "params_total", "error": 0.0}
-        sweep.add("values", values, Model(64, 2, size), repeated(43.0, -size), match)
+        add(sweep, "values", Model(64, 2, size), 43.0, values, match)
     found = judged(sweep, WINS, tmp_path)
     assert found.verdict == SUPPORTED
     assert "keys over values" in found.sentence
@@ -592,7 +586,7 @@ def two_arms(claim, gain, width=32):
         for heads in (2, 4):
             size = (width if arm == ARMS[claim][0] else 32) // heads
             values = {"model.heads": heads, "model.attention.name": arm}  # so that runs differ
-            sweep.add(arm, values, Cached(64, heads, size), repeated(truth - heads, heads))
+            add(sweep, arm, Cached(64, heads, size), truth - heads, values)
     return sweep
 
 
@@ -618,7 +612,7 @@ def gains(claim, first, second, width=32):
             # One arm is better by itself, which must not count.
             truth = (60 if arm == GAINS[claim][0] else 53) * math.exp(-gain / 100 * math.log2(size))
             values = {"model.head_size": size, "model.attention.name": arm}
-            sweep.add(arm, values, Model(64, width // size, size), repeated(truth, size))
+            add(sweep, arm, Model(64, width // size, size), truth, values)
     return sweep
 
 
@@ -639,6 +633,6 @@ def test_the_gain_of_larger_heads_is_compared_between_arms(
 def test_gains_are_compared_at_one_width(tmp_path, claim):
     sweep = gains(claim, 4.0, 1.0)
     arm = GAINS[claim][0]
-    sweep.add(arm, {"model.head_size": 8}, Model(64, 3, 8), repeated(50.0, 8))
+    add(sweep, arm, Model(64, 3, 8), 50.0, {"model.head_size": 8})
     found = judged(sweep, claim, tmp_path)
     assert found.sentence == "Points of {} and {} differ in width.".format(*GAINS[claim])
