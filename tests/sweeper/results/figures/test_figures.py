@@ -39,6 +39,7 @@ from tests.sweeper.results.finetuned import MODELS, Finetuned, score
 from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1, theorem1
 from tests.sweeper.results.synthetic import METRIC, Model, Sweep, paper
 
+SLOW = pytest.mark.slow
 HOSTILE = "$\\foo$ _{x} <script>alert(1)</script>\x1b[31m\n\u202e=cmd() \U0001f600 日本 \0" * 7
 
 
@@ -66,8 +67,6 @@ def words(figure: Figure) -> str:
 
 SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {
     "few": lambda: figure1(grid=FEW, seeds=1),
-    "demo": lambda: figure1(seeds=2),
-    "paper": lambda: figure1(grid=PAPER),
     "half": lambda: figure1(grid=PAPER, done=half),
     "none": lambda: figure1(done=lambda arm, model, seed: False),
     "one head count less": lambda: figure1(grid=Grid((64, 96, 128, 160), (2, 4, 8, 16, 32, 64))),
@@ -78,36 +77,22 @@ SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {
     "words": lambda: by_hand({"model/attention": ["multi_head", HOSTILE], "model.heads": [2, 3]}),
     "many lines": lambda: by_hand({"model.heads": [2, 3], "model.layers": list(range(31))}),
     "contexts": theorem1,
-    "contexts, one seed": lambda: theorem1(seeds=1),
     "contexts without a knee": lambda: theorem1(lambda n: 99, lambda n: 1),
     "fine-tuned": lambda: Finetuned("fig2", seeds=3),
-    "fine-tuned, half": lambda: Finetuned("fig2", done=lambda task, heads, seed: seed == 0),
     "fine-tuned, none": lambda: Finetuned("fig2", done=lambda task, heads, seed: False),
     "fine-tuned, hostile": lambda: Finetuned(
         "table2b", about={"title": HOSTILE, "text": HOSTILE, "arms": {"fixed": {"label": HOSTILE}}}
     ),
     "fine-tuned, paper": lambda: Finetuned("table3", scale="paper"),
 }
-# Drawn by every figure, in `make test` and in `make slow`.
-QUICK = ("none", "hostile")
-BY_EVERY = ("few", "half", "words", "many lines", "contexts", "fine-tuned", "fine-tuned, none")
-# In `make slow` alone: of sizes and states between those of the others, and slow to draw.
-MORE = ("demo", "paper", "half", "many lines", "contexts, one seed", "fine-tuned, half")
+QUICK = ("none", "hostile")  # drawn by every figure in `make test` too
 PARAMS = [
-    *(pytest.param(name, True, id=f"{name} by every figure") for name in QUICK),
-    *(pytest.param(name, True, id=f"{name} by every figure", marks=[pytest.mark.slow])
-      for name in BY_EVERY),
-    *(pytest.param(name, False, id=name, marks=[pytest.mark.slow] if name in MORE else [])
-      for name in SWEEPS if name not in QUICK and (name not in BY_EVERY or name not in MORE)),
-]  # fmt: skip
-
-
-def test_the_figures_are_found():
-    shipped = (
-        "attention choices collaborative curves fig1 fig2 fig3 scaling sequence_length table "
-        "theorem1"
-    )
-    assert names(FIGURES) == shipped.split()
+    *(pytest.param(name, False, id=name) for name in SWEEPS),
+    *(
+        pytest.param(name, True, id=f"{name} by every", marks=() if name in QUICK else SLOW)
+        for name in SWEEPS
+    ),
+]
 
 
 @pytest.mark.parametrize(("name", "by_every"), PARAMS)
@@ -259,18 +244,20 @@ def test_baselines_are_marks_outside_the_panel_and_told_if_far_below_the_curves(
     assert "Outside panel (c): majority class 1.0." in words(figure)
 
 
-def test_missing_runs_and_matching_errors_are_in_the_figure(tmp_path):
+def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure(tmp_path):
     sweep = figure1(done=lambda arm, model, seed: (arm, seed) != ("fixed", 1))
-    figure = fig1.draw(sweep.table(tmp_path))
+    table = sweep.table(tmp_path)
+    rows = [{**row, "code": f"of {row['seed'] % 2}"} for row in table.rows]
+    columns = [*dict.fromkeys([*table.columns, "code"])]
+    told = words(fig1.draw(replace(table, columns=columns, rows=rows)))
     runs, missing = len(sweep.records), len(sweep.records) - len(sweep.results)
     assert missing
-    assert f"{missing} of {runs} runs are missing: {missing} not started." in words(figure)
+    assert f"{missing} of {runs} runs are missing: {missing} not started." in told
     worst = max(abs(p["matched"]["error"]) for p in sweep.points if p["matched"])
-    assert (
-        f"total parameters of what they are matched to within {math.ceil(worst * 1e4) / 100:.2f} %"
-        in words(figure)
-    )
-    assert "Mean of 2 to 3 seeds, 95 % interval" in words(figure)
+    within = f"to within {math.ceil(worst * 1e4) / 100:.2f} %"
+    assert f"total parameters of what they are matched {within}" in told
+    assert "Mean of 2 to 3 seeds, 95 % interval" in told
+    assert "Runs of 2 versions of the program: of 0, of 1." in told
 
 
 def test_one_seed_has_no_interval_and_the_figure_says_so(tmp_path):
@@ -280,22 +267,6 @@ def test_one_seed_has_no_interval_and_the_figure_says_so(tmp_path):
         for lines in axes.collections:
             assert isinstance(lines, LineCollection)
             assert not lines.get_segments()
-
-
-@pytest.mark.parametrize(
-    ("column", "told"),
-    [
-        ("code", "Runs of 2 versions of the program: of 0, of 1."),
-        ("device", "Runs on 2 kinds of device: of 0, of 1."),
-    ],
-)
-def test_runs_of_two_kinds_are_not_mixed_silently(tmp_path, column, told):
-    table = figure1(grid=FEW).table(tmp_path)
-    rows = [{**row, column: f"of {row['seed'] % 2}"} for row in table.rows]
-    columns = [*dict.fromkeys([*table.columns, column])]
-    mixed = replace(table, provenance={}, columns=columns, rows=rows)
-    assert told in words(fig1.draw(mixed))
-    assert told[:12] not in words(fig1.draw(table))
 
 
 def test_heads_stand_beside_the_lines_or_else_in_the_legend(tmp_path):
