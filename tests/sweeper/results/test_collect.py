@@ -89,26 +89,6 @@ def test_a_planned_run_without_a_record_has_a_row(tmp_path):
     assert (row["state"], row["model.heads"], row["width"]) == ("new", 2, 64)
 
 
-BROKEN = {
-    "result without metrics": ("result.json", '{"format": 1, "id": "x", "attempt": 1}'),
-    "result that is no JSON": ("result.json", '{"format": 1, "metr'),
-    "record that is no JSON": ("run.json", "\0\0\0"),
-    "record without a model": ("run.json", '{"format": 1, "id": "RUN", "config": {"seed": 0}}'),
-}
-
-
-@pytest.mark.parametrize(("file", "content"), BROKEN.values(), ids=BROKEN.keys())
-def test_a_broken_file_is_a_failed_run_not_a_failed_table(tmp_path, file, content):
-    sweep = one_arm({0: 43.0, 1: 44.0})
-    sweep.write(tmp_path)
-    run = tmp_path / "runs" / sweep.points[0]["run"]
-    (run / file).write_text(content.replace("RUN", run.name))
-    [table] = collect(tmp_path)
-    assert [row["state"] for row in table.rows] == ["failed", "done"]
-    assert table.rows[0]["reason"]
-    assert table.rows[0].get(METRIC) is None
-
-
 def test_points_are_told_apart_where_two_keys_end_alike(tmp_path):
     sweep = Sweep(name="names", labels={"grid": "grid"}, claims=())
     for kind in ("multi_head", "collaborative"):

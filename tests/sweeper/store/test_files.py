@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sweeper.store import files
-from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.errors import UserError
 from sweeper.store.files import (
     canonical,
     child,
@@ -227,8 +227,3 @@ def test_a_plain_name_lies_directly_inside_its_root_and_is_no_link(tmp_path):
     (tmp_path / "run").symlink_to("/")
     with pytest.raises(UserError, match="no symbolic link"):
         child(tmp_path, "run")
-
-
-def test_wrong_names_key_value_expectation_and_remedy():
-    error = invalid_value("model.heads", "four", "a whole number", "give it as model.heads=8.")
-    assert str(error) == "model.heads=four: expected a whole number; give it as model.heads=8."

@@ -259,18 +259,6 @@ def test_a_changed_result_and_files_without_a_checksum_are_not_read(run):
     assert "sha256" in run.status().reason
 
 
-def test_the_result_of_another_run_is_no_result(tmp_path):
-    store = RunStore(tmp_path)
-    configs = [{"task": {"name": "lm1b"}, "seed": seed} for seed in (3, 5)]
-    runs = [store.freeze({"id": run_id(config), "config": config}) for config in configs]
-    for run, loss in zip(runs, (3.25, 0.5), strict=True):
-        run.publish_result(run.claim({}), RESULT | {"metrics": {"test/loss": loss}})
-    one, other = (run.path / "result.json" for run in runs)
-    other.replace(one)
-    assert runs[0].status().state is State.FAILED
-    assert f"that of run {runs[1].id}" in runs[0].status().reason
-
-
 def test_a_record_whose_seal_was_made_anew_is_not_the_run_of_its_name(tmp_path):
     config = {"task": {"name": "lm1b"}, "seed": 3, "logger": {"name": "none"}}
     run = RunStore(tmp_path).freeze({"id": run_id(config), "config": config})
