@@ -166,8 +166,6 @@ def test_another_config_under_the_same_name_is_refused(home, there):
 @pytest.mark.parametrize(
     "name",
     [
-        "runs/../../evil.json",
-        "/evil.json",
         "runs/{id}/../evil.json",
         "runs/{id}/attempts/0001/checkpoints/../../evil",
         "runs/{id}/attempts/evil/attempt.json",

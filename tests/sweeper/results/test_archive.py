@@ -66,20 +66,13 @@ def test_everything_reads_an_archive_as_it_reads_folders(tmp_path, capsys):
     assert compared(capsys, outputs, other) == differed
 
 
-def test_a_sweep_finds_archived_runs_done_and_freezes_them_as_they_are(tmp_path):
-    store = RunStore(sweep(tmp_path))
+def test_an_archived_run_is_frozen_as_it_is_and_opens_by_the_directory_that_it_had(tmp_path):
+    store = RunStore(sweep(tmp_path, seeds=(0,)))
     record = store.run(store.ids()[0]).record()
     archive(tmp_path, NAME)
     again = RunStore(tmp_path).freeze(record)
-    assert again.status().state is State.DONE
     assert not again.path.exists()
-
-
-def test_an_archived_run_opens_by_the_directory_that_it_had(tmp_path):
-    store = RunStore(sweep(tmp_path, seeds=(0,)))
-    run = store.run(store.ids()[0])
-    archive(tmp_path, NAME)
-    assert Run.open(run.path).status().state is State.DONE
+    assert again.status().state is Run.open(again.path).status().state is State.DONE
 
 
 def test_done_again_it_takes_what_was_done_since(tmp_path, one_open):

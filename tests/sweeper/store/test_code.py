@@ -21,6 +21,11 @@ FILES = (
 )
 
 
+def git(folder, *words):
+    identity = ["-c", "user.name=one", "-c", "user.email=one@example.org"]
+    subprocess.run(["git", *identity, *words], cwd=folder, check=True)
+
+
 @pytest.fixture(scope="module")
 def committed(tmp_path_factory):
     """A program as far as its places go, committed."""
@@ -29,8 +34,7 @@ def committed(tmp_path_factory):
         (program / name).parent.mkdir(parents=True, exist_ok=True)
         (program / name).write_text(f"{name}\n")
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
-        identity = ["-c", "user.name=one", "-c", "user.email=one@example.org"]
-        subprocess.run(["git", *identity, *words], cwd=program, check=True)
+        git(program, *words)
     return program
 
 
@@ -114,9 +118,7 @@ def test_what_is_pinned_stays_and_is_shared_by_all_that_have_the_same_code(root,
 def test_pinned_code_names_every_commit_that_has_it(root, tmp_path):
     first = Code.read(root)
     folder = pin(tmp_path, first, [])
-    identity = ["-c", "user.name=one", "-c", "user.email=one@example.org"]
-    words = ["git", *identity, "commit", "-qm", "second", "--allow-empty"]
-    subprocess.run(words, cwd=root, check=True)
+    git(root, "commit", "-qm", "second", "--allow-empty")
     second = Code.read(root)
     for _ in range(2):
         assert pin(tmp_path, second, []) == folder
