@@ -42,7 +42,7 @@ def jobs(library):
 
 @pytest.fixture(scope="session")
 def probes(library):
-    """What `tests.card.steps` found of single operators."""
+    """What single operators do otherwise than on a GPU, as `tests.card.steps` found."""
     return _on_card(library, "probes", {})
 
 

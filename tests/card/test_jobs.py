@@ -15,15 +15,16 @@ pytestmark = pytest.mark.slow
 PAPER = ("lm1b", "pretraining", "mnli", "squad")  # the others measure no loss
 
 every_task = pytest.mark.parametrize("name", names(TASKS))
-both = pytest.mark.parametrize("key", ["few", "many"])
 
 
 @every_task
-@both
-def test_a_job_ends_with_a_result(jobs, name, key):
+@pytest.mark.parametrize("key", ["few", "many"])
+def test_a_job_ends_and_takes_deterministic_kernels_and_waits_for_no_evaluation(jobs, name, key):
     found = jobs["ended"][name][key]
     assert (found["code"], found["cause"], found["message"]) == (0, "done", "")
     assert found["peak"] > 0
+    assert found["undetermined"] == []
+    assert [wait for wait in found["waits"] if wait["phase"] == "evaluation"] == []
 
 
 @every_task
@@ -38,23 +39,10 @@ def test_the_host_waits_for_rows_and_for_no_step(jobs, name):
     assert len(many["waits"]) - len(few["waits"]) <= many["rows"] - few["rows"]
 
 
-@every_task
-@both
-def test_the_host_waits_for_no_batch_of_an_evaluation(jobs, name, key):
-    found = jobs["ended"][name][key]["waits"]
-    assert [wait for wait in found if wait["phase"] == "evaluation"] == []
-
-
 def test_weights_go_to_the_device_once(jobs):
     model = task_of(parse(config())).build()
     moved = [w for w in jobs["ended"]["lm1b"]["few"]["waits"] if "copied to the card" in w["what"]]
     assert len(moved) == len(list(model.parameters()))
-
-
-@every_task
-@both
-def test_the_same_record_takes_deterministic_kernels(jobs, name, key):
-    assert jobs["ended"][name][key]["undetermined"] == []
 
 
 def test_a_killed_job_continues(jobs):
