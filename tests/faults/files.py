@@ -6,7 +6,7 @@ import random
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -139,21 +139,6 @@ def small_disk(size: str = "6m") -> Iterator[Path]:
             yield Path(folder)
         finally:
             subprocess.run(["umount", "--lazy", folder], check=True)
-
-
-@contextmanager
-def disk_to_lock(size: str) -> Iterator[tuple[Path, Callable[[], object]]]:
-    """Yield a folder and a function that makes it read-only, by a remount where that is allowed."""
-    run = partial(subprocess.run, check=True)
-    if can_mount():
-        with small_disk(size) as disk:
-            yield disk, lambda: run(["mount", "-o", "remount,ro", str(disk)])
-        return
-    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        try:
-            yield Path(folder), lambda: run(["chmod", "-R", "a-w", folder])
-        finally:
-            run(["chmod", "-R", "u+w", folder])
 
 
 def can_mount() -> bool:

@@ -39,6 +39,7 @@ def cases(
         return
     if mounts:
         yield "inodes", partial(files.full_disk, setting, times=4, of="files")
+        yield "readonly", partial(commands.read_only, seed)
     yield "zombies", partial(processes.zombies, setting, faults=30)
     yield "terminations", partial(processes.terminations, setting, faults=50)
     for orchestrators in (2, 5):
@@ -46,7 +47,6 @@ def cases(
     yield "hangs", partial(jobs.hangs, setting, times=2)
     yield "memory", partial(jobs.out_of_memory, setting, times=2)
     yield "silent", partial(jobs.silent_ends, setting)
-    yield "readonly", partial(commands.read_only, seed)
     yield "twice", partial(commands.two_at_once, seed, times=2)
     yield "errnos", partial(commands.failing_calls, seed, times=20)
     yield "stops", partial(commands.stops, seed)
@@ -54,4 +54,4 @@ def cases(
         yield f"commands {name}", partial(commands.kills, seed, line, name, faults=20)
     yield "rounds", partial(commands.killed_rounds, seed, typed, times=10)
     if not mounts:
-        print("disk full: left out, because this user may not mount", file=sys.stderr)
+        print("disk full, read-only: left out, as this user may not mount", file=sys.stderr)
