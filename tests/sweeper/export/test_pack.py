@@ -244,20 +244,30 @@ def test_a_package_of_other_people_goes_along_as_if_installed_there(family, tmp_
     }
 
 
+def unzipped(tmp_path: Path) -> Path:
+    subprocess.run(["unzip", "-q", "sweep.zip"], cwd=tmp_path, check=True)
+    return tmp_path / "sweep"
+
+
+def started(there: Path) -> str:
+    """The sentence in which an unpacked pack ends, without what is installed."""
+    command = [sys.executable, "-S", "run.py"]
+    told = subprocess.run(command, cwd=there, capture_output=True, text=True, check=False)
+    assert told.returncode == 1
+    [sentence] = told.stderr.splitlines()
+    return sentence
+
+
 @pytest.mark.parametrize("along", [False, True], ids=["", "with wheels"])
 def test_missing_libraries_are_named_with_how_to_get_them(family, tmp_path, along):
     _, plan = family
     packed(tmp_path, unfinished(tmp_path, {"fig2": plan}))
-    subprocess.run(["unzip", "-q", "sweep.zip"], cwd=tmp_path, check=True)
-    there = tmp_path / "sweep"
+    there = unzipped(tmp_path)
     if along:
         (there / "wheels").mkdir()
         with zipfile.ZipFile(there / "wheels" / "pydantic-2-py3-none-any.whl", "w") as wheel:
             wheel.writestr("pydantic/__init__.py", "")
-    command = [sys.executable, "-S", "run.py"]  # without what is installed
-    told = subprocess.run(command, cwd=there, capture_output=True, text=True, check=False)
-    [sentence] = told.stderr.splitlines()
-    assert told.returncode == 1
+    sentence = started(there)
     missing = "torch, numpy, pytorch-lightning" if along else "torch, numpy, pydantic, pytorch-"
     assert sentence.startswith(f"error: {missing}")
     assert f"{sys.executable} -m pip install torch==" in sentence
@@ -284,13 +294,11 @@ def test_a_run_that_goes_on_elsewhere_may_remove_the_checkpoint_that_was_packed(
     (parent, *_), plan = family
     interrupt(parent)
     packed(tmp_path, unfinished(tmp_path, {"fig2": plan}))
-    subprocess.run(["unzip", "-q", "sweep.zip"], cwd=tmp_path, check=True)
-    run = RunStore(tmp_path / "sweep" / "outputs").run(parent.id)
+    there = unzipped(tmp_path)
+    run = RunStore(there / "outputs").run(parent.id)
     run.checkpoints()[0].unlink()
     for words in ("step-00000003.ckpt is not what was packed", "torch, numpy, pydantic"):
-        command = [sys.executable, "-S", "run.py"]
-        told = subprocess.run(command, cwd=tmp_path / "sweep", capture_output=True, check=False)
-        assert words in told.stderr.decode()
+        assert words in started(there)
         interrupt(run)
 
 

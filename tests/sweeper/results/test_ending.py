@@ -138,20 +138,14 @@ def test_the_last_lines_suggest_what_works_with_the_logger_that_was_chosen(tmp_p
     assert f"    wandb sync {wandb}" in ended(tmp_path, "grid", width=400)
 
 
-def stopped(results):
-    """A sweep that trains with these results and is stopped."""
-    with results:
-        raise SystemExit(130)
-
-
 def test_the_page_lives_while_a_sweep_trains_and_is_whole_once_it_is_stopped(living):
     results, _, page = living
     results.write_page()
     assert f'name="refresh" content="{publish.PAGE_S:.0f}"' in page.read_text()
     assert {run["state"] for run in content_of(page)["runs"].values()} == {"done", "new"}
     figure1(grid=FEW, seeds=2).write(page.parent)  # the other runs end meanwhile
-    with pytest.raises(SystemExit):
-        stopped(results)
+    with pytest.raises(SystemExit), results:
+        raise SystemExit(130)
     assert 'name="refresh"' not in page.read_text()
     assert {run["state"] for run in content_of(page)["runs"].values()} == {"done"}
 

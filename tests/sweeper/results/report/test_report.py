@@ -56,6 +56,8 @@ def test_every_run_is_there_with_its_state_verdicts_and_seeds(page: Path) -> Non
     assert figure["missing"] == (
         f"2 of {len(runs)} runs are missing: 1 failed, {states['new']} not started."
     )
+    assert "95 % interval" in figure["marks"]
+    assert all(len(point["ends"]) == 2 for point in figure["points"])
     drawn = {seed[2] for point in figure["points"] for seed in point["seeds"]}
     assert drawn == {id for id, run in runs.items() if run["state"] == "done"}
     verdicts = experiment["verdicts"]
@@ -98,14 +100,6 @@ def test_experiments_with_claims_come_first(tmp_path: Path) -> None:
         sweep.add("standard", {"model.heads": 4}, Model(64, 4, 16), {0: 60.0})
         write_sweep(tmp_path, sweep)
     assert [one["name"] for one in data_of(tmp_path)["experiments"]] == ["fig1", "chosen_trials"]
-
-
-@pytest.mark.parametrize(("seeds", "words"), [(1, "there is no interval"), (2, "95 % interval")])
-def test_a_figure_says_what_its_marks_are(tmp_path: Path, seeds: int, words: str) -> None:
-    write_sweep(tmp_path, figure1(grid=FEW, seeds=seeds))
-    [figure] = data_of(tmp_path)["experiments"][0]["figures"]
-    assert words in figure["marks"]
-    assert {point["ends"] is None for point in figure["points"]} == {seeds == 1}
 
 
 def test_columns_that_are_alike_in_all_rows_are_listed_once(page: Path) -> None:
@@ -195,7 +189,9 @@ def test_a_damaged_record_is_reported_and_hides_only_itself(tmp_path: Path) -> N
     write_sweep(tmp_path, sweep)
     damaged, other, *_ = sweep.records
     (RunStore(tmp_path).run(damaged).path / "run.json").write_text("{")
-    runs = data_of(tmp_path)["runs"]
+    data = data_of(tmp_path)
+    runs, points = data["runs"], data["experiments"][0]["figures"][0]["points"]
+    assert {point["ends"] for point in points} == {None}, "one seed has no interval"
     assert "cannot be read" in runs[damaged]["problem"]
     assert runs[damaged]["state"] == "failed"
     assert "problem" not in runs[other]

@@ -17,10 +17,9 @@ from typing import Any
 import pytest
 
 from sweeper.results.report.page import as_html
-from sweeper.store.files import with_checksum
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import Finetuned
-from tests.sweeper.results.grids import FEW, Grid, figure1
+from tests.sweeper.results.grids import Grid, figure1
 from tests.sweeper.results.report.reported import (
     PAYLOADS,
     content_of,
@@ -268,6 +267,13 @@ def page(window: Browser, small: Path) -> Browser:
     return window
 
 
+def changed(folder: Path, page: Path, **values: Any) -> Path:
+    """Write a page with other data; return its file."""
+    made = folder / "report.html"
+    made.write_text(as_html({**content_of(page), **values}))
+    return made
+
+
 def runs_of(page: Browser, selector: str) -> list[set[str]]:
     """Return the runs in each chart that matches."""
     return [set(runs) for runs in page.each(selector, "spots.map(({ run }) => run)")]
@@ -388,30 +394,23 @@ def test_curves_of_an_arm_are_listed_by_size(window: Browser, tmp_path: Path) ->
     assert [name.split()[-1] for name in names] == ["4", "8", "16"]
 
 
-def test_hours_are_added_up_by_kind_of_device(window: Browser, tmp_path: Path) -> None:
-    sweep = figure1(grid=FEW, seeds=2)
-    first, second, *others = sweep.results
-    sweep.results[first] |= {"device": "a card", "seconds": 7200}
-    sweep.results[second] |= {"device": "another card", "seconds": 1800}
-    for id in others:
-        sweep.results[id] |= {"device": "a processor", "seconds": 3600}
-    write_sweep(tmp_path, sweep)
-    for id in sweep.results:
-        path = RunStore(tmp_path).run(id).attempts()[0].path / "attempt.json"
-        hardware = {"hardware": {"cpu": "a processor"}}
-        path.write_text(json.dumps(with_checksum(json.loads(path.read_text()) | hardware)))
-    window.open(page_of(tmp_path))
-    assert window.texts("#hours") == [f"In all 2.5 h on GPUs, {len(others)}.0 h on CPUs."]
+def test_hours_are_added_up_by_kind_of_device(window: Browser, tmp_path: Path, small: Path) -> None:
+    provenance = content_of(small)["provenance"]
+    provenance["devices"] = [
+        {"device": "a device", "kind": kind, "runs": 1, "hours": hours}
+        for kind, hours in (("GPU", 2.0), ("GPU", 0.5), ("CPU", 7.0))
+    ]
+    window.open(changed(tmp_path, small, provenance=provenance))
+    assert window.texts("#hours") == ["In all 2.5 h on GPUs, 7.0 h on CPUs."]
 
 
-def test_an_experiment_is_addressed_by_its_name(window: Browser, tmp_path: Path) -> None:
-    for name in ("fig1", "state"):  # the second is also a part of the page
-        sweep = figure1(grid=FEW, seeds=1)
-        sweep.name = name
-        for point in sweep.points:
-            point["experiment"] = name
-        write_sweep(tmp_path, sweep)
-    window.open(page_of(tmp_path), "#fig1")
+def test_an_experiment_is_addressed_by_its_name(
+    window: Browser, tmp_path: Path, small: Path
+) -> None:
+    [experiment] = content_of(small)["experiments"]
+    # The second name is also that of a part of the page.
+    two = [experiment | {"name": name} for name in ("fig1", "state")]
+    window.open(changed(tmp_path, small, experiments=two), "#fig1")
     assert abs(window.boxes("#fig1")[0]["top"]) < 2
     hrefs = window.each("#nav a", "getAttribute('href')")
     assert hrefs == ["#fig1", "#experiment-state", "#state", "#provenance"]
@@ -481,11 +480,9 @@ def test_intervals_are_drawn_round_by_round(window: Browser, tmp_path: Path, sma
     contrasts = [{"words": "4 heads over 2", "steps": steps}]
     claim = {"claim": "one", "measure": "loss", "answer": "supported", "unit": " %"}
     claim |= {"contrasts": contrasts, "margin": [-1, 1]}
-    data = content_of(small)
-    data["experiments"][0]["closing"] = [claim, claim | {"margin": None}]
-    page = tmp_path / "report.html"
-    page.write_text(as_html(data))
-    window.open(page)
+    [experiment] = content_of(small)["experiments"]
+    experiment["closing"] = [claim, claim | {"margin": None}]
+    window.open(changed(tmp_path, small, experiments=[experiment]))
     assert window.texts("h4") == ["one, loss: Supported"] * 2
     assert window.texts(".closings .axis-words") == ["4 heads over 2", "round"] * 2
     assert len(window.boxes(".closings canvas")) == 2
@@ -499,7 +496,7 @@ def test_a_page_of_an_unfinished_sweep_loads_itself_again_where_its_reader_is(
     page.write_text(as_html({**data, "written": "before"}, refresh_s=2))
     window.open(page, f"#run={run}")
     window.run("scrollTo(0, 333)")
-    page.write_text(as_html({**data, "written": "after"}))
+    changed(tmp_path, small, written="after")
     window.wait_for("#written", "Written after.")
     assert window.texts("#run-name") == [run]
     assert window.run("return scrollY") == 333
