@@ -1,7 +1,5 @@
 """Every benchmark runs at tiny sizes; its tables, and the page of results, follow from records."""
 
-import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,13 +10,9 @@ from benchmarks.__main__ import BENCHMARKS, DOCUMENT, run
 from benchmarks.controls import DOCUMENT as CONTROLS
 from benchmarks.controls import counted
 from benchmarks.decisions import DOCUMENT as DECISIONS
-from benchmarks.findings import RESULTS, changed, hours, kept, page, price
+from benchmarks.findings import RESULTS, page
 from benchmarks.measure import call, fill, interleaved, present, speed_up, spread
-from sweeper.results.collect import collect, write_tables
-from sweeper.results.judge import judge
-from sweeper.results.verdict import Decision, Verdict
-from tests.sweeper.results.grids import FEW, figure1
-from tests.sweeper.results.synthetic import contrary, paper
+from sweeper.results.verdict import Decision
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACES = {
@@ -94,75 +88,8 @@ def test_ratios_are_paired_within_a_round():
     assert spread([1.0, 2.0, 3.0, 4.0, 5.0]) == "3 (2 to 4)"
 
 
-SETTING = {"old": {"scale": "cpu", "text": "two books"}}
-
-
-def results(folder, truth):
-    """Write small results as old records have them: tables and verdicts without a plan."""
-    made = figure1(truth, FEW).write(folder / "outputs")
-    tables = write_tables(folder / "kept" / "old", collect(made, ["fig1"]))
-    judge(folder / "kept" / "old", tables)
-    (folder / "kept" / "old" / "tables" / "fig1.json").unlink()
-    return folder / "kept"
-
-
-@pytest.fixture
-def one(tmp_path, monkeypatch):
-    about = tmp_path / "findings.toml"
-    about.write_text('[old]\nscale = "cpu"\ntext = "two books"\n')
-    monkeypatch.setattr("benchmarks.findings.SETTINGS", about)
-    return results(tmp_path / "one", paper)
-
-
 def test_the_page_in_the_repository_follows_from_its_records():
     assert (RESULTS / "README.md").read_text("utf-8") == page(RESULTS)
-
-
-def test_answer_effect_seeds_and_hours_are_those_of_the_records(one):
-    [found] = kept(one, SETTING)
-    assert (found.experiment, found.scale, found.seeds) == ("fig1", "cpu", "3")
-    assert hours(found.runs) == pytest.approx(len(found.runs) * 12.5 / 3600)
-    text = page(one)
-    rows = [line for line in text.splitlines() if line.startswith("| fig1 |")]
-    assert len(rows) == len(found.verdicts) == 3
-    for row, verdict in zip(rows, found.verdicts, strict=True):
-        assert all(words in row for words in (verdict.claim, str(verdict.label), "; 3 seeds"))
-    assert "### At cpu scale\n\n| experiment | claim | measured by | answer |" in text
-
-
-def test_texts_have_columns_and_answers_that_changed_are_listed_with_their_reason(one, tmp_path):
-    [path] = one.rglob("*.claims.json")
-    assert "No answer differs from the one kept before." in page(one)
-    earlier = path.parent / "earlier" / path.name
-    earlier.parent.mkdir()
-    before = json.loads(path.read_text())
-    first, *others = before["verdicts"]
-    before["verdicts"] = [{**first, "verdict": "not supported"}, {**first, "claim": "old"}, *others]
-    earlier.write_text(json.dumps(before))
-    setting = {**SETTING["old"], "text": "93 text files, 7 MB, folder novels"}
-    about = path.with_name(path.name.replace(".claims.json", ".json"))
-    about.write_text(json.dumps({"experiment": setting}))
-    [found] = kept(one, {})
-    rows = changed([found], {"fig1.old": "It asked too much."}).splitlines()[2:]
-    [now, gone] = [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
-    assert (now[2], now[3][:17]) == ("cpu, novels", "**not supported**")
-    assert (gone[1], gone[4], gone[5]) == ("`old`", "not asked", "It asked too much.")
-    assert "### At cpu scale\n\n| experiment | claim | measured by | novels |" in page(one)
-
-
-def test_a_price_has_two_digits_and_takes_an_interval():
-    def priced(low):
-        numbers = {"price": {"seeds": 9402, "hours": 62.1}, "contrasts": [{"low": low}]}
-        return price(Verdict("claim", Decision.UNDECIDED, "", numbers, ""))
-
-    assert priced(0.1) == "; to decide: about 9,400 seeds a point, 62 device hours"
-    assert priced(None) == ""
-
-
-def test_equal_records_give_equal_bytes_and_others_do_not(one, tmp_path):
-    moved = Path(shutil.copytree(one, tmp_path / "moved"))
-    assert page(moved) == page(one)
-    assert page(results(tmp_path / "other", contrary)) != page(one)
 
 
 def test_the_table_of_controls_counts_every_verdict():
