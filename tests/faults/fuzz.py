@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -218,23 +217,17 @@ def typed(count: Count, folder: Path, line: Sequence[str], said: str, outputs: P
     log.unlink(missing_ok=True)
 
     def work() -> int:
+        signal.alarm(PATIENCE_S)  # which ends it
         resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
         os.chdir(folder)
         return main([*line, "--outputs", str(outputs)])
 
-    pid = fork(work, log)
-    deadline = time.monotonic() + PATIENCE_S
-    while not (status := os.waitpid(pid, os.WNOHANG))[0]:
-        if time.monotonic() > deadline:
-            os.kill(pid, signal.SIGKILL)
-            count.hung += 1
-            complain(f"{said} hung")
-            deadline = float("inf")
-        time.sleep(0.002)
-    code = os.waitstatus_to_exitcode(status[1])
+    code = os.waitstatus_to_exitcode(os.waitpid(fork(work, log), 0)[1])
     text = log.read_text(errors="replace")
-    odd = "Traceback" in text or code not in (0, 1, 2) or "File too large" in text
-    if odd and code != -signal.SIGKILL:
+    if code == -signal.SIGALRM:
+        count.hung += 1
+        complain(f"{said} hung")
+    elif "Traceback" in text or code not in (0, 1, 2) or "File too large" in text:
         count.complaints += 1
         complain(f"{said} ended with {code}: {text[-1500:]}")
     return code
