@@ -39,15 +39,6 @@ def test_training_flops_are_six_for_each_weight_and_the_attention_in_full():
     assert size(config())["flops_per_token"] == 6 * (matrices + attention)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"seed": 5}, {"optimizer.learning_rate": 1.0}, {"trainer.precision": "bf16-mixed"}],
-    ids=lambda changes: ", ".join(changes),
-)
-def test_what_does_not_shape_the_model_does_not_size_it(changes):
-    assert size(config(changes)) == size(config())
-
-
 def test_heads_of_several_sizes_have_a_width_and_no_head_size():
     found = size(config({"model.head_size": [[2, 3, 5], 7]}))
     assert "head_size" not in found
