@@ -27,15 +27,6 @@ def test_a_list_of_one_size_is_the_plain_model_to_the_bit(model, sizes):
     torch.testing.assert_close(*states, rtol=0, atol=0)
 
 
-def test_a_layer_of_one_group_is_the_attention_it_groups():
-    torch.manual_seed(3)
-    plain = MultiHeadAttention(D, 3, 5)
-    torch.manual_seed(3)
-    uneven = UnevenAttention(MultiHeadAttention, D, [5, 5, 5])
-    x_BTD = torch.randn(B, T, D)
-    assert torch.equal(uneven(x_BTD), plain(x_BTD))
-
-
 def test_weights_of_heads_stand_in_the_order_of_their_sizes():
     layer, x_BTD = UnevenAttention(MultiHeadAttention, D, SIZES), torch.randn(B, T, D)
     parts = attention_weights(lambda: layer(x_BTD))

@@ -11,13 +11,11 @@ import torch
 
 from benchmarks.step import TODAY
 from models.attention.grouped_query import GroupedQueryAttention
-from models.attention.latent import LatentAttention
 from models.attention.multi_head import MultiHeadAttention
 from models.measure import cache_bytes, parameter_counts
 from models.transformer import Decoder, Encoder
 from tests.models.conftest import DECODER
 
-LM1B = {"vocabulary_size": 32768, "layers": 6, "feedforward_size": 1024}
 # Vocabulary, layers, embedding size, width, feed-forward size of the model in conftest.py.
 V, LAYERS, D, W, F = 23, 2, 13, 15, 17
 
@@ -39,25 +37,6 @@ def test_counts_equal_the_closed_form(tie):
     }
 
 
-TABLE = [  # embedding_size, heads, head_size; millions: tied, untied, without embeddings
-    (256, 8, 32, (13.12, 21.51, 4.73)),
-    (512, 8, 64, (29.38, 46.16, 12.61)),
-    (256, 4, 32, (12.34, 20.72, 3.95)),
-    (256, 70, 32, (25.31, 33.70, 16.92)),
-]
-
-
-@pytest.mark.parametrize(("embedding_size", "heads", "head_size", "millions"), TABLE)
-def test_the_papers_language_models_have_the_known_sizes(
-    embedding_size, heads, head_size, millions
-):
-    sizes = {**LM1B, "embedding_size": embedding_size, "heads": heads, "head_size": head_size}
-    tied, untied = (parameter_counts(_model(**sizes, tie_embeddings=t)) for t in (1, 0))
-    counts = (tied["params_total"], untied["params_total"], tied["params_non_embedding"])
-    assert tuple(round(count / 1e6, 2) for count in counts) == millions
-    assert tied["params_non_embedding"] == untied["params_non_embedding"]
-
-
 SMOLLM2 = {
     "vocabulary_size": 49_152, "layers": 30, "embedding_size": 576, "heads": 9, "head_size": 64,
     "feedforward_size": 1536, "attention": partial(GroupedQueryAttention, key_value_heads=3),
@@ -72,16 +51,10 @@ LLAMA3 = {
     "head_size": 128, "feedforward_size": 14_336, "tie_embeddings": False,
     "attention": partial(GroupedQueryAttention, key_value_heads=8),
 }  # fmt: skip
-DEEPSEEK_V3 = {  # dense: the cache does not depend on experts
-    "vocabulary_size": 129_280, "layers": 61, "embedding_size": 7168, "heads": 128,
-    "head_size": 128, "feedforward_size": 18_432,
-    "attention": partial(LatentAttention, latent_size=512, query_latent_size=1536, rotary_size=64),
-}  # fmt: skip
 PUBLISHED = {
     "SmolLM2-135M": (SMOLLM2, {"params_total": 134_515_008}),
     "Qwen3-0.6B": (QWEN3, {"params_total": 596_049_920}),
     "Llama 3 8B": (LLAMA3, {"params_total": 8_030_261_248, "cache_bytes_per_token": 131_072}),
-    "DeepSeek V3": (DEEPSEEK_V3, {"cache_bytes_per_token": 70_272}),
 }
 
 
