@@ -16,79 +16,33 @@ from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.runs import Run, RunStore
 from tasks import train
 from tasks.size_server.fork import become_job
+from tests.policies import shipped
 
 # Primes wherever that is possible, so that no size can stand in for another.
-CONFIG: dict[str, Any] = {
-    "seed": 3,
-    "task": {
-        "name": "lm1b",
-        "vocabulary_size": 307,
-        "sequence_length": 31,
-        "batch_tokens": 3 * 31,
-        "joined": False,
-        "tokenizer_lines": 500,
-    },
-    "data": {
-        "source": "sample",
-        "root": None,
-        "hub": {"path": None, "name": None, "revision": None},
-        "sentences": 1009,
-        "competitors": 7,
-        "directions": 23,
-        "digest": None,
-    },
-    "model": {
-        "name": "decoder",
-        "layers": 2,
-        "embedding_size": 17,
-        "heads": 3,
-        "head_size": 5,
-        "feedforward_size": 23,
-        "feedforward": "plain",
-        "activation": "relu",
-        "biases": True,
-        "normalisation": "layer",
-        "position_encoding": "sinusoidal",
-        "rotary_base": 10_000.0,
-        "rotary_size": None,
-        "scale_embeddings": True,
-        "tie_embeddings": True,
-        "dropout": 0.1,
-        "attention": {"name": "multi_head", "qk_norm": False},
-    },
-    "optimizer": {
-        "learning_rate": 0.02,
-        "schedule": "rsqrt",
-        "warmup_steps": 5,
-        "betas": [0.9, 0.997],
-        "epsilon": 1.0e-9,
-        "weight_decay": 0.01,
-        "gradient_clip": 1.0,
-    },
-    "trainer": {
-        "steps": 19,
-        "precision": "32-true",
-        "compile": False,
-        "accelerator": "cpu",
-        "devices": 1,
-        "num_nodes": 1,
-        "threads": 1,
-        "micro_batches": 1,
-        "log_every": 5,
-        "validate_every": 7,
-        "checkpoint_every": 4,
-    },
-    "logger": {"name": "none", "mode": "offline", "project": "headroom", "entity": None},
-    "parent": None,
-}
+SETTINGS = """
+scale=paper logger=none seed=3 data.sentences=1009 data.competitors=7 data.directions=23
+trainer.steps=19 trainer.precision=32-true trainer.accelerator=cpu
+trainer.log_every=5 trainer.validate_every=7 trainer.checkpoint_every=4
+"""
+LM1B = """
+task.vocabulary_size=307 task.tokenizer_lines=500 task.sequence_length=31 task.batch_tokens=93
+model.layers=2 model.embedding_size=17 model.heads=3 model.head_size=5 model.feedforward_size=23
+optimizer.learning_rate=0.02 optimizer.warmup_steps=5 optimizer.gradient_clip=1.0
+"""
 
 Changes = Mapping[str, Any]
 """Dotted keys and what they become; `...` takes a key away."""
 
 
+@functools.cache
+def composed(typed: str) -> dict[str, Any]:
+    """The config of conf/ with the settings of all small runs and these; nobody changes it."""
+    return shipped().base([*SETTINGS.split(), *typed.split()]).run({})
+
+
 def config(changes: Changes = {}) -> dict[str, Any]:  # noqa: B006 (never changed)
     """The small config, with changes."""
-    tree = copy.deepcopy(CONFIG)
+    tree = copy.deepcopy(composed(LM1B))
     for key, value in changes.items():
         *path, last = key.split(".")
         section = tree

@@ -5,77 +5,55 @@ import torch
 from tasks.parse import parse, task_of
 from tasks.prepare import open_data
 from tasks.task import Evaluator
-from tests.tasks.jobs import CONFIG, config
+from tests.tasks.jobs import composed, config
 
-_SHARED = (
-    *("layers", "embedding_size", "heads", "head_size", "feedforward_size"),
-    *("tie_embeddings", "dropout", "attention"),
+_PIECES = "task.vocabulary_size=307 task.tokenizer_lines=500"
+_ENCODER = """
+model.layers=2 model.embedding_size=17 model.heads=3 model.head_size=5 model.feedforward_size=23
+model.positions=71 model.initializer_range=0.1
+"""
+_FINE_TUNED = {"optimizer.schedule": "linear", "trainer.steps": 7}
+
+
+def _sections(*typed, of=("task", "model")):
+    """Return the sections of the config that this command line gives."""
+    made = composed(" ".join(typed))
+    return {name: made[name] for name in of}
+
+
+PRETRAINING = _sections(
+    "task=pretraining task.sequence_length=43 task.batch_tokens=129",
+    "task.second_phase.steps=5 task.second_phase.warmup_steps=2",
+    "task.second_phase.sequence_length=67 task.second_phase.batch_tokens=134",
+    "optimizer.learning_rate=0.01 optimizer.warmup_steps=3",
+    _PIECES,
+    _ENCODER,
+    of=("task", "model", "optimizer"),
 )
-_ENCODER = {
-    **{key: CONFIG["model"][key] for key in _SHARED},
-    "name": "encoder",
-    "activation": "gelu",
-    "positions": 71,
-    "initializer_range": 0.1,
-}
-_PIECES = {"tokenizer": None, "vocabulary_size": 307, "tokenizer_lines": 500}
-_LAYER = {"name": "layer", "heads": 1, "head_size": 3, "attention": {"name": "multi_head"}}
-_FINE_TUNED = {"model": _ENCODER, "optimizer.schedule": "linear", "trainer.steps": 7}
-
-PRETRAINING = {
-    "task": {
-        "name": "pretraining",
-        "vocabulary_size": 307,
-        "tokenizer_lines": 500,
-        "documents": "blank_line",
-        "sequence_length": 43,
-        "batch_tokens": 3 * 43,
-        "second_phase": {
-            "steps": 5,
-            "sequence_length": 67,
-            "batch_tokens": 2 * 67,
-            "warmup_steps": 2,
-        },
-    },
-    "model": _ENCODER,
-    "optimizer.learning_rate": 0.01,
-    "optimizer.schedule": "linear",
-    "optimizer.warmup_steps": 3,
-    "optimizer.betas": [0.9, 0.999],
-    "optimizer.epsilon": 1.0e-6,
-}
 MNLI = {
-    "task": {"name": "mnli", "sequence_length": 37, "batch_tokens": 5 * 37, **_PIECES},
+    **_sections("task=mnli task.sequence_length=37 task.batch_tokens=185", _PIECES, _ENCODER),
     **_FINE_TUNED,
 }
 SQUAD = {
-    "task": {
-        "name": "squad",
-        "sequence_length": 29,
-        "batch_tokens": 5 * 29,
-        "question_length": 13,
-        "stride": 7,
-        "candidates": 19,
-        "answer_length": 11,
-        **_PIECES,
-    },
+    **_sections(
+        "task=squad task.sequence_length=29 task.batch_tokens=145 task.question_length=13",
+        "task.stride=7 task.candidates=19 task.answer_length=11",
+        _PIECES,
+        _ENCODER,
+    ),
     **_FINE_TUNED,
 }
 REPRESENTATION = {
-    "task": {
-        "name": "representation",
-        "mask": "bidirectional",
-        "sequence_length": 5,
-        "problems_per_run": 11,
-        "logit_scale": 1.0,
-    },
-    "model": {**_LAYER, "embedding_size": 7},
+    **_sections(
+        "task=representation task.sequence_length=5 task.problems_per_run=11",
+        "model.embedding_size=7 model.head_size=3",
+    ),
     "trainer.precision": "64-true",
 }
-NEAREST_NEIGHBOUR = {
-    "task": {"name": "nearest_neighbour", "points": 7, "batch_rows": 3, "sharpness": 11.0},
-    "model": {**_LAYER, "embedding_size": 5},
-}
+NEAREST_NEIGHBOUR = _sections(
+    "task=nearest_neighbour task.points=7 task.batch_rows=3 task.sharpness=11.0",
+    "model.embedding_size=5 model.head_size=3",
+)
 SMALL = {
     "lm1b": {},
     "pretraining": PRETRAINING,

@@ -88,6 +88,7 @@ def test_a_job_of_fine_tuning_that_is_stopped_leaves_the_same_result(shared):
     assert science(run) == science(whole)
 
 
+DECOUPLED = {"name": "decoupled", "value_size": None}
 LONGER = {"task.sequence_length": 73, "task.batch_tokens": 73}  # than an encoder has positions
 
 
@@ -112,7 +113,7 @@ LONGER = {"task.sequence_length": 73, "task.batch_tokens": 73}  # than an encode
         (SQUAD, {"task.stride": 0}, "expected"),
         (REPRESENTATION, {"model.heads": 2}, "expected 1"),
         (REPRESENTATION, {"model.embedding_size": 3}, "expected at least task"),
-        (REPRESENTATION, {"model.attention.name": "decoupled"}, "expected multi_head"),
+        (REPRESENTATION, {"model.attention": DECOUPLED}, "name=decoupled: expected multi_head"),
         (REPRESENTATION, {"model": config()["model"]}, "expected one of layer"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
