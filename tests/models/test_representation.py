@@ -1,7 +1,5 @@
 """Theorem 1 as printed, its counterexamples, and the head sizes that contexts really take."""
 
-import math
-
 import pytest
 import torch
 
@@ -99,43 +97,6 @@ def test_looking_at_oneself_takes_the_largest_head_and_at_all_alike_none(length,
     oneself_NN, alike_NN = (_context(length, causal=causal, logits_NN=x * eye_NN) for x in (1, 0))
     assert smallest_head_size(oneself_NN, causal=causal) == length - 1
     assert smallest_head_size(alike_NN, causal=causal) == 0
-
-
-@pytest.mark.parametrize(
-    ("length", "smallest"), [(5, 2), (6, 3)], ids=["odd_length", "even_length"]
-)
-def test_gradient_descent_finds_a_causal_context_at_the_smallest_head_and_not_below(
-    length, smallest
-):
-    """The measured knee, apart from the construction: random starts, least squares on log P."""
-    wanted_NN = _context(length, causal=True)
-    assert smallest_head_size(wanted_NN, causal=True) == smallest
-    assert _best_fit(wanted_NN, smallest) < 1e-9
-    assert _best_fit(wanted_NN, smallest - 1) > 1e-4
-
-
-def _best_fit(wanted_NN, head_size):
-    """Return the least mean squared error of the log context over several starts."""
-    visible = torch.ones_like(wanted_NN, dtype=torch.bool).triu()
-    best = math.inf
-    for _ in range(7):
-        keys, queries = (_random(head_size, len(wanted_NN)).requires_grad_() for _ in range(2))
-        optimizer = torch.optim.LBFGS(
-            [keys, queries], max_iter=100, tolerance_change=0, line_search_fn="strong_wolfe"
-        )
-
-        def error(keys=keys, queries=queries):
-            logs = (keys.T @ queries).masked_fill(~visible, -math.inf).log_softmax(0)
-            return (logs[visible] - wanted_NN.log()[visible]).square().mean()
-
-        def closure(optimizer=optimizer):
-            optimizer.zero_grad()
-            (loss := error()).backward()
-            return loss.item()
-
-        optimizer.step(closure)
-        best = min(best, error().item())
-    return best
 
 
 @masks
