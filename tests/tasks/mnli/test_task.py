@@ -71,14 +71,6 @@ def test_each_official_form_gives_the_same_pair(tmp_path, name, lines):
     assert report.total == 1
 
 
-@pytest.mark.parametrize(("number", "word"), list(enumerate(LABELS)), ids=LABELS)
-def test_a_label_is_a_word_or_the_hubs_number_for_it(number, word):
-    for label in (number, word):
-        pair = MultiNLI().example_of({"premise": "p", "hypothesis": "h", "label": label})
-        assert isinstance(pair, Pair)
-        assert pair.label == number
-
-
 @pytest.mark.parametrize(
     ("label", "reason"),
     [
@@ -233,17 +225,6 @@ def test_a_child_is_trained_from_the_weights_of_its_parent(shared, tokenizer):
 
 def _weights(changes={}):  # noqa: B006
     return made({**PRETRAINING, **changes}).build().state_dict()
-
-
-def test_a_child_takes_over_encoder_and_pooler_and_keeps_its_head():
-    task = made(CHILD)
-    model = task.build()
-    fresh, weights = model.classes.weight.clone(), _weights()
-    task.inherit(model, weights)
-    assert torch.equal(model.classes.weight, fresh)
-    taken = {name: value for name, value in model.state_dict().items() if name in weights}
-    assert {name.split(".")[0] for name in taken} == {"encoder", "pooler"}
-    assert all(torch.equal(value, weights[name]) for name, value in taken.items())
 
 
 @pytest.mark.parametrize(
