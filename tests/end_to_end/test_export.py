@@ -122,11 +122,3 @@ def test_equal_plans_give_equal_packs(home, tmp_path):
     words = ("grid-heads", "--outputs", home, *packed)
     assert sweeper("pack", *words).returncode == 0
     assert (tmp_path / "sweep.zip").read_bytes() == (home.parent / "sweep.zip").read_bytes()
-
-
-def test_what_cannot_be_packed_is_one_sentence(tmp_path):
-    done = sweeper("pack", "fig7", "--outputs", tmp_path / "none", "-o", tmp_path / "sweep.zip")
-    assert done.returncode == 2
-    assert "experiment=fig7" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert not list(tmp_path.iterdir())

@@ -132,13 +132,33 @@ def test_plans_that_cannot_be_judged_or_drawn_are_named(command, concerned, made
     assert (outputs / made).stat().st_size > 0
 
 
+def of_another(path: Path) -> None:
+    changed(path, lambda value: value.update(id="a"))
+
+
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
 @pytest.mark.parametrize("command", [*COMMANDS, "report"])
-@pytest.mark.parametrize("file", ["run.json", "result.json"])
-def test_a_run_that_cannot_be_read_is_named_and_the_others_are_shown(file, command, outputs, capfd):
-    changed(outputs / "runs" / "b" / file, lambda value: value.update(id="a"))
+@pytest.mark.parametrize(
+    ("damage", "file", "words"),
+    [
+        (of_another, "run.json", "of run b"),
+        (of_another, "result.json", "of run b"),
+        (Path.unlink, "run.json", "run.json"),
+        (folder, "run.json", "is not a regular file"),
+    ],
+    ids=["record of another", "result of another", "no record", "a folder"],
+)
+def test_a_run_that_cannot_be_read_is_named_and_the_others_are_shown(
+    damage, file, words, command, outputs, capfd
+):
+    damage(outputs / "runs" / "b" / file)
     assert main([command, "--outputs", str(outputs)]) == 1
     told = capfd.readouterr()
-    assert "of run b" in " ".join((told.out + told.err).split())
+    assert words in " ".join((told.out + told.err).split())
     assert "Traceback" not in told.err
     if command == "report":
         assert "first" in (outputs / "report.html").read_text()
@@ -171,19 +191,6 @@ def test_a_changed_plan_gives_no_table(change, seal, told, outputs, capfd):
     assert main(["collect", "--outputs", str(outputs)]) == 1
     assert told in capfd.readouterr().err
     assert not (outputs / "tables" / "first.csv").exists()
-
-
-@pytest.mark.parametrize("folder", [False, True], ids=["missing", "a folder"])
-@pytest.mark.parametrize("command", ["status", "collect"])
-def test_a_finished_run_without_its_record_is_not_done(command, folder, outputs, capfd):
-    record = outputs / "runs" / "b" / "run.json"
-    record.unlink()
-    if folder:
-        record.mkdir()
-    assert main([command, "--outputs", str(outputs)]) == 1
-    said = capfd.readouterr()
-    words = "".join((said.out + said.err).split())  # tables fold words
-    assert "run.json" in words or "itisnotaregularfile" in words
 
 
 def test_a_changed_attempt_is_seen_and_one_without_a_checksum_is_noted(outputs, capfd):

@@ -1,14 +1,11 @@
 """No config brings code, secrets or unknown options in."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from omegaconf import OmegaConf
 
 from sweeper.hydra_section import composer
-from sweeper.plan.compose import CONF
 from sweeper.plan.overrides import read
 from sweeper.plan.refused import refuse_arguments
 from sweeper.store.errors import UserError
@@ -117,16 +114,6 @@ def test_flags_that_read_a_pickle_or_run_a_job_are_refused(flag):
 def test_the_usual_flags_and_the_projects_own_keys_pass(given):
     refuse_arguments(["-m", "--cfg", "job", "--help", "model.heads=8", "-cd", "hydra/conf"])
     given("task.batch_tokens=1024", "task.tokenizer_lines=10")
-
-
-def test_the_command_itself_says_so_in_one_sentence(tmp_path):
-    victim = tmp_path / "victim"
-    called = f"+hydra.callbacks.x={{_target_: pathlib.Path.touch, _args_: [{victim}]}}"
-    command = [sys.executable, "sweep.py", called]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=CONF.parent)
-    assert done.returncode == 2
-    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
-    assert not victim.exists()
 
 
 MISTAKES = {

@@ -81,12 +81,6 @@ def test_the_rates_are_those_of_the_gpu_that_is_there():
     assert {*GPUS} == {"H100", "H200"}
 
 
-def test_a_measured_shape_replaces_the_prediction_for_a_gpu():
-    throughput, run = Throughput("gpu"), _run("lm1b", 3)
-    throughput.learn(run, 13.0, 2.0)
-    assert throughput.expected(_run("lm1b", 3, seed=1)) == pytest.approx((13.0, 2.0))
-
-
 def test_a_run_of_no_steps_says_nothing_of_training_and_takes_none():
     throughput, run = Throughput("cpu"), _run("lm1b", 5)
     assumed = throughput.expected(run).training
