@@ -10,21 +10,15 @@ from torch import nn
 from models.mask import attention_mask
 from sweeper.store.errors import UserError
 from tasks.export.decoder import decoder_config, decoder_weights
+from tests.tasks.jobs import composed
 from tests.tasks.small import made
 
 V = 29
 TODAY = {
-    "model.embedding_size": 22,
-    "model.heads": 6,
-    "model.head_size": 10,
-    "model.activation": "silu",
-    "model.biases": False,
-    "model.dropout": 0.0,
-    "model.feedforward": "gated",
-    "model.normalisation": "rms",
-    "model.position_encoding": "rotary",
-    "model.rotary_base": 700.0,
-    "model.scale_embeddings": False,
+    "model": composed(
+        "model=today model.layers=2 model.embedding_size=22 model.heads=6 model.head_size=10 "
+        "model.feedforward_size=23 model.rotary_base=700.0 model.dropout=0.0"
+    )["model"]
 }
 LATENT = {"name": "latent", "latent_size": 11, "rotary_size": 4, "value_size": 7}
 CASES = {
