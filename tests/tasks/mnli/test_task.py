@@ -2,7 +2,6 @@
 
 import json
 import random
-from typing import Any
 
 import pytest
 import torch
@@ -102,9 +101,6 @@ def test_an_official_txt_may_leave_off_annotators_but_no_other_column(tmp_path):
 def test_a_table_without_the_columns_of_a_pair_is_refused(tmp_path):
     with pytest.raises(Exception, match="no header with the columns sentence1"):
         _read(_written(tmp_path / "train.tsv", "a\tb", "1\t2"))
-
-
-Row = dict[str, Any]
 
 
 def _text(row):
@@ -223,22 +219,17 @@ def test_a_child_is_trained_from_the_weights_of_its_parent(shared, tokenizer):
     assert 0 <= result["metrics"]["test/accuracy"] <= 1
 
 
-def _weights(changes={}):  # noqa: B006
-    return made({**PRETRAINING, **changes}).build().state_dict()
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"model.heads": 5}, r"same model and vocabulary_size \(encoder"),
-        ({"task.vocabulary_size": 1013}, "tokens.weight is"),
-        (None, "name a run of task=pretraining"),
+        ({**PRETRAINING, "model.heads": 5}, r"same model and vocabulary_size \(encoder"),
+        ({**PRETRAINING, "task.vocabulary_size": 1013}, "tokens.weight is"),
+        ({}, "name a run of task=pretraining"),
     ],
     ids=["heads", "vocabulary", "no_encoder"],
 )
 def test_the_weights_of_another_model_are_one_sentence(changes, said):
-    weights = {"softmax": torch.zeros(3)} if changes is None else _weights(changes)
-    task = made(CHILD)
+    task, weights = made(CHILD), made(changes).build().state_dict()
     with pytest.raises(UserError, match=said) as caught:
         task.inherit(task.build(), weights)
     assert str(caught.value).startswith("parent=p: ")
