@@ -106,7 +106,7 @@ class Schedule:
     Attributes:
         changed: called with each job that changes its phase, and with None every POLL_S seconds.
         check_for_stop: called between two steps; raises KeyboardInterrupt to stop the sweep.
-        spent_h: device hours of before, which count in the budget of the policy.
+        spent_h: device hours that were spent before; they count in the policy's budget.
         states: what happened to each job, by run.
         breaker: whether new jobs start, and if not, why.
     """
