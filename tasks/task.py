@@ -54,10 +54,11 @@ def learning_rate(optimizer: OptimizerSection, steps: int, step: int) -> float:
 
 def _read(sums: Mapping[str, Tensor]) -> dict[str, float]:
     """Return scalars as numbers: the host waits for the device once, however many there are."""
-    if not sums:  # of a rank without a batch
-        return {}
-    numbers = torch.stack([value.double() for value in sums.values()]).tolist()
-    return dict(zip(sums, numbers, strict=True))
+    numbers = {key: value.item() for key, value in sums.items() if value.device.type == "cpu"}
+    if there := [key for key in sums if key not in numbers]:
+        read = torch.stack([sums[key].double() for key in there]).tolist()
+        numbers |= dict(zip(there, read, strict=True))
+    return numbers
 
 
 def _added(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -96,6 +96,8 @@ class Card(TorchDispatchMode):
         if call.is_composite:  # as it arrives in inference mode
             with self:
                 return func.decompose(*args, **call.kwargs)
+        if call.hosts and call.name in kernels.ONE_DEVICE:
+            raise RuntimeError(f"{call.name}: expected all tensors to be on the same device")
         kernels.check(call.name, call.cards, self.undetermined)
         answer = _ANSWERS.get(call.name)
         if answer is not None and (answered := answer(self, call)) is not None:

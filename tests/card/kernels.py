@@ -41,6 +41,9 @@ DETERMINISTIC_WHERE_ASKED = frozenset(
 PRODUCTS = frozenset("addmm addmv baddbmm bmm mm mv".split())
 """Raise where deterministic algorithms are asked for and cuBLAS has no buffers of a fixed size."""
 
+ONE_DEVICE = ("cat", "stack")
+"""Take no tensor of the host, not even one without axes, which most operators take."""
+
 FIXED_BUFFERS = (":4096:8", ":16:8")  # of CUBLAS_WORKSPACE_CONFIG
 
 SIZED_BY_CONTENT = (

@@ -5,7 +5,7 @@ import torch
 from tasks.batch import Prefetched
 from tasks.parse import parse, task_of
 from tasks.training import machine
-from tasks.training.loop import TrainingModule, fabric_for, train_step
+from tasks.training.steps import Steps, TrainingModule, fabric_for
 from tests.card.card import Card, pinned
 
 MATH = 0  # of at::SDPBackend
@@ -25,10 +25,11 @@ def measured(shim, config, steps):
         optimizer = fabric.setup_optimizers(module.configure_optimizers())
         wrapped = fabric.setup_module(module)
         batches = Prefetched(lambda step: batch, fabric.device, steps)  # no text is read here
+        steps_of = Steps(fabric, wrapped, optimizer)
         plain = shim.times_chosen(MATH)
         for number in range(1, steps + 1):
             card.phase = f"step {number}"
-            train_step(fabric, wrapped, optimizer, number, batches.at(number))
+            steps_of(number, batches.at(number))
     return {
         "plain_attention": shim.times_chosen(MATH) - plain,
         "waits": [wait for wait in card.waits if wait.phase != "start"],
@@ -48,6 +49,11 @@ PROBES = {  # on a GPU: an operator, how often the host waits, words of the erro
     "copy without a pin": (lambda x: torch.ones(3).to(x.device, non_blocking=True), 1, "None"),
     "pinned copy": (lambda x: pinned(torch.ones(3)).to(x.device, non_blocking=True), 0, "None"),
     "mask": (lambda x: x[torch.zeros(7, 7, dtype=torch.bool, device=x.device)], 1, ""),
+    "both in a row": (
+        lambda x: torch.stack((x.sum(), torch.tensor(1.0))),
+        0,
+        "to be on the same device",
+    ),
     "running sum": (lambda x: x.cumsum(0), 0, "does not have a deterministic implementation"),
     "running count": (lambda x: x.long().cumsum(0), 0, "None"),
 }
