@@ -70,7 +70,7 @@ class Measurements:
             size = _scaled(text, self.ratios)
             self.margin = JudgedMargin(size, words, str(margin["reason"]))
         self.metric = metric
-        self.range = 100.0 if kind in PER_CENT and not self.ratios else math.inf
+        self.range = FACTOR if self.ratios else 100.0 if kind in PER_CENT else math.inf
         tuned = table.experiment.get("finetune")
         self.points = [
             point
@@ -203,6 +203,7 @@ _DEPENDS = (
     "(experiment.tune.seeds) could."
 )
 _BIMODAL_FROM = 10  # seeds a point; fewer look bimodal by chance
+FACTOR = math.log(1e6)  # an interval that reaches so far on both sides says nothing
 _NOTHING = 1e-12  # weights are about 1, those of points that cancel are left from rounding
 _ROUGHLY = 100  # seeds a point: where none has three, their spread is too uncertain for more
 

@@ -353,6 +353,14 @@ def test_an_interval_wider_than_percentages_can_differ_is_none(tmp_path, spread,
     assert ("[no interval]" not in found.effect) == known
 
 
+@pytest.mark.parametrize(("spread", "known"), [(0.01, True), (9.0, False)])
+def test_an_interval_wider_than_perplexities_can_differ_is_none(tmp_path, spread, known):
+    rng, sweep = random.Random(0), figure1(law(0.8), seeds=4)
+    for result in sweep.results.values():
+        result["metrics"][sweep.metric] *= math.exp(spread * rng.gauss(0, 1))
+    assert ("[no interval]" not in judged(sweep, IMPROVES, tmp_path).effect) == known
+
+
 def test_parameters_are_saved_of_a_loss_only(tmp_path):
     found = judged(as_accuracy(figure1(law(0.8)), lambda loss: 1 / loss), SAVES, tmp_path)
     assert found.verdict == OPEN
