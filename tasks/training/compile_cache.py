@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch._dynamo import lookup_backend
+from torch._dynamo.exc import RestartAnalysis
 from torch._functorch import config as autograd_config
 from torch._inductor import codecache
 from torch._inductor import config as inductor_config
@@ -60,6 +61,8 @@ class SharedCompiler:
         if self._folder != self._own:
             try:
                 return self._compiled(graph, inputs)
+            except RestartAnalysis:  # torch traces the block again, with other assumptions
+                raise
             except Exception as error:  # damaged files make torch and the linker raise anything
                 print(f"{self._folder} is not used to compile: {sanitize(message_of(error))}")
                 self._folder = self._own

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.exc import TensorifyScalarRestartAnalysis
 
 from sweeper.store.runs import Run
 from tasks.training import compile_cache
@@ -186,6 +187,23 @@ def test_a_folder_that_cannot_be_used_is_replaced_by_the_runs_own(inductor, tmp_
     assert inductor.folders == [str(tmp_path / "own")]
     [said] = capsys.readouterr().out.splitlines()
     assert "is not used to compile: FileExistsError" in said
+
+
+def test_a_trace_that_torch_begins_again_is_not_taken_for_a_damaged_folder(
+    inductor, tmp_path, capsys
+):
+    graphs = []
+
+    def again_first(graph, inputs):
+        graphs.append(graph)
+        if len(graphs) == 1:
+            raise TensorifyScalarRestartAnalysis(restart_reason="other assumptions")
+        return graph.forward
+
+    inductor.__class__ = type("Again", (Inductor,), {"__call__": staticmethod(again_first)})
+    compile_one(tmp_path)
+    assert len(graphs) == 2
+    assert capsys.readouterr().out == ""
 
 
 def test_a_folder_is_found_from_wherever_the_compiler_is_started(inductor, tmp_path, monkeypatch):
