@@ -62,7 +62,8 @@ def attention_weights(call: Callable[[], object]) -> list[Tensor]:
 
 def _watched(call: Callable[[], object], take: Callable[[_Attended], _Taken]) -> list[_Taken]:
     watch = _Watch(take)
-    with torch.compiler.set_stance("force_eager"), watch:  # a compiled graph would hide the call
+    # A compiled graph would hide the call, and training on a GPU takes another one (`_fused`).
+    with torch.no_grad(), torch.compiler.set_stance("force_eager"), watch:
         call()
     return watch.taken
 

@@ -29,8 +29,9 @@ def attention_mask(segments_BT: Tensor, *, causal: bool) -> Tensor:
         length = segments_BT.shape[1]
         earlier_TT = torch.ones(length, length, dtype=torch.bool, device=segments_BT.device).tril()
         mask_B1TT = mask_B1TT & earlier_TT
-    if segments_BT.device.type != "cpu":
-        return mask_B1TT  # where the segments begin would have to be waited for
+    if segments_BT.device.type != "cpu":  # where the segments begin would have to be waited for
+        mask_B1TT.causal = causal  # type: ignore[attr-defined]  # for models.attention._fused
+        return mask_B1TT
     layout = SegmentLayout.of(segments_BT)
     return SegmentMask.over(mask_B1TT, layout, causal=causal) if layout.saves else mask_B1TT
 

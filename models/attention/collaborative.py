@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.attention._fused import attended
 from models.attention._heads import from_heads, to_heads, widened
 from models.attention.multi_head import MultiHeadAttention
 from models.initialisation import glorot_uniform_
@@ -75,12 +76,12 @@ class CollaborativeAttention(nn.Module):
         # The scale is of the head size whatever S is: fewer shared coordinates stand for the same
         # products. (The authors' code divides by sqrt(S / heads), which sharpens compressed heads.)
         scale = 1 / math.sqrt(self.head_size)
-        context_BHTP = F.scaled_dot_product_attention(
+        context_BHTP = attended(
             q_BHTS,
             k_BTS.unsqueeze(1).expand_as(q_BHTS),
             v_BHTP,
-            attn_mask=self._with_content_bias(x_BTD, mask_B1TT, scale),
-            dropout_p=self.dropout if self.training else 0.0,
+            self._with_content_bias(x_BTD, mask_B1TT, scale),
+            dropout=self.dropout if self.training else 0.0,
             scale=scale,
         )
         return from_heads(self.output, context_BHTP)

@@ -7,9 +7,9 @@ parameters again. With U = P this is `multi_head`.
 
 import math
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.attention._fused import attended
 from models.attention._heads import from_heads, to_heads
 from models.initialisation import glorot_uniform_
 from models.rotation import Rotation
@@ -54,12 +54,12 @@ class DecoupledAttention(nn.Module):
             qk_BTHP = rotation(qk_BTHP, self.head_size)
         q_BHTP, k_BHTP = (x_BTHP.transpose(1, 2) for x_BTHP in qk_BTHP.chunk(2, dim=2))
         v_BHTU = to_heads(self.value, x_BTD, self.heads, self.value_size).transpose(1, 2)
-        context_BHTU = F.scaled_dot_product_attention(
+        context_BHTU = attended(
             q_BHTP,
             k_BHTP,
             v_BHTU,
-            attn_mask=mask_B1TT,
-            dropout_p=self.dropout if self.training else 0.0,
+            mask_B1TT,
+            dropout=self.dropout if self.training else 0.0,
             scale=1 / math.sqrt(self.head_size),
         )
         return from_heads(self.output, context_BHTU)

@@ -16,9 +16,9 @@ apart. Queries come from a normalised latent of their own where `query_latent_si
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.attention._fused import attended
 from models.attention._heads import filled, from_heads
 from models.initialisation import glorot_uniform_
 from models.normalisation import RMSNorm
@@ -92,12 +92,12 @@ class LatentAttention(nn.Module):
             q_BTHS = torch.cat((own_BTHP, rotation(turned_BTHR, self.rotary_size)), -1)
             r_BT1R = rotation(r_BT1R, self.rotary_size)
         k_BTHS = torch.cat((k_BTHP, r_BT1R.expand(-1, -1, self.heads, -1)), -1)
-        context_BHTU = F.scaled_dot_product_attention(
+        context_BHTU = attended(
             filled(q_BTHS).transpose(1, 2),
             filled(k_BTHS).transpose(1, 2),
             filled(v_BTHU).transpose(1, 2),
-            attn_mask=mask_B1TT,
-            dropout_p=self.dropout if self.training else 0.0,
+            mask_B1TT,
+            dropout=self.dropout if self.training else 0.0,
             scale=1 / math.sqrt(self.head_size + self.rotary_size),
         )
         return from_heads(self.output, context_BHTU)

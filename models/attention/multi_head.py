@@ -20,9 +20,9 @@ config. What the heads are worth is seen again in sweeper/results/collect.py (st
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.attention._fused import attended
 from models.attention._heads import HeadNorm, from_heads, to_heads
 from models.initialisation import glorot_uniform_
 from models.rotation import Rotation
@@ -77,12 +77,12 @@ class MultiHeadAttention(nn.Module):
         if shared < heads:  # with a mask, no fused kernel of a GPU takes fewer keys than queries
             k_BTKP = k_BTKP.repeat_interleave(heads // shared, dim=2)
             v_BTKP = v_BTKP.repeat_interleave(heads // shared, dim=2)
-        context_BHTP = F.scaled_dot_product_attention(
+        context_BHTP = attended(
             q_BTHP.transpose(1, 2),
             k_BTKP.transpose(1, 2),
             v_BTKP.transpose(1, 2),
-            attn_mask=mask_B1TT,
-            dropout_p=self.dropout if self.training else 0.0,
+            mask_B1TT,
+            dropout=self.dropout if self.training else 0.0,
             scale=1 / math.sqrt(self.head_size),
         )
         return from_heads(self.output, context_BHTP)

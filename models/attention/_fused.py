@@ -1,0 +1,45 @@
+"""Scaled dot-product attention by the kernels that a GPU has for it. Symbols as in `multi_head`."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+HALF = (torch.bfloat16, torch.float16)
+SIZES, LENGTHS = 8, 16  # the kernel takes heads of a multiple of the first, and rows of the second
+
+
+def attended(
+    q_BHTP: Tensor,
+    k_BHTP: Tensor,
+    v_BHTP: Tensor,
+    mask: Tensor | None,
+    *,
+    dropout: float,
+    scale: float,
+) -> Tensor:
+    """Return context_BHTP; values may have another size than queries and keys.
+
+    Torch takes a mask or `is_causal`, its kernel for a GPU both: then it skips what lies above the
+    diagonal. In training that gives the same bits in two thirds of the time; elsewhere attention
+    goes through torch, where `models.attention_map` sees it.
+    """
+    qkv = (q_BHTP, k_BHTP, v_BHTP)
+    if mask is None or not (torch.is_grad_enabled() and _skips(*qkv, mask)):
+        return F.scaled_dot_product_attention(*qkv, attn_mask=mask, dropout_p=dropout, scale=scale)
+    seen = torch.zeros((), dtype=q_BHTP.dtype, device=q_BHTP.device)
+    bias_B1TT = torch.where(mask, seen, -math.inf)
+    bias_BHTT = bias_B1TT.expand(*q_BHTP.shape[:-1], k_BHTP.shape[-2])
+    kernel = torch.ops.aten._scaled_dot_product_efficient_attention
+    context_BHTP: Tensor = kernel(*qkv, bias_BHTT, True, dropout, True, scale=scale)[0]
+    return context_BHTP
+
+
+def _skips(q_BHTP: Tensor, k_BHTP: Tensor, v_BHTP: Tensor, mask: Tensor) -> bool:
+    """Return whether there is such a kernel, and the mask hides all that it skips."""
+    if q_BHTP.device.type != "cuda" or not getattr(mask, "causal", False):  # models.mask says it
+        return False
+    length, fits = q_BHTP.shape[-2], k_BHTP.shape[-2] == q_BHTP.shape[-2]
+    sizes = [one.shape[-1] % SIZES == 0 and one.dtype in HALF for one in (q_BHTP, k_BHTP, v_BHTP)]
+    return fits and length % LENGTHS == 0 and all(sizes)
