@@ -41,16 +41,17 @@ class GpuRule(NamedTuple):
     """The cost of runs on a GPU: seconds beside training, and rates of its kernels."""
 
     beside: float
-    layer: float  # seconds in which the host launches a layer's kernels, forward and backward
+    layer: float  # seconds in which the kernels of a layer start, forward and backward
     products: float  # FLOPs per second of matrix products in bfloat16
-    attention: float  # FLOPs per second of fused attention in bfloat16
+    logit: float  # seconds of fused attention for a query and a key of a small head
+    attention: float  # FLOPs per second of fused attention in bfloat16, for large heads
     bytes: float  # per second, to and from its memory
 
     def training(self, run: PlannedRun) -> float:
         """Return the seconds that a run trains.
 
-        A step takes as long as its kernels, or as long as the host needs to launch them. Products
-        and moved bytes add up, since most kernels do one or the other.
+        A step takes as long as its kernels, or as long as they need to start. Products and moved
+        bytes add up, since most kernels do one or the other.
         """
         task, model, size = run.config["task"], run.config["model"], run.size
         layers, heads = (model.get(key) or 1 for key in ("layers", "heads"))
@@ -59,9 +60,9 @@ class GpuRule(NamedTuple):
         shared = model.get("attention", {}).get("shared_size", 0)  # collaborative: wider queries
         queries = filled if shared == 0 else shared or heads * head
         # A product for the scores and one for the values, each once forward and twice backward.
-        products = 3 * 2 * layers * heads * task.get("sequence_length", 1)
-        plain = max(size["flops_per_token"] - 2 * products * head, 0) / self.products
-        attention = products * (queries + filled) / self.attention
+        logits = layers * heads * task.get("sequence_length", 1)
+        plain = max(size["flops_per_token"] - 12 * logits * head, 0) / self.products
+        attention = logits * max(self.logit, 6 * (queries + filled) / self.attention)
         in_layer = STREAM * model.get("embedding_size", 0) + HEADS * heads * (queries + 3 * filled)
         in_layer += FEEDFORWARD * (model.get("feedforward_size") or 0)
         moved = (layers * in_layer + PIECES * task.get("vocabulary_size", 0)) / self.bytes
@@ -78,10 +79,14 @@ CPU = Rule(1.0, 7e-4, 1.4e-3, 1.2e-6, 1.9e-7, 1 / 4.5e10)
 Experiments under docs/results/cpu took 0.7 to 2.1 times these seconds, 0.97 in the median.
 """
 GPUS = {
-    "H100": GpuRule(10.0, 1.2e-3, 5e14, 2.2e14, 2.4e12),
-    "H200": GpuRule(10.0, 1.2e-3, 5e14, 2.2e14, 3.4e12),
+    "H100": GpuRule(3.0, 3e-4, 5e14, 9e-12, 6e13, 2.1e12),
+    "H200": GpuRule(3.0, 3e-4, 5e14, 9e-12, 6e13, 3e12),
 }
-"""By a part of its name; assumed, not measured. Other GPUs are taken for the first."""
+"""By a part of its name; other GPUs are taken for the first.
+
+Fitted to 15 shapes on one H200 (docs/performance.md). An H100 was not measured: it computes as fast
+and moves as many bytes fewer as its memory is slower.
+"""
 
 OTHERS = 50  # finished runs of other plans to read, at most
 NEWEST = 20  # measurements to keep of similar runs: the load of a machine changes
