@@ -16,6 +16,7 @@ NOT_IN_IDENTITY = frozenset(
         "trainer.devices",
         "trainer.num_nodes",
         "trainer.threads",
+        "trainer.cuda_graph",  # used where it gives the same bits
         "trainer.micro_batches",  # up to rounding the gradient is that of the whole batch
         "trainer.log_every",
         "trainer.validate_every",

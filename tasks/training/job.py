@@ -35,8 +35,9 @@ from tasks.task import Evaluator, Task
 from tasks.training import checkpoint, distributed, machine
 from tasks.training.causes import Interrupted, Interruption, NotFinite, cause_of, message_of
 from tasks.training.checkpoint import WEIGHTS, adapted, final_weights
-from tasks.training.loop import TrainingModule, train
+from tasks.training.loop import train
 from tasks.training.progress import MetricsLog, RunContext, leftovers, remove_all
+from tasks.training.steps import TrainingModule
 from tasks.training.wandb_mirror import Mirror
 
 INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: try again

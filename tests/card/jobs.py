@@ -11,7 +11,7 @@ from tests.card.card import Card
 from tests.tasks.jobs import at_call, config, freeze, kill_self, last_word
 from tests.tasks.small import SMALL
 
-TRAINER = {"accelerator": "gpu", "validate_every": 0, "checkpoint_every": 0}
+TRAINER = {"accelerator": "gpu", "cuda_graph": False, "validate_every": 0, "checkpoint_every": 0}
 FEW = {"steps": 7, "log_every": 100}
 MANY = {"steps": 8, "log_every": 3}
 BATCH = 5  # times as large as elsewhere: fewer of them are evaluated, and none costs more here

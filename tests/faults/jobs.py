@@ -15,7 +15,7 @@ from sweeper.run.failures import Watchdog
 from sweeper.store.attempts import Cause
 from sweeper.store.runs import RunStore
 from tasks.training import job
-from tasks.training.loop import TrainingModule
+from tasks.training.steps import TrainingModule
 from tests.faults.sweep import Count, ForkBackend, Setting, orchestrate, small_sweep
 from tests.policies import policy
 from tests.tasks.jobs import at_call, last_words

@@ -9,7 +9,7 @@ from sweeper.store.errors import UserError
 from sweeper.store.registry import TASKS, names
 from tasks.size_server.sizes import size
 from tasks.task import Evaluator
-from tasks.training.loop import TrainingModule, clip
+from tasks.training.steps import TrainingModule, clip
 from tests.tasks.jobs import at_call, config, ended, run_job, science, terminate_self
 from tests.tasks.small import MNLI, PRETRAINING, REPRESENTATION, SMALL, SQUAD, opened
 
@@ -43,7 +43,7 @@ def test_a_training_step_reads_no_value_of_its_device(name, shared):
             module = TrainingModule(task, task.build(), parts)
         if task.config.trainer.precision == "64-true":
             module.double()
-        module.training_step(batch, 1).backward()
+        module.training_step(batch).backward()
         clip(module, task.config.optimizer.gradient_clip)
         module.configure_optimizers().step()
 

@@ -11,7 +11,7 @@ from models.measure import parameter_counts
 from tasks.pretraining.task import MaskedDocuments, Pretraining
 from tasks.size_server.sizes import size
 from tasks.text.tokenizer import BERT_MARKS
-from tasks.training.loop import summed
+from tasks.training.steps import summed
 from tests.tasks.jobs import at_call, config, ended, kill_self, run_job, science
 from tests.tasks.small import CPU, PRETRAINING, made, opened
 

@@ -5,7 +5,7 @@ import torch
 
 from tasks.size_server.sizes import size
 from tasks.task import Evaluator
-from tasks.training.loop import summed
+from tasks.training.steps import summed
 from tests.models.theorem_1 import represent
 from tests.tasks.jobs import config
 from tests.tasks.small import REPRESENTATION, made

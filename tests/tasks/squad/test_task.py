@@ -15,7 +15,7 @@ from tasks.squad.__main__ import score_files
 from tasks.squad.task import Question, SQuAD, question_of
 from tasks.synthetic import samples
 from tasks.synthetic.samples import World
-from tasks.training.loop import summed
+from tasks.training.steps import summed
 from tests.tasks.small import CPU, SQUAD, opened
 from tests.tasks.squad import official_evaluator
 

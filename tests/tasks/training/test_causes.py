@@ -14,7 +14,7 @@ from tasks.lm1b.task import LanguageModel
 from tasks.task import Mean
 from tasks.training import checkpoint
 from tasks.training.causes import cause_of
-from tasks.training.loop import TrainingModule
+from tasks.training.steps import TrainingModule
 from tests.tasks.jobs import (
     at_call,
     ended,

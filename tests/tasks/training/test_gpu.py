@@ -1,5 +1,6 @@
 """Runs on GPUs and on two devices: the science of one, and whole ends of all processes."""
 
+import itertools
 import os
 import signal
 import socket
@@ -9,15 +10,20 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
+from models.attention._fused import attended
+from models.mask import attention_mask
 from sweeper.store.attempts import Cause
 from sweeper.store.files import publish_json
 from sweeper.store.runs import RunStore, State
-from tasks.training import distributed
+from tasks.training import distributed, machine
+from tasks.training.captured import CapturedSteps
 from tasks.training.job import INTERRUPTED
+from tasks.training.steps import Steps, TrainingModule, fabric_for
 from tests.conftest import ROOT
 from tests.tasks.jobs import assert_alike, config, ended, freeze, last_word, science
-from tests.tasks.small import SMALL
+from tests.tasks.small import SMALL, opened
 
 
 def started(run, variables=()):
@@ -47,6 +53,67 @@ def test_it_learns_what_a_cpu_learns(outputs):
     assert science(on_gpu)["metrics"]["test/loss"] == pytest.approx(loss, rel=0.01)
     result = on_gpu.result()
     assert "NVIDIA" in result["device"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["lm1b", "pretraining", "mnli", "squad"])
+def test_steps_that_are_recorded_give_the_bits_of_plain_ones(name, outputs):
+    here = {"trainer.accelerator": "gpu", "trainer.precision": "bf16-mixed", **SMALL[name]}
+    runs = [
+        freeze(outputs, {**here, "trainer.cuda_graph": graph}, name=str(graph))
+        for graph in (True, False)
+    ]
+    assert [started(run).wait() for run in runs] == [0, 0]
+    assert science(runs[0]) == science(runs[1])
+    assert "not recorded" not in runs[0].attempts()[0].log_path.read_text("utf-8")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("spoiler", ["a wait", "a number of Python"])
+def test_a_step_that_cannot_be_recorded_is_taken_plainly(spoiler, shared, capfd):
+    machine.compute_repeatably("cuda")
+    changes = {**SMALL["lm1b"], "trainer.accelerator": "gpu", "trainer.precision": "32-true"}
+    task, called = opened(shared, changes), itertools.count()
+
+    def spoil(module, inputs, output):
+        factor = output.amax().item() if spoiler == "a wait" else float(next(called))
+        return output * (1 + 1e-3 * factor)
+
+    found = []
+    for recorded in (False, True):
+        torch.manual_seed(0)
+        called = itertools.count()
+        fabric, module = fabric_for(task.config.trainer, "cuda"), TrainingModule(task, task.build())
+        module.model.final_norm.register_forward_hook(spoil)
+        optimizer = fabric.setup_optimizers(module.configure_optimizers())
+        steps = Steps(fabric, fabric.setup_module(module), optimizer)
+        take = CapturedSteps(steps) if recorded else steps
+        for step in range(1, 6):
+            batch = task.data.batch(step)
+            take(step, {name: one.to(fabric.device) for name, one in batch.items()})
+        found.append([one.detach().cpu() for one in module.parameters()])
+    assert "steps are not recorded" in capfd.readouterr().out
+    if spoiler == "a wait":  # the other has been called more often
+        assert all(map(torch.equal, *found))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("head_size", [8, 64])
+def test_attention_that_skips_what_a_causal_mask_hides_gives_the_same_bits(head_size):
+    machine.compute_repeatably("cuda")
+    segments_BT = (torch.rand(7, 256, device="cuda") < 0.05).cumsum(1) + 1
+    mask_B1TT = attention_mask(segments_BT, causal=True)
+    shape = (7, 3, 256, head_size)
+    qkv = [torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3)]
+    for one in qkv:
+        one.requires_grad_()
+    found = []
+    for skips in (True, False):
+        mask_B1TT.causal = skips
+        torch.manual_seed(0)
+        context = attended(*qkv, mask_B1TT, dropout=0.1, scale=0.3)
+        found.append([context, *torch.autograd.grad(context.float().square().sum(), qkv)])
+    assert all(map(torch.equal, *found))
 
 
 # Three rows a batch, so the ranks have one and two; dropout would be drawn for each of them anew.

@@ -15,7 +15,7 @@ from sweeper.store.code import Code, differing, loaded_code, pin, state_of
 from sweeper.store.runs import lineage
 from tasks.process import freeze_gc
 from tasks.training import machine
-from tasks.training.loop import TrainingModule
+from tasks.training.steps import TrainingModule
 from tests.tasks.jobs import at_call, config, ended, freeze, run_job, science, terminate_self
 
 BLOCK, ROUNDS = 8 * 2**20, 10

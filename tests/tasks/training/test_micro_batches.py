@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sweeper.store.files import publish_json
-from tasks.training.loop import TrainingModule
+from tasks.training.steps import TrainingModule
 from tests.tasks.jobs import assert_alike, ended, freeze, instead_of_call, last_word, run_job
 from tests.tasks.small import SMALL, opened
 
@@ -16,7 +16,7 @@ def gradients(task, model, parts):
     """What a training step leaves before its optimizer's step."""
     module = TrainingModule(task, model, parts)
     model.zero_grad()
-    loss = module.training_step(task.data.batch(2), 2)
+    loss = module.training_step(task.data.batch(2))
     loss.backward()
     grads = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
     return loss.item(), grads

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tasks.training.loop import adamw, clip
+from tasks.training.steps import adamw, clip
 from tests.tasks.small import made
 
 

@@ -13,8 +13,8 @@ from tasks.lm1b.data import PackedText
 from tasks.lm1b.task import LanguageModel
 from tasks.training import checkpoint
 from tasks.training import job as attempts
-from tasks.training.loop import TrainingModule
 from tasks.training.progress import Checkpointer
+from tasks.training.steps import TrainingModule
 from tests.tasks.jobs import at_call, ended, freeze, kill_self, run_job, science, terminate_self
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tasks.training import wandb_mirror
-from tasks.training.loop import TrainingModule
+from tasks.training.steps import TrainingModule
 from tests.tasks.jobs import at_call, ended, instead_of_call, science
 from tests.wandb_server import wandb_server
 

@@ -1,0 +1,159 @@
+"""Time the training steps of planned runs on a GPU: `python -m benchmarks.gpu RUN ...`.
+
+RUN is a folder of a run, with its data prepared: outputs/runs/ID where a sweep or a pack is. Each
+step is a job's own: its kernels launched one by one, played from a recording, or either with the
+blocks compiled. Beside them stands what the plan predicts.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+VARIANTS = ("plain", "recorded", "plain-compiled", "recorded-compiled")
+LAUNCHED = 4  # steps after which the host does not wait for the GPU yet
+
+
+def arguments() -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS[:2])
+    parser.add_argument("--steps", type=int, default=20, help=f"timed, at least {LAUNCHED}")
+    parser.add_argument("--kernels", type=int, default=0, help="print so many of the dearest")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    TYPED = arguments()  # answers --help before torch is imported
+# ruff: noqa: E402
+
+import torch
+from torch import Tensor
+
+from benchmarks.measure import measured_on, table
+from sweeper.plan.plan import PlannedRun
+from sweeper.plan.throughput import GPUS
+from tasks.batch import Batch, Prefetched
+from tasks.parse import parse, task_of
+from tasks.prepare import open_data
+from tasks.task import Task
+from tasks.training import machine
+from tasks.training.captured import CapturedSteps
+from tasks.training.steps import Steps, TrainingModule, fabric_for
+
+EQUAL = 10  # steps after which weights are compared with those of the first variant
+HEAD = ["run", "variant", "ms predicted", "ms", "ms of launches", "ms of kernels", "GB at most"]
+HEAD += ["million tokens/s", "s of the first 10 steps", "weights apart"]
+
+Step = Callable[[int], Tensor]
+
+
+class Trained:
+    """A model of a run in training, from its first weights."""
+
+    def __init__(self, task: Task, recorded: bool, compiled: Path | None = None) -> None:
+        torch.manual_seed(0)
+        self.fabric = fabric_for(task.config.trainer, "cuda")
+        module = TrainingModule(task, task.build())
+        if compiled is not None:
+            from tasks.training.compile_cache import compile_blocks
+
+            compile_blocks(module.model, compiled, compiled / "own")
+        wrapped: Any = self.fabric.setup_module(module)
+        optimizer: Any = self.fabric.setup_optimizers(module.configure_optimizers())
+        build = task.data.share if task.separable else task.data.batch
+        self._batches = Prefetched(build, self.fabric.device, 10**6)
+        self._module = module
+        steps = Steps(self.fabric, wrapped, optimizer)
+        self._step: Callable[[int, Batch], Tensor] = CapturedSteps(steps) if recorded else steps
+
+    def step(self, number: int) -> Tensor:
+        """Take a step as a job does."""
+        return self._step(number, self._batches.at(number))
+
+    def weights(self) -> Tensor:
+        """Return all parameters in one row."""
+        return torch.cat([one.detach().flatten() for one in self._module.parameters()])
+
+
+def timed(step: Step, first: int, count: int) -> tuple[float, float]:
+    """Return the milliseconds of a step, and those in which the host launches it."""
+    torch.cuda.synchronize()
+    begun = time.perf_counter()
+    for number in range(first, first + LAUNCHED):
+        step(number)
+    launched = (time.perf_counter() - begun) / LAUNCHED
+    for number in range(first + LAUNCHED, first + count):
+        step(number)
+    torch.cuda.synchronize()
+    return 1e3 * (time.perf_counter() - begun) / count, 1e3 * launched
+
+
+def kernels(step: Step, number: int) -> dict[str, float]:
+    """Return the milliseconds of all kernels of a step by their names, the dearest first."""
+    with torch.profiler.profile() as found:
+        step(number)
+        torch.cuda.synchronize()
+    each = {
+        one.key[:100]: one.self_device_time_total / 1e3
+        for one in found.key_averages()
+        if one.device_type.name == "CUDA"
+    }
+    return dict(sorted(each.items(), key=lambda pair: -pair[1]))
+
+
+def measured(
+    task: Task, variant: str, count: int, plain: Tensor | None
+) -> tuple[list[str], Tensor, dict[str, float]]:
+    """Return the cells of a row, the weights after EQUAL steps, and the kernels."""
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    begun = time.perf_counter()
+    folder = Path(tempfile.gettempdir()) / "compiled" if "compiled" in variant else None
+    trained = Trained(task, "recorded" in variant, folder)
+    for number in range(1, EQUAL + 1):
+        trained.step(number)
+    weights = trained.weights()
+    apart = 0.0 if plain is None else (weights - plain).abs().max().item()
+    started = time.perf_counter() - begun
+    taken, launched = timed(trained.step, EQUAL + 1, count)
+    peak = torch.cuda.max_memory_allocated() / 1e9
+    found = kernels(trained.step, EQUAL + count + 1)
+    rate = task.data.tokens_seen(1) / taken / 1e3
+    numbers = [taken, launched, sum(found.values()), peak, rate, started]
+    return [*(f"{number:.2f}" for number in numbers), f"{apart:.1g}"], weights, found
+
+
+def main(typed: argparse.Namespace) -> None:
+    """Print a row for each run and variant, and the dearest kernels if asked for."""
+    device = torch.cuda.get_device_name()
+    rule = next((rule for name, rule in GPUS.items() if name in device), GPUS["H100"])
+    rows = []
+    for path in typed.runs:
+        record = json.loads((path / "run.json").read_text("utf-8"))
+        config = parse(record["config"])
+        machine.set_up(config.trainer)
+        task = task_of(config)
+        open_data(task, path.parent.parent)
+        planned = PlannedRun(path.name, record["config"], record["size"], record["names"])
+        predicted = 1e3 * rule.training(planned) / planned.steps
+        plain: Tensor | None = None
+        for variant in typed.variants:
+            cells, weights, found = measured(task, variant, typed.steps, plain)
+            plain = weights if plain is None else plain
+            rows.append([path.name, variant, f"{predicted:.2f}", *cells])
+            print(*rows[-1], sep=" | ", flush=True)
+            for name, taken in [*found.items()][: typed.kernels]:
+                print(f"    {taken:7.3f} ms  {name}", flush=True)
+    print(table(HEAD, rows))
+    print(f"{device}, {measured_on()}")
+
+
+if __name__ == "__main__":
+    main(TYPED)
