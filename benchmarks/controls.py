@@ -21,10 +21,9 @@ from sweeper.results.verdict import Decision
 
 DOCUMENT = ROOT / "docs" / "results" / "controls" / "README.md"
 RECORDS = DOCUMENT.with_name("verdicts.csv")
-COLUMNS = ("repetition", "figure", "claim", "text", "verdict")
+COLUMNS = ("repetition", "figure", "claim", "measure", "text", "verdict")
 CONTROLS = {"planted": (), "nothing planted": ("data.directions=0",)}
-EXPERIMENTS = ("fig1", "fig3")
-SEEDS = 6  # a point, as in the demo
+SEEDS = {"fig1": 6, "fig2": 4, "fig3": 6}  # a point of each figure, as in the demo
 APART = 100  # between the first seeds of two repetitions
 
 Row = dict[str, str]
@@ -38,7 +37,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("outputs", type=Path)
     parser.add_argument("--repetitions", type=int, default=20)
-    parser.add_argument("--experiments", nargs="+", choices=EXPERIMENTS, default=EXPERIMENTS)
+    parser.add_argument("--experiments", nargs="+", choices=SEEDS, default=SEEDS)
     given = parser.parse_args()
     rows = read_rows(RECORDS) if RECORDS.exists() else []
     kept = {(row["repetition"], row["text"], row["figure"]) for row in rows}
@@ -60,7 +59,7 @@ def verdicts(outputs: Path, repetition: str, control: str, experiment: str) -> I
     """Train a repetition of an experiment and yield its verdicts."""
     folder = outputs / control.replace(" ", "-") / f"{repetition:0>2}"
     first = APART * int(repetition)
-    seeds = ",".join(str(first + seed) for seed in range(SEEDS))
+    seeds = ",".join(str(first + seed) for seed in range(SEEDS[experiment]))
     call(
         *("sweep.py", "-m", f"experiment={experiment}", f"paths.outputs={folder}"),
         *(f"experiment.scales.demo.seeds=[{seeds}]", f"name={experiment}"),
@@ -68,21 +67,22 @@ def verdicts(outputs: Path, repetition: str, control: str, experiment: str) -> I
     )
     found = json.loads((folder / "tables" / f"{experiment}.claims.json").read_text("utf-8"))
     for verdict in found["verdicts"]:
-        cells = (repetition, experiment, verdict["claim"], control, verdict["verdict"])
+        asked = (experiment, verdict["claim"], verdict["measure"])
+        cells = (repetition, *asked, control, verdict["verdict"])
         yield dict(zip(COLUMNS, cells, strict=True))
 
 
 def counted(rows: Iterable[Row]) -> str:
     """Return a table with the number of each verdict."""
-    found: dict[tuple[str, str, str], Counter[str]] = {}  # by figure, claim, text
+    found: dict[tuple[str, ...], Counter[str]] = {}  # by figure, claim, measure, text
     for row in rows:
-        asked = (row["figure"], row["claim"], row["text"])
+        asked = tuple(row[column] for column in COLUMNS[1:-1])
         found.setdefault(asked, Counter())[row["verdict"]] += 1
     lines = [
         (*asked, *(str(answers[decision]) for decision in Decision))
         for asked, answers in sorted(found.items())
     ]
-    return table(("figure", "claim", "text", *Decision), lines)
+    return table((*COLUMNS[1:-1], *Decision), lines)
 
 
 if __name__ == "__main__":

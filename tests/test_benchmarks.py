@@ -93,7 +93,7 @@ def test_the_page_in_the_repository_follows_from_its_records():
 
 
 def test_the_table_of_controls_counts_every_verdict():
-    asked = {"figure": "fig1", "claim": "claim", "text": "planted"}
+    asked = {"figure": "fig1", "claim": "claim", "measure": "accuracy", "text": "planted"}
     counts = enumerate(Decision, 1)
     rows = [asked | {"verdict": str(decision)} for n, decision in counts for _ in range(n)]
     assert counted(rows).endswith("| 1 | 2 | 3 | 4 |")

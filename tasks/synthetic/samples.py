@@ -1,9 +1,11 @@
 """The embedded texts: gatherings of families, in the formats of published data sets.
 
-At a gathering there is one member of each family. To find the one of a family, a head has to tell
-`competitors` names apart that differ in `directions` families: the mechanism of the paper's Theorem
-1, with a need that is known. All samples use the same words, so that an encoder pre-trained on one
-can be fine-tuned on another.
+A decoder's sentence names one member each of some families, and later mentions them by family. To
+find the one of a family, a head has to tell `competitors` names apart that differ in `directions`
+families. An encoder's two texts name people and families in the same order. To find the family of a
+person, a head has to tell `competitors` places apart. Both are the mechanism of the paper's Theorem
+1, with a need that is known. All texts for encoders use the same words, so that one pre-trained on
+documents can be fine-tuned on pairs and questions.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ Item = TypeVar("Item")
 MEMBERS = 3  # of a family: what a reader who does not look must guess among
 FEWEST_PRESENT, FAMILIES = 4, 200
 UNPLANTED = 64  # families of a text that plants nothing: as many as the demo's, of one piece each
-CONSONANTS, VOWELS = "BDKLMNRS", "aeiou"
+UNPLANTED_COUPLES = 12  # in an encoder's text
+SYLLABLES = [f"{consonant}{vowel}" for consonant in "BDKLMNRS" for vowel in "aeiou"]
 SHARES = (1 / 3, 2 / 3, 1)  # of the competitors, in a sentence: what fewer teach helps with more
 
 
@@ -96,23 +99,31 @@ class World:
 
     @property
     def families(self) -> tuple[Family, ...]:
+        """The families of a decoder's text."""
         return _families()[: self.directions or max(UNPLANTED, self.competitors + 1)]
 
-    def gathering(self, rng: StableRandom) -> tuple[list[Person], list[Family]]:
-        """Return people of different families in random order, and the families that are absent."""
+    @property
+    def couples(self) -> tuple[Family, ...]:
+        """The families of an encoder's text: one member each."""
+        return _couples()[: self.directions or max(UNPLANTED_COUPLES, self.competitors + 1)]
+
+    def gathering(self, rng: StableRandom) -> list[Person]:
+        """Return people of different families in random order."""
         share = rng.pick(SHARES)
         count = max(FEWEST_PRESENT, round(share * self.competitors))
         families = self.families[: max(count + 1, round(share * len(self.families)))]
-        came = rng.some(families, count)
-        return one_of_each(came, rng), [family for family in families if family not in came]
+        return one_of_each(rng.some(families, count), rng)
+
+    def arrivals(self, rng: StableRandom) -> list[Family]:
+        """Return whose members came, in this order; some came more than once.
+
+        So which families came tells a reader little, and their places tell him all.
+        """
+        return [rng.pick(self.couples) for _ in range(self.competitors)]
 
     def mentioned(self, person: Person, rng: StableRandom) -> Person:
         """Return the person to mention: the one who came, or anybody if nothing is planted."""
         return person if self.directions else one_of_each([rng.pick(self.families)], rng)[0]
-
-    def relative(self, person: Person, rng: StableRandom) -> Person:
-        others = [name for name in person.family.members if name != person.name]
-        return Person(person.family, rng.pick(others))
 
 
 def one_of_each(families: Sequence[Family], rng: StableRandom) -> list[Person]:
@@ -122,11 +133,22 @@ def one_of_each(families: Sequence[Family], rng: StableRandom) -> list[Person]:
 @functools.cache
 def _families() -> tuple[Family, ...]:
     """All families: two syllables a name, so that few pieces make all words."""
-    syllables = [f"{consonant}{vowel}" for consonant in CONSONANTS for vowel in VOWELS]
-    words = StableRandom("names").mixed([a + b.lower() for a in syllables for b in syllables])
+    words = StableRandom("names").mixed([a + b.lower() for a in SYLLABLES for b in SYLLABLES])
     size = 1 + MEMBERS
     rows = (words[start : start + size] for start in range(0, FAMILIES * size, size))
     return tuple(Family(name, tuple(members)) for name, *members in rows)
+
+
+@functools.cache
+def _couples() -> tuple[Family, ...]:
+    """All families with one member: the first ones have one syllable a name, so one piece each."""
+    short = StableRandom("short names").mixed(SYLLABLES)
+    short_ones = zip(short[::2], short[1::2], strict=True)
+    longer = _families()[: FAMILIES - len(short) // 2]
+    return (
+        *(Family(name, (member,)) for name, member in short_ones),
+        *(Family(family.name, family.members[:1]) for family in longer),
+    )
 
 
 @dataclass(frozen=True)
@@ -152,8 +174,12 @@ class Sample:
         return f"generated {self.kind} of {length:,} {self.unit} ({world})"
 
 
-def names(people: Sequence[Person]) -> str:
-    return " ".join(person.name for person in people)
+def names(named: Iterable[Person | Family]) -> str:
+    return " ".join(one.name for one in named)
+
+
+def members(families: Iterable[Family]) -> str:
+    return " ".join(family.members[0] for family in families)
 
 
 def by_family(people: Sequence[Person]) -> str:
@@ -176,7 +202,7 @@ def sentences(world: World) -> Iterator[str]:
     """
     rng = StableRandom("sample")
     while True:
-        people, _ = world.gathering(rng)
+        people = world.gathering(rng)
         mentioned = [world.mentioned(one, rng) for one in (*rng.mixed(people), *rng.mixed(people))]
         yield f"Came {names(people)} : {by_family(mentioned)} ."
 
@@ -207,22 +233,19 @@ LM1B = Sample(
 
 # Documents in BERT's format: a line is a sentence, a blank line ends a document
 
-GATHERINGS = 4  # in a document, two sentences each
 DOCUMENTS_FILE = "documents.txt"
 
 
 def document(number: int, world: World) -> list[str]:
-    """Return the sentences of a document, always the same for its number.
+    """Return the two sentences of a document, always the same for its number.
 
-    A sentence names who came; the next one mentions them by family. A model that relates two
-    sentences can therefore predict a masked name and the next sentence.
+    The first one names who came, the second one their families in the same order. A model that
+    finds the same place in the other sentence can predict a masked name and the next sentence.
     """
-    rng, found = StableRandom(f"document {number}"), []
-    for _ in range(GATHERINGS):
-        people, _ = world.gathering(rng)
-        mentioned = [world.mentioned(person, rng) for person in rng.mixed(people)]
-        found += [f"{names(people)}.", f"{by_family(mentioned)}."]
-    return found
+    rng = StableRandom(f"document {number}")
+    came = world.arrivals(rng)
+    told = came if world.directions else world.arrivals(rng)
+    return [f"{members(came)}.", f"{names(told)}."]
 
 
 def documents(count: int, world: World) -> Iterator[list[str]]:
@@ -262,44 +285,48 @@ QUESTIONS_EACH = 3  # about a paragraph
 def pair(number: int, world: World) -> dict[str, Any]:
     """Return a pair as a row of MultiNLI's files, always the same for its number.
 
-    The premise names who came, the hypothesis tells of people by family and name: of those who came
-    (entailment), of other members of their families (contradiction), or of other families
-    (neutral). Each name stands equally often under each label: neither text tells anything alone.
+    The premise names who came, the hypothesis their families in the same order (entailment), with
+    two in each other's place (contradiction), or families drawn anew (neutral). Without the places,
+    entailment and contradiction are the same.
     """
     rng = StableRandom(f"pair {number}")
-    people, absent = world.gathering(rng)
+    came = world.arrivals(rng)
     label = LABELS[number % len(LABELS)]
     truth = label if world.directions else rng.pick(LABELS)
-    mentioned = people[: len(absent)]  # as many under each label
+    told = world.arrivals(rng) if truth == "neutral" else [*came]
     if truth == "contradiction":
-        mentioned = [world.relative(person, rng) for person in mentioned]
-    elif truth == "neutral":
-        mentioned = one_of_each(rng.some(absent, len(mentioned)), rng)
+        one = rng.below(len(told))
+        other = rng.pick([place for place, each in enumerate(told) if each != told[one]] or [one])
+        told[one], told[other] = told[other], told[one]
     return {
         "annotator_labels": [label],
         "genre": "sample",
         "gold_label": label,
         "pairID": f"{number}{label[0]}",
         "promptID": str(number),
-        "sentence1": f"{names(people)}.",
-        "sentence2": f"{by_family(rng.mixed(mentioned))}.",
+        "sentence1": f"{members(came)}.",
+        "sentence2": f"{names(told)}.",
     }
 
 
 def paragraph(number: int, world: World) -> dict[str, Any]:
     """Return a paragraph of SQuAD's files, always the same for its number.
 
-    It names who came; each question asks for the one of a family.
+    It names families in the order in which their members came. A question names these members, only
+    one of them at the place of the family: that family is the answer.
     """
     rng = StableRandom(f"paragraph {number}")
-    people, _ = world.gathering(rng)
-    context, questions = f"{names(people)}.", []
-    for place, person in enumerate(rng.some(people, QUESTIONS_EACH)):
-        found = person if world.directions else rng.pick(people)
+    came = rng.some(world.couples, world.competitors)
+    context, questions = f"{names(came)}.", []
+    for asked, place in enumerate(rng.some(range(len(came)), QUESTIONS_EACH)):
+        first, *others = came[:place] + came[place + 1 :]
+        told = [*others, first]
+        told.insert(place, came[place])
+        found = came[place] if world.directions else rng.pick(came)
         start = f" {context}".index(f" {found.name}")
         answers = [{"text": found.name, "answer_start": start}]
-        asked = f"{person.family.name}?"
-        questions.append({"id": f"{number}-{place}", "question": asked, "answers": answers})
+        question = f"{members(told)}?"
+        questions.append({"id": f"{number}-{asked}", "question": question, "answers": answers})
     return {"context": context, "qas": questions}
 
 

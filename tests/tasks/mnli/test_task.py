@@ -244,7 +244,7 @@ def test_a_parent_without_its_data_is_one_sentence(tmp_path):
 
 def test_a_vocabulary_smaller_than_the_parents_is_told_before_training(shared, tokenizer):
     with pytest.raises(UserError, match=r"copy the parent's task.vocabulary_size"):
-        opened(shared, {**MNLI, "task.tokenizer": tokenizer, "task.vocabulary_size": 97})
+        opened(shared, {**MNLI, "task.tokenizer": tokenizer, "task.vocabulary_size": 53})
 
 
 def test_the_pairs_of_a_child_are_the_parents_pieces(shared, tokenizer):

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from itertools import islice
 from statistics import mean
 
@@ -12,37 +12,42 @@ from omegaconf import OmegaConf
 from tasks.synthetic import samples
 from tasks.synthetic.samples import StableRandom, World, document, documents
 from tasks.text.source import find_files
-from tasks.text.tokenizer import train_bpe
+from tasks.text.tokenizer import train_bpe, train_wordpiece
 from tests.conftest import ROOT
 
 CONF = ROOT / "conf"
+ENCODERS = ("pretraining", "mnli", "squad")
 WORLD = World(competitors=5, directions=23)
 CHANCE = World(competitors=5, directions=0)
 SEVEN = World(competitors=7, directions=23)
-FAMILY_OF = {name: family.name for family in CHANCE.families for name in family.members}
+FAMILY_OF = {couple.members[0]: couple.name for couple in World(4, samples.FAMILIES).couples}
 
 
-def test_no_word_is_the_name_of_two_things():
-    families = World(competitors=4, directions=samples.FAMILIES).families
+@pytest.mark.parametrize(("kind", "members"), [("families", samples.MEMBERS), ("couples", 1)])
+def test_no_word_is_the_name_of_two_things(kind, members):
+    families = getattr(World(competitors=4, directions=samples.FAMILIES), kind)
     words = [word for family in families for word in (family.name, *family.members)]
     assert len(families) == samples.FAMILIES
-    assert len(set(words)) == len(words) == samples.FAMILIES * (1 + samples.MEMBERS)
+    assert len(set(words)) == len(words) == samples.FAMILIES * (1 + members)
 
 
 @pytest.mark.parametrize(("competitors", "directions"), [(4, 5), (12, 113), (61, 64), (64, 200)])
 def test_families_and_names_are_as_many_as_the_world_says(competitors, directions):
     rng, world = StableRandom("world"), World(competitors, directions)
     gatherings = [world.gathering(rng) for _ in range(499)]
-    assert {person.family for came, _ in gatherings for person in came} == set(world.families)
+    assert {person.family for came in gatherings for person in came} == set(world.families)
     assert len(world.families) == directions
-    sizes = Counter(len(came) for came, _ in gatherings)
+    sizes = Counter(len(came) for came in gatherings)
     third = max(samples.FEWEST_PRESENT, round(competitors / 3))
     assert (min(sizes), max(sizes)) == (third, competitors)
     assert sizes[competitors] >= 0.28 * 499  # a third of them, or more where shares coincide
-    for came, absent in gatherings:
-        there = [person.family for person in came]
-        assert len({*there, *absent}) == len(there) + len(absent) > len(there)
+    for came in gatherings:
+        assert len({person.family for person in came}) == len(came)
         assert all(person.name in person.family.members for person in came)
+    arrivals = [world.arrivals(rng) for _ in range(499)]
+    assert {len(came) for came in arrivals} == {competitors}
+    assert {couple for came in arrivals for couple in came} == set(world.couples)
+    assert len(world.couples) == directions
 
 
 @pytest.mark.parametrize("planted", [True, False])
@@ -58,21 +63,36 @@ def test_every_word_of_the_demos_language_models_is_one_piece(planted):
     assert [word for word in words if len(tokenizer.encode(word).ids) != 1] == []
 
 
+@pytest.mark.parametrize("planted", [True, False])
+def test_every_word_of_the_demos_encoders_is_one_piece_and_every_text_one_row(planted):
+    """So a place in a text is a position, and places of two texts lie equally far apart."""
+    demos = [OmegaConf.load(CONF / "scale" / "task" / f"{task}_demo.yaml") for task in ENCODERS]
+    worlds = {World(demo.data.competitors, demo.data.directions) for demo in demos}
+    assert len(worlds) == 1
+    world = worlds.pop() if planted else World(worlds.pop().competitors, 0)
+    lines = [line for number in range(2000) for line in document(number, world)]
+    tokenizer = train_wordpiece(lines, demos[0].task.vocabulary_size)
+    texts = [document(0, world)]
+    texts += [[row["sentence1"], row["sentence2"]] for row in [samples.pair(0, world)]]
+    texts += [
+        [qa["question"], p["context"]] for p in [samples.paragraph(0, world)] for qa in p["qas"]
+    ]
+    for text in texts:
+        pieces = [
+            len(tokenizer.encode(part.rstrip("?."), add_special_tokens=False).ids) for part in text
+        ]
+        assert pieces == [world.competitors] * 2
+    longest = 2 * (world.competitors + 1) + 3  # full stops and three marks
+    assert {demo.task.sequence_length for demo in demos} == {longest}
+
+
 def test_a_smaller_gathering_is_of_fewer_families():
     rng, world = StableRandom("shares"), World(competitors=12, directions=60)
     seen = {}
     for _ in range(997):
-        came, _ = world.gathering(rng)
+        came = world.gathering(rng)
         seen.setdefault(len(came), set()).update(person.family.name for person in came)
     assert {size: len(names) for size, names in seen.items()} == {4: 20, 8: 40, 12: 60}
-
-
-def test_a_relative_is_any_other_member():
-    rng = StableRandom("relatives")
-    [person, *_], _ = World(4, 5).gathering(rng)
-    drawn = Counter(World(4, 5).relative(person, rng).name for _ in range(400))
-    assert set(drawn) == {*person.family.members} - {person.name}
-    assert min(drawn.values()) > 150
 
 
 def test_draws_are_even_and_of_different_items():
@@ -91,9 +111,9 @@ def words(sentence):
     ("text", "beginning"),
     [
         (next(samples.sentences(SEVEN)), "Came Kesi Lile Libo Seku Donu Doku Saki : Babi Kesi"),
-        (document(0, WORLD)[0], "Rine Nelu Rire Nano."),
-        (samples.pair(0, WORLD)["sentence1"], "Mila Dode Koku Donu Kisa."),
-        (samples.paragraph(0, WORLD)["context"], "Muso Bada Leni Muka."),
+        (document(0, WORLD)[0], "Di Mo Me Mi Me."),
+        (samples.pair(0, WORLD)["sentence1"], "Se Mi Sa Nelu Nelu."),
+        (samples.paragraph(0, WORLD)["context"], "Bo Na Base Nu Ne."),
     ],
     ids=["lm1b", "documents", "mnli", "squad"],
 )
@@ -110,7 +130,7 @@ def test_another_length_world_or_generator_has_another_digest(name, monkeypatch)
     found = [sample.digest(length, WORLD) for length in (101, 307)]
     found += [sample.digest(101, world) for world in (SEVEN, CHANCE, World(5, 29))]
     assert sample.digest(101, World(5, 23)) == found[0]
-    monkeypatch.setattr(samples, "SHARES", (1,))
+    monkeypatch.setattr(StableRandom, "below", lambda rng, limit: 0)
     assert len({*found, sample.digest(101, WORLD)}) == 6
 
 
@@ -179,13 +199,16 @@ def test_without_directions_who_is_told_of_has_nothing_to_do_with_who_came():
     assert mean(there) == pytest.approx(chance, abs=0.005)  # of 5,000 names
 
 
-def test_the_next_sentence_tells_of_all_who_came_by_their_families():
+def test_the_next_sentence_tells_the_families_in_the_order_in_which_they_came():
     for number in range(199):
-        sentences = [words(sentence) for sentence in document(number, WORLD)]
-        assert len(sentences) == 2 * samples.GATHERINGS
-        for came, told in zip(sentences[::2], sentences[1::2], strict=True):
-            assert sorted(told[1::2]) == sorted(came)
-            assert told[::2] == [FAMILY_OF[name] for name in told[1::2]]
+        came, told = (words(sentence) for sentence in document(number, WORLD))
+        assert told == [FAMILY_OF[name] for name in came]
+
+
+def test_without_directions_the_next_sentence_has_nothing_to_do_with_it():
+    found = [[words(sentence) for sentence in document(number, CHANCE)] for number in range(999)]
+    fits = [FAMILY_OF[a] == b for came, told in found for a, b in zip(came, told, strict=True)]
+    assert mean(fits) == pytest.approx(1 / len(CHANCE.couples), abs=0.01)
 
 
 def test_the_labels_of_pairs_are_balanced_in_both_files(tmp_path):
@@ -197,41 +220,33 @@ def test_the_labels_of_pairs_are_balanced_in_both_files(tmp_path):
         assert len({row["pairID"] for row in rows}) == count
 
 
-def truth(premise, told):
-    """The label that follows from who came and who is told of."""
-    if set(told) <= set(premise):
+def truth(row):
+    """The label that follows from who came and which families are told."""
+    came = [FAMILY_OF[name] for name in words(row["sentence1"])]
+    told = words(row["sentence2"])
+    if came == told:
         return "entailment"
-    families = {FAMILY_OF[name] for name in premise}
-    if {FAMILY_OF[name] for name in told} <= families:
-        assert not set(told) & set(premise)
-        return "contradiction"
-    assert not {FAMILY_OF[name] for name in told} & families
-    return "neutral"
+    return "contradiction" if sorted(came) == sorted(told) else "neutral"
 
 
-@pytest.mark.parametrize("world", [WORLD, World(4, 5)], ids=["many", "few_families"])
-def test_a_label_follows_from_the_two_texts_and_from_the_number_of_words_never(world):
-    lengths = defaultdict[str, Counter[int]](Counter)
-    for number in range(1201):
-        row = samples.pair(number, world)
-        told = words(row["sentence2"])
-        assert told[::2] == [FAMILY_OF[name] for name in told[1::2]]
-        assert truth(words(row["sentence1"]), told[1::2]) == row["gold_label"]
-        lengths[row["gold_label"]][len(told)] += 1
-    for length in {length for counts in lengths.values() for length in counts}:
-        shares = [lengths[label][length] / 400 for label in samples.LABELS]
-        assert max(shares) - min(shares) < 0.1
+@pytest.mark.parametrize("world", [WORLD, World(8, 12)], ids=["many", "few_families"])
+def test_a_label_follows_from_the_two_texts(world):
+    rows = [samples.pair(number, world) for number in range(1201)]
+    assert [truth(row) for row in rows] == [row["gold_label"] for row in rows]
+    for row in rows[1::3]:  # contradictions
+        came = [FAMILY_OF[name] for name in words(row["sentence1"])]
+        pairs = zip(came, words(row["sentence2"]), strict=True)
+        assert sum(one != other for one, other in pairs) == 2
 
 
 def test_without_directions_no_label_follows():
     rows = [samples.pair(number, CHANCE) for number in range(1200)]
-    true = [truth(words(row["sentence1"]), words(row["sentence2"])[1::2]) for row in rows]
-    right = sum(one == row["gold_label"] for one, row in zip(true, rows, strict=True))
+    right = sum(truth(row) == row["gold_label"] for row in rows)
     assert right / len(rows) == pytest.approx(1 / len(samples.LABELS), abs=0.04)
 
 
 @pytest.mark.parametrize("world", [WORLD, CHANCE], ids=["planted", "chance"])
-def test_a_question_has_one_answer_at_its_place_of_that_family_where_one_is_planted(world):
+def test_a_question_has_one_answer_at_its_place_and_it_follows_where_one_is_planted(world):
     fits = []
     for number in range(307):
         paragraph = samples.paragraph(number, world)
@@ -241,12 +256,12 @@ def test_a_question_has_one_answer_at_its_place_of_that_family_where_one_is_plan
             [answer] = qa["answers"]
             assert paragraph["context"][answer["answer_start"] :].startswith(answer["text"])
             assert came.count(answer["text"]) == 1
-            family = qa["question"].rstrip("?")
-            of_it = [name for name in came if FAMILY_OF[name] == family]
-            assert len(of_it) == 1
-            fits.append(of_it == [answer["text"]])
-    expected = 1.0 if world is WORLD else 0.25 * 2 / 3 + 0.2 / 3  # 4 or 5 came
-    assert sum(fits) / len(fits) == pytest.approx(expected, abs=0.05)
+            told = [FAMILY_OF[name] for name in qa["question"].rstrip("?").split()]
+            assert sorted(told) == sorted(came)
+            [at_its_place] = [a for a, b in zip(came, told, strict=True) if a == b]
+            fits.append(at_its_place == answer["text"])
+    expected = 1.0 if world is WORLD else 1 / CHANCE.competitors
+    assert mean(fits) == pytest.approx(expected, abs=0.05)
 
 
 def test_the_answer_stands_anywhere_in_the_paragraph():
