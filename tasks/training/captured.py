@@ -100,10 +100,11 @@ class CapturedSteps:
                 graph, self._pool, self._stream, capture_error_mode="thread_local"
             ):
                 loss = steps.whole(own)
-        except torch.OutOfMemoryError:
-            raise
-        except RuntimeError as error:
-            expected = f"a step that can be recorded, but: {message_of(error)}"
+        except RuntimeError as error:  # an error within makes the end of the recording one, too
+            first = error.__context__ if isinstance(error.__context__, RuntimeError) else error
+            if isinstance(first, torch.OutOfMemoryError):
+                raise first from None
+            expected = f"a step that can be recorded, but: {message_of(first)}"
             remedy = "give trainer.cuda_graph=false"
             raise invalid_value("trainer.cuda_graph", "true", expected, remedy) from error
         finally:  # as checkpoints have them
