@@ -244,8 +244,8 @@ def document(number: int, world: World) -> list[str]:
     """
     rng = StableRandom(f"document {number}")
     came = world.arrivals(rng)
-    told = came if world.directions else world.arrivals(rng)
-    return [f"{members(came)}.", f"{names(told)}."]
+    named = came if world.directions else world.arrivals(rng)
+    return [f"{members(came)}.", f"{names(named)}."]
 
 
 def documents(count: int, world: World) -> Iterator[list[str]]:
@@ -293,11 +293,11 @@ def pair(number: int, world: World) -> dict[str, Any]:
     came = world.arrivals(rng)
     label = LABELS[number % len(LABELS)]
     truth = label if world.directions else rng.pick(LABELS)
-    told = world.arrivals(rng) if truth == "neutral" else [*came]
+    named = world.arrivals(rng) if truth == "neutral" else [*came]
     if truth == "contradiction":
-        one = rng.below(len(told))
-        other = rng.pick([place for place, each in enumerate(told) if each != told[one]] or [one])
-        told[one], told[other] = told[other], told[one]
+        one = rng.below(len(named))
+        other = rng.pick([place for place, each in enumerate(named) if each != named[one]] or [one])
+        named[one], named[other] = named[other], named[one]
     return {
         "annotator_labels": [label],
         "genre": "sample",
@@ -305,7 +305,7 @@ def pair(number: int, world: World) -> dict[str, Any]:
         "pairID": f"{number}{label[0]}",
         "promptID": str(number),
         "sentence1": f"{members(came)}.",
-        "sentence2": f"{names(told)}.",
+        "sentence2": f"{names(named)}.",
     }
 
 
@@ -320,12 +320,12 @@ def paragraph(number: int, world: World) -> dict[str, Any]:
     context, questions = f"{names(came)}.", []
     for asked, place in enumerate(rng.some(range(len(came)), QUESTIONS_EACH)):
         first, *others = came[:place] + came[place + 1 :]
-        told = [*others, first]
-        told.insert(place, came[place])
+        named = [*others, first]
+        named.insert(place, came[place])
         found = came[place] if world.directions else rng.pick(came)
         start = f" {context}".index(f" {found.name}")
         answers = [{"text": found.name, "answer_start": start}]
-        question = f"{members(told)}?"
+        question = f"{members(named)}?"
         questions.append({"id": f"{number}-{asked}", "question": question, "answers": answers})
     return {"context": context, "qas": questions}
 
