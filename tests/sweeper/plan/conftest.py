@@ -41,7 +41,8 @@ class FakeProcess:
         values = (own.get("value_size") or 0) * h * layers or width
         keys = (own.get("shared_size") or 0) * layers or width
         feedforward = layers * (2 * d * ff + ff + 5 * d)
-        total = vocabulary * d + 2 * d * (keys + values) + feedforward + 2 * d
+        embedding = (vocabulary + model.get("positions", 0)) * d
+        total = embedding + 2 * d * (keys + values) + feedforward + 2 * d
         if "latent_size" in own:
             kept = layers * (own["latent_size"] + own["rotary_size"])
         elif "key_value_heads" in own:
@@ -52,7 +53,7 @@ class FakeProcess:
             "size": {
                 **({"cache_bytes_per_token": 2 * kept} if model["name"] == "decoder" else {}),
                 "params_total": total,
-                "params_non_embedding": total - vocabulary * d,
+                "params_non_embedding": total - embedding,
                 "flops_per_token": 6 * total,
                 "tokens": 10**6,
                 **({} if isinstance(p, list) else {"head_size": p}),
