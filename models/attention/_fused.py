@@ -21,9 +21,9 @@ def attended(
 ) -> Tensor:
     """Return context_BHTP; values may have another size than queries and keys.
 
-    Torch takes a mask or `is_causal`, its kernel for a GPU both: then it skips what lies above the
-    diagonal. In training that gives the same bits in two thirds of the time; elsewhere attention
-    goes through torch, where `models.attention_map` sees it.
+    `F.scaled_dot_product_attention` takes a mask or `is_causal`. Its kernel for a GPU takes both
+    and then skips all keys above the diagonal: the same bits in two thirds of the time. Training
+    calls that kernel; evaluation does not, because `models.attention_map` watches the function.
     """
     qkv = (q_BHTP, k_BHTP, v_BHTP)
     if mask is None or not (torch.is_grad_enabled() and _skips(*qkv, mask)):

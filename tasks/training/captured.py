@@ -30,10 +30,11 @@ class Recording(NamedTuple):
 
 
 class CapturedSteps:
-    """Takes training steps on one GPU: those of a shape of batch by a recording, from the third on.
+    """Takes the training steps of one GPU.
 
-    Each shape's second step is taken twice, plainly and by the recording. If they differ in a bit,
-    or a plain step makes the host wait for the GPU, all steps are plain ones from there.
+    The first step of a batch shape is a plain one. The second is taken twice, plainly and from a
+    new recording; later ones are played from it. If the two differ in a bit, or the plain one makes
+    the host wait for the GPU, all further steps are plain.
     """
 
     def __init__(self, steps: Steps) -> None:
@@ -47,8 +48,8 @@ class CapturedSteps:
 
     def __call__(self, step: int, batch: Batch) -> Tensor:
         """Take a step; return the loss of the batch, which stays on the GPU."""
-        # All on one stream: autograd adds gradients up where a parameter was first used, which must
-        # not be outside of a recording.
+        # Autograd adds gradients up on the stream where a parameter was first used. A recording
+        # must not wait for another stream, so all steps are on one.
         current = torch.cuda.current_stream(self._stream.device)
         self._stream.wait_stream(current)
         with torch.cuda.stream(self._stream):
@@ -59,10 +60,9 @@ class CapturedSteps:
     def _taken(self, step: int, batch: Batch) -> Tensor:
         shape = tuple((name, *one.shape) for name, one in batch.items())
         seen = shape in self._recordings
-        if not self._usable or (not seen and len(self._recordings) == MOST):
-            return self._steps(step, batch)
-        if not seen:
+        if not seen and len(self._recordings) < MOST:
             self._recordings[shape] = None
+        if not seen or not self._usable:
             return self._steps(step, batch)
         recording = self._recordings[shape]
         if recording is not None:

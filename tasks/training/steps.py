@@ -66,7 +66,7 @@ class Steps:
         return ranks.mean(loss.detach())
 
     def recordable(self, trainer: TrainerSection) -> bool:
-        """Return whether to record steps: those of one GPU that computes all rows at once."""
+        """Return whether steps can be recorded: on one GPU that computes all rows at once."""
         alone = ranks.world() == 1 and self.module.micro_batches == 1
         return trainer.cuda_graph and alone and self.fabric.device.type == "cuda"
 
