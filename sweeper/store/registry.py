@@ -14,7 +14,8 @@ import importlib
 import importlib.util
 import inspect
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import Distribution, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -37,10 +38,13 @@ TASKS = Kind("task", "headroom.tasks", "tasks/<name>/task.py")
 ARCHITECTURES = Kind("architecture", "headroom.architectures", "tasks/architectures/<name>.py")
 ATTENTION = Kind("attention variant", "headroom.attention", "models/attention/<name>.py")
 FIGURES = Kind("figure", "headroom.figures", "sweeper/results/figures/<name>.py")
-CLAIMS = Kind("claim", "headroom.claims", "sweeper/results/claims/<name>.py")
+CLAIMS = Kind("claim", "headroom.claims", "sweeper/results/claims.py:<name>")
 BACKENDS = Kind("backend", "headroom.backends", "sweeper/run/backends/<name>.py")
 CONF = "headroom.conf"
 """The entry point group of yaml folders, each laid out like conf/ in an importable package."""
+
+
+_FUNCTION = re.compile(r"^def ([a-z]\w*)", re.MULTILINE)
 
 
 class _Found(NamedTuple):
@@ -71,13 +75,15 @@ def check(kind: Kind, name: Any, key: str) -> None:
 
 
 def function(kind: Kind, name: Any, key: str, called: str) -> Callable[..., Any]:
-    """Return the function `called` of the named module; `key` is where the name was given.
+    """Return the function `called` of the named module, or its function of that name.
+
+    `key` is where the name was given.
 
     Raises:
         UserError: the name is unknown, or the module breaks the contract of its kind.
     """
     module = _module(kind, name, key)
-    found: Callable[..., Any] | None = vars(module).get(called)
+    found: Callable[..., Any] | None = vars(module).get(called) or vars(module).get(name)
     if not callable(found):
         raise _unlike(kind, name, f"a function {called}", "none")
     return found
@@ -164,15 +170,10 @@ def folders_of_conf() -> dict[str, Path]:
 
 @functools.cache  # called for every config of a sweep; packages do not change meanwhile
 def _registered(kind: Kind) -> dict[str, _Found]:
-    where = next(index for index, part in enumerate(kind.place.split("/")) if "<name>" in part)
-    own = [
-        path.relative_to(ROOT).with_suffix("").parts
-        for path in sorted(ROOT.glob(kind.place.replace("<name>", "[!_]*")))
-    ]
     outside = sorted(entry_points(group=kind.group))
     found: dict[str, _Found] = {}
     for name, one in (
-        *((parts[where], _Found(".".join(parts), None)) for parts in own),
+        *((name, _Found(module, None)) for name, module in _own(kind.place)),
         *((entry.name, _Found(entry.value, entry.dist)) for entry in outside),
     ):
         if name in found:
@@ -182,6 +183,19 @@ def _registered(kind: Kind) -> dict[str, _Found]:
             )
         found[name] = one
     return found
+
+
+def _own(place: str) -> Iterator[tuple[str, str]]:
+    """Yield the names and modules of a place: files, or public functions of one file."""
+    place, _, functions = place.partition(":")
+    where = next((n for n, part in enumerate(place.split("/")) if "<name>" in part), 0)
+    for path in sorted(ROOT.glob(place.replace("<name>", "[!_]*"))):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        module = ".".join(parts)
+        if functions:
+            yield from ((name, module) for name in _FUNCTION.findall(path.read_text("utf-8")))
+        else:
+            yield parts[where], module
 
 
 def _module(kind: Kind, name: Any, key: str) -> ModuleType:

@@ -1,4 +1,4 @@
-"""Do larger heads recall more? Judged by the trend over all head sizes of an arm."""
+"""A claim, judged by the trend over all head sizes of an arm."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ COLUMN = "model.head_size"
 
 
 def claim(design: Design, *, heads: str = "heads") -> Statement:
-    """On one arm, whose points differ in head size only."""
+    """Do larger heads recall more? On one arm, whose points differ in head size only."""
     points = by(COLUMN, design.of(heads))
     if len(points) < 2:
         raise Unanswerable("The claim needs two head sizes.")

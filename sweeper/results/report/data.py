@@ -89,10 +89,10 @@ def page_data(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> dic
 def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Return the verdicts, figures, closing intervals, paper table and rows of an experiment."""
     about, questions = table.experiment, {}
-    for claim in about.get("claims") or ():  # the first line of its module
+    for claim in about.get("claims") or ():  # the first line of its docstring
         key = f"experiment.claims of {table.name}"
-        module = inspect.getmodule(registry.function(registry.CLAIMS, claim, key, "claim"))
-        questions[claim] = (inspect.getdoc(module) or claim).splitlines()[0]
+        asked = registry.function(registry.CLAIMS, claim, key, "claim")
+        questions[claim] = (inspect.getdoc(asked) or claim).splitlines()[0]
     scale = about.get("scale") or table.provenance.get("scale")
     setting = [
         scale and f"{scale} scale",

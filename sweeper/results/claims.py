@@ -1,0 +1,401 @@
+"""The claims: what an experiment can ask of its points.
+
+A claim is a pure function `claim(design, *, <role>="<arm>", ...) -> Statement`, which returns
+contrasts of points and how they combine (results/design.py). results/decision.py judges them,
+explains the decision and computes its expected cost. The first line of its docstring is the
+question.
+
+To add one, write a function here, and give its name under `claims` in the experiment's yaml. A
+package registers a module instead, with a function called `claim`.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from sweeper.results.design import (
+    Contrast,
+    Design,
+    Read,
+    Statement,
+    Unanswerable,
+    ahead,
+    alone,
+    at,
+    by,
+    check_equal,
+    curves,
+    flops,
+    keeps_improving,
+    knee,
+    larger_heads_gain_more,
+    most_heads_lose,
+    over,
+    read_at,
+    scales,
+    slopes,
+    trends_apart,
+)
+from sweeper.results.points import Point
+from sweeper.results.statistics.sequential import All, AnyOf
+from sweeper.results.table import label
+from sweeper.store.numbers import plural, short
+
+
+def standard_worsens_beyond(design: Design, *, standard: str = "standard") -> Statement:
+    """Does the standard heuristic, head size = embedding size / heads, get worse beyond some heads?
+
+    The paper's Figure 1a and Table 1. Asked of models that differ in heads only: at each embedding
+    size, with as many parameters and one feed-forward size, the largest number of heads against the
+    smaller ones. The claim is supported if it is worse than some of them at every embedding size.
+    """
+    alike = [
+        (f"embedding size {embedding:.0f}", models)
+        for embedding, of_one_size in curves("model.embedding_size", design.of(standard)).items()
+        for equally_large in curves("params_total", of_one_size).values()
+        for models in curves("model.feedforward_size", equally_large).values()
+    ]
+    return most_heads_lose(alike, "embedding size, number of parameters and feed-forward size")
+
+
+def fixed_keeps_improving(design: Design, *, fixed: str = "fixed") -> Statement:
+    """Does a fixed head size keep improving with the number of heads?
+
+    The paper's Figure 1, Tables 2(A) and 3, and section 4.3. On one arm, whose points differ in
+    heads only.
+    """
+    return keeps_improving(design.of(fixed), "model.heads", "heads")
+
+
+def larger_heads_improve(design: Design, *, fixed: str = "fixed") -> Statement:
+    """Do larger heads, as many as before, keep improving a model?
+
+    The paper's Table 2(B) and Figure 3b. Parameters grow with the head size, so a gain does not say
+    that they are best spent there. On one arm, whose points differ in head size only.
+    """
+    return keeps_improving(design.of(fixed), "model.head_size", "head sizes")
+
+
+def small_beats_large(
+    design: Design, *, standard: str = "standard", fixed: str = "fixed", matched: str = "matched"
+) -> Statement:
+    """Does a model with a small embedding and heads of a fixed size beat the largest standard one?
+
+    The paper's Figure 1b, in its strict form: the rival is the best standard model at the largest
+    embedding size, and only models with a smaller embedding and no more parameters in total
+    compete. They are the points of `fixed`, and of `matched` if the experiment has it.
+    """
+    small = [fixed, matched] if matched in design.arms else [fixed]
+    largest, rivals = curves("model.embedding_size", design.of(standard)).popitem()
+    # Heads are whole numbers, so a model matched to the rival may be larger by a hair.
+    limit = 1.01 * min(at(rival, "params_total") for rival in rivals)
+    strict = {
+        tuple(point.runs.values()): point
+        for point in design.of(*small)
+        if at(point, "model.embedding_size") < largest and at(point, "params_total") <= limit
+    }
+    if not strict:
+        raise Unanswerable(
+            "No model with fixed head size and a smaller embedding has as few parameters as a "
+            f"standard one of embedding size {largest:.0f}."
+        )
+    return AnyOf(
+        tuple(
+            All(tuple(over(one, rival, f"{_model(one)} over {_model(rival)}") for rival in rivals))
+            for one in strict.values()
+        )
+    )
+
+
+def _model(point: Point) -> str:
+    heads = plural(int(at(point, "model.heads")), "head")
+    size, embedding = at(point, "model.head_size"), at(point, "model.embedding_size")
+    return f"{heads} of {size:.0f} at embedding size {embedding:.0f}"
+
+
+def saves_parameters(
+    design: Design, *, standard: str = "standard", fixed: str = "fixed"
+) -> Statement:
+    """Do heads of a fixed size reach the loss of the standard heuristic with fewer parameters?
+
+    The paper's Figures 1 and 4 read sideways: an arm that has the lower loss at the largest size
+    that both have, has the other's loss with fewer. Between points a curve is straight in the
+    logarithm of parameters. The standard arm is asked at every number of heads that it holds as it
+    grows, the best of them included.
+    """
+    if design.metric.rpartition("/")[2] not in ("loss", "perplexity", "perplexity_per_word"):
+        raise Unanswerable("The claim is about a loss.")
+    rivals = design.of(standard)
+    sizes = {at(point, "params_total") for point in rivals}
+    held = [
+        (f"{heads:.0f} standard ones", curve)
+        for heads, curve in curves("model.heads", rivals).items()
+        if {at(point, "params_total") for point in curve} == sizes
+    ]
+    # Where heads grow with the model, no number of heads has all sizes: all points are one curve.
+    curve = held or [("standard ones", rivals)]
+    return All(tuple(_lower(design.of(fixed), rival, words) for words, rival in curve))
+
+
+_SHARES = [per_cent / 100 for per_cent in range(-99, 100)]
+
+
+def _lower(fixed: Sequence[Point], rival: Sequence[Point], words: str) -> Contrast:
+    """Return the contrast of two curves at the largest size that both have.
+
+    Its note is the share saved: the lead over what the fixed arm gains with a factor of parameters,
+    along the line through its points, so a ratio of two sums of means. Its interval is Fieller's
+    (Biometrika 27, 1940): every share but those at which the lead, less what that share is worth,
+    is not 0. It holds as often as the claim's other intervals, each by itself.
+    """
+    largest = min(max(at(point, "params_total") for point in curve) for curve in (fixed, rival))
+    weights = [*read_at(fixed, largest), *((-weight, p) for weight, p in read_at(rival, largest))]
+    heads = f"heads of a fixed size over {words}, at {short(largest, 3)} parameters,"
+
+    def saved(read: Read) -> str:
+        ordered = sorted(fixed, key=lambda point: at(point, "params_total"))
+        sizes = [at(point, "params_total") for point in ordered]
+        gain, span = list(zip(slopes(sizes), ordered, strict=True)), math.log(sizes[-1] / sizes[0])
+        worth = [-math.log1p(-share) / span for share in _SHARES]
+        less = [[*weights, *((-part * weight, p) for weight, p in gain)] for part in worth]
+        ahead, gained = read([weights, gain]).values
+        if gained <= 0:
+            return ""
+        share = -math.expm1(-ahead / gained * span)
+        if share < _SHARES[0]:  # so far off the line tells no number
+            return "more than twice the parameters needed, as the slope of its curve goes"
+        left = read(less)
+        (could,) = np.nonzero((left.lows <= 0) & (left.highs >= 0))
+        interval = "[no interval]"
+        if len(could) and could[0] > 0 and could[-1] < len(_SHARES) - 1:
+            low, high = _SHARES[could[0] - 1], _SHARES[could[-1] + 1]  # next to what is excluded
+            interval = f"[{low * 100:.0f}, {high * 100:.0f}]"
+        return f"{share:.0%} of the parameters saved {interval}, as the slope of its curve goes"
+
+    return Contrast(heads, weights, note=saved)
+
+
+def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contrast:
+    """Does an arm win over the standard one at the matched size? Figures 1 and 3a match parameters.
+
+    Every point that was matched is compared with the point it was matched to; of the pairs with one
+    point in `standard`, the mean decides. In an experiment without such an arm, the rival is the
+    arm whose points are matched.
+    """
+    every = design.of(*design.arms)
+    matched = [point for point in every if point.cells.get("matched_to")]
+    rival = standard if standard in design.arms else next((p.arm for p in matched), standard)
+    by_name = {f"{point.arm} {point.name}".strip(): point for point in every}
+    weights: list[tuple[float, Point]] = []
+    counts: set[str] = set()
+    for point in every:
+        target = by_name.get(str(point.cells.get("matched_to")))
+        if target is None or (point.arm == rival) == (target.arm == rival):
+            continue
+        own, other = (point, target) if point.arm == rival else (target, point)
+        if own.runs != other.runs:
+            weights += [(1.0, other), (-1.0, own)]
+            counts.add(label(str(point.cells["match_count"])))
+    if not weights:
+        raise Unanswerable(f"No point of {rival} is matched to another, or another to it.")
+    pairs = len(weights) // 2
+    equal = " or ".join(sorted(counts))
+    others = " and ".join(dict.fromkeys(point.arm for weight, point in weights if weight > 0))
+    words = f"over {plural(pairs, 'pair')} with equal {equal}, {others} over {rival}"
+    return Contrast(words, [(weight / pairs, point) for weight, point in weights])
+
+
+def wins_grow_with_scale(design: Design, *, standard: str = "standard") -> Statement:
+    """Do heads of a fixed size win more at equal size, the more compute training takes?
+
+    Beyond the paper. The trend over scales, in the logarithm of their training FLOPs, of what fixed
+    heads win over the standard heuristic in pairs of equal size (`wins_at_equal_size` at each
+    number of training steps).
+    """
+    every = scales(design.of(*design.arms))
+    if len(every) < 2:
+        raise Unanswerable("The claim needs two numbers of training steps.")
+    weights = []
+    for scale, slope in zip(every, slopes([flops(scale) for scale in every]), strict=True):
+        own = Design(scale, design.metric, ratios=design.ratios)
+        won = wins_at_equal_size(own, standard=standard)
+        weights += [(slope * weight, point) for weight, point in won.weights]
+    times = flops(every[-1]) / flops(every[0])
+    return Contrast(f"what fixed heads win with {short(times, 2)} times the compute", weights)
+
+
+def fixed_size_beats_heuristic(
+    design: Design, *, standard: str = "standard", fixed: str = "fixed"
+) -> Statement:
+    """Does a fixed head size win over embedding size / heads, at equally many parameters?
+
+    Unlike `wins_at_equal_size`, on one arm alone: the mean over its points, which differ in width.
+    """
+    return ahead(design, fixed, standard, "params_total")
+
+
+def small_heads_lose_at_equal_width(design: Design) -> Statement:
+    """Do many small heads lose to fewer large ones where heads * head size, so all size, is equal?
+
+    What the paper's argument says beyond its tables, which change width and head size together. The
+    claim is supported if the smallest heads are worse than some of the larger at every width. On
+    all arms, whose points differ in heads and head size, or in width too.
+    """
+    widths = curves("width", design.of(*design.arms))
+    for width, same in widths.items():
+        check_equal(same, "params_total", f"Models of width {width:.0f}")
+    return most_heads_lose(
+        [(f"width {width:.0f}", same) for width, same in widths.items()], "width"
+    )
+
+
+def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> Statement:
+    """Are heads of one size in all layers better than sizes that rise or fall over the layers?
+
+    Beyond the paper. The arm `equal` and every other, which have schedules, differ in heads only.
+    Models of equally many heads and parameters are compared; the mean over their pairs decides.
+    Within the margin of a schedule, one size in all layers is no worse.
+    """
+    others = [arm for arm in design.arms if arm != equal]
+    if not others:
+        raise Unanswerable("The claim needs an arm whose head sizes differ between layers.")
+    parts = []
+    for arm in others:
+        rivals = design.of(arm)
+        of_size = {(at(p, "model.heads"), at(p, "params_total")): p for p in rivals}
+        if len(of_size) < len(rivals):
+            raise Unanswerable(f"More varies in arm {arm} than heads.")
+        weights = []
+        for one in by("model.heads", design.of(equal)):
+            if other := of_size.get((at(one, "model.heads"), at(one, "params_total"))):
+                weights += [(1, one), (-1, other)]
+        if not weights:
+            raise Unanswerable(f"No model of arm {arm} has the size of an equal one.")
+        scaled = [(sign / (len(weights) // 2), one) for sign, one in weights]
+        parts.append(Contrast(f"one size in all layers over {arm} sizes", scaled))
+    return All(tuple(parts))
+
+
+def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statement:
+    """Is a growing number of heads worth more with large heads than with bottlenecked ones?
+
+    What the low-rank bottleneck implies (the paper's section 3): a head below it cannot express
+    what it should, however many there are. For each other arm, of small heads, the trend of the
+    large heads over their number, less the trend of the small ones: what a number of heads is worth
+    at any size cancels out. A large head also has more parameters than a small one;
+    `small_heads_lose_at_equal_width` asks at equally many. Points differ in heads only.
+    """
+    small = [arm for arm in design.arms if arm != large]
+    if not small:
+        raise Unanswerable("The claim needs an arm of small heads.")
+    parts = []
+    for arm in small:
+        pair = alone("model.heads", design.of(large)), alone("model.heads", design.of(arm))
+        shared, weights = trends_apart(*pair, "model.heads")
+        sizes = [at(own[0], "model.head_size") for own in pair]
+        words = (
+            f"from {shared[0]:.0f} to {shared[-1]:.0f} heads with heads of {sizes[0]:.0f}, and not "
+            f"with heads of {sizes[1]:.0f},"
+        )
+        parts.append(Contrast(words, weights))
+    return All(tuple(parts))
+
+
+def longer_sequences_take_larger_heads(design: Design, *, heads: str = "heads") -> Statement:
+    """Is a larger head worth more where sequences are longer? What Theorem 1 implies of its n.
+
+    The trend over lengths of the trend over head sizes: what a longer context is worth by itself
+    cancels out. On one arm, whose points differ in sequence length and head size.
+    """
+    lengths = {
+        length: {at(point, "model.head_size"): point for point in by("model.head_size", curve)}
+        for length, curve in curves("task.sequence_length", design.of(heads)).items()
+    }
+    shared = sorted(set.intersection(*(set(curve) for curve in lengths.values())))
+    if len(lengths) < 2 or len(shared) < 2:
+        raise Unanswerable("The claim needs two sequence lengths with two head sizes each.")
+    weights = [
+        (across * along, lengths[length][size])
+        for length, across in zip(lengths, slopes(list(lengths)), strict=True)
+        for size, along in zip(shared, slopes(shared), strict=True)
+    ]
+    words = (
+        f"from heads of {shared[0]:.0f} to {shared[-1]:.0f} at n = {max(lengths):.0f}, and not at "
+        f"n = {min(lengths):.0f},"
+    )
+    return Contrast(words, weights)
+
+
+def bidirectional_takes_n_minus_1(
+    design: Design, *, bidirectional: str = "bidirectional"
+) -> Statement:
+    """Does a random context without a mask take a head of size n - 1, and not the n of Theorem 1?
+
+    On one arm, whose points differ in sequence length n and head size.
+    """
+    lengths = curves("task.sequence_length", design.of(bidirectional))
+    return All(tuple(fall for n, curve in lengths.items() for fall in knee(curve, round(n) - 1)))
+
+
+def causal_takes_half(design: Design, *, causal: str = "causal") -> Statement:
+    """Does a random context under a causal mask take a head of half the size of its length n only?
+
+    On one arm, whose points differ in sequence length n and head size; half is rounded down.
+    """
+    lengths = curves("task.sequence_length", design.of(causal))
+    return All(tuple(fall for n, curve in lengths.items() for fall in knee(curve, round(n) // 2)))
+
+
+def rotary_costs_small_heads(
+    design: Design, *, sinusoidal: str = "sinusoidal", rotary: str = "rotary"
+) -> Statement:
+    """Do small heads lose more under rotary positions than under sinusoidal ones, at equal width?
+
+    A rotation spends a head's numbers on positions, so that fewer are left for content. The gain of
+    larger heads under rotary positions, less that under sinusoids. Both arms have the same heads
+    and head sizes.
+    """
+    return larger_heads_gain_more(design, rotary, sinusoidal)
+
+
+def norm_undoes_larger_heads(
+    design: Design, *, plain: str = "plain", normed: str = "normed"
+) -> Statement:
+    """Does normalising queries and keys undo what larger heads win, at equal width?
+
+    If larger heads win because their logits are larger or better scaled, a norm gives small heads
+    the same. The gain of larger heads without the norm, less that with it. Both arms have the same
+    heads and head sizes.
+    """
+    return larger_heads_gain_more(design, plain, normed)
+
+
+def shared_keys_win(design: Design, *, own: str = "own", shared: str = "shared") -> Statement:
+    """Do many heads that share keys and values win over few with their own, at an equal cache?
+
+    Grouped-query attention, against as many heads as there are shared keys. Parameters are equal,
+    too.
+    """
+    ahead(design, shared, own, "params_total")
+    return ahead(design, shared, own, "cache_bytes_per_token")
+
+
+def latent_beats_shared_keys(
+    design: Design, *, shared: str = "shared", latent: str = "latent"
+) -> Statement:
+    """Does latent attention win over heads that share keys and values, at an equal cache?
+
+    Published comparisons disagree (TransMLA 2025 against replications). Parameters are equal, too.
+    """
+    ahead(design, latent, shared, "params_total")
+    return ahead(design, latent, shared, "cache_bytes_per_token")
+
+
+def thin_keys_lose(design: Design, *, full: str = "full", thin: str = "thin") -> Statement:
+    """Do queries and keys of a quarter of the values' size lose to one size, at an equal cache?
+
+    Published answers conflict; the paper's bottleneck is in queries and keys alone. Within the
+    margin, thin keys are no worse.
+    """
+    return ahead(design, full, thin, "cache_bytes_per_token")
