@@ -21,6 +21,7 @@ from sweeper.run.schedule import JobState, Phase, Schedule
 from sweeper.store.errors import Faults, UserError, collect_errors, sanitize
 from sweeper.store.numbers import plural
 from sweeper.store.plans import newest
+from sweeper.store.runs import State
 
 PAGE_S = 30.0
 PAGE_SHARE = 0.01
@@ -128,7 +129,7 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     """Print a line for each verdict of a sweep, and the paths of its figures and of the page.
 
     A single experiment without claims shows its table. Figures that are not as drawn from
-    their table are drawn again; the page shows every experiment that was ever planned.
+    their table are drawn again, if a run is done; the page shows every experiment ever planned.
 
     Returns:
         Whether all records of these experiments could be read and judged.
@@ -143,8 +144,9 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     rows = [Text(line) for t in only for line in (*summarise(t), *not_learned(t))]
     for row in rows or brief(tables, verdicts, console.width):
         console.print(row, soft_wrap=True)
-    figures = {table.name: outputs / "figures" / f"{stem(table.name)}.png" for table in tables}
-    write_figures(outputs, [t for t in tables if not is_drawn(outputs, t)], faults)
+    measured = [t for t in tables if any(row["state"] == State.DONE for row in t.rows)]
+    figures = [outputs / "figures" / f"{stem(table.name)}.png" for table in measured]
+    write_figures(outputs, [t for t in measured if not is_drawn(outputs, t)], faults)
     own = len(faults)
     rest = [name for name in newest(outputs) if name not in experiments]
     others = collect(outputs, rest, faults) if rest else []
@@ -153,9 +155,9 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     page = write_report(outputs, every, verdicts)
     for fault in faults:
         console.print(Text(sanitize(fault, 2000)), soft_wrap=True)
-    drawn = [path for path in figures.values() if path.exists()]
+    drawn = [path for path in figures if path.exists()]
     files = [f"  {relative_path(path)}" for path in (*drawn, outputs / "tables")]
-    heading = "\nFigures (also as .pdf and .svg) and tables:"
+    heading = "\nFigures (also as .pdf and .svg) and tables:" if drawn else "\nTables:"
     for line in (heading, *files, *_next_steps(outputs, page)):
         console.print(Text(line), soft_wrap=True)
     return own == 0

@@ -82,6 +82,14 @@ def test_files_are_named_and_the_page_is_of_all_that_was_planned(tmp_path):
     assert [one["name"] for one in content_of(page)["experiments"]] == ["fig1", "grid"]
 
 
+def test_without_a_finished_run_no_figure_is_drawn_or_named(tmp_path):
+    figure1(grid=FEW, seeds=1, done=lambda arm, model, seed: False).write(tmp_path)
+    lines = ended(tmp_path, "fig1")
+    assert "Tables:" in lines
+    assert not any("figures" in line or line.startswith("Figures") for line in lines)
+    assert not (tmp_path / "figures" / "fig1.png").exists()
+
+
 def test_what_is_missing_is_said_once(tmp_path):
     sweep = by_hand({"model.heads": [2, 3]})
     sweep.points[0]["run"] = "another-run"
