@@ -9,7 +9,7 @@ better.
 import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from benchmarks.measure import ROOT, fill, smoke, table
@@ -20,7 +20,7 @@ if __name__ == "__main__":
 import numpy as np
 from scipy.special import betaincinv
 
-from sweeper.results.statistics.expected_cost import Known, allocated, expected_cost
+from sweeper.results.statistics.expected_cost import Cost, Known, allocated, expected_cost
 from sweeper.results.statistics.sequential import (
     FIRST,
     Above,
@@ -43,6 +43,8 @@ EFFECTS = (0.0, 1.0, 2.0)
 SEEDS = 30  # a point, at most
 POINTS = 16  # of an experiment, but for one shape
 MARGIN = 1.0  # of "no difference"
+COST = "needed / expected (enough)"
+LEAST = 100  # claims with an expected cost; of fewer nothing is said
 
 
 @dataclass(frozen=True)
@@ -263,18 +265,14 @@ class Course:
             self.decided[experiments[fresh], place] = True
         return now
 
-    def needs(self, sample: Sample, now: Errors, experiments: np.ndarray) -> Floats:
-        """Return the seeds that each contrast of undecided claims is expected to need."""
+    def costs(self, sample: Sample, now: Errors, experiments: np.ndarray) -> list[Cost]:
+        """Return the expected cost of each claim, with at most SEEDS seeds a point."""
         seen = Intervals(*(ends[experiments] for ends in self.seen))
         margins = np.full(len(self.weights), MARGIN)
         counts = effective_seeds(self.weights, sample.counts)
-        every = Known(seen, np.sqrt(now.single), counts, self.levels, margins)
-        found = []
-        for place, claim in enumerate(self.shape.claims):
-            so_far = replace(every.of(self._own[place]), most=SEEDS)
-            still = ~self.decided[experiments, place, None]
-            found.append(np.where(still, expected_cost(claim.holds, so_far).needs, 0.0))
-        return np.concatenate(found, axis=-1)
+        every = Known(seen, np.sqrt(now.single), counts, self.levels, margins, SEEDS)
+        claims = zip(self.shape.claims, self._own, strict=True)
+        return [expected_cost(claim.holds, every.of(own)) for claim, own in claims]
 
 
 def bimodal_points(claim: Claim, values: Floats) -> np.ndarray:
@@ -284,12 +282,25 @@ def bimodal_points(claim: Claim, values: Floats) -> np.ndarray:
     return np.array(found, dtype=bool)
 
 
-def each_seed(course: Course) -> None:
-    """Analyse after every seed of all points, until every claim of an experiment is decided."""
+def each_seed(course: Course) -> Floats:
+    """Analyse after every seed of all points, until every claim of an experiment is decided.
+
+    Return the seeds that claims took over those expected after FIRST seeds, of claims that were
+    undecided then and expected to be decided within SEEDS; infinity for one that was not.
+    """
     left = np.arange(len(course.values))
+    took = np.full(course.decided.shape, np.inf)
     for now in range(FIRST, SEEDS + 1):
-        course.analyse(Sample(course.values[left]).first(now), left)
+        sample = Sample(course.values[left]).first(now)
+        found = course.analyse(sample, left)
+        if now == FIRST:
+            costs = course.costs(sample, found, left)
+            expected = np.stack([cost.seeds for cost in costs], axis=-1)
+            expected[course.decided] = np.inf
+        took[course.decided & np.isinf(took)] = now
         left = left[~course.decided[left].all(axis=-1)]
+    in_sight = np.isfinite(expected)
+    return took[in_sight] / expected[in_sight]
 
 
 def rounds(course: Course) -> Floats:
@@ -302,7 +313,10 @@ def rounds(course: Course) -> Floats:
     left = np.arange(len(counts))
     while len(left):
         sample = Sample(course.values[left]).first(counts[left])
-        needs = course.needs(sample, course.analyse(sample, left), left)
+        costs = course.costs(sample, course.analyse(sample, left), left)
+        undecided = ~course.decided[left].T[..., None]
+        each = zip(undecided, costs, strict=True)
+        needs = np.concatenate([np.where(one, cost.needs, 0.0) for one, cost in each], axis=-1)
         needed = (((needs > 0) @ (weights != 0)) > 0).sum(axis=-1)
         more = allocated(
             weights, needs, sample.counts, costs=np.ones(len(used)), most=SEEDS, runs=needed
@@ -316,11 +330,15 @@ def rounds(course: Course) -> Floats:
 def measured(shape: Shape, effect: float, experiments: int) -> list[str]:
     """Return a row of the table."""
     each, bought = (Course(shape, effect, experiments) for _ in range(2))
-    each_seed(each)
+    beside = each_seed(each)
+    middle, cost = np.median(beside) if len(beside) >= LEAST else np.nan, "too few"
+    if not np.isnan(middle):
+        times = f"{middle:.2f}" if np.isfinite(middle) else f"over {SEEDS} seeds"
+        cost = f"{times} ({(beside <= 1).mean():.0%})"
     runs = rounds(bought).sum() / max(bought.decided.sum(), 1)
     decided = f"{bought.decided.mean():.0%}"
     wrong = (share(each.wrong), share(bought.wrong))
-    return [shape.name, f"{effect:g}" if effect else "none", *wrong, decided, f"{runs:.1f}"]
+    return [shape.name, f"{effect:g}" if effect else "none", *wrong, decided, f"{runs:.1f}", cost]
 
 
 def share(wrong: np.ndarray) -> str:
@@ -349,7 +367,7 @@ def main() -> None:
     experiments = 50 if tiny else 2000
     rows = (measured(*one, experiments) for one in itertools.product(shapes(), EFFECTS))
     head = ("shape", "effect", "wrong, each seed, %", "wrong, rounds, %", "decided", "runs a claim")
-    publish("benchmarks.decisions", experiments, head, rows, tiny=tiny)
+    publish("benchmarks.decisions", experiments, (*head, COST), rows, tiny=tiny)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ import hashlib
 import math
 import re
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,16 @@ import pytest
 from sweeper.__main__ import main
 from sweeper.publish import collect_and_judge
 from sweeper.results import report
+from sweeper.results.judge import verdicts_on
 from sweeper.results.palette import MARKERS, PALETTE
 from sweeper.results.panel import looks_of
-from sweeper.results.report.data import curves, page_data, provenance, take_shared_settings
+from sweeper.results.report.data import (
+    curves,
+    experiment_data,
+    page_data,
+    provenance,
+    take_shared_settings,
+)
 from sweeper.results.report.page import SCRIPTS, as_html
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
@@ -30,7 +39,7 @@ from tests.sweeper.results.report.reported import (
     small_sweep,
     write_sweep,
 )
-from tests.sweeper.results.synthetic import Model, Sweep
+from tests.sweeper.results.synthetic import Model, Sweep, contrary, paper
 
 
 def data_of(outputs: Path, experiments: list[str] | None = None) -> dict[str, Any]:
@@ -92,6 +101,23 @@ def test_a_claim_without_runs_is_not_measured_yet(tmp_path: Path) -> None:
     assert told["answer"] == "not measured yet"
     assert told["sentence"] == "3 of the 4 points that it rests on have no finished run."
     assert verdicts["standard_worsens_beyond"]["answer"] == "undecided"
+
+
+@pytest.mark.parametrize(("truth", "word"), [(paper, "better"), (contrary, "worse")])
+def test_closing_intervals_are_in_per_cent_below_zero_where_the_claim_is_wrong(
+    tmp_path: Path, truth: Callable[[Model], float], word: str
+) -> None:
+    sweep = figure1(truth, seeds=6, noise=0.002)
+    sweep.claims, table = ["fixed_keeps_improving"], sweep.table(tmp_path)
+    rounds = {"rounds": [{"verdicts": []}]}
+    table = replace(table, provenance=table.provenance | rounds)
+    [verdict] = verdicts_on(table)
+    [closing] = experiment_data(table, [verdict])["closing"]
+    [[value, *ends]] = closing["contrasts"][0]["steps"]
+    drawn = [abs(value), *sorted(map(abs, ends))]
+    assert {"better": value, "worse": -value}[word] > 0
+    said = "{} by {:.2f} % [{:.2f}, {:.2f}]".format(word, *drawn)
+    assert verdict.sentence.startswith(f"From 2 to 16 heads {said};")
 
 
 def test_experiments_with_claims_come_first(tmp_path: Path) -> None:
