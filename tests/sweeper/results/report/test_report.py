@@ -108,9 +108,9 @@ def test_closing_intervals_are_in_per_cent_below_zero_where_the_claim_is_wrong(
     tmp_path: Path, truth: Callable[[Model], float], word: str
 ) -> None:
     sweep = figure1(truth, seeds=6, noise=0.002)
-    sweep.claims, table = ["fixed_keeps_improving"], sweep.table(tmp_path)
-    rounds = {"rounds": [{"verdicts": []}]}
-    table = replace(table, provenance=table.provenance | rounds)
+    sweep.claims = ["fixed_keeps_improving"]
+    table = sweep.table(tmp_path)
+    table = replace(table, provenance=table.provenance | {"rounds": [{"verdicts": []}]})
     [verdict] = verdicts_on(table)
     [closing] = experiment_data(table, [verdict])["closing"]
     [[value, *ends]] = closing["contrasts"][0]["steps"]
