@@ -3,6 +3,7 @@
 import math
 import shlex
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -200,6 +201,16 @@ def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, 
         log = run.path / "attempts" / f"{status.attempt:04d}" / "log.txt"
         where = f", log: {relative_path(log)}" if status.attempt > state.before else ""
         console.print(Text(f"  {labels[run.id]}: {state.reason}{where}"), soft_wrap=True)
+
+
+def print_warnings(console: Console, schedule: Schedule) -> None:
+    """Print what runs that are done warned of, a line for all that warned of the same."""
+    done = [run for run, state in schedule.states.items() if state.phase is Phase.DONE]
+    last = [attempt for run in done for attempt in schedule.store.run(run).attempts()[-1:]]
+    for words, count in Counter(attempt.warning() for attempt in last).items():
+        if words:
+            line = sanitize(f"{count} of {plural(len(done), 'run')}: {words}.", 400)
+            console.print(Text(line), soft_wrap=True)
 
 
 def relative_path(path: Path) -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from sweeper.plan.plan import Plan, Rounds
 from sweeper.plan.throughput import Throughput, measured
-from sweeper.publish import ResultsAsTheyCome, print_unfinished
+from sweeper.publish import ResultsAsTheyCome, print_unfinished, print_warnings
 from sweeper.results.table import set_aside
 from sweeper.run.backend import Backend, Job
 from sweeper.run.failures import hours
@@ -229,6 +229,7 @@ class Executor:
         self.tripped = schedule.breaker.tripped
         self._failed |= {run for run, s in schedule.states.items() if s.phase is not Phase.DONE}
         print_unfinished(self.console, schedule, labels)
+        print_warnings(self.console, schedule)
         return done
 
     def _report_edits(self) -> None:

@@ -24,6 +24,7 @@ _UNVERIFIED = (
     "cannot be seen; they say on which device and with which code a run was trained."
 )
 START_LOG = "start.log"  # beside the record
+_WARNING = "warning.json"  # beside log.txt
 
 _NUMBERED = re.compile(r"\d{4,9}")
 
@@ -122,6 +123,18 @@ class Attempt:
         """
         value = {"cause": Cause(cause).value, "message": message, "traceback": traceback}
         return files.publish_json(self.path / "exit.json", value, replace=overrule)
+
+    def warn(self, words: str) -> None:
+        """Keep a warning that a sweep repeats when it ends; a full disk loses it."""
+        with suppress(OSError):
+            files.publish_json(self.path / _WARNING, {"words": words}, replace=True)
+
+    def warning(self) -> str:
+        """Return the warning of the attempt; empty if there is none that can be read."""
+        with suppress(UserError):
+            found = files.read_object(self.path / _WARNING, keys=("words",), shape={"words": str})
+            return str(found["words"]) if found else ""
+        return ""
 
     def clear(self) -> None:
         """Remove the heartbeat, once a result is published."""

@@ -46,7 +46,8 @@ class Mirror:
             self._messages.put(code)
             thread.join(FINISH_SECONDS)
             if thread.is_alive():
-                _warn(f"it has not finished after {FINISH_SECONDS} s; `wandb sync` can do so later")
+                later = "`wandb sync` can do so later"
+                _warn(self._run, f"it has not finished after {FINISH_SECONDS} s; {later}")
 
     def _follow(self) -> None:
         try:
@@ -56,7 +57,7 @@ class Mirror:
                 run.log({**values, STEP: step})
             run.finish(exit_code=message)
         except BaseException as error:  # the edge to a library that may raise anything
-            _warn(message_of(error))
+            _warn(self._run, message_of(error))
 
 
 def start(section: LoggerSection, run: Run) -> Any:
@@ -99,7 +100,8 @@ def start(section: LoggerSection, run: Run) -> Any:
     except wandb.errors.Error as error:
         if section.mode != "online":
             raise
-        _warn(f"{message_of(error)}; kept offline, `wandb sync` can send it later", "not online")
+        words = f"{message_of(error)}; kept offline, `wandb sync` can send it later"
+        _warn(run, words, "not online")
         wandb.teardown()  # else the run's id would count as taken
         started = wandb.init(**{**arguments, "mode": "offline"})
     started.define_metric(STEP)
@@ -107,6 +109,8 @@ def start(section: LoggerSection, run: Run) -> Any:
     return started
 
 
-def _warn(what: str, state: str = "off") -> None:
+def _warn(run: Run, what: str, state: str = "off") -> None:
+    """Write a warning into the log, and keep it for the end of the sweep."""
     text = f"warning: W&B is {state} for this run ({what}); the run is not affected."
     print(text, file=sys.stderr)
+    run.attempts()[-1].warn(f"W&B is {state} ({what})")
