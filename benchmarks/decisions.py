@@ -44,7 +44,7 @@ SEEDS = 30  # a point, at most
 POINTS = 16  # of an experiment, but for one shape
 MARGIN = 1.0  # of "no difference"
 COST = "needed / expected (enough)"
-LEAST = 100  # claims with an expected cost; of fewer nothing is said
+LEAST = 100  # claims with an expected cost: fewer give no median
 
 
 @dataclass(frozen=True)
@@ -285,8 +285,8 @@ def bimodal_points(claim: Claim, values: Floats) -> np.ndarray:
 def each_seed(course: Course) -> Floats:
     """Analyse after every seed of all points, until every claim of an experiment is decided.
 
-    Return the seeds that claims took over those expected after FIRST seeds, of claims that were
-    undecided then and expected to be decided within SEEDS; infinity for one that was not.
+    Return the seeds that each claim took, divided by those expected after FIRST seeds: of claims
+    that were undecided then, and expected to take at most SEEDS. Infinity if one took more.
     """
     left = np.arange(len(course.values))
     took = np.full(course.decided.shape, np.inf)
@@ -331,8 +331,9 @@ def measured(shape: Shape, effect: float, experiments: int) -> list[str]:
     """Return a row of the table."""
     each, bought = (Course(shape, effect, experiments) for _ in range(2))
     beside = each_seed(each)
-    middle, cost = np.median(beside) if len(beside) >= LEAST else np.nan, "too few"
-    if not np.isnan(middle):
+    cost = "too few"
+    if len(beside) >= LEAST:
+        middle = np.median(beside)
         times = f"{middle:.2f}" if np.isfinite(middle) else f"over {SEEDS} seeds"
         cost = f"{times} ({(beside <= 1).mean():.0%})"
     runs = rounds(bought).sum() / max(bought.decided.sum(), 1)

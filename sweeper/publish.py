@@ -204,7 +204,7 @@ def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, 
 
 
 def print_warnings(console: Console, schedule: Schedule) -> None:
-    """Print what runs that are done warned of, a line for all that warned of the same."""
+    """Print the warnings of finished runs; equal warnings share a line."""
     done = [run for run, state in schedule.states.items() if state.phase is Phase.DONE]
     last = [attempt for run in done for attempt in schedule.store.run(run).attempts()[-1:]]
     for words, count in Counter(attempt.warning() for attempt in last).items():

@@ -187,15 +187,16 @@ def _registered(kind: Kind) -> dict[str, _Found]:
 
 def _own(place: str) -> Iterator[tuple[str, str]]:
     """Yield the names and modules of a place: files, or public functions of one file."""
-    place, _, functions = place.partition(":")
-    where = next((n for n, part in enumerate(place.split("/")) if "<name>" in part), 0)
-    for path in sorted(ROOT.glob(place.replace("<name>", "[!_]*"))):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        module = ".".join(parts)
-        if functions:
-            yield from ((name, module) for name in _FUNCTION.findall(path.read_text("utf-8")))
-        else:
-            yield parts[where], module
+    path, _, functions = place.partition(":")
+    if functions:
+        module = path.removesuffix(".py").replace("/", ".")
+        for name in _FUNCTION.findall((ROOT / path).read_text("utf-8")):
+            yield name, module
+        return
+    where = next(index for index, part in enumerate(place.split("/")) if "<name>" in part)
+    for found in sorted(ROOT.glob(place.replace("<name>", "[!_]*"))):
+        parts = found.relative_to(ROOT).with_suffix("").parts
+        yield parts[where], ".".join(parts)
 
 
 def _module(kind: Kind, name: Any, key: str) -> ModuleType:
