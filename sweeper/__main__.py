@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.cli.terminal import Terminal, settle_process
+from sweeper.cli.terminal import Terminal, drop_output, settle_process
 from sweeper.store.errors import Faults, UserError, sanitize, take_notices
 from sweeper.store.files import make_directory
 from sweeper.store.numbers import plural
@@ -47,6 +47,8 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
         return int(code or bool(faults))
     except OSError as error:
         reason = str(error)
+        if not error.filename:
+            drop_output()
         if error.strerror:
             reason = f"{error.filename or 'the output cannot be written'}: {error.strerror}"
         if error.strerror and error.filename and hasattr(options, "into"):

@@ -34,10 +34,15 @@ def settle_process() -> None:
             stream.reconfigure(errors="backslashreplace")  # a terminal may know ASCII alone
 
 
+def drop_output() -> None:
+    """Drop the text that stdout still holds: Python would fail to write it at the exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
 class Terminal(Console):
     """The console of a command; it ends in a sentence once its output is closed."""
 
     def on_broken_pipe(self) -> NoReturn:
-        """End the command; what stdout still holds is dropped, or Python would complain."""
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        """End the command."""
+        drop_output()
         raise UserError("The output was closed; files that were written stay.")
