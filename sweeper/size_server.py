@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -67,7 +67,11 @@ class SizeServer:
             UserError: the process ended before it answered.
         """
         waiting = [self._send(question) for question in questions]
-        return [self._answer(one) for one in waiting]
+        # Stopped, the process would hold up a sweep that is asked to end.
+        while wait(waiting, CONTINUE_S).not_done:
+            if self._process is not None:
+                self._process.send_signal(signal.SIGCONT)
+        return [one.result() for one in waiting]
 
     def fork(
         self, target: str, argument: Path, *, environment: Mapping[str, str], log: Path
@@ -118,14 +122,6 @@ class SizeServer:
             except BrokenPipeError:
                 raise self._gone() from None
         return waiting
-
-    def _answer(self, waiting: Future[dict[str, Any]]) -> dict[str, Any]:
-        while True:
-            try:
-                return waiting.result(timeout=CONTINUE_S)
-            except TimeoutError:  # stopped, it would hold up a sweep that is asked to end
-                if self._process is not None:
-                    self._process.send_signal(signal.SIGCONT)
 
     def start(self) -> subprocess.Popen[str]:
         """Return the process; a new one imports for a second before its first answer."""

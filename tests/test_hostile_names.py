@@ -147,7 +147,7 @@ def test_a_linked_folder_is_not_written_through(stranger, tmp_path):
 
 def test_linked_checkpoints_are_a_strangers(stranger, tmp_path):
     run = Run(tmp_path / "outputs" / "runs" / "a")
-    attempt = claim_attempt(run.path / "attempts", {}, Watcher())
+    attempt = claim_attempt(run.path / "attempts", [], {}, Watcher())
     dead = identity() | {"pid_started": -1}
     (attempt.path / "attempt.json").write_text(json.dumps(dead))
     attempt.checkpoint_dir.rmdir()

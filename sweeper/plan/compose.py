@@ -106,12 +106,9 @@ class RunTemplate:
         self._raw = {k: v for k, v in whole.items() if k not in NOT_PART_OF_A_RUN}
         self._interpolated = "${" in repr(self._raw)
 
-    def beside(self, name: str) -> Any:
-        """Return the value of a key of `NOT_PART_OF_A_RUN`, resolved; None if it is absent."""
-        return copy.deepcopy(self._resolved.get(name))
-
     @cached_property
-    def _resolved(self) -> dict[str, Any]:
+    def beside(self) -> Mapping[str, Any]:
+        """The whole config, resolved: also the keys of `NOT_PART_OF_A_RUN`."""
         return _plain(OmegaConf.create(dict(self._whole)), resolve=True)
 
     def says(self, key: str, value: Any) -> bool:

@@ -56,10 +56,10 @@ class Planner:
         # Keys of one experiment's task may be typed, so it is composed with that experiment.
         chosen = [f"experiment={name}" for name in typed.experiments[:1]]
         template = self.composer.base([*chosen, *typed.fixed.values()])
-        paths = template.beside("paths")
+        paths = template.beside.get("paths")
         outputs = typed_path("paths.outputs", paths["outputs"] if paths else None)
         outputs = outputs.resolve() if outputs.is_symlink() else outputs
-        scale = str(template.beside("scale")["name"])
+        scale = str(template.beside["scale"]["name"])
         experiments = self._experiments(typed, template, scale)
         facts = Facts(self.process, outputs / "cache" / "facts.json")
         found = {
@@ -92,7 +92,7 @@ class Planner:
 
         The number of points is checked here, before any point is made.
         """
-        given_name = template.beside("name")
+        given_name = template.beside.get("name")
         if given_name is not None:
             check_name(given_name, len(typed.experiments))
         seeds = typed.axes.get("seed")
@@ -107,7 +107,7 @@ class Planner:
         for yaml in typed.experiments:
             chosen = [f"experiment={yaml}", *typed.fixed.values()]
             own = self.composer.base(chosen)
-            whole, named = own.beside("experiment"), own.beside("scale")["name"]
+            whole, named = own.beside.get("experiment"), own.beside["scale"]["name"]
             if named != scale:
                 expected = f"{scale}, as that of experiment={typed.experiments[0]}"
                 remedy = "type the experiments one by one, or type the scale"
@@ -117,9 +117,9 @@ class Planner:
             name = given_name or name_of(typed, shipped, self.composer)
             found[name] = replace(with_typed(shipped, axes, typed.values), name=name)
         if not found:
-            if template.beside("experiment") is not None:
+            if template.beside.get("experiment") is not None:
                 raise UserError(NO_EXPERIMENT)
-            metric = template.beside("metric")
+            metric = template.beside.get("metric")
             if not isinstance(metric, str):
                 remedy = "for example metric=test/loss"
                 raise invalid_value("metric", metric, "the name of a metric", remedy)
@@ -131,9 +131,15 @@ class Planner:
                 arms={"grid": Arm("grid", " x ".join(axes) or "run", grid=axes)},
                 x=next(iter(axes), "params_total"),
             )
-        if seeds is not None:
-            found = {name: _with_typed_seeds(one, seeds) for name, one in found.items()}
         for experiment in found.values():
+            if seeds is not None:
+                experiment.seeds = seeds
+                if own_seeds := [arm.name for arm in experiment.arms.values() if arm.seeds]:
+                    given, key = ",".join(map(str, seeds)), f"arms.{own_seeds[0]}.seeds"
+                    raise UserError(
+                        f"seed={given}: arm {own_seeds[0]} of the experiment has seeds of its own; "
+                        f"leave seed out, and give its seeds as +experiment.{key}=[{given}]."
+                    )
             check(experiment)
             experiment.seeds = list(dict.fromkeys(experiment.seeds))
             for arm in experiment.arms.values():
@@ -372,15 +378,7 @@ class _Configurations:
 
 def _texts(points: Sequence[Configuration], facts: Facts) -> str:
     """Return the texts of the points in words; those of fine-tunings are not named."""
-
-    def fine_tuned(point: Configuration) -> bool:
-        first = point
-        while first.parent:
-            first = first.parent
-        tasks = (one.config["task"]["name"] for one in (first, point))
-        return bool(point.config.get("parent")) or len({*tasks}) > 1
-
-    own = [point for point in points if not fine_tuned(point)] or points
+    own = [one for one in points if not (one.parent or one.config.get("parent"))] or points
     return " and ".join(dict.fromkeys(facts.text(point.config)["describe"] for point in own))
 
 
@@ -426,18 +424,6 @@ def _check_results(experiment: Experiment, points: Sequence[Configuration], fact
     if key not in ("arm", "task") and not any(key in known for known in of_point):
         expected = f"a key of the config, or one of {', '.join(points[0].size)}"
         raise invalid_value(f"experiment.x of {name}", key, expected, "correct it")
-
-
-def _with_typed_seeds(experiment: Experiment, seeds: list[int]) -> Experiment:
-    """Return the experiment with these seeds (UserError: an arm would not get them)."""
-    for arm in experiment.arms.values():
-        if arm.seeds:
-            typed, key = ",".join(map(str, seeds)), f"experiment.arms.{arm.name}.seeds"
-            raise UserError(
-                f"seed={typed}: arm {arm.name} of the experiment has seeds of its own; "
-                f"leave seed out, and give its seeds as +{key}=[{typed}]."
-            )
-    return replace(experiment, seeds=seeds)
 
 
 def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:

@@ -3,11 +3,10 @@
 import errno
 import fnmatch
 import itertools
-import re
 import secrets
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -25,8 +24,6 @@ _UNVERIFIED = (
 )
 START_LOG = "start.log"  # beside the record
 _WARNING = "warning.json"  # beside log.txt
-
-_NUMBERED = re.compile(r"\d{4,9}")
 
 _INFO = {
     "continues": int,
@@ -178,20 +175,15 @@ class Attempt:
         return False
 
 
-def find_attempts(folder: Path, watcher: Watcher) -> list[Attempt]:
-    """Return the attempts in a folder, oldest first."""
-    names = [name for name in files.entries(folder, folders=True) if _NUMBERED.fullmatch(name)]
-    return [Attempt(folder / name, watcher) for name in sorted(names, key=int)]
-
-
-def claim_attempt(folder: Path, info: Mapping[str, Any], watcher: Watcher) -> Attempt:
-    """Make the next attempt in `folder`, for this process alone.
+def claim_attempt(
+    folder: Path, earlier: Sequence[Attempt], info: Mapping[str, Any], watcher: Watcher
+) -> Attempt:
+    """Make the next attempt in `folder`, after the `earlier` ones, for this process alone.
 
     The directory is prepared under another name and renamed. Renaming fails if the number is taken,
     since a taken directory is never empty; and every visible attempt has its attempt.json.
     """
     files.make_directory(folder)
-    earlier = find_attempts(folder, watcher)
     prepared = folder / f".claim.{secrets.token_hex(8)}.tmp"
     started = datetime.now(UTC).isoformat(timespec="seconds")
     value = {"number": 0, "resumed_from": 0, "started": started, **info, **identity()}

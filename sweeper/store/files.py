@@ -175,7 +175,8 @@ def publish_with_checksum(path: Path, value: dict[str, Any]) -> bool:
 
 def with_checksum(value: dict[str, Any]) -> dict[str, Any]:
     """Return an object with the checksum that `read_versioned` verifies."""
-    return {**value, CHECKSUM: _checksum(value)}
+    plain = {name: entry for name, entry in value.items() if name != CHECKSUM}
+    return {**plain, CHECKSUM: sha256_of(plain)}
 
 
 def canonical(value: Any) -> str:
@@ -330,7 +331,7 @@ def verified(path: Path, value: dict[str, Any]) -> dict[str, Any]:
     """Return an object without its checksum; UserError if this is missing or another."""
     if CHECKSUM not in value:
         raise _unreadable(path, f"its {CHECKSUM} was removed")
-    if value.pop(CHECKSUM) != _checksum(value):
+    if value.pop(CHECKSUM) != sha256_of(value):
         raise _unreadable(path, "it was changed after it was written")
     return value
 
@@ -375,10 +376,6 @@ def _check(path: Path, value: Any, keys: Collection[str], shape: Shape) -> None:
         raise _unreadable(path, f"it is not an object with {', '.join(keys) or 'keys'}")
     if fault := validate(value, shape):
         raise _unreadable(path, fault)
-
-
-def _checksum(value: dict[str, Any]) -> str:
-    return sha256_of({name: entry for name, entry in value.items() if name != CHECKSUM})
 
 
 def _refuse_constant(token: str) -> NoReturn:

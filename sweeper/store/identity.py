@@ -46,9 +46,21 @@ PLAIN = _EXACT | {float}
 _DIGEST = re.compile(r"-([0-9a-f]{12})$")
 
 
-def identity(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a config that names its run, with 1 in place of 1.0."""
-    return _without(config, prefix="")
+def identity(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the part of a config that names its run, with 1 in place of 1.0.
+
+    `prefix` stands before the keys of a section.
+    """
+    kept = {}
+    for key, value in config.items():
+        name = f"{prefix}{key}"
+        if name in NOT_IN_IDENTITY or INTRODUCED_AS.get(name, ...) == value:
+            continue
+        if type(value) in PLAIN or not (isinstance(value, Mapping) and value):
+            kept[str(key)] = _canonical(value)
+        elif below := identity(value, f"{name}."):  # a section may have come as a whole
+            kept[str(key)] = below
+    return kept
 
 
 def can_change_results(key: str) -> bool:
@@ -107,19 +119,6 @@ def named_by(name: str, config: Mapping[str, Any]) -> bool:
 
 def _word(value: Any) -> str:
     return "".join(c for c in str(value) if c.isascii() and c.isalnum())[:16] or "x"
-
-
-def _without(tree: Mapping[str, Any], *, prefix: str) -> dict[str, Any]:
-    kept = {}
-    for key, value in tree.items():
-        name = f"{prefix}{key}"
-        if name in NOT_IN_IDENTITY or INTRODUCED_AS.get(name, ...) == value:
-            continue
-        if type(value) in PLAIN or not (isinstance(value, Mapping) and value):
-            kept[str(key)] = _canonical(value)
-        elif below := _without(value, prefix=f"{name}."):  # a section may have come as a whole
-            kept[str(key)] = below
-    return kept
 
 
 def _canonical(value: Any) -> Any:

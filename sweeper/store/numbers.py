@@ -6,15 +6,9 @@ _UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "
 def short(value: float, digits: int = 4) -> str:
     """Return a number as on an axis: 13.12M, 512, 0.25."""
     size = float(f"{abs(value):.{digits}g}")  # the unit is that of 999,999 as shown: 1M, not 1000k
-    for unit, letter in _UNITS:
-        if size >= max(unit, 10_000):
-            return f"{_rounded(value / unit, digits)}{letter}"
-    return _rounded(value, digits)
-
-
-def _rounded(value: float, digits: int) -> str:
-    """Return a number below 10,000 of so many digits, without an exponent: 280, not 2.8e+02."""
-    return f"{float(f'{value:.{digits}g}'):.{max(digits, 4)}g}"
+    unit, letter = next((one for one in _UNITS if size >= max(one[0], 10_000)), (1, ""))
+    rounded = float(f"{value / unit:.{digits}g}")
+    return f"{rounded:.{max(digits, 4)}g}{letter}"  # 280, not 2.8e+02
 
 
 def plural(count: int, noun: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sweeper.store import files
 from sweeper.store.archive import archives, find
-from sweeper.store.attempts import Attempt, Cause, claim_attempt, find_attempts
+from sweeper.store.attempts import Attempt, Cause, claim_attempt
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import INTRODUCED_AS, leaves, named_by
 from sweeper.store.liveness import POLL_S, Watcher, alive, wait_until_visible
@@ -132,6 +132,7 @@ def _by_step(attempt: Attempt) -> dict[int, dict[str, Any]]:
     return joined
 
 
+_ATTEMPT = re.compile(r"\d{4,9}")
 _CHECKPOINT = re.compile(r"step-(\d{1,12})\.ckpt")
 
 _SOME = files.NUMBER | None
@@ -192,7 +193,9 @@ class Run:
 
     def attempts(self) -> list[Attempt]:
         """Return all attempts, oldest first."""
-        return find_attempts(self.path / "attempts", self._watcher)
+        folder = self.path / "attempts"
+        names = [name for name in files.entries(folder, folders=True) if _ATTEMPT.fullmatch(name)]
+        return [Attempt(folder / name, self._watcher) for name in sorted(names, key=int)]
 
     def attempt(self, number: int) -> Attempt:
         """Return the attempt with this number."""
@@ -201,7 +204,7 @@ class Run:
     def claim(self, info: Mapping[str, Any]) -> Attempt:
         """Claim a new attempt for this process; `info` goes into its attempt.json."""
         self.record()
-        return claim_attempt(self.path / "attempts", info, self._watcher)
+        return claim_attempt(self.path / "attempts", self.attempts(), info, self._watcher)
 
     def micro_batches(self) -> int:
         """Return in how many parts the next attempt computes each batch."""

@@ -172,7 +172,7 @@ def test_a_number_that_is_taken_is_passed_over(run, intruder, monkeypatch):
     else:
         taken.mkdir()
         (taken / "attempt.json").write_text("{}")
-        monkeypatch.setattr("sweeper.store.attempts.find_attempts", lambda *_: [first])
+        monkeypatch.setattr(run, "attempts", lambda: [first])
     assert run.claim({}).number == 3
     assert first.info()["number"] == 1
 
