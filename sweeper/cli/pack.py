@@ -43,15 +43,15 @@ def pack(
     """Write a pack of the unfinished runs of experiments.
 
     Args:
-        words: names of experiments, and overrides (KEY=VALUE). With overrides, or if one was never
+        words: names of experiments, and overrides (KEY=VALUE, ~KEY). With overrides, or if one was never
             planned, all experiments are planned again.
 
     Raises:
         UserError: they cannot be planned, prepared or packed.
     """
     check_output(path, max_mb)
-    names = [word for word in words if "=" not in word]
-    overrides = [word for word in words if "=" in word]
+    overrides = [word for word in words if "=" in word or word.startswith("~")]
+    names = [word for word in words if word not in overrides]
     loaded = composer()
     hydra = loaded.hydra([word for word in overrides if word.startswith("hydra")])
     launcher = hydra["runtime"]["choices"]["hydra/launcher"]

@@ -125,6 +125,7 @@ MISTAKES = {
     "hydra.sweeper.tries=0": ("hydra.sweeper.tries=0", "at least 1"),
     "hydra.sweeper.until=a": ("hydra.sweeper.until", "str", "list"),
     "hydra.sweeper.pilot=1": ("hydra.sweeper.pilot=1", "at least 2"),
+    "hydra.sweeper.pilot=2 hydra.sweeper.decide=true": ("pilot=2", "decide=true", "pilot first"),
     "hydra.sweeper.hang_after_s=3": ("hydra.sweeper.hang_after_s=3", "at least 15"),
     "hydra.launcher.stagger=3": ("hydra.launcher.stagger is not a key", "hydra.launcher.stagger_s"),
     "hydra.launcher.slots=2.5": ("hydra.launcher.slots", "2.5", "Integer"),
@@ -137,8 +138,7 @@ MISTAKES = {
 
 def options(typed):
     """The options that a command line gives the sweep and its launcher."""
-    launcher, _, last = typed.rpartition(" hydra.launcher")
-    section = shipped().compose([launcher, f"hydra.launcher{last}"] if launcher else [typed]).hydra
+    section = shipped().compose(typed.split(" ")).hydra
     return OmegaConf.to_object(section.sweeper), OmegaConf.to_object(section.launcher)
 
 
