@@ -109,8 +109,10 @@ class UnevenAttention(nn.Module):
             attention(embedding_size, heads, size, **options)
             for size, heads in sorted(Counter(sizes).items())
         )
-        for group in self.groups:
-            _draw_as_part(group, sum(sizes))
+        multi_head = [group for group in self.groups if isinstance(group, MultiHeadAttention)]
+        if all(group.key_value_heads == group.heads for group in multi_head):
+            for group in multi_head:
+                _draw_as_part(group, sum(sizes))
         self.cached_numbers = cached_numbers(self.groups)
 
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, **rotation: Any) -> Tensor:
@@ -123,14 +125,13 @@ class UnevenAttention(nn.Module):
 
 
 @torch.no_grad()
-def _draw_as_part(group: nn.Module, width: int) -> None:
+def _draw_as_part(group: MultiHeadAttention, width: int) -> None:
     """Give heads the variance that they have in a layer of this width, with heads of any size.
 
     Glorot's variance is 2 / (embedding_size + width), and each group was drawn by its own width.
-    Weights of variants other than multi-head attention stay as they were drawn.
+    Weights of other variants, and of heads that share keys, stay as they were drawn.
     """
-    if isinstance(group, MultiHeadAttention) and group.key_value_heads == group.heads:
-        embedding_size, own = group.qkv.in_features, group.output.in_features
-        share = math.sqrt((embedding_size + own) / (embedding_size + width))
-        group.qkv.weight *= share
-        group.output.weight *= share
+    embedding_size, own = group.qkv.in_features, group.output.in_features
+    share = math.sqrt((embedding_size + own) / (embedding_size + width))
+    group.qkv.weight *= share
+    group.output.weight *= share

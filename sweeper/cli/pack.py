@@ -43,8 +43,8 @@ def pack(
     """Write a pack of the unfinished runs of experiments.
 
     Args:
-        words: names of experiments, and overrides (KEY=VALUE, ~KEY). With overrides, or if one was never
-            planned, all experiments are planned again.
+        words: names of experiments, and overrides (KEY=VALUE, ~KEY). With overrides, or if one was
+            never planned, all experiments are planned again.
 
     Raises:
         UserError: they cannot be planned, prepared or packed.

@@ -78,7 +78,7 @@ class OptimizerSection(Section):
     """AdamW and its schedule."""
 
     learning_rate: Annotated[float, given("a number above 0 and at most 100", 0.1, gt=0, le=100)]
-    schedule: Literal["rsqrt", "linear", "constant"]
+    schedule: Literal["rsqrt", "linear", "bert", "constant"]
     warmup_steps: Annotated[int, whole(0, 10**9, 10_000)]
     betas: Annotated[
         list[Annotated[float, Field(ge=0, lt=1)]],
@@ -140,7 +140,8 @@ class RunConfig(Section):
     def problems(self, path: str = "") -> Iterator[Problem]:
         yield from super().problems(path)
         steps, warmup = self.trainer.steps, self.optimizer.warmup_steps
-        if self.optimizer.schedule == "linear" and warmup >= steps > 0:
-            end = f"trainer.steps={steps}, since the linear schedule ends there at 0"
+        schedule = self.optimizer.schedule
+        if schedule in ("linear", "bert") and warmup >= steps > 0:
+            end = f"trainer.steps={steps}, since the schedule {schedule} ends there at 0"
             remedy = f"give it as optimizer.warmup_steps={steps // 10}"
             yield Problem("optimizer.warmup_steps", warmup, f"fewer than {end}", remedy)

@@ -83,8 +83,8 @@ class Corpus:
     """Text in three splits, by a checksum of each line: equal lines are always in one split.
 
     1 % are validation, and 2 % are test where the source has no test split of its own; lines that
-    are skipped count as train's. The first of every `together` lines decides for all: a line that
-    comes twice may then be in two splits.
+    are skipped count as train's. Of every `together` lines the first that is kept decides for those
+    after it: a line that comes twice may then be in two splits.
     """
 
     name: str
@@ -104,10 +104,12 @@ class Corpus:
     def placed(self, chunk: Chunk) -> Iterator[tuple[str, Line]]:
         """Yield each line of a chunk with its split."""
         own, raw = chunk
-        found = "test"
+        found, decided = "test", own
         for number, line in enumerate(map(read_line, raw)):
             if not own and number % self.together == 0:
-                place = 99 if line.skip else zlib.crc32(line.text.encode()) % 100
+                found, decided = "train", False
+            if not decided and not line.skip:
+                place, decided = zlib.crc32(line.text.encode()) % 100, True
                 found = "validation" if place == 0 else "train"
                 if self.test is None and 1 <= place <= 2:
                     found = "test"

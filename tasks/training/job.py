@@ -195,7 +195,9 @@ class Job:
         asked = int(self._attempt.info().get("micro_batches", 1))
         if asked == 1:
             return 1
-        rows = len(next(iter(task.data.batch(1).values()))) if task.separable else 1
+        steps = {1, max(self._config["trainer"]["steps"], 1)}  # those of a second phase differ
+        sizes = (len(next(iter(task.data.batch(step).values()))) for step in steps)
+        rows = max(sizes) if task.separable else 1
         most = max(rows // ranks.world(), 1)
         typed = self._config["trainer"].get("micro_batches", 1)
         if typed != "auto" and typed > most:

@@ -3,6 +3,8 @@
 Shapes: B batch, T positions, D embedding_size.
 """
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -71,6 +73,15 @@ def test_a_list_of_the_wrong_length_is_refused(head_size, decoder):
 def test_the_sizes_there_are():
     assert distinct_sizes(7) == [7]
     assert distinct_sizes([5, [3, 5], 2]) == [2, 3, 5]
+
+
+def test_heads_that_share_keys_stay_as_they_were_drawn_also_where_one_stands_alone():
+    torch.manual_seed(3)
+    layer = UnevenAttention(partial(MultiHeadAttention, key_value_heads=1), 32, [4, 16, 16, 16])
+    torch.manual_seed(3)
+    for group, (heads, size) in zip(layer.groups, ((1, 4), (3, 16)), strict=True):
+        alone = MultiHeadAttention(32, heads, size, key_value_heads=1)
+        torch.testing.assert_close(group.state_dict(), alone.state_dict(), rtol=0, atol=0)
 
 
 def test_heads_of_any_size_are_drawn_as_in_a_layer_of_all_of_them():

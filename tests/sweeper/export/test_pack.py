@@ -316,7 +316,7 @@ def test_nothing_is_packed_that_is_trained_here_now_or_done(family, tmp_path):
 
 def test_an_override_without_a_value_names_no_experiment(tmp_path):
     words, options = ["fig3", "~model.heads"], dict.fromkeys(("wheels", "python", "max_mb"))
-    with pytest.raises(UserError, match="~model.heads: no key can be left out"):
+    with pytest.raises(UserError, match=r"~model\.heads: no key can be left out"):
         pack(Console(), tmp_path, words, tmp_path / "sweep.zip", **options)
 
 

@@ -59,7 +59,7 @@ def test_the_cost_of_a_position_is_three_times_every_product_of_a_forward_pass()
 
 
 def test_each_phase_warms_up_and_ends_near_zero():
-    task = made(PRETRAINING)
+    task = made({**PRETRAINING, "optimizer.schedule": "linear"})
     rates = [task.learning_rate(step) for step in range(1, 20)]
     # 14 steps with a warm-up of 3, then 5 with one of 2; a step after the last would be 0.
     first = [0.01 * s / 3 for s in (1, 2, 3)] + [0.01 * (15 - s) / 12 for s in range(4, 15)]

@@ -65,6 +65,18 @@ def test_text_to_be_read_on_is_divided_by_whole_blocks_of_lines(tmp_path):
         assert own == [line for place in blocks for line in lines[place : place + 7]]
 
 
+def test_a_block_that_begins_with_an_empty_line_is_divided_by_its_first_text(tmp_path):
+    lines = sentences(7000)
+    spaced = [one for line in lines for one in ("", line)]  # blocks of 10 begin with an empty line
+    corpus = CORPORA.open(local(write(tmp_path, {"book.txt": spaced})), tmp_path)
+    found = {split: list(replace(corpus, together=10).lines(split)) for split in SPLITS}
+    assert sorted(everything(found)) == sorted(lines)
+    assert all(found.values())
+    for own in found.values():
+        places = map(lines.index, own[::5])
+        assert own == [line for place in places for line in lines[place : place + 5]]
+
+
 def test_equal_lines_are_in_one_split_wherever_they_stand(tmp_path):
     lines = sentences(700)
     root = write(tmp_path, {"a.txt": lines, "b.txt": lines[::-1], "c.txt": lines[::3]})

@@ -73,6 +73,14 @@ def test_more_parts_than_rows_are_refused_where_they_are_typed(shared):
     assert last_word(run)["message"].startswith("trainer.micro_batches=4: expected at most 3, ")
 
 
+def test_there_are_as_many_parts_as_the_larger_phase_has_rows(shared):
+    second = {"steps": 2, "warmup_steps": 0, "sequence_length": 23, "batch_tokens": 8 * 23}
+    longer = {"task.second_phase": second, "trainer.micro_batches": 9}
+    run = freeze(shared, {**SMALL["pretraining"], **longer}, "two-phases")
+    assert run_job(run) == 1
+    assert "expected at most 8, " in last_word(run)["message"]
+
+
 def test_a_batch_that_cannot_be_split_further_is_said(shared):
     runs = []
     for halved, code in ((4, 0), (8, 1)):  # three rows: two parts, three, and then no more

@@ -35,6 +35,14 @@ def test_linear_rises_to_its_peak_and_falls_to_nothing_after_the_last_step():
     assert found == pytest.approx([0.02, 0.04, 0.06, 0.08, 0.1, *falls])
 
 
+def test_bert_falls_from_the_first_step_and_its_warm_up_takes_the_place_of_the_beginning():
+    # optimization.py of google-research/bert, with its global_step of 0 at the first step:
+    # polynomial_decay(rate, global_step, steps, end=0, power=1), rate * global_step / warmup before
+    found = rates("bert", 20, 5)
+    falls = [0.1 * (1 - done / 20) for done in range(5, 20)]
+    assert found == pytest.approx([0.0, 0.02, 0.04, 0.06, 0.08, *falls])
+
+
 @pytest.mark.parametrize(("warmup", "first"), [(0, 0.1), (4, 0.025)])
 def test_constant_stays_where_its_warm_up_ends(warmup, first):
     found = rates("constant", 11, warmup)
