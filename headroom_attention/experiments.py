@@ -5,8 +5,10 @@ Numeric libraries are imported where they are needed: asking a command for help 
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from argparse import ArgumentError, ArgumentParser
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -65,8 +67,8 @@ def figure(experiment: str, *, outputs: str | Path = "outputs") -> Figure:
 def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFrame:
     """Return what a sweep would train: a row for each (experiment, arm, point, seed).
 
-    The columns are those of `table`, and `flops`: the training FLOPs of the whole run. Nothing is
-    started and no record is written.
+    The columns are those of `table`, and `flops`: the training FLOPs of the whole run. Trials that
+    choose values are rows of `<experiment>_trials`. Nothing is started and no record is written.
 
     Args:
         overrides: as after `python sweep.py -m`: `["experiment=fig1", "seed=0,1,2"]`.
@@ -83,8 +85,8 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
     from sweeper.store.identity import leaves
     from sweeper.store.runs import RunStore
 
-    loaded = composer()
-    given = _typed(overrides, outputs)
+    folder, given = _typed(overrides, outputs)
+    loaded = composer(config_dir=folder)
     of_sweep = [override for override in given if override.startswith("hydra")]
     most = int(loaded.hydra(of_sweep)["sweeper"]["max_runs"])
     with closing(SizeServer()) as process:
@@ -93,7 +95,7 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
         if made.tuned:
             from sweeper.tune import Tuning
 
-            made = Tuning.of(made, process, RunStore(made.outputs)).judged or made
+            made = Tuning.of(made, process, RunStore(made.outputs)).whole
     tables = Records(RunStore(made.outputs)).tables(made.as_data())
     configs = {run.id: leaves(run.config) for run in made.runs.values()}
     planned = pd.concat([_frame(one, configs) for one in tables])
@@ -105,12 +107,15 @@ def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataF
     """Train the missing runs of a plan, print progress, and return the plan with its states.
 
     This runs `python sweep.py -m` with these overrides. An interrupted sweep saves its runs, and
-    continues when called again. The columns `state` and `reason` say which runs failed.
+    continues when called again. The columns `state` and `reason` say which runs failed. Seeds that
+    rounds bought (`hydra.sweeper.decide=true`) are in `table(experiment)`.
 
     Raises:
         UserError: the sweep could not be planned; nothing was started.
     """
-    command = [sys.executable, str(ROOT / "sweep.py"), "-m", *_typed(overrides, outputs)]
+    folder, given = _typed(overrides, outputs)
+    own = [] if folder is None else ["--config-dir", folder]
+    command = [sys.executable, str(ROOT / "sweep.py"), *own, "-m", *given]
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -132,14 +137,28 @@ def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataF
     return plan(overrides, outputs=outputs)
 
 
-def _typed(overrides: Sequence[str], outputs: str | Path) -> list[str]:
-    """Return the command line; raise UserError if `overrides` is a string."""
+def _typed(overrides: Sequence[str], outputs: str | Path) -> tuple[str | None, list[str]]:
+    """Return the folder after `--config-dir`, if it is given, and the overrides.
+
+    Raises:
+        UserError: `overrides` is a string, or has another flag.
+    """
     if isinstance(overrides, str):
         expected = "a list with an entry for each override"
         remedy = f"give it as {overrides.split()}"
         raise invalid_value("overrides", overrides, expected, remedy)
-    folder = str(outputs).replace("\\", "\\\\").replace("'", "\\'")
-    return [*overrides, f"paths.outputs='{folder}'"]
+    # Hydra reads a backslash as such, unless a quote follows.
+    quoted = re.sub(r"(\\+)(?='|$)", r"\1\1", str(outputs)).replace("'", "\\'")
+    parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--config-dir", "-cd")
+    try:
+        given, typed = parser.parse_known_args(list(overrides))
+    except ArgumentError as error:
+        raise UserError(f"overrides: {error}; give it a folder.") from None
+    if flags := [one for one in typed if one.startswith("-")]:
+        expected = "no flag but --config-dir"
+        raise invalid_value("overrides", flags[0], expected, "leave it out")
+    return given.config_dir, [*typed, f"paths.outputs='{quoted}'"]
 
 
 def _frame(collected: Table, configs: Mapping[str, Mapping[str, Any]]) -> DataFrame:

@@ -288,7 +288,8 @@ def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
     devices = max(device_hours(now.plan.runs[run].config, 1.0) for run in left)
 
     def about(seconds: float) -> str:
-        spent = f"{now.spent_h + seconds * devices:.2g}{of} device hours spent"
+        spent_h = executor.chosen_h + now.spent_h + seconds * devices
+        spent = f"{spent_h:.2g}{of} device hours spent"
         return f"{head}\n{spent}; this round is expected to take {sum(now.hours.values()):.2g}"
 
     estimate = {

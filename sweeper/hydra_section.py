@@ -10,7 +10,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from hydra import initialize_config_dir
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.conf import HydraConf
+from hydra.core.config_search_path import SearchPathElement
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
@@ -46,8 +48,17 @@ def declare() -> None:
     store(group="hydra", name="config", node=section)
 
 
-def composer(conf: Path = CONF) -> Composer:
-    """Return a composer of the configs in a folder, for programs without a Hydra command line."""
+def composer(conf: Path = CONF, config_dir: str | None = None) -> Composer:
+    """Return a composer of the configs in a folder, for programs without a Hydra command line.
+
+    `config_dir` is a folder of further yaml files, as after `--config-dir`.
+    """
     declare()
     with initialize_config_dir(str(conf), version_base="1.3"):
-        return Composer(GlobalHydra.instance().config_loader())
+        loader = GlobalHydra.instance().config_loader()
+    if config_dir is not None:
+        search_path = loader.get_search_path()
+        place = f"file://{Path(config_dir).absolute()}"
+        search_path.get_path().insert(-1, SearchPathElement("command-line", place))  # schemas last
+        loader = ConfigLoaderImpl(search_path)
+    return Composer(loader)

@@ -34,15 +34,16 @@ SOURCE = "sample"  # the generated text: read while preparing, never after
 
 def prepare(task: Task, outputs: Path) -> Path:
     """Prepare the task's data and return its folder; other processes wait meanwhile."""
-    make_directory(outputs / "data")
     folder = child(outputs / "data", task.data.folder_name())
+    if task.data.complete(folder) and ((folder / DIGESTS).is_file() or not folder.is_dir()):
+        return folder  # nothing is to be made, and the folder may be one to read only
+    make_directory(folder.parent)
     with held(folder):
         if task.data.complete(folder) and not (folder / DIGESTS).is_file():
             task.data.source()  # UserError if the text is gone: then nothing is deleted
             shutil.rmtree(folder)  # nothing tells whether the files are as they were prepared
         task.data.prepare(folder)
-        if folder.is_dir():  # drawn examples have no folder
-            write_digests(folder)
+        write_digests(folder)
     return folder
 
 

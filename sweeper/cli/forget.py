@@ -4,7 +4,8 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,8 @@ class _Removal:
 
     Attributes:
         plans: the plans that change, without the removed experiment; empty ones are removed.
-        near: runs that must not be in training meanwhile, the removed ones included.
+        near: runs that must not be in training meanwhile: those of the experiment, and of every
+            plan that needs one of the removed runs.
         notes: sentences for the user.
     """
 
@@ -67,9 +69,14 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
         if not sys.stdin.isatty():
             expected = "an answer, but there is no terminal to ask"
             raise invalid_value("forget", name, expected, "give --yes")
-        if input("Remove all of it? [y/N] ").strip().lower() not in ("y", "yes"):
+        answer = ""
+        with suppress(EOFError):  # Ctrl-D
+            answer = input("Remove all of it? [y/N] ")
+        if answer.strip().lower() not in ("y", "yes"):
             return False
     # Into one folder first: a kill leaves no half of a run. Plans last: it can be repeated.
+    for left in outputs.glob(".forget.*.tmp"):  # of a command that was killed
+        shutil.rmtree(left)
     with tempfile.TemporaryDirectory(dir=outputs, prefix=".forget.", suffix=".tmp") as folder:
         gone = [*(store.run(run).path for run in removal.runs), *removal.files]
         for number, path in enumerate(path for path in gone if path.exists()):
@@ -91,16 +98,19 @@ def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | N
     left = [without(plan, own) for plan, _ in parts]
     numbers = {plan["number"] for plan in left}
     others = [*(plan for plan in known if plan["number"] not in numbers), *left]
-    used = {run for plan in others for run in plan["runs"]}
+    used = {run for plan in others for run in _needed(plan)}
     runs = dict.fromkeys(run for plan, _ in parts for run in runs_of(plan, own))
     names = [name, *(older(own, number) for number in numbers if name == own)]
+    if max(plan["number"] for plan, one in every if one == own) in numbers:
+        names.append(own)  # its results stand under the plain name
     stay = len(used & runs.keys())
     words = "stays: another plan has it" if stay == 1 else "stay: other plans have them"
     notes = [f"{plural(stay, 'run')} {words}"] if stay else []
-    files = [path for one in names for path in files_made_of(outputs, one)]
+    files = [path for one in dict.fromkeys(names) for path in files_made_of(outputs, one)]
     if not any(plan["experiments"] for plan in others):  # nothing is left to report
         files += outputs.glob("report.html")
-    return _Removal([run for run in runs if run not in used], files, left, list(runs), notes)
+    removed = [run for run in runs if run not in used]
+    return _Removal(removed, files, left, [*runs, *_near(known, {*removed})], notes)
 
 
 def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
@@ -113,7 +123,18 @@ def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
     users = dict.fromkeys(p["experiment"] for plan in known for p in plan["points"]
                           if p["run"] == name)  # fmt: skip
     notes = [f"planned in {', '.join(users)}: repeating the sweep trains it again"]
-    return _Removal([name], [], [], [name, *_children(known, [name])], notes if users else [])
+    return _Removal([name], [], [], [name, *_near(known, {name})], notes if users else [])
+
+
+def _needed(plan: Plan) -> set[str]:
+    """Return the runs of a plan, and those of other plans that they start from."""
+    parents = {about["parent"] for about in plan["runs"].values() if about.get("parent")}
+    return {*plan["runs"], *parents}
+
+
+def _near(known: Sequence[Plan], runs: Set[str]) -> list[str]:
+    """Return all runs of the plans that need one of these: a sweep of them may wait for it."""
+    return [run for plan in known if _needed(plan) & runs for run in plan["runs"]]
 
 
 def _children(known: Sequence[Plan], parents: Collection[str]) -> list[str]:

@@ -22,9 +22,10 @@ from sweeper.hydra_section import composer
 from sweeper.plan.planner import Planner
 from sweeper.plan.trials import SUFFIX
 from sweeper.publish import relative_path
+from sweeper.run.failures import hours
 from sweeper.size_server import size_server
 from sweeper.store.errors import invalid_value
-from sweeper.store.plans import newest
+from sweeper.store.plans import newest, runs_of
 from sweeper.store.runs import RunStore
 from sweeper.train import freeze, prepare
 from sweeper.tune import Tuning
@@ -75,7 +76,14 @@ def pack(
         runs = unfinished(outputs, {name: newest(outputs)[name] for name in names})
         configs = {run: store.run(run).record()["config"] for run in runs}
         prepare(console, store, process, configs, set())
-        about = {"experiments": names, "options": options_of(hydra)}
+        known = newest(outputs)
+        with_trials = [*names, *(f"{name}{SUFFIX}" for name in names)]
+        spent = {run for one in with_trials if one in known for run in runs_of(known[one], one)}
+        about = {
+            "experiments": names,
+            "options": options_of(hydra),
+            "spent_h": hours(store, sorted(spent)),
+        }
         written = write_pack(path, store, runs, about, process, wheels=packed_wheels, max_mb=max_mb)
     for part in written:
         size = part.stat().st_size / MEGABYTE

@@ -229,9 +229,10 @@ def unfinished(outputs: Path, plans: Mapping[str, Mapping[str, Any]]) -> dict[st
         for point in plan["points"]:
             id = point["run"] if point["experiment"] == experiment else None
             while id and id not in found:
-                run, planned = store.run(id), plan["runs"][id]
-                if run.status().state is State.DONE:
+                run = store.run(id)
+                if run.status().state is State.DONE:  # a typed parent, too, which is of no plan
                     break
+                planned = plan["runs"][id]
                 size, names = planned["size"], run.record()["names"]
                 found[id] = {
                     "cost": size["tokens"] * size["flops_per_token"],
@@ -292,7 +293,8 @@ def write_pack(
     """Write a pack of `unfinished` runs, whose data are prepared; return the files written.
 
     Args:
-        about: the names of the `experiments`, and the `options` of the sweep and the launcher.
+        about: the names of the `experiments`, the `options` of the sweep and the launcher, and the
+            device hours that were spent on the experiments here (`spent_h`).
     """
     needs = {name: version(name) for name in NEEDS}
     readme = README.format(
@@ -408,11 +410,20 @@ def _merge(here: Run, there: Run, merged: Merged) -> None:
     )
     done = status.state is State.DONE
     if done and (here.result() or {}).get("metrics") == (result or {}).get("metrics"):
-        (merged.done if _add_weights(here, there) else merged.known).append(here.id)
+        if missing := _missing_weights(here, there):
+            if not here.path.is_dir():
+                words = "lies in an archive without its weights; unzip that in the outputs folder"
+                merged.kept.append(f"{here.id} {words}, then merge again")
+                return
+            for path, place in missing.items():
+                make_directory(place.parent)
+                path.rename(place)
+                sync_directory(place.parent)
+        (merged.done if missing else merged.known).append(here.id)
+    elif result is None and theirs.items() <= ours.items():  # an earlier file of the same runs
+        merged.known.append(here.id)
     elif done or status.state is State.RUNNING or ours.items() - theirs.items():
         merged.kept.append(f"{here.id} was trained here, too, since it was packed: {status.reason}")
-    elif ours == theirs and result is None:
-        merged.known.append(here.id)
     else:
         folder = here.path / "attempts"
         make_directory(folder)
@@ -426,16 +437,13 @@ def _merge(here: Run, there: Run, merged: Merged) -> None:
         (merged.unfinished if result is None else merged.done).append(here.id)
 
 
-def _add_weights(here: Run, there: Run) -> bool:
-    """Add the weights that a finished run lacks here; return whether it lacked any."""
+def _missing_weights(here: Run, there: Run) -> dict[Path, Path]:
+    """Return the weights that a finished run lacks here, with their places."""
     ours, theirs = here.result() or {}, there.result() or {}
-    if not here.path.is_dir() or ours.get("weights_sha256") != theirs.get("weights_sha256"):
-        return False  # it lies in an archive, or has learned something else
+    if ours.get("weights_sha256") != theirs.get("weights_sha256"):
+        return {}  # it has learned something else
     folder = here.attempt(ours["attempt"]).checkpoint_dir
-    make_directory(folder)
-    found = there.attempt(theirs["attempt"]).checkpoint_files("*")
-    missing = [path for path in found if not present(folder / path.name)]
-    for path in missing:
-        path.rename(folder / path.name)
-    sync_directory(folder)
-    return bool(missing)
+    found = {
+        path: folder / path.name for path in there.attempt(theirs["attempt"]).checkpoint_files("*")
+    }
+    return {path: place for path, place in found.items() if not present(place)}

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -46,6 +47,7 @@ class Pack(BaseModel):
 
     options: dict[str, Any]
     runs: dict[str, PackedRun]
+    spent_h: float = 0.0  # device hours at home, which count in a budget
 
 
 def main(folder: Path, arguments: Sequence[str]) -> int:
@@ -92,7 +94,7 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
             except ValueError:
                 values[key] = value
         options, launcher = _options(SweepOptions, values), _options(local.Options, values)
-        code = train(store, pack.runs, options, launcher)
+        code = train(store, pack, options, launcher)
         begun = [
             run
             for run in map(store.run, pack.runs)
@@ -107,26 +109,22 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     names = " ".join(path.name for path in written)
-    print(f"copy {names} home; there: python -m sweeper merge {RESULTS}")
+    say(f"copy {names} home; there: python -m sweeper merge {RESULTS}")
     if len(written) > 1:
-        print(f"(join its parts by: cat {RESULTS}.* > {RESULTS})")
+        say(f"(join its parts by: cat {RESULTS}.* > {RESULTS})")
     return code
 
 
-def train(
-    store: RunStore,
-    runs: Mapping[str, PackedRun],
-    options: SweepOptions,
-    launcher: local.Options,
-) -> int:
+def train(store: RunStore, pack: Pack, options: SweepOptions, launcher: local.Options) -> int:
     """Train runs on this machine; return 0 if all are done, 1 if not, 130 or 143 after a stop."""
+    runs = pack.runs
 
     def report(schedule: Schedule, state: JobState | None) -> None:
         if state is not None:  # plain text, since a machine for training may not have rich
             place = f"[{counts(schedule.states)[Phase.DONE]}/{len(schedule.states)}]"
             label = runs[state.job.run].label
             words = f"{place} {schedule.outcome(state):8} {label}  {state.reason}"
-            print(words.rstrip(), flush=True)
+            say(words.rstrip())
 
     store.check_writable()
     jobs = [Job(run, about.cost, about.parent) for run, about in runs.items()]
@@ -140,7 +138,7 @@ def train(
         )
         backend = local.backend(context)
         on = "GPUs" if backend.device == "gpu" else "the CPU"
-        print(f"training on {on}, {backend.slots} at a time", flush=True)
+        say(f"training on {on}, {backend.slots} at a time")
         schedule = Schedule(
             store,
             backend,
@@ -148,17 +146,25 @@ def train(
             changed=report,
             policy=options,
             check_for_stop=signals.check,
-            spent_h=hours(store, runs),
+            spent_h=pack.spent_h + hours(store, runs),
         )
         with signals.held():
             try:
                 done = schedule.execute()
                 if schedule.breaker.tripped:
-                    print(f"nothing more was started: {schedule.breaker.tripped}", flush=True)
+                    say(f"nothing more was started: {schedule.breaker.tripped}")
                 return 0 if done else 1
             except Stopped as stopped:
-                print(f"{stopped}: what ran was saved. The same command again continues.")
+                say(f"{stopped}: what ran was saved. The same command again continues.")
                 return stopped.code
+
+
+def say(words: str) -> None:
+    """Print a line; once nobody reads the output, training goes on without it."""
+    try:
+        print(words, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _options(kind: type[Options], values: Mapping[str, Any]) -> Options:

@@ -304,15 +304,18 @@ def files_below(folder: Path, below: str = "") -> list[str]:
 
 
 def find(outputs: Path, run: str) -> Archive | None:
-    """Return the archive of a run, or one that cannot be read and may hold it; None without."""
-    unreadable = None
+    """Return the archive of a run, or one that cannot be read and may hold it; None without.
+
+    Of several the one with the most files counts: the run may have got its weights later.
+    """
+    unreadable, holding = None, list[Archive]()
     for archive in archives(outputs):
         try:
             if run in archive.runs:
-                return archive
+                holding.append(archive)
         except OSError:
             unreadable = archive
-    return unreadable
+    return max(holding, key=lambda one: len(one.runs[run]), default=unreadable)
 
 
 def archives(outputs: Path) -> tuple[Archive, ...]:

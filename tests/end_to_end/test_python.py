@@ -63,6 +63,20 @@ def test_a_plan_says_the_same_before_anything_is_trained(outputs, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
+def test_a_plan_has_trials_and_yaml_files_of_ones_own_and_folders_of_any_name(tmp_path):
+    own, outputs = tmp_path / "own", tmp_path / "back\\slash's\\"
+    (own / "experiment").mkdir(parents=True)
+    shipped = (ROOT / "conf" / "experiment" / "fig1.yaml").read_text("utf-8")
+    (own / "experiment" / "mine.yaml").write_text(shipped)
+    typed = ["--config-dir", str(own), "experiment=mine", "experiment.tuned=true", "name=mine"]
+    planned = headroom.plan(typed, outputs=outputs)
+    assert set(planned["experiment"]) == {"mine", "mine_trials"}
+    assert [path.name for path in tmp_path.iterdir()] == ["own", "back\\slash's\\"]
+    with pytest.raises(headroom.UserError, match="experiment=mine: expected one of"):
+        headroom.plan(["experiment=mine"], outputs=outputs)
+
+
 def test_verdicts_and_figure_are_those_of_the_files(outputs):
     file = json.loads((outputs / "tables" / f"{NAME}.claims.json").read_text())
     [found] = headroom.verdicts(NAME, outputs=outputs)
@@ -138,6 +152,8 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         r"\['model.heads=2', 'seed=1'\]",
     ),
     "sweep": (lambda at: headroom.sweep(["experiment=fig9"], **at), "experiment=fig9: expected"),
+    "flag": (lambda at: headroom.sweep(["-m", "seed=1"], **at), "overrides=-m: expected no flag"),
+    "no folder": (lambda at: headroom.plan(["seed=1", "--config-dir"], **at), "give it a folder"),
 }
 
 

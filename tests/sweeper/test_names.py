@@ -182,6 +182,36 @@ def test_what_is_forgotten_goes_and_what_others_use_stays(sweep, outputs, capsys
     assert not page.exists()
 
 
+def test_the_newest_plan_goes_by_its_number_with_the_results_under_the_plain_name(sweep, outputs):
+    sweep("name=mine model.heads=2")
+    sweep("name=mine model.heads=4")
+    (outputs / ".forget.killed.tmp" / "3").mkdir(parents=True)
+    assert forget(outputs, "mine-0002", "--yes") == 0
+    assert left(outputs) == [{"mine-0001"}] * 2
+    assert [*outputs.glob(".*")] == []
+
+
+def test_what_runs_of_another_plan_start_from_stays(sweep, outputs):
+    sweep("name=mine model.heads=2,4")
+    parent, other = sorted(RunStore(outputs).ids(), key=lambda run: "-h4" in run)
+    sweep(f"name=child model.heads=2 parent={parent} seed=1")
+    assert forget(outputs, "mine", "--yes") == 0
+    assert parent in RunStore(outputs).ids()
+    assert other not in RunStore(outputs).ids()
+
+
+def test_a_run_that_a_sweep_in_training_waits_for_stays(sweep, outputs, capsys):
+    sweep("name=mine model.heads=2,4")
+    store = RunStore(outputs)
+    trained, waiting = store.ids()
+    for run in (trained, waiting):
+        (store.run(run).path / "result.json").unlink()
+    store.run(trained).claim({})  # this very process lives
+    assert forget(outputs, waiting, "--yes") == 2
+    assert f"run {trained} is being trained" in capsys.readouterr().err
+    assert store.ids() == [trained, waiting]
+
+
 def test_an_experiment_of_a_name_goes_before_an_older_plan_of_another(sweep, outputs):
     sweep("name=mine model.heads=2")
     sweep("name=mine-0001 model.heads=4")
@@ -238,6 +268,8 @@ def test_nothing_goes_in_training_or_unconfirmed(sweep, outputs, monkeypatch, ca
     for answer in ("n", ""):
         monkeypatch.setattr("builtins.input", lambda _, answer=answer: answer)
         assert forget(outputs, "mine") == 1
+    monkeypatch.setattr("builtins.input", Mock(side_effect=EOFError))
+    assert forget(outputs, "mine") == 1
     assert sorted(outputs.rglob("*")) == before
     store = RunStore(outputs)
     run = store.run(store.ids()[0])

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from unittest.mock import Mock
 
 import pytest
 
@@ -50,6 +51,14 @@ def test_preparing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(of, 
     again = prepare(task, tmp_path)
     found = {path.relative_to(again): path.read_bytes() for path in files(again)}
     assert found == {path.relative_to(folder): path.read_bytes() for path in files(folder)}
+
+
+def test_what_is_prepared_is_opened_in_a_folder_that_may_only_be_read(of, monkeypatch):
+    task, outputs, folder = of
+    monkeypatch.setattr("tasks.prepare.held", Mock(side_effect=OSError("it may only be read")))
+    assert prepare(task, outputs) == folder
+    drawn = made(SMALL["nearest_neighbour"])
+    assert not prepare(drawn, outputs / "none").exists()
 
 
 @of_one_task

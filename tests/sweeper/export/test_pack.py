@@ -17,7 +17,7 @@ from sweeper.cli.pack import options_of, pack
 from sweeper.export import runner
 from sweeper.export.pack import merge, run_files, unfinished, write_export, write_pack
 from sweeper.run.options import OnOom
-from sweeper.store.archive import MANIFEST
+from sweeper.store.archive import MANIFEST, write_runs
 from sweeper.store.errors import UserError
 from sweeper.store.files import publish_with_checksum
 from sweeper.store.identity import run_id
@@ -127,6 +127,30 @@ def test_weights_may_stay_where_they_were_learned_and_come_home_later(home, ther
     assert merge(home, results(there)).summary() == "runs from elsewhere: 1 done"
     assert contents(runs_of(home)[0].path) == contents(runs_of(there)[0].path)
     assert merge(home, results(there)).known
+
+
+def test_weights_do_not_come_into_an_archive_unseen(home, there):
+    finish(runs_of(there)[0])
+    merge(home, results(there, weights=False))
+    [run, _] = runs_of(home)
+    write_runs(home, "first", [run.path])
+    shutil.rmtree(run.path)
+    [kept] = merge(home, results(there)).kept
+    assert f"{run.id} lies in an archive without its weights; unzip that" in kept
+    shutil.copytree(runs_of(there)[0].path, run.path)
+    write_runs(home, "an-earlier-name", [run.path])
+    shutil.rmtree(run.path)
+    assert len(list(runs_of(home)[0].attempts()[0].checkpoint_files("*"))) == 1
+    assert merge(home, results(there)).known == [run.id]
+
+
+def test_an_earlier_file_of_results_changes_nothing_after_a_later_one(home, there):
+    run = runs_of(there)[0]
+    interrupt(run)
+    earlier = results(there).rename(there.parent / "earlier.zip")
+    finish(run)
+    assert merge(home, results(there)).done == [run.id]
+    assert merge(home, earlier).summary() == "runs from elsewhere: 0 done, 1 known before"
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["trained here too", "the same number"])
@@ -303,6 +327,15 @@ def test_a_run_that_goes_on_elsewhere_may_remove_the_checkpoint_that_was_packed(
         interrupt(run)
 
 
+def test_a_typed_parent_of_another_plan_goes_along(family, tmp_path):
+    (parent, first, _, _), plan = family
+    finish(parent)
+    left = {key: about for key, about in plan["runs"].items() if key != parent.id}
+    found = unfinished(tmp_path, {"fig2": {**plan, "runs": left}})
+    assert found[first.id]["parent"] == parent.id
+    assert parent.id not in found
+
+
 def test_nothing_is_packed_that_is_trained_here_now_or_done(family, tmp_path):
     (parent, first, second, _), plan = family
     first.claim({})
@@ -325,6 +358,7 @@ def folder(tmp_path, monkeypatch):
     """An unpacked pack of no runs; how they would be trained is looked at instead."""
     options = options_of(shipped().hydra(["hydra.launcher.slots=5"]))
     about = {"format": 2, "kind": "pack", "files": {}, "runs": {}, "options": options}
+    about["spent_h"] = 2.5
     publish_with_checksum(tmp_path / MANIFEST, about)
     (tmp_path / "outputs").mkdir()
     monkeypatch.setattr(runner, "train", lambda *how: runner.asked.append(how) or 0)
@@ -336,7 +370,8 @@ def test_options_are_those_of_the_pack_but_for_what_is_typed(folder):
     typed = ["hydra.sweeper.on_oom=halve", "hydra.sweeper.hang_after_s=null",
              "hydra.launcher.stagger_s=7"]  # fmt: skip
     assert runner.main(folder, typed) == 0
-    [(_, _, options, launcher)] = runner.asked
+    [(_, pack, options, launcher)] = runner.asked
+    assert pack.spent_h == 2.5
     assert options.on_oom is OnOom.halve
     assert (options.hang_after_s, options.tries) == (None, 3)
     assert (launcher.slots, launcher.stagger_s, launcher.jobs_per_device) == (5, 7, 1)
