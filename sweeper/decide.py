@@ -176,8 +176,20 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
         Whether every run is done.
 
     Raises:
-        UserError: the first round is expected to exceed the budget.
+        UserError: the first round is expected to exceed the budget, or an arm starts from runs of
+            its parent and has seeds between those.
     """
+    for experiment in first.experiments.values():
+        for arm in experiment.arms.values():
+            parent, own = experiment.arms.get(arm.parent or ""), arm.seeds
+            theirs = sorted((parent and parent.seeds) or experiment.seeds)
+            if parent and own and sorted(own) != theirs[: len(own)]:
+                key = f"experiment.arms.{arm.name}.seeds"
+                expected = (
+                    f"the first seeds of its parent {arm.parent} ({', '.join(map(str, theirs))})"
+                )
+                remedy = "rounds add seeds in their order; leave it out"
+                raise invalid_value(key, own, expected, remedy)
     hours = {r: device_hours(first.runs[r].config, seconds) for r, seconds in estimate.items()}
     budget, cost = executor.options.budget_device_hours, sum(hours.values(), executor.chosen_h)
     # Only the first round checks the budget against an estimate, so that repeating the command
@@ -312,7 +324,7 @@ def _summary(executor: Executor, last: Round, progress: Progress) -> list[str]:
             budget = f"hydra.sweeper.budget_device_hours={options.budget_device_hours:g}"
             why = f"{budget} pays for no more"
         elif not why:
-            why = f"hydra.sweeper.max_seeds={options.max_seeds} allows no seeds that decide more"
+            why = f"no seeds within hydra.sweeper.max_seeds={options.max_seeds} decide more"
         lines = [f"{_in_words(progress)}, {took}: {why}."]
     else:
         of = " asked about" if executor.options.until else ""

@@ -46,7 +46,8 @@ or not; a run that several arms use has a row in each. Columns, in this order:
     run                          the id of the run: outputs/runs/<run>
 
 A row in memory also has keys that are not columns: `parent`, the run whose weights it starts from;
-`estimate`, the training seconds that the plan expected; `code_parts`, a list of the states of the
+`estimate`, the training seconds that the plan expected; `devices`, how many it trains on;
+`code_parts`, a list of the states of the
 code that trained it (store/code.py); `prepared`, the text and task of its data, as JSON, with the
 digest of the prepared files; `damaged`, if a file of the run cannot be read.
 
@@ -80,7 +81,7 @@ _SIZES = (
 )
 _COLUMNS_BEFORE = ("experiment", "arm", "point", "task", "seed")
 _COLUMNS_MATCH = ("matched_to", "match_count", "match_error", "steps", "tokens_seen")
-_IN_MEMORY = ("parent", "estimate", "code_parts", "prepared", "damaged")
+_IN_MEMORY = ("parent", "estimate", "devices", "code_parts", "prepared", "damaged")
 _COLUMNS_AFTER = (
     *("seconds", "tokens_per_second", "device", "code", "torch"),
     *("state", "reason", "run"),

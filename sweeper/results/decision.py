@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sweeper.results.design import (
+    NOTHING,
     Contrast,
     Design,
     Statement,
@@ -48,9 +49,10 @@ class Measurements:
         margin: the experiment's margin in this metric; None if it has none.
         groups: for each distinct point, its measurements by seed, larger being better. Several
             fine-tunings of one pre-training are one, at the first of their seeds.
-        lost: the number of its seeds that have no usable value, because a run is done or failed.
-        seconds: the duration of one measurement, mean of those that are done; if none is, the
-            estimate of the plan, or nan.
+        lost: the number of its seeds that have no value, because a run is done or failed.
+        zero: the number of its seeds whose value is 0 or less, where ratios are judged.
+        seconds: of training on a device for one measurement, mean of those that are done; if none
+            is, the estimate of the plan, or nan.
         flops: the same in training FLOPs, which do not depend on the machine.
         trainings: the number of runs of one measurement, including those that it starts from.
         alone: whether the point has several seeds that all start from one training.
@@ -82,6 +84,7 @@ class Measurements:
         self._places: dict[tuple[tuple[int, str], ...], int] = {}
         self.groups: list[dict[int, float]] = []
         self.lost: list[int] = []
+        self.zero: list[int] = []
         self.seconds: list[float] = []
         self.flops: list[float] = []
         self.trainings: list[int] = []
@@ -94,22 +97,26 @@ class Measurements:
             self._places[key] = len(self.groups)
             lines = {run: self._line(run) for _, run in key}
             by_training: dict[str, dict[int, float]] = {}
-            lost = 0
+            lost = zero = 0
             for seed, run in key:
                 value = point.values.get(seed)
                 states = [self._rows.get(one, {}).get("state") for one in lines[run]]
-                if value is not None and not (self.ratios and max(value, least) <= 0):
+                if value is not None and self.ratios and max(value, least) <= 0:
+                    zero += 1
+                elif value is not None:
                     judged = math.log(max(value, least)) if self.ratios else value
                     by_training.setdefault(lines[run][-1], {})[seed] = better * judged
                 elif states[0] == "done" or "failed" in states:  # of the run or of one before it
                     lost += 1
             self.groups.append({min(own): mean([*own.values()]) for own in by_training.values()})
             self.lost.append(lost)
-            took = [self._taken(lines[run], "seconds") for run in point.runs.values()]
-            planned = [self._taken(lines[run], "estimate") for run in point.runs.values()]
+            self.zero.append(zero)
+            runs = point.runs.values()
+            took = [self._taken(lines[run], "seconds", "devices") for run in runs]
+            planned = [self._taken(lines[run], "estimate", "devices") for run in runs]
             self.seconds.append(_mean(took if any(took) else planned))
             cost = ("flops_per_token", "tokens_seen")
-            self.flops.append(_mean(self._taken(lines[run], *cost) for run in point.runs.values()))
+            self.flops.append(_mean(self._taken(lines[run], *cost) for run in runs))
             self.trainings.append(max(map(len, lines.values())))
             self.alone.append(len(key) > len({line[-1] for line in lines.values()}) == 1)
         rounds = [one.get("seeds_judged") for one in table.provenance.get("rounds") or ()]
@@ -132,6 +139,10 @@ class Measurements:
         """Return the place of a point among the distinct ones."""
         return self._places[tuple(sorted(point.runs.items()))]
 
+    def average(self, point: Point) -> float:
+        """Return the mean of a point's measurements, more being better; nan without any."""
+        return _mean(self.groups[self.place(point)].values())
+
     def costs(self) -> Floats:
         """Return the relative cost of a measurement of each distinct point, above 0.
 
@@ -140,7 +151,7 @@ class Measurements:
         return _filled(self.flops)
 
     def hours(self) -> Floats | None:
-        """Return the hours of a measurement of each distinct point; None if none is known."""
+        """Return the device hours of a measurement of each distinct point; None if unknown."""
         return _filled(self.seconds) / 3600 if any(map(math.isfinite, self.seconds)) else None
 
     def scaled(self, size: str) -> float:
@@ -204,7 +215,6 @@ _DEPENDS = (
 )
 _BIMODAL_FROM = 10  # seeds a point; fewer look bimodal by chance
 FACTOR = math.log(1e6)  # an interval that reaches so far on both sides says nothing
-_NOTHING = 1e-12  # weights are about 1, those of points that cancel are left from rounding
 _ROUGHLY = 100  # seeds a point: where none has three, their spread is too uncertain for more
 
 
@@ -323,12 +333,12 @@ class Question:
         return _ranked(self.statement, zip(contrasts, self.found, strict=True))
 
     @cached_property
-    def obstacle(self) -> str | None:
-        """The reason why the claim stays undecided whatever its intervals are, or None."""
+    def hopeless(self) -> str | None:
+        """The reason why no further seed can decide the claim, or None."""
         measured = self.measured
-        groups = [[*measured.groups[place].values()] for place in self.used]
-        lost = sum(measured.lost[place] for place in self.used)
-        few = self.fewest < FIRST
+        lost, zero = (
+            sum(of[place] for place in self.used) for of in (measured.lost, measured.zero)
+        )
         if any(measured.alone[place] for place in self.used):
             return (
                 "Every seed starts from the same pre-training, so this is about these weights only;"
@@ -336,6 +346,18 @@ class Question:
             )
         if lost:
             return f"{lost} of its runs failed or diverged, without a value that can be judged."
+        if zero:
+            have = "run has a value" if zero == 1 else "runs have values"
+            return f"{zero} {have} of 0, where differences in per cent say nothing."
+        return None
+
+    @cached_property
+    def obstacle(self) -> str | None:
+        """The reason why the claim stays undecided whatever its intervals are, or None."""
+        measured, few = self.measured, self.fewest < FIRST
+        groups = [[*measured.groups[place].values()] for place in self.used]
+        if self.hopeless:
+            return self.hopeless
         if spreads.identical(spreads.sample(measured.groups)) and not few:
             return "Seeds do not differ at all, so nothing tells a difference from chance."
         if spreads.is_bimodal(groups):
@@ -381,7 +403,8 @@ class Question:
         noted = [] if few else enumerate(self.contrasts)
         notes = [contrast.note(partial(read, place)) for place, contrast in noted]
         spread_known = any(len(group) > 1 for group in (*self.measured.groups, *self.others))
-        if self.decision is Decision.UNDECIDED and (not self.obstacle or (few and spread_known)):
+        priced = not self.obstacle or (few and spread_known and not self.hopeless)
+        if self.decision is Decision.UNDECIDED and priced:
             numbers["price"] = self.in_runs(self.expected_cost())
         text = explain(
             self.decision,
@@ -414,7 +437,7 @@ class Question:
         if self.obstacle == _BIMODAL and following <= min(_BIMODAL_FROM, most):
             return np.full(len(self.contrasts), following)
         decided = any(map(bool, self._decisions(self.combination)))
-        if decided or (self.obstacle and self.fewest >= FIRST):
+        if decided or self.hopeless or (self.obstacle and self.fewest >= FIRST):
             return np.zeros(len(self.contrasts))
         return self.expected_cost(most).needs
 
@@ -448,7 +471,7 @@ class Question:
         for row, weights in zip(found, sums, strict=True):
             for weight, point in weights:
                 row[self.measured.place(point)] += weight
-        found[np.abs(found) < _NOTHING] = 0.0  # both sides of a contrast may have a point
+        found[np.abs(found) < NOTHING] = 0.0  # both sides of a contrast may have a point
         return found
 
 
@@ -500,7 +523,7 @@ def effects(table: Table, claim: str, **roles: str) -> list[Effect]:
         rows = [row for row in table.rows if (row["arm"], row["point"] or "") in names]
         measured = Measurements(replace(table, rows=rows), table.metric)
         with suppress(Unanswerable):
-            statement = with_alternatives(ask(measured.design(), **roles))
+            statement = with_alternatives(ask(measured.design(), **roles), measured.average)
             question = Question(claim, "", statement, measured)
             own = question.ranked.deciding
             if math.isfinite(own.low) and math.isfinite(own.high):

@@ -27,6 +27,7 @@ from sweeper.results.table import label
 from sweeper.store.numbers import plural
 
 STEPS = "trainer.steps"
+NOTHING = 1e-12  # weights are about 1, those of points that cancel are left from rounding
 _SHAPE = ("layers", "embedding_size", "heads", "head_size", "feedforward_size")  # of a model
 Weights = Sequence[tuple[float, Point]]
 Read = Callable[[Sequence[Weights]], Intervals]
@@ -79,20 +80,55 @@ def placed(statement: Statement, following: Callable[[], int]) -> Combination:
     return All(parts) if isinstance(statement, All) else AnyOf(parts)
 
 
-def with_alternatives(statement: Statement) -> Statement:
-    """Return a statement that asks each contrast with every alternative of its points, too."""
+ALL = 256  # combinations of alternatives; of more, some are asked
+
+
+def with_alternatives(statement: Statement, average: Callable[[Point], float]) -> Statement:
+    """Return a statement that asks each contrast with every alternative of its points, too.
+
+    Where these are more than ALL combinations, it asks with each alternative by itself, and with
+    the values of all points that make the contrast largest and smallest.
+
+    Args:
+        average: returns the mean of a point's measurements, more being better; nan without any.
+    """
     if not isinstance(statement, Contrast):
-        return type(statement)(tuple(map(with_alternatives, statement.parts)))
-    points = list({id(point): point for _, point in statement.weights}.values())
+        parts = (with_alternatives(part, average) for part in statement.parts)
+        return type(statement)(tuple(parts))
+    total: dict[int, float] = {}
+    for weight, point in statement.weights:
+        total[id(point)] = total.get(id(point), 0.0) + weight
+    by_id = {id(point): point for _, point in statement.weights if point.alternatives}
+    points = [point for key, point in by_id.items() if abs(total[key]) > NOTHING]
     every = [statement]
-    for chosen in [*product(*([point, *point.alternatives] for point in points))][1:]:
+    for chosen in _combinations(points, [total[id(point)] for point in points], average):
         pairs = list(zip(points, chosen, strict=True))
         instead = {id(point): one for point, one in pairs}
-        weights = [(weight, instead[id(point)]) for weight, point in statement.weights]
+        weights = [(weight, instead.get(id(point), point)) for weight, point in statement.weights]
         others = ", ".join(f"{one.arm} {one.name}" for point, one in pairs if one is not point)
         words = f"{statement.words} (with {others})"
         every.append(Contrast(words, weights, statement.above, statement.same))
     return Each(tuple(every)) if len(every) > 1 else statement
+
+
+def _combinations(
+    points: Sequence[Point], weights: Sequence[float], average: Callable[[Point], float]
+) -> list[tuple[Point, ...]]:
+    """Return what is asked in place of the points of these weights."""
+    choices = [(point, *point.alternatives) for point in points]
+    if math.prod(map(len, choices)) <= ALL:
+        return [*product(*choices)][1:]
+
+    def largest(own: Sequence[Point], weight: float) -> Point:
+        return max(own, key=lambda one: weight * average(one))
+
+    swapped = [
+        (*points[:place], other, *points[place + 1 :])
+        for place, point in enumerate(points)
+        for other in point.alternatives
+    ]
+    ends = (tuple(map(largest, choices, [sign * w for w in weights])) for sign in (1, -1))
+    return [*swapped, *ends]
 
 
 class Design:

@@ -55,7 +55,8 @@ def verdicts_on(table: Table) -> list[Verdict]:
             found.append(asked)
             continue
         verdict, measured = asked.verdict(), asked.measured
-        lacking = sum(not measured.groups[one] and not measured.lost[one] for one in asked.used)
+        every = (measured.groups, measured.lost, measured.zero)
+        lacking = sum(not any(of[one] for of in every) for one in asked.used)
         if lacking:
             have = "has" if lacking == 1 else "have"
             words = f"{lacking} of the {len(asked.used)} points that it rests on {have} no"
@@ -77,7 +78,7 @@ def questions(table: Table) -> list[Question | Verdict]:
         claim = registry.function(registry.CLAIMS, name, key, "claim")
         for words, measured in by_measure:
             try:
-                statement = with_alternatives(claim(measured.design()))
+                statement = with_alternatives(claim(measured.design()), measured.average)
                 found.append(Question(name, words, statement, measured))
             except Unanswerable as reason:
                 found.append(Verdict(name, Decision.UNDECIDED, str(reason), {}, words))

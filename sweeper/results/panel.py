@@ -10,6 +10,7 @@ from itertools import chain, pairwise, product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib import rc_context, rc_params_from_file
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
@@ -250,6 +251,7 @@ def _share(axes: Axes, mark: Mark) -> tuple[float, float]:
     return float(x), float(y)
 
 
+_LARGEST = 709.0  # its exponential is nearly the largest float
 _MARGIN = 0.06  # of the span of the values, on either side
 _APART = 0.085  # of the span: the least distance of two ticks
 _CROWD = 40  # curves with more points have small ones
@@ -452,12 +454,15 @@ def _scale(
     start, end = forward(low), forward(high)
     # If all values are equal, any span around them will do.
     margin = (end - start) * _MARGIN or max(abs(end) * 0.1, 0.1)
+    end = min(end, _LARGEST - margin) if logarithmic else end
     limits = backward(start - margin), backward(end + margin)
     locator: Locator = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
     if logarithmic:
         decade = (1,) if high / low > 100 else (1, 2, 5) if high / low > 8 else (1, 1.5, 2, 3, 5, 7)
         locator = LogLocator(subs=decade, numticks=6)
-    round_ones = [tick for tick in locator.tick_values(*limits) if limits[0] <= tick <= limits[1]]
+    with np.errstate(over="ignore"):  # of ticks beyond the limits
+        proposed = locator.tick_values(*limits)
+    round_ones = [tick for tick in proposed if limits[0] <= tick <= limits[1]]
     exact = [tick for tick in round_ones if math.isclose(tick, float(f"{tick:.4g}"))]
     if len(exact) > 1:  # else 1.5125M would read 1.512M
         round_ones = exact

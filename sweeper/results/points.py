@@ -152,10 +152,13 @@ def points(table: Table, metric: str) -> list[Point]:
         if value is not None:
             point.values[seed] = factor(metric) * value
     first = {f"{point.arm} {point.name}".strip(): point for point in found.values()}
+    chosen = []
     for point in found.values():
-        if other := point.cells.get("alternative_to"):
-            first[other].alternatives.append(point)
-    chosen = [point for point in found.values() if not point.cells.get("alternative_to")]
+        of = first.get(str(point.cells.get("alternative_to")))
+        if of is None:  # of an earlier plan, whose chosen value is one of today's plan
+            chosen.append(point)
+        else:
+            of.alternatives.append(point)
     usual = usual_rate(chosen)
     for point in chosen:
         point.other_rate = usual is not None and point.at(RATE) not in (None, usual)

@@ -119,6 +119,8 @@ RESULT_KEYS = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
 def planned_cells(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the cells that follow from a run's config."""
     task = {"task": config["task"]["name"]} if "task" in config else {}
+    trainer = config.get("trainer", {})
+    task["devices"] = trainer.get("devices", 1) * trainer.get("num_nodes", 1)
     return task | {f"model.{key}": value for key, value in leaves(config["model"]).items()}
 
 

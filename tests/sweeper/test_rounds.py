@@ -58,6 +58,9 @@ class Stub(Executor):
 
     lives = 10**6
 
+    def fails(self, config):
+        return False
+
     def train(self, plan, left, *, estimate, rounds=(), about=None):
         freeze(plan, self.store, estimate, rounds)
         for id in sorted(left, key=lambda run: plan.runs[run].parent is not None):
@@ -73,6 +76,10 @@ class Stub(Executor):
             metrics |= {"test/accuracy": share, "test/perplexity": 40 * (1 + luck)}
             run = self.store.run(id)
             attempt = run.claim({})
+            if self.fails(config):
+                attempt.finish("nan")
+                self._failed.add(id)
+                continue
             own = {} if task == "pretraining" else metrics
             result = {"metrics": own, "seconds": SECONDS[task], "tokens_seen": 10**6}
             run.publish_result(attempt, result)
@@ -96,12 +103,15 @@ def planned(tmp_path_factory):
     return {
         "fig2": fig2,
         "fig1": planner.plan(["experiment=fig1", "seed=0,1,2", "name=fig1", outputs]),
+        "one": planner.plan(
+            ["experiment=fig2", "scale=cpu", "+experiment.pretrainings=one", "name=one", outputs]
+        ),
         "chain": planner.plan(["experiment=chain", outputs]),
         "alike": planner.plan(["experiment=few,more", outputs]),
     }, options
 
 
-def sweep(planned, outputs, lives=Stub.lives, *, experiment="fig2", **options):
+def sweep(planned, outputs, lives=Stub.lives, *, experiment="fig2", fails=None, **options):
     """Type a sweep; return what it said."""
     plans, usual = planned
     plan = replace(plans[experiment], outputs=outputs)
@@ -110,6 +120,7 @@ def sweep(planned, outputs, lives=Stub.lives, *, experiment="fig2", **options):
     chosen, store = replace(usual, **options), RunStore(plan.outputs)
     executor = Stub(console, store, None, backend, chosen, None, None)
     executor.lives = lives
+    executor.fails = fails or executor.fails
     if chosen.pilot:
         pilot(executor, plan)
     else:
@@ -186,9 +197,36 @@ def test_killed_and_typed_again_it_ends_the_same(quiet, planned, tmp_path):
 
 
 def test_a_round_takes_seeds_that_another_experiment_has(typed, tmp_path):
-    assert "max_seeds=6 allows no seeds that decide more" in typed(experiment="alike", max_seeds=6)
+    assert "no seeds within hydra.sweeper.max_seeds=6 decide more" in typed(
+        experiment="alike", max_seeds=6
+    )
     points = [point for point in newest(tmp_path)["few"]["points"] if point["experiment"] == "few"]
     assert sorted({point["seed"] for point in points}) == [*range(6)]
+
+
+def test_rounds_end_where_a_point_always_fails(typed, tmp_path):
+    def fails(config):
+        return config["model"]["heads"] == 8 and config["model"]["embedding_size"] == 24
+
+    said = typed(experiment="fig1", fails=fails, max_seeds=5)
+    assert "no seeds within hydra.sweeper.max_seeds=5 decide more" in said
+    assert max(point["seed"] for point in newest(tmp_path)["fig1"]["points"]) < 5
+
+
+def test_rounds_end_where_all_seeds_start_from_one_training(typed):
+    assert "after 1 round, " in typed(experiment="one", max_seeds=9)
+
+
+def test_seeds_between_those_of_a_parent_are_refused_in_rounds(planned):
+    chain = planned[0]["chain"]
+    arms = dict(chain.experiments["chain"].arms)
+    arms["second"] = replace(arms["second"], seeds=[1])
+    about = {"chain": replace(chain.experiments["chain"], arms=arms)}
+    plans = {"chain": replace(chain, experiments=about)}
+    with pytest.raises(
+        UserError, match=r"arms.second.seeds=\[1\]: expected the first seeds of its"
+    ):
+        sweep((plans, planned[1]), chain.outputs, experiment="chain")
 
 
 def test_claims_that_are_not_asked_about_buy_nothing(typed, tmp_path):

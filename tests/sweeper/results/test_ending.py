@@ -173,7 +173,7 @@ def test_the_page_takes_a_share_of_the_time_of_the_runs_and_no_more(living, monk
     assert written == [1000 + pause]
 
 
-@pytest.mark.parametrize("value", [7.8e153, -41.0])
+@pytest.mark.parametrize("value", [7.8e153, 1e300, -41.0])
 def test_everything_is_made_of_data_with_a_run_that_diverged(tmp_path, value):
     sweep = figure1(grid=FEW, seeds=5)
     next(iter(sweep.results.values()))["metrics"][sweep.metric] = value
@@ -236,6 +236,19 @@ def test_runs_of_an_earlier_plan_of_other_points_say_how_far_seeds_lie_apart(cos
     assert int(runs) == 3 * int(seeds)
     assert float(hours) == pytest.approx(int(runs), rel=0.05)  # an hour each, as it was planned
     assert "also that of 9 seeds of earlier plans" in said
+
+
+def test_costs_take_a_spread_from_an_alternative_that_is_none_any_more(tmp_path):
+    made, values = fixed_heads(64, done=True), {"model.heads": 2, "optimizer.learning_rate": 0.02}
+    today = {**made.plan, "points": [*made.points]}
+    made.add("fixed", values, Model(64, 2, 17), {seed: 40.0 + seed for seed in range(3)})
+    for point in made.points[-3:]:
+        point["alternative_to"] = {"model.heads": 2}
+    outputs = made.write(tmp_path)
+    write_plan(outputs, today)
+    printed = io.StringIO()
+    print_costs(Console(file=printed, width=200), RunStore(outputs), collect(outputs, ["fig1"]))
+    assert "also that of 3 seeds of earlier plans" in printed.getvalue()
 
 
 def test_costs_name_the_claim_beside_a_long_decision_at_80_letters(tmp_path):

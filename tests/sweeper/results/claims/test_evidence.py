@@ -1,13 +1,16 @@
 """The evidence on claims: missing, diverged and odd values, costs, and verdicts in words."""
 
 import random
+from dataclasses import replace
 from math import inf, log
 
 import pytest
 
 from sweeper.results.collect import collect
 from sweeper.results.decision import Question
+from sweeper.results.design import Contrast, asked, with_alternatives
 from sweeper.results.judge import check_decidable, lines, questions, verdicts_on, wanted
+from sweeper.results.points import Point
 from sweeper.results.verdict import Decision, Found, Verdict
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
@@ -85,6 +88,54 @@ def test_a_pre_training_that_diverged_leaves_claims_on_its_fine_tunings_undecide
     for verdict in verdicts_on(*collect(tmp_path)):
         assert verdict.verdict == OPEN
         assert "1 of its runs failed or diverged" in verdict.sentence
+
+
+def test_nothing_is_bought_for_a_claim_that_no_seed_can_decide(tmp_path):
+    sweep = figure(generous, seeds=2)
+    sweep.claims = [IMPROVES]
+    assert wanted(sweep.table(tmp_path / "before"), 30, 12)
+    sweep.results[most_heads(sweep)]["metrics"] = {"test/loss": 1.0}
+    table = sweep.table(tmp_path / "after")
+    assert wanted(table, 30, 12) == {}
+    [verdict] = verdicts_on(table)
+    assert "price" not in verdict.numbers
+
+
+def test_a_value_of_zero_is_no_failure(tmp_path):
+    sweep = figure(generous)
+    sweep.results[most_heads(sweep)]["metrics"][sweep.metric] = 0.0
+    found = verdicts(sweep, tmp_path)[IMPROVES]
+    assert found.verdict == OPEN
+    assert "1 run has a value of 0, where differences in per cent say nothing" in found.sentence
+
+
+def test_expected_costs_are_of_all_devices_of_a_run(tmp_path):
+    sweep = figure(flat)
+    sweep.claims = [IMPROVES]
+    table = sweep.table(tmp_path)
+    four = replace(table, rows=[{**row, "devices": 4} for row in table.rows])
+    (one,), (other,) = (verdicts_on(each) for each in (table, four))
+    assert other.numbers["price"]["hours"] == pytest.approx(4 * one.numbers["price"]["hours"])
+
+
+def test_of_very_many_alternatives_each_and_the_ends_are_asked():
+    points = [
+        Point("fixed", f"heads={n}", {}, alternatives=[Point("fixed", f"{n}b", {})])
+        for n in range(10)
+    ]
+    means = {
+        one.name: n % 3 for n, one in enumerate(p for q in points for p in (q, *q.alternatives))
+    }
+    weights = [(1.0 if n % 2 else -1.0, point) for n, point in enumerate(points[:9])]
+    weights += [(1.0, points[9]), (-1.0, points[9])]  # they cancel
+    [few] = asked(with_alternatives(Contrast("few", weights[:8]), lambda one: means[one.name]))
+    assert len(few) == 256
+    [many] = asked(with_alternatives(Contrast("many", weights), lambda one: means[one.name]))
+    assert len(many) == 1 + 9 + 2
+    totals = [sum(weight * means[one.name] for weight, one in each.weights) for each in many]
+    best = sum(max(w * means[one.name] for one in (p, *p.alternatives)) for w, p in weights[:9])
+    assert max(totals) == totals[-2] == best
+    assert min(totals) == totals[-1]
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
