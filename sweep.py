@@ -15,9 +15,10 @@ sweeper/sweep.py, which has them planned by sweeper/plan/planner.py.
 import gc
 import os
 import sys
+from itertools import pairwise
 
 from sweeper.cli.terminal import settle_process
-from sweeper.plan.refused import SWEEPS, refuse_arguments
+from sweeper.plan.refused import FOLDERS, SWEEPS, refuse_arguments
 from sweeper.size_server import SINGLE_THREADED, size_server
 from sweeper.store.errors import sanitize
 
@@ -31,6 +32,10 @@ def run(arguments: list[str]) -> None:
     arguments = [f"++{one}" if one.startswith("experiment.") else one for one in arguments]
     flags = {argument.partition("=")[0] for argument in arguments if argument.startswith("-")}
     if flags <= SWEEPS:  # Hydra's other flags (--cfg, --help, ...) are its own affair
+        # Hydra reads no overrides on both sides of a flag.
+        pairs = [*pairwise(["", *arguments])]
+        first = [one for one in pairs if one[1].startswith("-") or one[0] in FOLDERS]
+        arguments = [one for _, one in [*first, *(one for one in pairs if one not in first)]]
         if sys.stdout.isatty():
             print("planning ...", flush=True)
         arguments = arguments if flags & {"-m", "--multirun"} else ["--multirun", *arguments]

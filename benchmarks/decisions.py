@@ -54,10 +54,6 @@ class Claim:
     holds: Combination
     weights: Floats
 
-    def decisions(self, found: Intervals) -> Decisions:
-        """Return the decisions that these intervals give."""
-        return decisions(self.holds, found, np.full(len(self.weights), MARGIN))
-
 
 @dataclass(frozen=True)
 class Shape:
@@ -72,6 +68,11 @@ class Shape:
     claims: tuple[Claim, ...]  # of one family
     gains: Floats  # (points,), what an effect of 1 adds to the mean of each
     draw: Callable[[np.random.Generator, int], Floats]
+    margin: float = MARGIN  # nan: there is none
+
+    def decisions(self, claim: Claim, found: Intervals) -> Decisions:
+        """Return the decisions on a claim that these intervals give."""
+        return decisions(claim.holds, found, np.full(len(claim.weights), self.margin))
 
 
 def shapes() -> list[Shape]:
@@ -101,6 +102,15 @@ def shapes() -> list[Shape]:
         Shape("heavy tails (t, 3 df)", 21, *five, heavy_tails),
         Shape("skewed beside narrow, 0.5", 23, *five, partial(skewed, narrow, five_first, 0.5)),
         Shape("skewed beside narrow, 1", 23, *five, partial(skewed, narrow, five_first, 1.0)),
+        Shape("independent, no margin", 23, *five, partial(normal, equal), np.nan),
+        *(
+            Shape(f"skewed beside narrow, {sigma:g}, {what}", 23, *five, draw, np.nan)
+            for sigma in (0.5, 1.0)
+            for what, draw in (
+                ("no margin", partial(skewed, narrow, five_first, sigma)),
+                ("own seeds, no margin", partial(skewed_apart, narrow, five_first, sigma)),
+            )
+        ),
         Shape("5 % bad seeds", 23, *five, partial(failing, narrow, five_first)),
         Shape("two points bimodal", 23, *five, partial(bimodal, number < 2)),
         Shape("fig1, seed effect, 0.5", 18, *figure_1(), partial(common, unequal, equal * 0.5)),
@@ -165,8 +175,12 @@ def normal(sds: Floats, random: np.random.Generator, experiments: int) -> Floats
 
 def own_seeds(sds: Floats, random: np.random.Generator, experiments: int) -> Floats:
     """Draw normal values; every second point has seeds of its own."""
-    values = normal(sds, random, experiments)
-    even = np.arange(len(sds))[:, None] % 2 == 0
+    return apart(normal(sds, random, experiments))
+
+
+def apart(values: Floats) -> Floats:
+    """Return values of which every second point has seeds of its own."""
+    even = np.arange(values.shape[-2])[:, None] % 2 == 0
     return np.concatenate([np.where(even, values, np.nan), np.where(even, np.nan, values)], axis=-1)
 
 
@@ -196,6 +210,13 @@ def bimodal(mixed: np.ndarray, random: np.random.Generator, experiments: int) ->
     learned = random.random(shape) < 0.5
     values: Floats = 0.1 * random.standard_normal(shape) + (2.0 * learned - 1) * mixed[:, None]
     return values
+
+
+def skewed_apart(
+    sds: Floats, which: np.ndarray, sigma: float, random: np.random.Generator, experiments: int
+) -> Floats:
+    """Draw values as `skewed`; every second point has seeds of its own."""
+    return apart(skewed(sds, which, sigma, random, experiments))
 
 
 def skewed(
@@ -237,8 +258,8 @@ class Course:
         for claim in shape.claims:
             values = claim.weights @ means
             # A true difference within the margin has two right answers.
-            within = np.array(bool((abs(values) < MARGIN).all()))
-            right = claim.decisions(Intervals(values, values, values))
+            within = np.array(bool((abs(values) < shape.margin).all()))
+            right = shape.decisions(claim, Intervals(values, values, values))
             self.true.append(right._replace(no_difference=within))
         self.decided = np.zeros((experiments, len(shape.claims)), dtype=bool)
         self.wrong = self.decided.copy()
@@ -256,7 +277,8 @@ class Course:
         for old, new in zip(self.seen, found, strict=True):
             old[experiments] = new
         for place, claim in enumerate(self.shape.claims):
-            given = claim.decisions(Intervals(*(ends[:, self._own[place]] for ends in found)))
+            ends = Intervals(*(one[:, self._own[place]] for one in found))
+            given = self.shape.decisions(claim, ends)
             fresh = np.any(given, axis=0) & ~self.decided[experiments, place]
             fresh[fresh] = ~bimodal_points(claim, sample.values[fresh])
             true = self.true[place]
@@ -268,7 +290,7 @@ class Course:
     def costs(self, sample: Sample, now: Errors, experiments: np.ndarray) -> list[Cost]:
         """Return the expected cost of each claim, with at most SEEDS seeds a point."""
         seen = Intervals(*(ends[experiments] for ends in self.seen))
-        margins = np.full(len(self.weights), MARGIN)
+        margins = np.full(len(self.weights), self.shape.margin)
         counts = effective_seeds(self.weights, sample.counts)
         every = Known(seen, np.sqrt(now.single), counts, self.levels, margins, SEEDS)
         claims = zip(self.shape.claims, self._own, strict=True)

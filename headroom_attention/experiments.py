@@ -147,6 +147,8 @@ def _typed(overrides: Sequence[str], outputs: str | Path) -> tuple[str | None, l
         expected = "a list with an entry for each override"
         remedy = f"give it as {overrides.split()}"
         raise invalid_value("overrides", overrides, expected, remedy)
+    if wrong := [one for one in overrides if not isinstance(one, str)]:
+        raise invalid_value("overrides", wrong[0], "texts, as 'model.heads=4'", "quote it")
     # Hydra reads a backslash as such, unless a quote follows.
     quoted = re.sub(r"(\\+)(?='|$)", r"\1\1", str(outputs)).replace("'", "\\'")
     parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)

@@ -66,8 +66,10 @@ def runs(
     for key, wanted in (where or {}).items():
         known = sorted(set().union(*settings.values()))
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1) or known[:1]
-            raise invalid_value("where", key, "a key of a config", f"did you mean {near[0]}?")
+            near = [one for one in known if one.endswith(f".{key}")]
+            near = near or difflib.get_close_matches(key, known, n=1)
+            remedy = f"did you mean {near[0]}?" if near else "the columns of table() lists them"
+            raise invalid_value("where", key, "a key of a config", remedy)
         one_value = isinstance(wanted, str) or not isinstance(wanted, Iterable)
         values = [wanted] if one_value else list(wanted)
         there = sorted({repr(settings[one.id].get(key)) for one in found})

@@ -142,7 +142,7 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     tables, verdicts = collect_and_judge(outputs, experiments, faults=faults)
     console.print()
     only = tables if len(tables) == 1 and not any(verdicts.values()) else []
-    rows = [Text(line) for t in only for line in (*summarise(t), *not_learned(t))]
+    rows = [Text(line) for t in only for line in dict.fromkeys([*summarise(t), *not_learned(t)])]
     for row in rows or brief(tables, verdicts, console.width):
         console.print(row, soft_wrap=True)
     measured = [t for t in tables if any(row["state"] == State.DONE for row in t.rows)]

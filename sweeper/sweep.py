@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -25,7 +26,7 @@ from sweeper.run.stop import STOPS, StopSignals
 from sweeper.size_server import size_server
 from sweeper.store import registry
 from sweeper.store.code import DRIVER_CODE, Code
-from sweeper.store.errors import sanitize, take_notices
+from sweeper.store.errors import invalid_value, sanitize, take_notices
 from sweeper.store.numbers import clock, plural
 from sweeper.store.plans import older, replaced, with_other_seeds
 from sweeper.store.runs import RunStore, State
@@ -63,6 +64,11 @@ def sweep(
         process.code = registry.ROOT  # until the code of the sweep is pinned
         code = Code.read(Path(driver or registry.ROOT))
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
+        if (options.decide or options.pilot) and not plan.claims:
+            key = "hydra.sweeper.decide" if options.decide else "hydra.sweeper.pilot"
+            value = options.pilot or "true"
+            remedy = "give it experiment.claims, or leave this out"
+            raise invalid_value(key, value, "an experiment with claims", remedy)
         if plan.claims or options.until:
             from sweeper.decide import check_claims, show_prices
 
@@ -171,7 +177,11 @@ def _print_replaced(console: Console, plan: Plan, options: SweepOptions) -> None
     more = {} if options.decide else with_other_seeds(plan.outputs, plan.as_data())
     for name, number in more.items():
         words = f"{name}: plan {number} has seeds that tables of this command will not show;"
-        remedy = f"python -m sweeper collect {older(name, number)} shows them."
+        from sweeper.publish import relative_path
+
+        where = relative_path(plan.outputs)
+        option = "" if where == "outputs" else f" --outputs {shlex.quote(where)}"
+        remedy = f"python -m sweeper collect {older(name, number)}{option} shows them."
         if name not in others:
             console.print(Text(sanitize(f"{words} {remedy}", 400)), soft_wrap=True)
 

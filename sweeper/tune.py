@@ -199,7 +199,7 @@ def budgets(tuning: Tuning) -> Iterator[str]:
         of_one = _flops(planned, name + SUFFIX) / max(_flops(tuning.plan, name), 1) / values
         number = len(_runs(planned, name + SUFFIX)) // values * (values + further)
         grown = f", at most {of_one * (room + further):.0%} if ranges grow" if room > values else ""
-        above = "" if tuning.judged else " (counted above: those known so far)"
+        above = "" if tuning.judged else " (above: those known so far)"
         share = f"{of_one * (values + further):.0%} of the FLOPs of the judged runs{grown}"
         yield (
             f"{name}: {', '.join(one.grid)} is chosen first, among {values} by {one.by}, with "

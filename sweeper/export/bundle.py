@@ -136,7 +136,7 @@ def judge_again(console: Console, path: Path, into: Path) -> int:
                 title = sanitize(", ".join(filter(None, claim)))
                 line = Text(f"{sanitize(table.name)}: {title}: {words}", style)
                 console.print(line, soft_wrap=True)
-    result = "An answer differs." if differ else "Every answer is that of the bundle."
+    result = "A verdict differs." if differ else "All verdicts equal those of the bundle."
     console.print(
         Text(f"{result} {plural(len(tables), 'table')}, {plural(len(figures), 'figure')}: {into}")
     )

@@ -85,7 +85,7 @@ the options. At the end `results.zip` is next to this file. Copy it home; there,
 
 puts the runs where they would be if they had been trained there.
 
-Needed here: Python 3.11 or newer and, in brackets as they are at home, {needs}.
+Needed here: Python 3.11 or newer and these packages (in brackets the versions at home): {needs}.
 The same versions on the same kind of processor give the same bits. No network is needed.
 {wheels}"""
 NO_WHEELS = """

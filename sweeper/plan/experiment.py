@@ -366,6 +366,23 @@ def read_experiment(
     return replace(experiment, tune=None) if nothing or not experiment.tuned else experiment
 
 
+def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
+    """Raise UserError for a match to nothing; `others` are the other arms of the experiment."""
+    target = match.to
+    targets = [arm.name for arm in others if not arm.match]
+    if target not in targets if isinstance(target, str) else target < 1:
+        expected = "an arm of the experiment that is not matched itself, or a number above 0"
+        remedy = f"choose among {', '.join(arm.name for arm in others) or 'none'}"
+        raise invalid_value(f"{where}.to", target, expected, remedy)
+    if match.tolerance < 0:
+        expected, remedy = "a number of at least 0", "for example 0.01, which is 1 %"
+        raise invalid_value(f"{where}.tolerance", match.tolerance, expected, remedy)
+    if isinstance(target, int) and (match.where or match.same):
+        key = "where" if match.where else "same"
+        expected = f"none, since match.to={target} is no arm with points"
+        raise invalid_value(f"{where}.{key}", match.where or match.same, expected, "leave it out")
+
+
 def _read(name: str, data: dict[str, Any]) -> Experiment:
     arms = _section(f"experiment.arms of {name}", data.pop("arms", None))
     named = {
@@ -387,20 +404,18 @@ def _read(name: str, data: dict[str, Any]) -> Experiment:
         check_seeds(f"experiment.tune.seeds of {name}", experiment.tune.seeds)
     before = list[str]()
     for arm in experiment.arms.values():
-        where, target = f"{name}.arms.{arm.name}", arm.match.to if arm.match else None
-        unknown = isinstance(target, str) and (target not in arms or experiment.arms[target].match)
-        if unknown or (isinstance(target, int) and target < 1):
-            expected = "an arm of the experiment that is not matched itself, or a number above 0"
-            others = ", ".join(other for other in arms if other != arm.name) or "none"
-            raise invalid_value(f"{where}.match.to", target, expected, f"choose among {others}")
-        if arm.match and isinstance(target, int) and (arm.match.where or arm.match.same):
-            key = "where" if arm.match.where else "same"
-            expected = f"none, since match.to={target} is no arm with points"
-            given = arm.match.where or arm.match.same
-            raise invalid_value(f"{where}.match.{key}", given, expected, "leave it out")
+        where = f"{name}.arms.{arm.name}"
+        if arm.match:
+            _check_match(
+                f"{where}.match",
+                arm.match,
+                [one for one in experiment.arms.values() if one is not arm],
+            )
         if arm.parent and (arm.parent not in before or arm.match):
-            expected = "an arm that stands before it" if not arm.match else "none, it is matched"
-            remedy = f"choose among {', '.join(before) or 'none'}"
+            expected = "an arm that stands before it"
+            remedy = f"choose among {', '.join(before)}" if before else "leave it out"
+            if arm.match:
+                expected, remedy = "none, since the arm is matched", "leave out one of the two"
             raise invalid_value(f"{where}.parent", arm.parent, expected, remedy)
         before.append(arm.name)
     if not 0 < experiment.error <= 0.2:

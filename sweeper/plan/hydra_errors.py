@@ -104,10 +104,12 @@ def _of_groups(words: str) -> str:
 
 def unreadable(override: str) -> UserError:
     """Return the sentence for an argument that is not an override."""
-    return UserError(
-        f"{sanitize(override)!r} cannot be read as an override; write key=value or key=a,b,c "
-        "without spaces, as in experiment=fig1 or model.heads=4,8."
-    )
+    typed = override.removeprefix("++") if override.startswith("++experiment.") else override
+    remedy = "write key=value or key=a,b,c without spaces, as in experiment=fig1 or model.heads=4,8"
+    key, _, value = typed.partition("=")
+    if not value.isascii() or set("()=~&;#!<>").intersection(value):
+        remedy = f"such a value needs quotes that the shell leaves in: '{key}=\"{value}\"'"
+    return UserError(f"{sanitize(typed)!r} cannot be read as an override; {sanitize(remedy, 400)}.")
 
 
 REMOVED = {
@@ -151,7 +153,7 @@ def unknown_key(key: str, known: Iterable[str]) -> UserError:
     if near:
         hint = did_you_mean(near)
     elif of_experiment:
-        hint = "a plus sign before a key adds it to the experiment."
+        hint = "docs/experiments.md lists the keys of an experiment."
     return UserError(f"{sanitize(key)} is not a key of the config; {hint}")
 
 

@@ -77,10 +77,14 @@ def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Ty
         if not axes[key]:
             remedy = "nothing matches it; list the values"
             raise invalid_value(key, _right_side(override), "at least one value", remedy)
-    for key in ("scale", "name", "paths.outputs"):
-        if key in axes:
-            listed = ",".join(map(str, axes[key]))
-            raise invalid_value(key, listed, f"one {key}", f"sweep one {key} at a time")
+    for key, asked_for in axes.items():
+        if key in ("scale", "name", "paths.outputs") or key.startswith("experiment."):
+            listed = ",".join(map(str, asked_for))
+            expected, remedy = f"one {key}", f"sweep one {key} at a time"
+            if key.startswith("experiment."):
+                expected = "one value"
+                remedy = f"write a list as {key}=[{listed}]; seeds are swept by seed={listed}"
+            raise invalid_value(key, listed, expected, remedy)
     refuse_tree(axes)
     values = {key: _plain(o.value()) for key, o in by_key.items() if key not in several}
     names = axes.pop("experiment", None) or [values.pop("experiment", None)]

@@ -100,7 +100,7 @@ class Planner:
             seeds = [template.run({})["seed"]]
         if seeds is not None:
             check_seeds("seed", seeds)
-            if "experiment.seeds" in typed.values:
+            if "experiment.seeds" in typed.values and typed.experiments:
                 raise UserError("seed and experiment.seeds are both given; give one of them.")
         axes = {key: values for key, values in typed.axes.items() if key != "seed"}
         found = {}
@@ -113,6 +113,7 @@ class Planner:
                 remedy = "type the experiments one by one, or type the scale"
                 raise invalid_value(f"scale of {yaml}", named, expected, remedy)
             scales = self.composer.options("scale")
+            self._check_arms(yaml, typed)
             shipped = read_experiment(yaml, whole, scale=scale, scales=scales, typed=typed.values)
             name = given_name or name_of(typed, shipped, self.composer)
             found[name] = replace(with_typed(shipped, axes, typed.values), name=name)
@@ -151,6 +152,21 @@ class Planner:
         )
         check_size(points, self.max_runs, "the sweep")
         return found
+
+    def _check_arms(self, yaml: str, typed: Typed) -> None:
+        """Raise UserError for keys of an arm that the yaml lacks, typed without a plus sign."""
+        named = {key.split(".")[2]: text for key, text in typed.fixed.items()
+                 if key.startswith("experiment.arms.") and text.startswith("++")}  # fmt: skip
+        if not named:
+            return
+        whole = self.composer.base([f"experiment={yaml}"]).beside["experiment"]
+        sections = (whole, *(section or {} for section in (whole.get("scales") or {}).values()))
+        arms = dict.fromkeys(arm for section in sections for arm in section.get("arms") or {})
+        for name, text in named.items():
+            if name not in arms:
+                key = text.removeprefix("++").partition("=")[0]
+                remedy = f"correct the name; to add an arm, write +{key}"
+                raise invalid_value(key, name, f"an arm of {yaml} ({', '.join(arms)})", remedy)
 
 
 class _Target(NamedTuple):
@@ -403,8 +419,10 @@ def _check_results(experiment: Experiment, points: Sequence[Configuration], fact
                 continue
             expected = f"what task {task} measures ({', '.join(known)})"
             if experiment.yaml:
-                key = f"experiment.metric of {name}"
-                raise invalid_value(key, metric, expected, "name one of them")
+                key = f"finetune.{task}" if experiment.finetune else "metric"
+                raise invalid_value(
+                    f"experiment.{key} of {name}", metric, expected, "name one of them"
+                )
             remedy = "sweep tasks one by one, or give metric=... that all of them measure"
             raise invalid_value(f"metric of task={','.join(configs)}", metric, expected, remedy)
     if tune := experiment.tune:

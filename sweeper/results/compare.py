@@ -126,7 +126,7 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
                 words = f"  FLIPPED {sanitize(claim)}: {answer} -> {after[claim]}"
                 console.print(Text(words, "bold red"), soft_wrap=True)
     if not flips:
-        console.print("No claim that both judge has another answer.")
+        console.print("Every claim that both judge has the same verdict.")
     return 1 if flips else 0
 
 

@@ -94,7 +94,7 @@ def connected() -> Any:
             return wandb.Api()
         except (AuthenticationError, UsageError) as error:
             remedy = "set WANDB_API_KEY or run `wandb login`, where its server can be reached"
-            said = f"Weights & Biases lets nobody in: {_said(error)}"
+            said = f"Weights & Biases refused the login: {_said(error)}"
             raise UserError(f"{said}; {remedy}.") from None
 
 

@@ -49,7 +49,7 @@ def tuned_in_words(experiment: Mapping[str, Any]) -> list[str]:
     sentences = [chosen[0].upper() + chosen[1:]]
     at_end = [one for one in found if one["at_end"]]
     if at_end:
-        words = "At an end of what was tried, so perhaps not at its best"
+        words = "Chosen at an end of the range tried, so a better one may lie beyond"
         sentences.append(f"{words}: {by_arm(at_end)}.")
     if "alternative" not in found[0]:
         length = f"{tune['steps']:.0%} of the full length"

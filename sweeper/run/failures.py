@@ -44,7 +44,7 @@ class Breaker:
         if limit is not None and self.spent_h >= limit and not self.tripped:
             self.tripped = (
                 f"hydra.sweeper.budget_device_hours={limit:g} is spent "
-                f"({self.spent_h:.2g} in all); repeat the command with more to go on"
+                f"({self.spent_h:.2g} in all); to continue, repeat the command with a larger one"
             )
 
     def failed(self, run: str, status: Status) -> None:

@@ -121,4 +121,4 @@ def test_prices_are_told_and_a_sweep_is_what_it_is(planted):
     assert "not supported" in python("-m", "sweeper", "decide", "--outputs", outputs).stdout
     same = python("-m", "sweeper", "compare", outputs, outputs)
     assert (same.returncode, same.stderr) == (0, "")
-    assert "No claim that both judge has another answer." in same.stdout
+    assert "Every claim that both judge has the same verdict." in same.stdout

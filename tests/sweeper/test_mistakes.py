@@ -42,7 +42,7 @@ SWEEPS = {
     "experiment.error=0.1": "A key under experiment needs an experiment; add experiment=NAME",
     "+experiment.error=0.1": "A key under experiment needs an experiment; add experiment=NAME",
     "experiment=table1 experiment.error=0.1": "write +experiment.error=VALUE to add it",
-    "experiment=table1 experiment.foo=3": "not a key of the config; a plus sign before a key adds",
+    "experiment=table1 experiment.foo=3": "not a key of the config; docs/experiments.md lists",
     "experiment=fig1 experiment.arms.fixed.set.model.layers=2": "set={model.layers:VALUE}.",
     "experiment=[fig1,fig3]": "expected names of experiments; write experiment=fig1,fig3",
     "experiment=null,fig3": "experiment=None: expected names of experiments",
@@ -71,6 +71,11 @@ SWEEPS = {
     "model.embedding_size=30 model.heads=7": "model.heads=7: expected a divisor",
     "model.heads=range(1,20000000)": "more than hydra.sweeper.max_runs",
     "scale=demo,gpu": "scale=demo,gpu: expected one scale",
+    "experiment=fig3 experiment.seeds=0,1": "experiment.seeds=[0,1]; seeds are swept by seed=0,1",
+    "experiment=fig3 ++experiment.arms.fixd.label=x": "=fixd: expected an arm of fig3 (standard,",
+    "model.heads=4 experiment.seeds=[0]": "A key under experiment needs an experiment",
+    "data=local data.root=/müller": "quotes that the shell leaves in: 'data.root=\"/müller\"'",
+    "experiment=fig3 ++experiment.title=Größe": "'experiment.title=Größe' cannot be read as",
     "seed=-1": "seed=-1: expected whole numbers of at least 0",
     "experiment=fig1 seed=0 +experiment.seeds=[5,6]": "seed and experiment.seeds are both given",
     "seed=[0]": "seed=[0]: expected whole numbers of at least 0",
@@ -140,6 +145,14 @@ FILES = {
     "near": (
         f"{ARM}  margin: {{test/los: {{size: 1, reason: r}}}}\n",
         "experiment.margin of near=test/los: expected a metric shown (test/loss)",
+    ),
+    "tuned_to": (
+        f"{BODY}  finetune: {{mnli: [test/acc]}}\n  arms: {{a: {{set: {{task: pretraining}}}}}}\n",
+        "experiment.finetune.mnli of tuned_to=test/acc: expected what task mnli measures",
+    ),
+    "close": (
+        MATCH.replace("HOW", "to: 150000, tolerance: -1"),
+        "tolerance=-1.0: expected a number",
     ),
     "sure": (f"{ARM}  error: 5\n", "experiment.error of sure=5.0: expected a chance above 0"),
     "other": (

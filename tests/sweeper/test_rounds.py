@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from omegaconf import OmegaConf
@@ -19,10 +20,13 @@ from sweeper.plan.compose import CONF
 from sweeper.plan.planner import Planner
 from sweeper.results.collect import collect
 from sweeper.results.judge import verdicts_on
+from sweeper.size_server import SizeServer
 from sweeper.store.errors import UserError
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
+from sweeper.sweep import sweep as whole_sweep
 from sweeper.train import Executor, freeze
+from tests.policies import shipped
 from tests.sweeper.plan.conftest import FakeProcess
 
 CHAIN = """# @package _global_
@@ -202,6 +206,20 @@ def test_a_round_takes_seeds_that_another_experiment_has(typed, tmp_path):
     )
     points = [point for point in newest(tmp_path)["few"]["points"] if point["experiment"] == "few"]
     assert sorted({point["seed"] for point in points}) == [*range(6)]
+
+
+@pytest.mark.parametrize("asked", [{"decide": True}, {"pilot": 2}])
+def test_a_grid_without_claims_has_no_rounds(planned, tmp_path, monkeypatch, asked):
+    process = Mock(spec=SizeServer, ask=FakeProcess().ask)
+    monkeypatch.setattr("sweeper.sweep.size_server", lambda: process)
+    arguments, options = (
+        ["model.heads=4", f"paths.outputs={tmp_path}"],
+        replace(planned[1], **asked),
+    )
+    with pytest.raises(UserError, match="expected an experiment with claims; give it"):
+        whole_sweep(
+            arguments, composer=shipped(), options=options, launcher="local", launcher_options=None
+        )
 
 
 def test_rounds_end_where_a_point_always_fails(typed, tmp_path):

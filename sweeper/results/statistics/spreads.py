@@ -206,6 +206,7 @@ def _worth(variances: Floats, df: Floats) -> Floats:
 FURTHER = 0.4
 CLOSEST = 0.95  # a closer correlation is not believed
 UNSEEN_SKEW = 1.5  # standard errors of a skewness
+UNSEEN_APART = 2.0  # the same where points stand for themselves
 _PRIOR_DF = 4.0  # of the common estimate, beside the paired one
 
 
@@ -218,6 +219,7 @@ class Errors:
         common_df: the degrees of freedom of the common one.
         seeds: the number of seeds that all points of a contrast share.
         skew: the skewness of its series to allow for.
+        own_skew: that of the estimate itself where points stand for themselves; 0 elsewhere.
         single: the expected squared error if every point had one seed.
     """
 
@@ -226,6 +228,7 @@ class Errors:
     common_df: Floats
     seeds: Floats
     skew: Floats
+    own_skew: Floats
     single: Floats
 
     def half_widths(self, reach: Callable[[Floats], Floats]) -> Floats:
@@ -238,13 +241,21 @@ class Errors:
         with np.errstate(all="ignore"):
             mixed = (_PRIOR_DF * self.common + (self.seeds - 1) * self.paired) / df
             far = reach(np.where(known, paired_df, 1.0))
-            # Johnson's correction, to first order
-            longer = 1 + self.skew * (2 * far**2 + 1) / (6 * np.sqrt(self.seeds) * far)
-            paired = np.where(known, far * longer * np.sqrt(self.paired), np.inf)
-            common = reach(self.common_df) * np.sqrt(self.common)
+            far = stretched(far, self.skew / np.sqrt(self.seeds))
+            paired = np.where(known, far * np.sqrt(self.paired), np.inf)
+            common = stretched(reach(self.common_df), self.own_skew) * np.sqrt(self.common)
             wider = reach(np.where(known, df, 1.0)) * np.sqrt(mixed)
         common = np.where(known & (self.paired > self.common), wider, common)
         return np.fmin(paired, common)
+
+
+def stretched(far: Floats, skew: Floats) -> Floats:
+    """Return a reach in standard errors, stretched for the skewness of an estimate.
+
+    Johnson's correction (JASA 73, 1978), to first order.
+    """
+    longer: Floats = far + skew * (2 * far**2 + 1) / 6
+    return longer
 
 
 def errors(given: Sample, weights: Floats, spreads: Spreads) -> Errors:
@@ -302,7 +313,13 @@ def errors(given: Sample, weights: Floats, spreads: Spreads) -> Errors:
         single = single * mixed / (weight + _PRIOR_DF)
         # Where points have seeds but share too few of them, no series checks the common estimate:
         # each stands for itself.
-        unchecked = (seeds < 3) & (np.nanmin(counts, axis=-1) > seeds)
+        least = np.nanmin(counts, axis=-1)
+        unchecked = (seeds < 3) & (least > seeds)
+        shares = np.where(used, np.abs(weights) ** 3 * given.variances[..., None, :] ** 1.5, 0.0)
+        thirds = np.abs((given.residuals**3).sum(axis=-1)) / given.counts
+        thirds = np.nan_to_num(thirds / ((given.residuals**2).sum(axis=-1) / given.counts) ** 1.5)
+        own = (shares * thirds[..., None, :]).sum(axis=-1) / shares.sum(axis=-1)
+        own_skew = kept * (np.nan_to_num(own) + UNSEEN_APART * np.sqrt(6 / least)) / np.sqrt(least)
     own_df = np.maximum(given.df - 1, 0)
     own = replace(spreads, variances=given.variances, df=own_df, lent=0 * spreads.lent)
     apart_error, apart_df = own.of(weights, given.counts)
@@ -313,6 +330,7 @@ def errors(given: Sample, weights: Floats, spreads: Spreads) -> Errors:
         np.where(enough, np.where(unchecked, apart_df, common_df), 1.0),
         seeds,
         skew,
+        np.where(unchecked, own_skew, 0.0),
         single,
     )
 

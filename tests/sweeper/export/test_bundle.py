@@ -58,7 +58,7 @@ def test_elsewhere_answers_and_figures_are_those_of_home(bundle, tmp_path, monke
     code, said = judged(moved, tmp_path / "judged")
     assert code == 0
     assert said.count("fig1: ") == 3
-    assert "Every answer is that of the bundle." in said
+    assert "All verdicts equal those of the bundle." in said
     files = files_of(bundle)
     for name in (*(f"figures/fig1.{kind}" for kind in KINDS), "tables/fig1.csv", CLAIMS):
         assert (tmp_path / "judged" / name).read_bytes() == files[name]
@@ -86,7 +86,7 @@ def test_what_never_began_is_missing_there_as_at_home(home, tmp_path):
     shutil.rmtree(never / "attempts")
     (never / "result.json").unlink()
     code, said = judged(write_bundle(outputs, ["fig1"], tmp_path / "fig1.zip"), tmp_path / "there")
-    assert (code, "Every answer is that of the bundle" in said) == (0, True), said
+    assert (code, "All verdicts equal those of the bundle" in said) == (0, True), said
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -105,4 +105,4 @@ def test_another_answer_is_told_and_told_by_the_exit_code(bundle, tmp_path):
     told = f"{first['claim']}, {first['measure']}: not heard of in the bundle, {before} here"
     assert told in said
     assert said.count("with other numbers here") == 1
-    assert "An answer differs." in said
+    assert "A verdict differs." in said

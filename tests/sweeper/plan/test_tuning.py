@@ -292,5 +292,5 @@ def test_the_cost_is_told_before_as_it_is_and_at_most(tuning):
     [line] = budgets(tuning)
     assert "among 3 by validation/loss, with 7 trials a choice in every arm" in line
     assert "(choices: standard 1, fixed 1, matched 1, collaborative 1): 28 trials in all" in line
-    assert "in all (counted above: those known so far), " in line
+    assert "in all (above: those known so far), " in line
     assert "of the FLOPs of the judged runs, at most" in line

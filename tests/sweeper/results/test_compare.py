@@ -44,7 +44,7 @@ def test_versions_are_told_beside_whether_results_differ(tmp_path, capsys, model
     assert f"code: aaa -> bbb ({told} changed)" in said
     assert "torch:" not in said
     assert "30 of 30 values of shared seeds are equal to the last digit: nothing differs." in said
-    assert "No claim that both judge has another answer." in said
+    assert "Every claim that both judge has the same verdict." in said
 
 
 def test_a_flipped_claim_is_named_and_told_by_the_exit_code(tmp_path, capsys):

@@ -172,7 +172,7 @@ def test_the_words_say_what_was_chosen_among_how_many_and_what_is_open():
     assert tuned_in_words({"tune": tune, "tuning": tuning}) == [
         "Learning rate chosen on validation among 3 per arm and size, the two best with 3 seeds: "
         "standard 0.1 to 0.4; fixed 0.1.",
-        "At an end of what was tried, so perhaps not at its best: standard 0.4.",
+        "Chosen at an end of the range tried, so a better one may lie beyond: standard 0.4.",
         "1 of 3 choices cannot be distinguished from the next best (the error of their difference "
         "is 0.012), so claims are judged with either.",
     ]
