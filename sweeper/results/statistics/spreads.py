@@ -318,8 +318,8 @@ def errors(given: Sample, weights: Floats, spreads: Spreads) -> Errors:
         shares = np.where(used, np.abs(weights) ** 3 * given.variances[..., None, :] ** 1.5, 0.0)
         thirds = np.abs((given.residuals**3).sum(axis=-1)) / given.counts
         thirds = np.nan_to_num(thirds / ((given.residuals**2).sum(axis=-1) / given.counts) ** 1.5)
-        own = (shares * thirds[..., None, :]).sum(axis=-1) / shares.sum(axis=-1)
-        own_skew = kept * (np.nan_to_num(own) + UNSEEN_APART * np.sqrt(6 / least)) / np.sqrt(least)
+        seen = np.nan_to_num((shares * thirds[..., None, :]).sum(axis=-1) / shares.sum(axis=-1))
+        own_skew = kept * (seen + UNSEEN_APART * np.sqrt(6 / least)) / np.sqrt(least)
     own_df = np.maximum(given.df - 1, 0)
     own = replace(spreads, variances=given.variances, df=own_df, lent=0 * spreads.lent)
     apart_error, apart_df = own.of(weights, given.counts)
