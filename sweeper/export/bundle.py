@@ -137,9 +137,9 @@ def judge_again(console: Console, path: Path, into: Path) -> int:
                 line = Text(f"{sanitize(table.name)}: {title}: {words}", style)
                 console.print(line, soft_wrap=True)
     result = "A verdict differs." if differ else "All verdicts equal those of the bundle."
-    console.print(
-        Text(f"{result} {plural(len(tables), 'table')}, {plural(len(figures), 'figure')}: {into}")
-    )
+    drawn = {path.stem for path in figures}  # in several formats
+    counts = f"{plural(len(tables), 'table')}, {plural(len(drawn), 'figure')}"
+    console.print(Text(f"{result} {counts}: {into}"))
     return int(differ)
 
 

@@ -40,6 +40,9 @@ def differences(one: Table, other: Table) -> Iterator[str]:
                 before, after = (_scaled(p.values, ratios, better) for p in (point, same))
                 if before and after:
                     pairs.append((f"{point.arm} {point.name}".strip(), before, after))
+        if not pairs:
+            yield f"{measure.words}: no point is measured in both."
+            continue
         seeds = [(a[seed], b[seed]) for _, a, b in pairs for seed in a.keys() & b.keys()]
         equal = sum(a == b for a, b in seeds)
         values = f"{equal} of {len(seeds)} values of shared seeds are equal to the last digit"
@@ -49,7 +52,7 @@ def differences(one: Table, other: Table) -> Iterator[str]:
             yield f"{head}; where they are not:"
             yield from (f"  {difference}" for difference in found)
         else:
-            yield f"{head}: nothing differs." if pairs else f"{head}."
+            yield f"{head}: nothing differs."
 
 
 def _scaled(values: Mapping[int, float], ratios: bool, better: int) -> dict[int, float]:

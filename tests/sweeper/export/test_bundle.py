@@ -58,7 +58,7 @@ def test_elsewhere_answers_and_figures_are_those_of_home(bundle, tmp_path, monke
     code, said = judged(moved, tmp_path / "judged")
     assert code == 0
     assert said.count("fig1: ") == 3
-    assert "All verdicts equal those of the bundle." in said
+    assert "All verdicts equal those of the bundle. 1 table, 1 figure: " in said
     files = files_of(bundle)
     for name in (*(f"figures/fig1.{kind}" for kind in KINDS), "tables/fig1.csv", CLAIMS):
         assert (tmp_path / "judged" / name).read_bytes() == files[name]

@@ -2,10 +2,12 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
+from sweeper.results.collect import collect
 from sweeper.results.compare import compare, differences
 from sweeper.results.report.data import experiment_data
 from sweeper.store.errors import UserError
@@ -45,6 +47,13 @@ def test_versions_are_told_beside_whether_results_differ(tmp_path, capsys, model
     assert "torch:" not in said
     assert "30 of 30 values of shared seeds are equal to the last digit: nothing differs." in said
     assert "Every claim that both judge has the same verdict." in said
+
+
+def test_sweeps_without_a_common_point_have_no_differences(tmp_path):
+    [table] = collect(sweep(tmp_path))
+    other = replace(table, rows=[{**row, "point": "heads=99"} for row in table.rows])
+    [line] = differences(table, other)
+    assert line.endswith(": no point is measured in both.")
 
 
 def test_a_flipped_claim_is_named_and_told_by_the_exit_code(tmp_path, capsys):
