@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.cli.terminal import Terminal, drop_output, settle_process
+from sweeper.cli.terminal import PIPE_WIDTH, Terminal, drop_output, settle_process
 from sweeper.store.errors import Faults, UserError, sanitize, take_notices
 from sweeper.store.files import make_directory
 from sweeper.store.numbers import plural
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
     settle_process()
     if options.outputs.is_symlink():
         options.outputs = options.outputs.resolve()
-    console = Terminal(highlight=False)
+    console = Terminal(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
     try:
         options.faults = Faults()
         if into := getattr(options, "into", None):

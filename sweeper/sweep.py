@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.cli.terminal import Terminal
+from sweeper.cli.terminal import PIPE_WIDTH, Terminal
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan, PlannedRun
 from sweeper.plan.planner import Planner
-from sweeper.plan.show import UNLIMITED_WIDTH, print_plan
+from sweeper.plan.show import print_plan
 from sweeper.plan.throughput import Throughput, measured
 from sweeper.run.backend import Backend, BackendContext, Resources
 from sweeper.run.makespan import makespan, remaining, share_done
@@ -58,12 +58,16 @@ def sweep(
     Raises:
         UserError: nothing was started.
     """
-    console = Terminal(highlight=False, width=None if sys.stdout.isatty() else UNLIMITED_WIDTH)
+    console = Terminal(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
     driver = os.environ.get(DRIVER_CODE)  # set if this sweep is itself a job of a cluster
     with StopSignals(() if driver else STOPS) as signals, closing(size_server()) as process:
         process.code = registry.ROOT  # until the code of the sweep is pinned
         code = Code.read(Path(driver or registry.ROOT))
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
+        if options.decide and options.pilot:
+            expected = "null with hydra.sweeper.decide=true, whose first round prices claims, too"
+            remedy = "train the pilot first, then decide"
+            raise invalid_value("hydra.sweeper.pilot", options.pilot, expected, remedy)
         if (options.decide or options.pilot) and not plan.claims:
             key = "hydra.sweeper.decide" if options.decide else "hydra.sweeper.pilot"
             value = options.pilot or "true"

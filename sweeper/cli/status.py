@@ -154,7 +154,8 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
     """
     totals = Table(box=None, pad_edge=False, header_style="bold")
     totals.add_column("experiment", overflow="fold")
-    for state in (*STATES, "all"):
+    states = [state for state in STATES if any(line.state == state for line in found)]
+    for state in (*states, "all"):
         totals.add_column(state, justify="right", no_wrap=True)
     names = dict.fromkeys(line.experiment for line in found)
     runs: dict[str, Line] = {}
@@ -162,9 +163,9 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
         runs.setdefault(line.run, line)
     for name in names:
         of_name = [line for line in found if line.experiment == name]
-        totals.add_row(Text(sanitize(name)), *_tally(of_name))
+        totals.add_row(Text(sanitize(name)), *_tally(of_name, states))
     if len(names) > 1:
-        totals.add_row(Text("all"), *_tally(list(runs.values())))
+        totals.add_row(Text("all"), *_tally(list(runs.values()), states))
     console.print(totals)
     quiet = () if every else (State.NEW, State.DONE)
     listed = [line for line in runs.values() if line.state not in quiet]
@@ -209,10 +210,10 @@ def watch(console: Console, outputs: Path, experiments: Sequence[str], *, every:
             time.sleep(2)
 
 
-def _tally(lines: Sequence[Line]) -> list[str]:
-    """Return the number of runs in each state, and in all."""
+def _tally(lines: Sequence[Line], states: Sequence[str]) -> list[str]:
+    """Return the number of runs in each of these states, and in all."""
     tally = Counter(line.state for line in lines)
-    return [str(count or "-") for count in (*(tally[state] for state in STATES), len(lines))]
+    return [str(count or "-") for count in (*(tally[state] for state in states), len(lines))]
 
 
 def _progress(line: Line) -> tuple[str, ...]:

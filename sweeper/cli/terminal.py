@@ -39,6 +39,9 @@ def drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
+PIPE_WIDTH = 10_000  # letters: nothing in a pipe or a file is cut or broken
+
+
 class Terminal(Console):
     """The console of a command; it ends in a sentence once its output is closed."""
 

@@ -21,7 +21,7 @@ _BESIDE = {
 }
 _MANY = 200  # points; of more, this many are listed:
 _LISTED = 40
-UNLIMITED_WIDTH = 10_000  # of a pipe or a file: nothing in it is cut or broken
+_ANY_WIDTH = 10_000  # letters: of no terminal
 
 
 def print_plan(
@@ -52,7 +52,7 @@ def print_plan(
         console.print(Text(errors.sanitize(title), style="bold"))
         shown = rows[: max(_LISTED // len(by_experiment), 1)] if many else rows
         table = _table(shown, plan, statuses)
-        room = console.options.update(width=UNLIMITED_WIDTH)
+        room = console.options.update(width=_ANY_WIDTH)
         if console.measure(table, options=room).maximum > console.width:
             table = _table(shown, plan, statuses, narrow=True)
         console.print(table)

@@ -78,14 +78,6 @@ class SweepOptions(LimitedOptions):
     fail_fast: bool
     on_oom: OnOom
 
-    def __post_init__(self) -> None:
-        """Raise UserError for a value that breaks its limit, or for a pilot and rounds at once."""
-        super().__post_init__()
-        if self.pilot and self.decide:
-            expected = "null with hydra.sweeper.decide=true, whose first round prices claims, too"
-            key, remedy = "hydra.sweeper.pilot", "train the pilot first, then decide"
-            raise invalid_value(key, self.pilot, expected, remedy)
-
     def again(self, status: Status, tries: int) -> bool:
         """Return whether a run that ended with `status` starts again after `tries` starts.
 

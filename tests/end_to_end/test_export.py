@@ -60,7 +60,7 @@ def home(tmp_path_factory):
 @pytest.fixture(scope="module")
 def fresh(home):
     """The Python of an environment with what the README names, less what its wheels bring."""
-    needed = re.search(r"at home, (.*)\.\n", (home.parent / "sweep" / "README.md").read_text())
+    needed = re.search(r"at home\): (.*)\.\n", (home.parent / "sweep" / "README.md").read_text())
     names = {*re.findall(r"([\w-]+) \(", needed[1])}
     assert {"torch", LACKED} < names
     folder = home.parent / "environment"

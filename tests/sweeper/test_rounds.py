@@ -208,15 +208,22 @@ def test_a_round_takes_seeds_that_another_experiment_has(typed, tmp_path):
     assert sorted({point["seed"] for point in points}) == [*range(6)]
 
 
-@pytest.mark.parametrize("asked", [{"decide": True}, {"pilot": 2}])
-def test_a_grid_without_claims_has_no_rounds(planned, tmp_path, monkeypatch, asked):
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"decide": True}, "decide=true: expected an experiment with claims; give it"),
+        ({"pilot": 2}, "pilot=2: expected an experiment with claims; give it"),
+        ({"pilot": 2, "decide": True}, "pilot=2: expected null with hydra.sweeper.decide=true"),
+    ],
+)
+def test_rounds_need_claims_and_no_pilot(planned, tmp_path, monkeypatch, asked, words):
     process = Mock(spec=SizeServer, ask=FakeProcess().ask)
     monkeypatch.setattr("sweeper.sweep.size_server", lambda: process)
     arguments, options = (
         ["model.heads=4", f"paths.outputs={tmp_path}"],
         replace(planned[1], **asked),
     )
-    with pytest.raises(UserError, match="expected an experiment with claims; give it"):
+    with pytest.raises(UserError, match=words):
         whole_sweep(
             arguments, composer=shipped(), options=options, launcher="local", launcher_options=None
         )

@@ -125,7 +125,6 @@ MISTAKES = {
     "hydra.sweeper.tries=0": ("hydra.sweeper.tries=0", "at least 1"),
     "hydra.sweeper.until=a": ("hydra.sweeper.until", "str", "list"),
     "hydra.sweeper.pilot=1": ("hydra.sweeper.pilot=1", "at least 2"),
-    "hydra.sweeper.pilot=2 hydra.sweeper.decide=true": ("pilot=2", "decide=true", "pilot first"),
     "hydra.sweeper.hang_after_s=3": ("hydra.sweeper.hang_after_s=3", "at least 15"),
     "hydra.launcher.stagger=3": ("hydra.launcher.stagger is not a key", "hydra.launcher.stagger_s"),
     "hydra.launcher.slots=2.5": ("hydra.launcher.slots", "2.5", "Integer"),

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from sweeper.plan.show import UNLIMITED_WIDTH
+from sweeper.cli.terminal import PIPE_WIDTH
 from sweeper.run import progress
 from sweeper.run.makespan import makespan
 from sweeper.run.progress import AFTER, PACE_S, Display, TimeLeft
@@ -178,7 +178,7 @@ class Watched:
         self.names = [*self.schedule.states]
         steps = dict.fromkeys(self.names, STEPS)
         left = TimeLeft(store, steps, lambda run: WHOLE, lambda *measured: None)
-        width = 120 if terminal else UNLIMITED_WIDTH
+        width = 120 if terminal else PIPE_WIDTH
         self.file = io.StringIO()
         console = Console(file=self.file, width=width, force_terminal=terminal)
         labels, metrics = dict.fromkeys(self.names, LABEL), dict.fromkeys(self.names, "loss")
