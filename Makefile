@@ -25,7 +25,7 @@ help: ## Show this list
 
 install: $(READY) ## Create the environment (VENV) with the locked versions
 
-demo: $(READY) ## Measure Theorem 1 and train Figures 1 to 3 at demo scale (3 to 9 minutes on 2 cores)
+demo: $(READY) ## Measure Theorem 1 and train Figures 1 to 3 at demo scale (3 to 10 minutes on 2 cores)
 	$(BIN)/python sweep.py -m experiment=$(DEMO)
 
 paper: $(READY) ## Train and draw every figure, table and further experiment (SCALE=demo)
