@@ -68,7 +68,7 @@ def runs(
         if key not in known:
             near = [one for one in known if one.endswith(f".{key}")]
             near = near or difflib.get_close_matches(key, known, n=1)
-            remedy = f"did you mean {near[0]}?" if near else "the columns of table() lists them"
+            remedy = f"did you mean {near[0]}?" if near else "the columns of table() name them all"
             raise invalid_value("where", key, "a key of a config", remedy)
         one_value = isinstance(wanted, str) or not isinstance(wanted, Iterable)
         values = [wanted] if one_value else list(wanted)

@@ -348,7 +348,7 @@ class Question:
             return f"{lost} of its runs failed or diverged, without a value that can be judged."
         if zero:
             have = "run has a value" if zero == 1 else "runs have values"
-            return f"{zero} {have} of 0, where differences in per cent say nothing."
+            return f"{zero} {have} of 0 or less, where differences in per cent say nothing."
         return None
 
     @cached_property
