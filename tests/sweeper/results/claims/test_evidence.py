@@ -106,7 +106,7 @@ def test_a_value_of_zero_is_no_failure(tmp_path):
     sweep.results[most_heads(sweep)]["metrics"][sweep.metric] = 0.0
     found = verdicts(sweep, tmp_path)[IMPROVES]
     assert found.verdict == OPEN
-    assert "1 run has a value of 0 or less, where differences in per cent say nothing" in found.sentence
+    assert "1 run has a value of 0 or less, where differences in per cent" in found.sentence
 
 
 def test_expected_costs_are_of_all_devices_of_a_run(tmp_path):
