@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.cli.terminal import PIPE_WIDTH, Terminal, drop_output, settle_process
-from sweeper.store.errors import Faults, UserError, sanitize, take_notices
+from sweeper.cli.terminal import PIPE_WIDTH, Terminal, settle_process
+from sweeper.store.errors import Faults, UserError, drop_output, sanitize, take_notices
 from sweeper.store.files import make_directory
 from sweeper.store.numbers import plural
 from sweeper.store.plans import damaged

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from rich.console import Console
 
-from sweeper.store.errors import UserError
+from sweeper.store.errors import UserError, drop_output
 
 
 def settle_process() -> None:
@@ -32,11 +32,6 @@ def settle_process() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal may know ASCII alone
-
-
-def drop_output() -> None:
-    """Drop the text that stdout still holds: Python would fail to write it at the exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 PIPE_WIDTH = 10_000  # letters: nothing in a pipe or a file is cut or broken

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -20,7 +19,7 @@ from sweeper.run.schedule import JobState, Phase, Schedule, counts
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import size_server
 from sweeper.store.archive import MANIFEST, Content, check_manifest
-from sweeper.store.errors import UserError, invalid_value, sanitize
+from sweeper.store.errors import UserError, drop_output, invalid_value, sanitize
 from sweeper.store.files import read_json
 from sweeper.store.runs import RunStore, State
 
@@ -164,7 +163,7 @@ def say(words: str) -> None:
     try:
         print(words, flush=True)
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        drop_output()
 
 
 def _options(kind: type[Options], values: Mapping[str, Any]) -> Options:

@@ -1,5 +1,6 @@
 """Errors that a user can act on: one sentence with the key, the value and what to do."""
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
@@ -66,3 +67,8 @@ def sanitize(value: object, limit: int = 300) -> str:
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
         for letter in text
     )
+
+
+def drop_output() -> None:
+    """Drop the text that stdout still holds: Python would fail to write it at the exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
