@@ -114,7 +114,7 @@ def with_alternatives(statement: Statement, average: Callable[[Point], float]) -
 def _combinations(
     points: Sequence[Point], weights: Sequence[float], average: Callable[[Point], float]
 ) -> list[tuple[Point, ...]]:
-    """Return what is asked in place of the points of these weights."""
+    """Return the combinations to ask about beside the points themselves, which have weights."""
     choices = [(point, *point.alternatives) for point in points]
     if math.prod(map(len, choices)) <= ALL:
         return [*product(*choices)][1:]
