@@ -17,7 +17,14 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.cli.terminal import PIPE_WIDTH, Terminal, settle_process
-from sweeper.store.errors import Faults, UserError, drop_output, sanitize, take_notices
+from sweeper.store.errors import (
+    Faults,
+    UserError,
+    drop_output,
+    sanitize,
+    take_notices,
+    train_command,
+)
 from sweeper.store.files import make_directory
 from sweeper.store.numbers import plural
 from sweeper.store.plans import damaged
@@ -349,7 +356,7 @@ COMMANDS: dict[Command, list[Argument]] = {
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
-    train = "headroom sweep" if program == "headroom" else "python sweep.py"
+    train = train_command()
     epilog = f"To train: {train} -m experiment=fig1; {train} --help says more."
     parser = Parser(prog=program, description=__doc__, epilog=epilog)
     parser.add_argument("--version", action=Version, nargs=0, help="print the version and stop")

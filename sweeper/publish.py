@@ -19,14 +19,14 @@ from sweeper.results.points import not_learned
 from sweeper.results.summary import brief
 from sweeper.results.table import Table, exported, stem
 from sweeper.run.schedule import JobState, Phase, Schedule
-from sweeper.store.errors import Faults, UserError, collect_errors, sanitize
+from sweeper.store.errors import Faults, UserError, collect_errors, sanitize, train_command
 from sweeper.store.numbers import plural
 from sweeper.store.plans import newest
 from sweeper.store.runs import State
 
 PAGE_S = 30.0
 PAGE_SHARE = 0.01
-OWN_GRID = "python sweep.py -m model.heads=4,8,16 model.head_size=8,32 seed=0,1,2"
+OWN_GRID = "-m model.heads=4,8,16 model.head_size=8,32 seed=0,1,2"
 
 
 class ResultsAsTheyCome(ExitStack):
@@ -181,7 +181,7 @@ def _next_steps(outputs: Path, page: Path) -> Iterator[str]:
         yield "  Read every number in words:"
         yield f"    python -m sweeper collect{option}"
     yield "  Train a grid of your own:"
-    yield f"    {OWN_GRID}"
+    yield f"    {train_command()} {OWN_GRID}"
 
 
 def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, str]) -> None:

@@ -2,9 +2,10 @@
 
 import difflib
 import traceback
-from collections.abc import Iterable
-from dataclasses import fields
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import yaml
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
@@ -90,6 +91,46 @@ def explained(problem: Exception) -> UserError:
         return UserError(f"{key} is missing; give it a value.")
     reason = str(cause.msg or cause).splitlines()[0].rstrip(".")
     return UserError(f"{key}: {sanitize(reason)}; correct the value.")
+
+
+_SCALARS = {int: "a whole number", float: "a number", str: "text"}
+
+
+def wrong_kind(hint: Any, value: Any, key: str = "") -> UserError | None:
+    """Return the sentence for the first value that is no list, section or number where one is due.
+
+    Args:
+        hint: its type; a dataclass has a section.
+        value: plain data.
+        key: its dotted key.
+    """
+    if isinstance(hint, UnionType):  # X | None
+        hint = get_args(hint)[0]
+    kind, inner = get_origin(hint) or hint, get_args(hint)
+    expected, inside = "", list[tuple[Any, Any, str]]()
+    if kind is list and isinstance(value, list):
+        inside = [(inner[0], one, f"{key}[{place}]") for place, one in enumerate(value)]
+    elif (kind is dict or is_dataclass(kind)) and isinstance(value, Mapping):
+        hints = dict.fromkeys(value, inner[1]) if inner else get_type_hints(kind)
+        inside = [
+            (hints[name], one, f"{key}.{name}" if key else name)
+            for name, one in value.items()
+            if name in hints
+        ]
+    elif kind is list:
+        expected = "a list, as in [1, 2]"
+    elif kind is dict or is_dataclass(kind):
+        expected = "a section of keys and values"
+    elif kind in _SCALARS and isinstance(value, list | Mapping):
+        expected = _SCALARS[kind]
+    elif kind in (int, float):
+        try:
+            kind(value)
+        except (TypeError, ValueError):
+            expected = _SCALARS[kind]
+    if expected and value is not None:
+        return invalid_value(key, value, expected, "correct the value")
+    return next(filter(None, (wrong_kind(*one) for one in inside)), None)
 
 
 def _of_groups(words: str) -> str:

@@ -33,6 +33,11 @@ def at_least(least: float) -> Limit:
     return Limit(lambda value: value >= least, f"a number of at least {least:g}")
 
 
+def at_most(most: float) -> Limit:
+    """Return an upper limit of a number."""
+    return Limit(lambda value: value <= most, f"a number of at most {most:g}")
+
+
 WORD = Limit(re.compile(r"[!-~]+").fullmatch, "a word without blanks")
 """Text that cannot become two words or lines of a script."""
 LINES = Limit(lambda lines: all(map(str.isprintable, lines)), "a list of printable lines")

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 
 NOTICES: dict[str, None] = {}
 """Sentences about what this command has read, in order; it prints them when it ends."""
@@ -54,6 +55,11 @@ def invalid_value(key: str, value: object, expected: str, remedy: str) -> UserEr
     where = f"{sanitize(key)}={sanitize(value)}"
     end = "" if remedy.endswith((".", "?")) else "."
     return UserError(f"{where}: expected {expected}; {remedy}{end}")
+
+
+def train_command() -> str:
+    """Return what starts a sweep here: a file of the checkout, or the installed command."""
+    return "python sweep.py" if Path("sweep.py").is_file() else "headroom sweep"
 
 
 def sanitize(value: object, limit: int = 300) -> str:
