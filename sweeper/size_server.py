@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import cache
@@ -30,6 +30,7 @@ SINGLE_THREADED = {
     "TOKENIZERS_PARALLELISM": "false",
 }
 CONTINUE_S = 2.0  # seconds without an answer before a process that may be stopped is continued
+MANY = 500  # questions: answered in some seconds
 UNKNOWN = -1  # the exit code of a job that nobody saw end
 
 Answers = dict[int, Future[dict[str, Any]]]
@@ -60,13 +61,20 @@ class SizeServer:
         with suppress(Gone):
             self._send(question)
 
-    def ask(self, questions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def ask(self, questions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Send questions and return their answers in order.
 
         Raises:
             UserError: the process ended before it answered.
         """
-        waiting = [self._send(question) for question in questions]
+        questions = [*questions]
+        shown: Iterable[Mapping[str, Any]] = questions
+        if len(questions) > MANY and sys.stdout.isatty():
+            from rich.progress import track
+
+            # The process reads a question when it is free, so the bar shows the answers.
+            shown = track(questions, "counting parameters", transient=True)
+        waiting = [self._send(question) for question in shown]
         # Stopped, the process would hold up a sweep that is asked to end.
         while wait(waiting, CONTINUE_S).not_done:
             if self._process is not None:

@@ -316,7 +316,7 @@ def write_pack(
         found = run_files(store.run(id))  # parents that are done, too: what they have learned
         files |= {f"outputs/{name}": content for name, content in found.items()}
     data = {digest_of([config["data"], config["task"]]): config for config in configs}
-    for answer in process.ask({"op": "data", "config": config} for config in data.values()):
+    for answer in process.ask([{"op": "data", "config": config} for config in data.values()]):
         if "error" in answer:
             raise UserError(str(answer["error"]))
         folder = store.outputs / "data" / answer["prepared"]

@@ -73,7 +73,7 @@ class Facts:
         known: dict[str, Size] = self._known["sizes"]
         asked = {key: config for key, config in zip(keys, configs, strict=True) if key not in known}
         found: dict[str, Size | Invalid] = {}
-        answers = self.process.ask({"op": "size", "config": config} for config in asked.values())
+        answers = self.process.ask([{"op": "size", "config": config} for config in asked.values()])
         for key, answer in zip(asked, answers, strict=True):
             if "error" in answer:
                 found[key] = Invalid(answer["error"])
