@@ -4,6 +4,7 @@ They are dataclasses: Hydra checks keys and types, construction checks ranges. D
 are in the yaml under conf/hydra/.
 """
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,14 +29,10 @@ class Limit(NamedTuple):
     expected: str
 
 
-def at_least(least: float) -> Limit:
-    """Return a lower limit of a number."""
-    return Limit(lambda value: value >= least, f"a number of at least {least:g}")
-
-
-def at_most(most: float) -> Limit:
-    """Return an upper limit of a number."""
-    return Limit(lambda value: value <= most, f"a number of at most {most:g}")
+def at_least(least: float, at_most: float = math.inf) -> Limit:
+    """Return a lower limit of a number, and an upper one where there is one."""
+    upper = "" if at_most == math.inf else f" and at most {at_most:g}"
+    return Limit(lambda value: least <= value <= at_most, f"a number of at least {least:g}{upper}")
 
 
 WORD = Limit(re.compile(r"[!-~]+").fullmatch, "a word without blanks")

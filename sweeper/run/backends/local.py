@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated
 
 from sweeper.run.backend import Backend, BackendContext, Job
-from sweeper.run.options import LimitedOptions, at_least, at_most
+from sweeper.run.options import LimitedOptions, at_least
 from sweeper.store.attempts import START_LOG
 from sweeper.store.errors import invalid_value
 from sweeper.store.liveness import cores
@@ -30,9 +30,9 @@ _MIG_PART = re.compile(r"\s+(MIG .*)\(UUID: (MIG-[^)]+)\)")
 class Options(LimitedOptions):
     """The options of conf/hydra/launcher/local.yaml."""
 
-    jobs_per_device: Annotated[int, at_least(1), at_most(1000)]
+    jobs_per_device: Annotated[int, at_least(1, at_most=1000)]
     stagger_s: Annotated[float, at_least(0)]
-    slots: Annotated[int | None, at_least(1), at_most(1000)]
+    slots: Annotated[int | None, at_least(1, at_most=1000)]
 
 
 def backend(context: BackendContext) -> LocalBackend:
