@@ -190,7 +190,7 @@ def test_where_no_gpu_may_be_used_there_is_the_cpu(gpus, monkeypatch):
     ("needed", "options", "words"),
     [
         (GPU, {"slots": 3}, "hydra.launcher.slots=3: expected at most 2, as many runs as the GPUs"),
-        (CPU, {"slots": 10**15}, "slots=1000000000000000: expected a number of at least 1 and at most 1000"),
+        (CPU, {"slots": 5000}, "slots=5000: expected a number of at least 1 and at most 1000"),
         (Resources("gpu", 3, 1, 1), {}, "trainer.devices=3: expected at most 2"),
         (TWO, {}, "trainer.devices=2: expected at most 1, as many whole GPUs"),
         (Resources("cpu", 1, 2, 1), {}, "trainer.num_nodes=2: expected 1"),
