@@ -167,6 +167,9 @@ def effective_seeds(weights: Floats, counts: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         each = np.where(squares > 0, squares / counts[..., None, :], 0.0)
         seeds = squares.sum(axis=-1) / each.sum(axis=-1)
+    # Equal seeds are a whole number: 3 must not be rounded to just below FIRST.
+    whole = np.rint(seeds)
+    seeds = np.where(np.isclose(seeds, whole, rtol=1e-9, atol=0.0), whole, seeds)
     few = ((squares > 0) & (counts[..., None, :] < FIRST)).any(axis=-1)
     return np.where(few, 0.0, seeds)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from sweeper.results.design import slopes
 from sweeper.results.statistics.estimates import Spread, estimate, interval, mean, pooled, sd
 from sweeper.results.statistics.expected_cost import (
     MOST,
@@ -257,6 +258,13 @@ def test_a_smaller_difference_is_dearer_and_none_at_all_has_no_end():
     assert prices[-1] == MOST
     likely = seeds_to_exclude(np.array([1.0]), np.array([1.4]), 0.005, chance=0.8)
     assert likely > prices[2]
+
+
+@pytest.mark.parametrize("sizes", [(2, 4, 8), (3, 6, 12), (2, 4, 16)])
+@pytest.mark.parametrize("seeds", [FIRST, DESIGNED])
+def test_equal_seeds_of_a_trend_are_counted_exactly(sizes, seeds):
+    [trend] = effective_seeds(np.array([slopes(sizes)]), np.full(len(sizes), float(seeds)))
+    assert trend == seeds  # 3 rounded down had no interval, 30 rounded up a boundary for more
 
 
 def test_the_cheapest_way_to_an_answer_is_priced_and_bought():
