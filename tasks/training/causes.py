@@ -23,7 +23,8 @@ class Interruption:
     """The request to stop this process.
 
     Outside of `deferred` the first signal raises Interrupted at once; inside it only sets
-    `requested`, and the job stops where its state is whole. The second signal calls `at_once`.
+    `requested`, and the job stops where its state is whole. A second Ctrl-C calls `at_once`; a
+    second SIGTERM does nothing: systemd, Slurm and the sweep may each send one.
     """
 
     def __init__(self, at_once: Callable[[], None]) -> None:
@@ -55,7 +56,9 @@ class Interruption:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.requested:
-            self._at_once()
+            if number == signal.SIGINT:
+                self._at_once()
+            return
         self.requested = True
         if not self._deferred:
             raise Interrupted

@@ -55,6 +55,8 @@ def compute_repeatably(kind: str) -> None:
     """Make equal steps give equal bits; on a GPU, an operation that cannot is an error."""
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     torch.backends.cudnn.benchmark = False
+    # NVIDIA's containers ask for TF32 by a variable, which would round "32-true" to 10 bits.
+    torch.set_float32_matmul_precision("highest")
     torch.use_deterministic_algorithms(True, warn_only=kind == "cpu")
     # For reads of memory that was never written; there are none.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]

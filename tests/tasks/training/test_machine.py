@@ -1,6 +1,7 @@
 """What a job does to its process, and what it records of machine, packages and code."""
 
 import gc
+import os
 import resource
 import subprocess
 import sys
@@ -153,3 +154,16 @@ def test_a_run_that_is_continued_with_other_code_says_so_and_names_both(outputs,
     assert "another state of the code" in said
     assert "models changed since" in said
     assert differing([state_of(one) for one in lineage(run, 2)]) == ["models"]
+
+
+def test_a_container_that_asks_for_tf32_gets_full_precision():
+    program = """if True:
+        import torch
+        from tasks.training import machine
+        machine.compute_repeatably("cpu")
+        print(torch.backends.cuda.matmul.allow_tf32)
+    """
+    typed = [sys.executable, "-c", program]
+    asked = os.environ | {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1"}
+    done = subprocess.run(typed, env=asked, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -1,5 +1,6 @@
 """A job that is stopped at any point and run again ends with the bits of an undisturbed one."""
 
+import os
 import shutil
 import signal
 import threading
@@ -99,20 +100,25 @@ def test_asked_to_stop_before_its_log_is_there_it_says_so(outputs):
     assert run.attempts()[0].exit()["cause"] == "interrupted"
 
 
-def test_asked_twice_it_stops_at_once(outputs):
+@pytest.mark.parametrize(
+    ("number", "last"),
+    [(signal.SIGINT, "step-00000012.ckpt"), (signal.SIGTERM, "step-00000013.ckpt")],
+)
+def test_a_second_ctrl_c_stops_it_at_once_and_a_second_sigterm_does_not(outputs, number, last):
     def twice():
         terminate_self()
-        terminate_self()
+        os.kill(os.getpid(), number)
 
     run = ended(outputs, sabotage=lambda: step(13)(twice), code=75)
-    assert run.checkpoints()[0].name == "step-00000012.ckpt"
+    assert run.checkpoints()[0].name == last
     assert run.status().state is State.INTERRUPTED
 
 
 def test_asked_again_while_it_says_why_it_stops_it_does_not_wait_for_itself(outputs):
     def again():
         signal.alarm(20)  # ends it, should it wait for ever
-        at_call(threading.Condition, "notify_all", 1, terminate_self)  # holds the event's lock
+        interrupt = partial(os.kill, os.getpid(), signal.SIGINT)
+        at_call(threading.Condition, "notify_all", 1, interrupt)  # holds the event's lock
         terminate_self()
 
     run = ended(outputs, sabotage=lambda: step(13)(again), code=75)
