@@ -59,6 +59,8 @@ def run(arguments: list[str]) -> None:
 if __name__ == "__main__":
     try:
         run(sys.argv[1:])
+    except KeyboardInterrupt:  # while it plans; later the sweep ends itself
+        sys.exit(130)
     except Exception as problem:  # the edge of the process: what a person can mend is a sentence
         from sweeper.plan.hydra_errors import explained, is_user_error
 

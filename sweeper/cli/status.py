@@ -18,7 +18,7 @@ from sweeper.store.code import COMMIT, differing, loaded_code, state_of
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import present
 from sweeper.store.liveness import alive, identity
-from sweeper.store.numbers import clock, plural
+from sweeper.store.numbers import clock
 from sweeper.store.plans import planned
 from sweeper.store.runs import Run, RunStore, State, Status, lineage
 
@@ -37,7 +37,6 @@ class Line:
         heartbeat: the newest one of a run that is not done.
         left_s: of a running one, seconds of training left at its newest speed.
         seconds: of a done one, its training.
-        estimated_seconds: the estimate of its plan.
         damaged: whether it counts as failed because its files cannot be read.
         changed: the parts of the code that changed since it was trained.
     """
@@ -50,7 +49,6 @@ class Line:
     heartbeat: Mapping[str, Any] = field(default_factory=dict)
     left_s: float | None = None
     seconds: float | None = None
-    estimated_seconds: float | None = None
     damaged: bool = False
     changed: Sequence[str] | None = None
 
@@ -92,7 +90,6 @@ def lines(
                 damaged=status.state is State.FAILED and not status.attempt,
                 left_s=_left(status, plan["runs"].get(run)),
                 seconds=status.seconds,
-                estimated_seconds=plan.get("estimate", {}).get(run),
                 changed=changed(run) or None,
             )
 
@@ -178,16 +175,6 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
             table.add_row(line.state, Text(f"{setting}\n{line.run}  {sanitize(detail, 1000)}"))
         console.print()
         console.print(table)
-    both = {line.run: (line.seconds, line.estimated_seconds) for line in found}
-    if pairs := [(one, other) for one, other in both.values() if one and other]:
-        took, estimated = (sum(column) for column in zip(*pairs, strict=True))
-        ratios = sorted(one / other for one, other in pairs)
-        words = (
-            f"\nestimates: training of {plural(len(pairs), 'run')} took {clock(took)} where the "
-            f"plan said {clock(estimated)} ({took / estimated - 1:+.0%}); run by run "
-            f"{ratios[0]:.2g} to {ratios[-1]:.2g} times that."
-        )
-        console.print(Text(words))
     earlier: dict[tuple[str, str], list[str]] = {}  # runs that an earlier state of the code trained
     for line in runs.values():
         if line.changed:

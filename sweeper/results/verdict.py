@@ -183,5 +183,10 @@ def _numbers(ends: Sequence[float], unit: str) -> str:
     value, low, high = ends
     reach = (high - low) / 2
     digits = min(max(1 - math.floor(math.log10(reach)), 0), 6) if reach > 0 else 3
-    own = digits if value == 0 else min(max(-math.floor(math.log10(abs(value))), digits), 6)
-    return f"{value:.{own}f}{unit} [{low:.{digits}f}, {high:.{digits}f}]"
+
+    def first(one: float) -> int:  # the place of its first digit
+        return min(max(-math.floor(math.log10(abs(one))), digits), 6) if one else digits
+
+    # An end that rounds to zero has a sign, and the answer rests on it.
+    shown = (f"{end:.{digits if round(end, digits) else first(end)}f}" for end in (low, high))
+    return f"{value:.{first(value)}f}{unit} [{', '.join(shown)}]"

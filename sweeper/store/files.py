@@ -111,8 +111,8 @@ def new_file(
         AlreadyPublished: `path` exists and `replace` is False.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    descriptor = os.open(temporary, _CREATE, 0o600)
     try:
+        descriptor = os.open(temporary, _CREATE, 0o600)
         try:
             yield descriptor
             os.fchmod(descriptor, mode)
@@ -132,9 +132,11 @@ def new_file(
                     name = str(path)
                     raise AlreadyPublished(errno.EEXIST, "already published", name) from None
             temporary.unlink()
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
+        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
+            error.filename = str(path)
         raise
     if durable:
         sync_directory(path.parent)

@@ -78,7 +78,7 @@ function axisOptions({ ticks, format }, across) {
     scale: across ? "x" : "y",
     stroke,
     font: "11px system-ui, sans-serif",
-    space: across ? 70 : 44,
+    space: across ? 70 : (_plot, _axis, _low, _high, height) => Math.min(44, height / 4),
     size: across ? 26 : (_, words) => 12 + LETTER * largest((words ?? [""]).map((w) => w.length)),
     grid: { show: !across, stroke: () => resolved("var(--rule)"), width: 1 },
     ticks: line,

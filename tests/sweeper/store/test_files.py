@@ -15,6 +15,7 @@ from sweeper.store.errors import UserError
 from sweeper.store.files import (
     canonical,
     child,
+    new_file,
     publish,
     publish_json,
     read_json,
@@ -227,3 +228,9 @@ def test_a_plain_name_lies_directly_inside_its_root_and_is_no_link(tmp_path):
     (tmp_path / "run").symlink_to("/")
     with pytest.raises(UserError, match="no symbolic link"):
         child(tmp_path, "run")
+
+
+@pytest.mark.parametrize("name", ["table.csv", "none/table.csv"])
+def test_what_cannot_be_written_is_named_as_it_was_to_be_called(tmp_path, name):
+    with pytest.raises(OSError, match=f"{tmp_path / name}"), new_file(tmp_path / name):
+        raise OSError(errno.ENOSPC, "No space left on device")

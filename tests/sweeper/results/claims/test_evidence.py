@@ -225,6 +225,7 @@ def test_lines_are_narrow_and_cannot_disturb_a_terminal(tmp_path):
 def test_a_difference_is_as_exact_as_its_interval(ends, ratio, words):
     assert str(Found("it", *ends, ratio)) == words
     assert Found("it", 5.05e-14, -inf, inf, ratio=False).size() == "0 [no interval]", "rounding"
+    assert Found("it", 23, -0.3, 58, ratio=False).size() == "23 [-0.3, 58]", "an end keeps its sign"
 
 
 draw = random.Random(7)
