@@ -55,11 +55,10 @@ def check_seeds(key: str, seeds: Sequence[Any]) -> None:
 
 
 def check(experiment: Experiment) -> None:
-    """Refuse invalid seeds, metrics that are shown twice, and tuning that is no fair choice.
+    """Raise UserError for invalid seeds, metrics shown twice, and tuning that is no fair choice.
 
-    Raises:
-        UserError: one of these; tuning is unfair without values, by another split, with seeds that
-            are judged, and of runs that start from others.
+    Tuning is unfair without values, by another split, with seeds that are judged, and of runs that
+    start from others.
     """
     check_seeds(f"experiment.seeds of {experiment.name}", experiment.seeds)
     for arm in experiment.arms.values():
@@ -150,38 +149,23 @@ Pretrainings = StrEnum("Pretrainings", ["each", "one"])
 
 @dataclass
 class Margin:
-    """The largest difference that counts as none.
+    """The largest difference that counts as none."""
 
-    Attributes:
-        size: a number in the unit of the metric, or per cent of it ("1 %").
-        reason: a sentence on why it is this large.
-    """
-
-    size: Any
-    reason: str
+    size: Any  # in the unit of the metric, or per cent of it ("1 %")
+    reason: str  # a sentence on why it is this large
 
 
 @dataclass
 class Match:
-    """The matching of an arm's points to a size.
+    """The matching of an arm's points to a size."""
 
-    Attributes:
-        to: the arm whose points are the targets, or a number for all points.
-        count: the size that is matched.
-        solve: the config key that is solved for, a whole number.
-        tolerance: the largest accepted |achieved / target - 1|.
-        where: a condition over config keys on the points of the arm `to`.
-        multiple_of: of this number, or of the value of this config key, the solution is a multiple.
-        same: config keys that take the value of the target point.
-    """
-
-    to: str | int
-    solve: str
-    tolerance: float
-    count: Count = Count.params_total
-    where: str | None = None
-    multiple_of: str | int = 1
-    same: list[str] = field(default_factory=list)
+    to: str | int  # the arm whose points are the targets, or a number for all points
+    solve: str  # the config key that is solved for, a whole number
+    tolerance: float  # the largest accepted |achieved / target - 1|
+    count: Count = Count.params_total  # the size that is matched
+    where: str | None = None  # a condition over config keys on the points of the arm `to`
+    multiple_of: str | int = 1  # the solution is a multiple of this number or config key
+    same: list[str] = field(default_factory=list)  # keys that take the value of the target point
 
 
 @dataclass
@@ -266,7 +250,7 @@ class Experiment:
 def with_typed(
     experiment: Experiment, axes: Mapping[str, list[Any]], fixed: Mapping[str, Any]
 ) -> Experiment:
-    """Return the experiment with the keys of a command line, which override those of its arms.
+    """Return the experiment with typed keys, which override those of its arms.
 
     Args:
         axes: keys with several values; every arm sweeps them. Where arms do not sweep them anyway,

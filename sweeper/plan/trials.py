@@ -20,11 +20,8 @@ def trials(
 ) -> Plan:
     """Return the plan of all trials: one experiment for each that is tuned.
 
-    Args:
-        finalists: the arms and settings, as text, that are tried with all seeds.
-
-    Raises:
-        Invalid: a value that no run can have.
+    `finalists`: the arms and settings, as text, that are tried with all seeds. Raise Invalid for a
+    value that no run can have.
     """
     experiments, configurations, texts = {}, {}, {}
     for name, tune in tunes.items():
