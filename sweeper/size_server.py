@@ -61,11 +61,7 @@ class SizeServer:
             self._send(question)
 
     def ask(self, questions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Send questions and return their answers in order.
-
-        Raises:
-            UserError: the process ended before it answered.
-        """
+        """Send questions and return their answers in order; Gone if the process ends before."""
         waiting = [self._send(question) for question in questions]
         # Stopped, the process would hold up a sweep that is asked to end.
         while wait(waiting, CONTINUE_S).not_done:

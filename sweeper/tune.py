@@ -48,11 +48,7 @@ class Tuning:
 
     @classmethod
     def of(cls, plan: Plan, process: SizeServer, store: RunStore) -> Tuning:
-        """Read the finished trials of a plan that tunes something.
-
-        Raises:
-            UserError: a value is invalid.
-        """
+        """Read the finished trials of a plan that tunes; UserError if a value is invalid."""
         tunes = {name: one.tune for name, one in plan.experiments.items() if one.tune}
         for tune in tunes.values():
             direction(tune.by)  # no trial starts for a metric that cannot choose
@@ -79,10 +75,7 @@ class Tuning:
         """Read the trials, and plan those that follow from them; return whether all is chosen.
 
         A range grows where the best value is at its end; then the two best values of each setting
-        are tried with all seeds.
-
-        Raises:
-            UserError: all trials of a setting diverged.
+        are tried with all seeds. Raise UserError if all trials of a setting diverged.
         """
         while True:
             tables = Records(self.store).tables(self.trials.as_data())

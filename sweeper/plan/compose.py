@@ -52,8 +52,7 @@ class Composer:
     def compose(self, overrides: Iterable[str]) -> DictConfig:
         """Return the config with Hydra's own section, interpolations unresolved.
 
-        Raises:
-            UserError: an unknown key or choice, with the nearest that exists.
+        The UserError for an unknown key or choice names the nearest that exists.
         """
         try:
             return self.loader.load_configuration(self.config_name, [*overrides], RunMode.RUN)

@@ -187,8 +187,7 @@ class _Configurations:
     def all(self) -> Iterator[Configuration]:
         """Yield every configuration with its size, each before those that are fine-tuned from it.
 
-        Raises:
-            UserError: an invalid config, a target out of reach, or an arm without points.
+        Raise UserError for an invalid config, a target out of reach, or an arm without points.
         """
         experiment, arms = self.experiment, self.experiment.arms.values()
         # The arms that others are matched to, or start from, come first.
