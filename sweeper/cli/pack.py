@@ -19,8 +19,8 @@ from sweeper.export.pack import (
     write_pack,
 )
 from sweeper.hydra_section import composer
+from sweeper.plan.experiment import SUFFIX
 from sweeper.plan.planner import Planner
-from sweeper.plan.trials import SUFFIX
 from sweeper.publish import relative_path
 from sweeper.run.failures import hours
 from sweeper.size_server import size_server

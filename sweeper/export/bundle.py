@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.export.pack import check_output, open_export, run_files, write_export
-from sweeper.plan.trials import SUFFIX
+from sweeper.plan.experiment import SUFFIX
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.figures import write_figures
 from sweeper.results.judge import judge

@@ -14,6 +14,7 @@ from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.plans import ERROR
 
 SPLIT = "validation/"
+SUFFIX = "_trials"  # of the name of an experiment: that of the trials which tune it
 LEAST_SEEDS = 3  # of trials; fewer say little about the error of a choice
 
 

@@ -52,7 +52,8 @@ class Work:
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(self._process.pid, signal.SIGTERM)
                 self._wait(self._process)
-        return DelayedSubmission(replace(self))
+        following: Any = replace(self)  # submitit calls it
+        return DelayedSubmission(following)
 
     def _execute(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> int:
         """Return the exit code of a command; that of a signal is 128 and its number."""
