@@ -162,10 +162,8 @@ def archive(outputs: Path, name: str) -> tuple[Path | None, int]:
     """Put the finished runs of an experiment, and those they start from, into one file.
 
     A run is never lost: its folder goes only after the archive was read back. The same command
-    again finishes an interrupted one, and archives the runs that were finished since.
-
-    Returns:
-        The archive, None if all runs were archived already, and the number of folders removed.
+    again finishes an interrupted one, and archives the runs that were finished since. Return the
+    archive, None if all runs were archived already, and the number of folders removed.
 
     Raises:
         UserError: no such experiment, one of its runs or one that starts from them is in training,

@@ -19,30 +19,23 @@ LEAST_SEEDS = 3  # of trials; fewer say little about the error of a choice
 
 
 Per = StrEnum("Per", ["arm", "point", "size"])
-"""The points of an arm that share one choice."""
+"""The points of an arm that share one choice: all, one each, or those of equally many parameters.
+Of points that share one, the middle is tried."""
 
 
 @dataclass
 class Tune:
     """The search for values that every arm gets before it is judged.
 
-    Every choice tries the same values, at full length, and takes those that validate best.
-
-    Attributes:
-        grid: the values to try by key, in all combinations.
-        by: the metric of the validation split that decides.
-        seeds: the seeds of the trials; no judged run has one of them. All values are tried with the
-            first, and the two best with the others.
-        per: what shares one choice: each point has its own, or all those of an arm with equally
-            many parameters, or all points of an arm. Of points that share one, the middle is tried.
-        grow: by how many values a range of numbers may grow where the best lies at its end.
+    Every choice tries the same values, at full length, and takes those that validate best. All
+    values are tried with the first seed, and the two best with the others.
     """
 
-    grid: dict[str, list[Any]]
-    by: str = "validation/loss"
-    seeds: list[int] = field(default_factory=lambda: [1000, 1001, 1002])
+    grid: dict[str, list[Any]]  # the values to try by key, in all combinations
+    by: str = "validation/loss"  # the metric of the validation split that decides
+    seeds: list[int] = field(default_factory=lambda: [1000, 1001, 1002])  # of no judged run
     per: Per = Per.point
-    grow: int = 2
+    grow: int = 2  # by how many values a range of numbers may grow where the best lies at its end
 
 
 def check_seeds(key: str, seeds: Sequence[Any]) -> None:
@@ -173,12 +166,8 @@ class Match:
 class Arm:
     """One curve: fixed keys (`set`), swept keys (`grid`), a condition on its points (`where`).
 
-    Attributes:
-        metric: if it differs from the experiment's.
-        parent: the arm whose runs its own start from, seed by seed. A point is then one of that
-            arm with the keys that this arm sets and sweeps; its model is the parent's but for
-            these keys.
-        seeds: its own, so that it shares no run with an arm that trains the same model.
+    Its runs may start from those of the arm `parent`, seed by seed. A point is then one of that arm
+    with the keys that this arm sets and sweeps; its model is the parent's but for these keys.
     """
 
     name: str
@@ -187,9 +176,9 @@ class Arm:
     grid: dict[str, list[Any]] = field(default_factory=dict)
     where: str | None = None
     match: Match | None = None
-    metric: str | None = None
+    metric: str | None = None  # if it differs from the experiment's
     parent: str | None = None
-    seeds: list[int] = field(default_factory=list)
+    seeds: list[int] = field(default_factory=list)  # so that arms with equal models share no run
 
     @property
     def swept(self) -> list[str]:
@@ -201,36 +190,27 @@ class Arm:
 class Experiment:
     """Arms, the metric that compares them, and the figure and claims of the result.
 
-    Attributes:
-        name: of its plan, table and figure.
-        yaml: the file in conf/experiment that describes it; empty for a grid typed by hand.
-        margin: by metric, the largest difference that counts as none.
-        error: the chance that any of its claims ever gets a wrong answer.
-        finetune: by task, the metrics to show. Each point is then a pre-training that is fine-tuned
-            on every one of these tasks.
-        pretrainings: `each` seed pre-trains; with `one`, all seeds fine-tune one pre-training, as
-            papers do, and verdicts are about these weights only.
-        paper: by value of `x`, the numbers that the paper prints.
-        tune: the values chosen for the arms before they are judged.
-        tuned: whether they are chosen; else they stay as in the configs.
+    With `finetune`, each point is a pre-training that is fine-tuned on every one of these tasks.
+    `pretrainings`: `each` seed pre-trains; with `one`, all seeds fine-tune one pre-training, as
+    papers do, and verdicts are about these weights only.
     """
 
-    name: str
+    name: str  # of its plan, table and figure
     title: str
     metric: str
     arms: dict[str, Arm]
-    yaml: str = ""
+    yaml: str = ""  # the file in conf/experiment that describes it; empty for a typed grid
     x: str = "params_total"
     figure: str = "curves"
     claims: list[str] = field(default_factory=list)
     seeds: list[int] = field(default_factory=lambda: [0])
-    margin: dict[str, Margin] = field(default_factory=dict)
-    error: float = ERROR
-    finetune: dict[str, list[str]] = field(default_factory=dict)
+    margin: dict[str, Margin] = field(default_factory=dict)  # by metric
+    error: float = ERROR  # the chance that any of its claims ever gets a wrong answer
+    finetune: dict[str, list[str]] = field(default_factory=dict)  # by task, the metrics to show
     pretrainings: Pretrainings = Pretrainings.each
-    paper: dict[Any, Any] = field(default_factory=dict)
-    tune: Tune | None = None
-    tuned: bool = True
+    paper: dict[Any, Any] = field(default_factory=dict)  # by value of `x`, what the paper prints
+    tune: Tune | None = None  # the search for values of the arms before they are judged
+    tuned: bool = True  # whether it takes place; else the values stay as in the configs
 
     def described(self) -> dict[str, Any]:
         """Return plain data for the stages after the plan."""
