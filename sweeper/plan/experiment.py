@@ -120,10 +120,9 @@ def beyond(values: Sequence[Any], best: Any) -> Any:
 
     Only numbers above 0 are a range with ends.
     """
-    ends = all(isinstance(v, int | float) and not isinstance(v, bool) and v > 0 for v in values)
-    known = sorted(values) if ends else []
-    if not known or best not in (known[0], known[-1]):
+    if not at_end(values, best) or min(values) <= 0:
         return None
+    known = sorted(values)
     end, inner = (known[0], known[1]) if best == known[0] else (known[-1], known[-2])
     following = end * end / inner
     whole = all(isinstance(value, int) for value in values)
@@ -371,11 +370,8 @@ def _read(name: str, data: dict[str, Any]) -> Experiment:
     for arm in experiment.arms.values():
         where = f"{name}.arms.{arm.name}"
         if arm.match:
-            _check_match(
-                f"{where}.match",
-                arm.match,
-                [one for one in experiment.arms.values() if one is not arm],
-            )
+            others = [one for one in experiment.arms.values() if one is not arm]
+            _check_match(f"{where}.match", arm.match, others)
         if arm.parent and (arm.parent not in before or arm.match):
             expected = "an arm that stands before it"
             remedy = f"choose among {', '.join(before)}" if before else "leave it out"
