@@ -166,14 +166,11 @@ class Round:
 
 
 def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bool:
-    """Train rounds until every claim has an answer, or no further round pays.
+    """Train rounds until every claim has an answer or none pays; return whether all runs are done.
 
     Args:
         first: the plan with the experiments' own seeds.
         estimate: expected seconds of training of its runs that are not done.
-
-    Returns:
-        Whether every run is done.
 
     Raises:
         UserError: the first round is expected to exceed the budget, or an arm starts from runs of
@@ -216,8 +213,7 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
 def pilot(executor: Executor, plan: Plan) -> bool:
     """Train `hydra.sweeper.pilot` seeds of the points that claims rest on; print expected costs.
 
-    Returns:
-        Whether they are done.
+    Return whether they are done.
     """
     seeds, until = executor.options.pilot or 0, executor.options.until
     points = Progress.of(plan, _records(executor.store, plan), until).points()

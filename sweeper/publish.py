@@ -34,11 +34,7 @@ class ResultsAsTheyCome(ExitStack):
 
     The page is written at most every PAGE_S seconds, and takes at most PAGE_SHARE of the CPU time
     of the runs. `print_everything` writes the last page and draws the last experiment; it draws no
-    figure again whose table is unchanged.
-
-    Args:
-        left: the runs to be trained, by experiment.
-        slots: runs that train at a time.
+    figure again whose table is unchanged. `left`: the runs to be trained, by experiment.
     """
 
     def __init__(
@@ -131,9 +127,7 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
 
     A single experiment without claims shows its table. Figures that are not as drawn from
     their table are drawn again, if a run is done; the page shows every experiment ever planned.
-
-    Returns:
-        Whether all records of these experiments could be read and judged.
+    Return whether all records of these experiments could be read and judged.
     """
     from sweeper.results.figures import is_drawn, write_figures
     from sweeper.results.report.page import write_report

@@ -62,12 +62,7 @@ class SizeServer:
             self._send(question)
 
     def ask(self, questions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Send questions and return their answers in order.
-
-        Raises:
-            UserError: the process ended before it answered.
-        """
-        questions = [*questions]
+        """Send questions and return their answers in order; Gone if the process ends before."""
         shown: Iterable[Mapping[str, Any]] = questions
         if len(questions) > MANY and sys.stdout.isatty():
             from rich.progress import track

@@ -42,13 +42,9 @@ def prepare(
 ) -> None:
     """Build the data of runs, each distinct text once, and print notes about it.
 
-    Args:
-        configs: of the runs, by id.
-        known: digests of the data that is built already; this call adds to them.
-        meanwhile: called once a build has started.
-
-    Raises:
-        UserError: the data cannot be built; the log has the reason.
+    `known` are digests of the data that is built already; this call adds to them. `meanwhile` is
+    called once a build has started. Raise UserError if the data cannot be built; the log has the
+    reason.
     """
     distinct: dict[str, str] = {}
     for run, config in configs.items():
@@ -122,15 +118,12 @@ class Executor:
         rounds: Rounds = (),
         about: Callable[[float], str] = lambda seconds: "",
     ) -> bool:
-        """Freeze a plan, prepare the data of the runs that are left, and train them.
+        """Freeze a plan, prepare the data of the runs left, and train them; return if all are done.
 
         Args:
             estimate: expected seconds of training, by run.
             rounds: before this plan.
             about: returns a line for the display, given the seconds of training so far.
-
-        Returns:
-            Whether all of them are done.
 
         Raises:
             UserError: the data cannot be built; nothing was started.

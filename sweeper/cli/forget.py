@@ -4,7 +4,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,20 +30,13 @@ Plan = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class _Removal:
-    """The runs, files and plans to remove.
-
-    Attributes:
-        plans: the plans that change, without the removed experiment; empty ones are removed.
-        near: runs that must not be in training meanwhile: those of the experiment, and of every
-            plan that needs one of the removed runs.
-        notes: sentences for the user.
-    """
+    """The runs, files and plans to remove."""
 
     runs: Sequence[str]
     files: Sequence[Path]
-    plans: Sequence[Plan]
-    near: Sequence[str]
-    notes: Sequence[str]
+    plans: Sequence[Plan]  # without the removed experiment; an empty one is removed
+    near: Sequence[str]  # none may be in training: those of the plans that need a removed run
+    notes: Sequence[str]  # for the user
 
 
 def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
@@ -137,12 +130,6 @@ def _near(known: Sequence[Plan], runs: Set[str]) -> list[str]:
     return [run for plan in known if _needed(plan) & runs for run in plan["runs"]]
 
 
-def _children(known: Sequence[Plan], parents: Collection[str]) -> list[str]:
-    """Return the runs that start from one of these."""
-    every = [found for plan in known for found in plan["runs"].items()]
-    return [run for run, about in every if about.get("parent") in parents]
-
-
 def _unused_code(store: RunStore, gone: Sequence[str]) -> list[Path]:
     """Return the pinned code that trained none of the remaining runs.
 
@@ -175,10 +162,8 @@ def archive(outputs: Path, name: str) -> tuple[Path | None, int]:
     """Put the finished runs of an experiment, and those they start from, into one file.
 
     A run is never lost: its folder goes only after the archive was read back. The same command
-    again finishes an interrupted one, and archives the runs that were finished since.
-
-    Returns:
-        The archive, None if all runs were archived already, and the number of folders removed.
+    again finishes an interrupted one, and archives the runs that were finished since. Return the
+    archive, None if all runs were archived already, and the number of folders removed.
 
     Raises:
         UserError: no such experiment, one of its runs or one that starts from them is in training,
@@ -186,7 +171,9 @@ def archive(outputs: Path, name: str) -> tuple[Path | None, int]:
     """
     store = RunStore(outputs)
     runs = runs_of(planned(outputs, [name])[name], name)
-    if busy := store.in_training([*runs, *_children(plans(outputs), runs)]):
+    every = [found for plan in plans(outputs) for found in plan["runs"].items()]
+    children = [run for run, about in every if about.get("parent") in runs]
+    if busy := store.in_training([*runs, *children]):
         raise UserError(f"{sanitize(name)}: run {busy} is in training; archive it afterwards.")
     for left in outputs.glob(f"{_TAKEN_AWAY}*.tmp"):
         shutil.rmtree(left)

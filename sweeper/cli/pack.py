@@ -19,8 +19,8 @@ from sweeper.export.pack import (
     write_pack,
 )
 from sweeper.hydra_section import composer
+from sweeper.plan.experiment import SUFFIX
 from sweeper.plan.planner import Planner
-from sweeper.plan.trials import SUFFIX
 from sweeper.publish import relative_path
 from sweeper.run.failures import hours
 from sweeper.size_server import size_server
@@ -43,12 +43,8 @@ def pack(
 ) -> None:
     """Write a pack of the unfinished runs of experiments.
 
-    Args:
-        words: names of experiments, and overrides (KEY=VALUE, ~KEY). With overrides, or if one was
-            never planned, all experiments are planned again.
-
-    Raises:
-        UserError: they cannot be planned, prepared or packed.
+    `words` are names of experiments, and overrides (KEY=VALUE, ~KEY). With overrides, or if one was
+    never planned, all experiments are planned again. Raise UserError if that fails.
     """
     check_output(path, max_mb)
     overrides = [word for word in words if "=" in word or word.startswith("~")]

@@ -29,28 +29,18 @@ NAMED = 3  # most runs named in one line; --all lists each
 
 @dataclass(frozen=True)
 class Line:
-    """One run of the status.
-
-    Attributes:
-        setting: its arm and what is special about it.
-        state: a state of the store, or "blocked".
-        heartbeat: the newest one of a run that is not done.
-        left_s: of a running one, seconds of training left at its newest speed.
-        seconds: of a done one, its training.
-        damaged: whether it counts as failed because its files cannot be read.
-        changed: the parts of the code that changed since it was trained.
-    """
+    """One run of the status."""
 
     experiment: str
     run: str
-    setting: str
-    state: str
+    setting: str  # its arm and what is special about it
+    state: str  # of the store, or "blocked"
     reason: str
-    heartbeat: Mapping[str, Any] = field(default_factory=dict)
-    left_s: float | None = None
-    seconds: float | None = None
-    damaged: bool = False
-    changed: Sequence[str] | None = None
+    heartbeat: Mapping[str, Any] = field(default_factory=dict)  # the newest, if it is not done
+    left_s: float | None = None  # of training at its newest speed, if it is running
+    seconds: float | None = None  # of training, if it is done
+    damaged: bool = False  # whether it counts as failed because its files cannot be read
+    changed: Sequence[str] | None = None  # parts of the code that changed since it was trained
 
     def as_data(self) -> dict[str, Any]:
         """Return plain data for `--json`."""

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.export.pack import check_output, open_export, run_files, write_export
-from sweeper.plan.trials import SUFFIX
+from sweeper.plan.experiment import SUFFIX
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.figures import write_figures
 from sweeper.results.judge import judge
@@ -56,8 +56,7 @@ class Bundle(BaseModel):
 def write_bundle(outputs: Path, names: Sequence[str], path: Path) -> Path:
     """Write the bundle of experiments as they are now; equal records give equal bytes.
 
-    Raises:
-        UserError: one was never planned, has a run in training, or cannot be judged.
+    Raise UserError if one was never planned, has a run in training, or cannot be judged.
     """
     check_output(path)
     tuned = [name + SUFFIX for name in names if name + SUFFIX in newest(outputs)]
@@ -105,11 +104,8 @@ def write_bundle(outputs: Path, names: Sequence[str], path: Path) -> Path:
 def judge_again(console: Console, path: Path, into: Path) -> int:
     """Print the answer to each claim in a bundle and here; return 1 if any differs.
 
-    Args:
-        into: the folder for the tables and figures that are made here.
-
-    Raises:
-        UserError: the file is no bundle, is damaged, or cannot be judged.
+    Tables and figures are made in `into`. Raise UserError if the file is no bundle, is damaged, or
+    cannot be judged.
     """
     with tempfile.TemporaryDirectory() as folder:
         outputs = Path(folder)

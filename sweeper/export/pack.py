@@ -127,8 +127,7 @@ def write_export(
 ) -> list[Path]:
     """Write files in a folder named like the archive; cut an archive larger than `max_mb`.
 
-    Returns:
-        The archive, or its parts: `<path>.001` and so on, which `cat` joins.
+    Return the archive, or its parts: `<path>.001` and so on, which `cat` joins.
     """
     check_output(path, max_mb)
     try:
@@ -175,8 +174,7 @@ def parse_manifest(path: Path, value: Mapping[str, Any], model: type[Manifest]) 
 def open_export(path: Path, kind: str, model: type[Manifest]) -> Iterator[tuple[Archive, Manifest]]:
     """Open an archive of a kind, and its manifest.
 
-    Raises:
-        UserError: it is of another kind; or reading it, here or in the block, failed.
+    Raise UserError if it is of another kind, or if reading it, here or in the block, fails.
     """
     if not path.exists():
         remedy = f"name the file that {_WRITER[kind]} wrote"
@@ -201,8 +199,7 @@ def open_export(path: Path, kind: str, model: type[Manifest]) -> Iterator[tuple[
 def run_files(run: Run, *, weights: bool = True) -> dict[str, Content]:
     """Return the files of a run that is not in training, by their names below the outputs folder.
 
-    Args:
-        weights: include checkpoints and learned weights.
+    Without `weights` leave out checkpoints and learned weights.
     """
     found: dict[str, Content] = {}
     for name in files_below(run.path):
@@ -219,10 +216,8 @@ def run_files(run: Run, *, weights: bool = True) -> dict[str, Content]:
 def unfinished(outputs: Path, plans: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return cost, parent and label of the unfinished runs of planned experiments.
 
-    The runs that they start from are included, unless these are done.
-
-    Raises:
-        UserError: one of them is in training, or all are done.
+    The runs that they start from are included, unless these are done. Raise UserError if one of
+    them is in training, or if all are done.
     """
     store, found = RunStore(outputs), {}
     for experiment, plan in plans.items():
@@ -260,8 +255,7 @@ def wheels_in(folder: Path) -> list[Path]:
 def wheels_for(machine: str, folder: Path) -> list[Path]:
     """Download wheels of LACKED, and of what it needs, for a Python and a processor of Linux.
 
-    Raises:
-        UserError: `machine` is not like "3.12-x86_64", or pip finds none.
+    Raise UserError if `machine` is not like "3.12-x86_64", or if pip finds none.
     """
     if not (found := re.fullmatch(r"(3\.\d{2})-(x86_64|aarch64)", machine)):
         expected = "a Python and a processor, x86_64 or aarch64"
@@ -354,10 +348,8 @@ class Merged:
 def merge(outputs: Path, path: Path) -> Merged:
     """Put the runs of a results file where they would be if they had been trained here.
 
-    A run that was also trained here since it was packed stays unchanged.
-
-    Raises:
-        UserError: the file is damaged, or has a run that was not planned here; nothing was merged.
+    A run that was also trained here since it was packed stays unchanged. Raise UserError, and merge
+    nothing, if the file is damaged or has a run that was not planned here.
     """
     with open_export(path, "results", Results) as (archive, manifest):
         for name in archive.manifest["files"]:

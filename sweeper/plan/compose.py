@@ -52,8 +52,7 @@ class Composer:
     def compose(self, overrides: Iterable[str]) -> DictConfig:
         """Return the config with Hydra's own section, interpolations unresolved.
 
-        Raises:
-            UserError: an unknown key or choice, with the nearest that exists.
+        The UserError for an unknown key or choice names the nearest that exists.
         """
         try:
             return self.loader.load_configuration(self.config_name, [*overrides], RunMode.RUN)
@@ -67,11 +66,7 @@ class Composer:
         return _plain(section)
 
     def base(self, overrides: Iterable[str]) -> RunTemplate:
-        """Return the template of the runs with these overrides.
-
-        Raises:
-            UserError: as `compose`, or code or a secret in the config.
-        """
+        """Return the template of the runs; UserError as `compose`, or for code or a secret."""
         key = tuple(overrides)
         if key not in self._templates:
             plain = _plain(self.compose(key))
@@ -82,11 +77,7 @@ class Composer:
 
 
 def as_dataclass(kind: type[Made], data: Mapping[str, Any], where: str) -> Made:
-    """Return plain data as a dataclass; `where` it stands is for errors.
-
-    Raises:
-        UserError: an unknown or a missing key, or a value of another type.
-    """
+    """Return plain data as a dataclass; UserError, with `where` it stands, if it does not fit."""
     try:
         made = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(kind), dict(data)))
     except OmegaConfBaseException as problem:
@@ -127,11 +118,7 @@ class RunTemplate:
         return True
 
     def run(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the resolved config of one run; `values` by dotted key.
-
-        Raises:
-            UserError: an unknown key.
-        """
+        """Return the resolved config of one run; `values` by dotted key, UserError if unknown."""
         config = copy.deepcopy(self._raw)
         for key, value in values.items():
             *parents, last = key.split(".")

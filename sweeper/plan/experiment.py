@@ -14,34 +14,28 @@ from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.plans import ERROR
 
 SPLIT = "validation/"
+SUFFIX = "_trials"  # of the name of an experiment: that of the trials which tune it
 LEAST_SEEDS = 3  # of trials; fewer say little about the error of a choice
 
 
 Per = StrEnum("Per", ["arm", "point", "size"])
-"""The points of an arm that share one choice."""
+"""The points of an arm that share one choice: all, one each, or those of equally many parameters.
+Of points that share one, the middle is tried."""
 
 
 @dataclass
 class Tune:
     """The search for values that every arm gets before it is judged.
 
-    Every choice tries the same values, at full length, and takes those that validate best.
-
-    Attributes:
-        grid: the values to try by key, in all combinations.
-        by: the metric of the validation split that decides.
-        seeds: the seeds of the trials; no judged run has one of them. All values are tried with the
-            first, and the two best with the others.
-        per: what shares one choice: each point has its own, or all those of an arm with equally
-            many parameters, or all points of an arm. Of points that share one, the middle is tried.
-        grow: by how many values a range of numbers may grow where the best lies at its end.
+    Every choice tries the same values, at full length, and takes those that validate best. All
+    values are tried with the first seed, and the two best with the others.
     """
 
-    grid: dict[str, list[Any]]
-    by: str = "validation/loss"
-    seeds: list[int] = field(default_factory=lambda: [1000, 1001, 1002])
+    grid: dict[str, list[Any]]  # the values to try by key, in all combinations
+    by: str = "validation/loss"  # the metric of the validation split that decides
+    seeds: list[int] = field(default_factory=lambda: [1000, 1001, 1002])  # of no judged run
     per: Per = Per.point
-    grow: int = 2
+    grow: int = 2  # by how many values a range of numbers may grow where the best lies at its end
 
 
 def check_seeds(key: str, seeds: Sequence[Any]) -> None:
@@ -55,11 +49,10 @@ def check_seeds(key: str, seeds: Sequence[Any]) -> None:
 
 
 def check(experiment: Experiment) -> None:
-    """Refuse invalid seeds, metrics that are shown twice, and tuning that is no fair choice.
+    """Raise UserError for invalid seeds, metrics shown twice, and tuning that is no fair choice.
 
-    Raises:
-        UserError: one of these; tuning is unfair without values, by another split, with seeds that
-            are judged, and of runs that start from others.
+    Tuning is unfair without values, by another split, with seeds that are judged, and of runs that
+    start from others.
     """
     check_seeds(f"experiment.seeds of {experiment.name}", experiment.seeds)
     for arm in experiment.arms.values():
@@ -127,10 +120,9 @@ def beyond(values: Sequence[Any], best: Any) -> Any:
 
     Only numbers above 0 are a range with ends.
     """
-    ends = all(isinstance(v, int | float) and not isinstance(v, bool) and v > 0 for v in values)
-    known = sorted(values) if ends else []
-    if not known or best not in (known[0], known[-1]):
+    if not at_end(values, best) or min(values) <= 0:
         return None
+    known = sorted(values)
     end, inner = (known[0], known[1]) if best == known[0] else (known[-1], known[-2])
     following = end * end / inner
     whole = all(isinstance(value, int) for value in values)
@@ -150,50 +142,31 @@ Pretrainings = StrEnum("Pretrainings", ["each", "one"])
 
 @dataclass
 class Margin:
-    """The largest difference that counts as none.
+    """The largest difference that counts as none."""
 
-    Attributes:
-        size: a number in the unit of the metric, or per cent of it ("1 %").
-        reason: a sentence on why it is this large.
-    """
-
-    size: Any
-    reason: str
+    size: Any  # in the unit of the metric, or per cent of it ("1 %")
+    reason: str  # a sentence on why it is this large
 
 
 @dataclass
 class Match:
-    """The matching of an arm's points to a size.
+    """The matching of an arm's points to a size."""
 
-    Attributes:
-        to: the arm whose points are the targets, or a number for all points.
-        count: the size that is matched.
-        solve: the config key that is solved for, a whole number.
-        tolerance: the largest accepted |achieved / target - 1|.
-        where: a condition over config keys on the points of the arm `to`.
-        multiple_of: of this number, or of the value of this config key, the solution is a multiple.
-        same: config keys that take the value of the target point.
-    """
-
-    to: str | int
-    solve: str
-    tolerance: float
-    count: Count = Count.params_total
-    where: str | None = None
-    multiple_of: str | int = 1
-    same: list[str] = field(default_factory=list)
+    to: str | int  # the arm whose points are the targets, or a number for all points
+    solve: str  # the config key that is solved for, a whole number
+    tolerance: float  # the largest accepted |achieved / target - 1|
+    count: Count = Count.params_total  # the size that is matched
+    where: str | None = None  # a condition over config keys on the points of the arm `to`
+    multiple_of: str | int = 1  # the solution is a multiple of this number or config key
+    same: list[str] = field(default_factory=list)  # keys that take the value of the target point
 
 
 @dataclass
 class Arm:
     """One curve: fixed keys (`set`), swept keys (`grid`), a condition on its points (`where`).
 
-    Attributes:
-        metric: if it differs from the experiment's.
-        parent: the arm whose runs its own start from, seed by seed. A point is then one of that
-            arm with the keys that this arm sets and sweeps; its model is the parent's but for
-            these keys.
-        seeds: its own, so that it shares no run with an arm that trains the same model.
+    Its runs may start from those of the arm `parent`, seed by seed. A point is then one of that arm
+    with the keys that this arm sets and sweeps; its model is the parent's but for these keys.
     """
 
     name: str
@@ -202,9 +175,9 @@ class Arm:
     grid: dict[str, list[Any]] = field(default_factory=dict)
     where: str | None = None
     match: Match | None = None
-    metric: str | None = None
+    metric: str | None = None  # if it differs from the experiment's
     parent: str | None = None
-    seeds: list[int] = field(default_factory=list)
+    seeds: list[int] = field(default_factory=list)  # so that arms with equal models share no run
 
     @property
     def swept(self) -> list[str]:
@@ -216,36 +189,27 @@ class Arm:
 class Experiment:
     """Arms, the metric that compares them, and the figure and claims of the result.
 
-    Attributes:
-        name: of its plan, table and figure.
-        yaml: the file in conf/experiment that describes it; empty for a grid typed by hand.
-        margin: by metric, the largest difference that counts as none.
-        error: the chance that any of its claims ever gets a wrong answer.
-        finetune: by task, the metrics to show. Each point is then a pre-training that is fine-tuned
-            on every one of these tasks.
-        pretrainings: `each` seed pre-trains; with `one`, all seeds fine-tune one pre-training, as
-            papers do, and verdicts are about these weights only.
-        paper: by value of `x`, the numbers that the paper prints.
-        tune: the values chosen for the arms before they are judged.
-        tuned: whether they are chosen; else they stay as in the configs.
+    With `finetune`, each point is a pre-training that is fine-tuned on every one of these tasks.
+    `pretrainings`: `each` seed pre-trains; with `one`, all seeds fine-tune one pre-training, as
+    papers do, and verdicts are about these weights only.
     """
 
-    name: str
+    name: str  # of its plan, table and figure
     title: str
     metric: str
     arms: dict[str, Arm]
-    yaml: str = ""
+    yaml: str = ""  # the file in conf/experiment that describes it; empty for a typed grid
     x: str = "params_total"
     figure: str = "curves"
     claims: list[str] = field(default_factory=list)
     seeds: list[int] = field(default_factory=lambda: [0])
-    margin: dict[str, Margin] = field(default_factory=dict)
-    error: float = ERROR
-    finetune: dict[str, list[str]] = field(default_factory=dict)
+    margin: dict[str, Margin] = field(default_factory=dict)  # by metric
+    error: float = ERROR  # the chance that any of its claims ever gets a wrong answer
+    finetune: dict[str, list[str]] = field(default_factory=dict)  # by task, the metrics to show
     pretrainings: Pretrainings = Pretrainings.each
-    paper: dict[Any, Any] = field(default_factory=dict)
-    tune: Tune | None = None
-    tuned: bool = True
+    paper: dict[Any, Any] = field(default_factory=dict)  # by value of `x`, what the paper prints
+    tune: Tune | None = None  # the search for values of the arms before they are judged
+    tuned: bool = True  # whether it takes place; else the values stay as in the configs
 
     def described(self) -> dict[str, Any]:
         """Return plain data for the stages after the plan."""
@@ -266,7 +230,7 @@ class Experiment:
 def with_typed(
     experiment: Experiment, axes: Mapping[str, list[Any]], fixed: Mapping[str, Any]
 ) -> Experiment:
-    """Return the experiment with the keys of a command line, which override those of its arms.
+    """Return the experiment with typed keys, which override those of its arms.
 
     Args:
         axes: keys with several values; every arm sweeps them. Where arms do not sweep them anyway,
@@ -406,11 +370,8 @@ def _read(name: str, data: dict[str, Any]) -> Experiment:
     for arm in experiment.arms.values():
         where = f"{name}.arms.{arm.name}"
         if arm.match:
-            _check_match(
-                f"{where}.match",
-                arm.match,
-                [one for one in experiment.arms.values() if one is not arm],
-            )
+            others = [one for one in experiment.arms.values() if one is not arm]
+            _check_match(f"{where}.match", arm.match, others)
         if arm.parent and (arm.parent not in before or arm.match):
             expected = "an arm that stands before it"
             remedy = f"choose among {', '.join(before)}" if before else "leave it out"

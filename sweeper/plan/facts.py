@@ -30,14 +30,11 @@ class Facts:
     """Facts about configs: sizes (`params_total`, `flops_per_token`, ...) and texts.
 
     The cache is keyed by config and by the code that answers; losing it costs only time.
-
-    Attributes:
-        asked: the number of questions that the cache did not answer.
     """
 
     process: SizeServer
     path: Path
-    asked: int = 0
+    asked: int = 0  # questions that the cache did not answer
 
     @cached_property
     def _known(self) -> dict[str, dict[str, Any]]:
@@ -83,14 +80,10 @@ class Facts:
         return [found[key] if key in found else known[key] for key in keys]
 
     def text(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return facts about the text of a config; files that look as before are not read again.
+        """Return facts about the text of a config; UserError if the text is not there.
 
-        Returns:
-            `digest` of the text; `describe`: the text in words; `prepared`: the name of its arrays;
-            `metrics`: measured on it.
-
-        Raises:
-            UserError: the text is not there.
+        These are `digest`, `describe` (in words), `prepared` (the name of its arrays) and `metrics`
+        (measured on it). Files that look as before are not read again.
         """
         data = {key: value for key, value in config["data"].items() if key != "digest"}
         looks = _looks(Path(data["root"])) if data["root"] else None

@@ -74,10 +74,7 @@ def holds(expression: str | None, config: Mapping[str, Any]) -> bool:
     """Return whether `expression` is true of a run's config; None is always true.
 
     It may use numbers, strings, lists, + - * / // %, comparisons, `in`, and/or/not, and config
-    keys as names. The text is parsed and walked here; nothing of it is executed.
-
-    Raises:
-        UserError: the expression does not parse, or names an unknown key.
+    keys as names; UserError for anything else. The text is parsed and walked, never executed.
     """
     if expression is None:
         return True

@@ -26,10 +26,7 @@ def solve(
 ) -> tuple[int, int]:
     """Return the multiple of `step` whose count is nearest to `target`, and this count.
 
-    Args:
-        count: the size a model has at a value of the key, or why there is no such model.
-        target: the size asked for, at least 1.
-        step: only multiples of this are tried.
+    `count` returns the size of the model at a value of the key, or why there is no such model.
 
     Raises:
         UserError: no multiple of `step` gives a model, or all give models of the same size.

@@ -42,8 +42,7 @@ class Typed:
 def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Typed:
     """Sort the overrides of a command line; its grid is counted before it is expanded.
 
-    Raises:
-        UserError: a malformed or repeated override, or more than `max_points` points.
+    Raise UserError for a malformed or repeated override, or more than `max_points` points.
     """
     by_key: dict[str, Override] = {}
     parser = OverridesParser.create(composer.loader)

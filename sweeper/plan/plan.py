@@ -43,22 +43,17 @@ class Chosen:
 class Configuration:
     """A point without a seed.
 
-    Attributes:
-        values: of its arm's grid.
-        config: of its runs, but for the seed.
-        parent: the configuration whose runs its own start from.
-        once: whether it has only the seed of its config.
-        alternative_to: the values of the point that it is, with values of the tuned keys that
-            trials cannot tell from the chosen ones.
+    `alternative_to`: the values of the point that it is, with values of the tuned keys that trials
+    cannot tell from the chosen ones.
     """
 
     arm: Arm
-    values: Mapping[str, Any]
-    config: Mapping[str, Any]
+    values: Mapping[str, Any]  # of its arm's grid
+    config: Mapping[str, Any]  # of its runs, but for the seed
     size: Size = field(default_factory=dict)
     matched: Matched | None = None
-    parent: Configuration | None = None
-    once: bool = False
+    parent: Configuration | None = None  # whose runs its own start from
+    once: bool = False  # whether it has only the seed of its config
     chosen: Chosen | None = None
     alternative_to: Mapping[str, Any] | None = None
 
@@ -112,22 +107,16 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of a sweep and the points that use them.
-
-    Attributes:
-        texts: a description of each experiment's text.
-        configurations: of each experiment, before their seeds.
-        tuning: the choices of each tuned experiment, as plain data.
-    """
+    """The runs of a sweep and the points that use them; mappings but `runs` are by experiment."""
 
     scale: str
     outputs: Path
     experiments: Mapping[str, Experiment]
-    texts: Mapping[str, str]
-    configurations: Mapping[str, list[Configuration]]
+    texts: Mapping[str, str]  # in words
+    configurations: Mapping[str, list[Configuration]]  # before their seeds
     points: list[PlannedPoint] = field(default_factory=list)
     runs: Mapping[str, PlannedRun] = field(default_factory=dict)
-    tuning: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    tuning: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)  # choices
 
     @property
     def claims(self) -> list[str]:

@@ -47,11 +47,7 @@ class Planner:
     max_runs: int
 
     def plan(self, arguments: Iterable[str]) -> Plan:
-        """Plan one command line.
-
-        Raises:
-            UserError: anything that would keep a run of it from being trained.
-        """
+        """Plan a command line; UserError for anything that would keep a run from being trained."""
         typed = read(arguments, self.composer, max_points=self.max_runs)
         # Keys of one experiment's task may be typed, so it is composed with that experiment.
         chosen = [f"experiment={name}" for name in typed.experiments[:1]]
@@ -170,15 +166,12 @@ class Planner:
 
 
 class _Target(NamedTuple):
-    """A size that points are matched to, in words too.
-
-    `values` are those of the point of this size, `shared` those that matched points share with it.
-    """
+    """A size that points are matched to."""
 
     words: str
     size: int
-    shared: Mapping[str, Any] = {}
-    values: Mapping[str, Any] = {}
+    shared: Mapping[str, Any] = {}  # values that matched points share with the point of this size
+    values: Mapping[str, Any] = {}  # of that point
 
 
 @dataclass
@@ -194,8 +187,7 @@ class _Configurations:
     def all(self) -> Iterator[Configuration]:
         """Yield every configuration with its size, each before those that are fine-tuned from it.
 
-        Raises:
-            UserError: an invalid config, a target out of reach, or an arm without points.
+        Raise UserError for an invalid config, a target out of reach, or an arm without points.
         """
         experiment, arms = self.experiment, self.experiment.arms.values()
         # The arms that others are matched to, or start from, come first.
@@ -445,13 +437,11 @@ def _check_results(experiment: Experiment, points: Sequence[Configuration], fact
 
 
 def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
-    """Return the plan with points and runs for more seeds.
+    """Return the plan with points and runs for the seeds of its configurations.
 
-    Args:
-        plan: its `configurations` get the seeds.
-        wanted: seeds of a configuration, by the run of its first seed, where that is more than its
-            own. A parent gets as many as its children; configurations of several arms or
-            experiments that are the same runs get equally many.
+    `wanted`: the number of seeds, by the run of the first, where it is more than a configuration
+    has of its own. A parent gets as many as its children; configurations of several arms or
+    experiments that are the same runs get equally many.
     """
     points: list[PlannedPoint] = []
     runs: dict[str, PlannedRun] = {}

@@ -34,9 +34,7 @@ def print_plan(
 ) -> None:
     """Print the points of a plan, a row for all seeds of a point, and the totals.
 
-    Args:
-        points: False prints the totals alone.
-        verbose: print every point, however many there are.
+    Without `points` print the totals alone; with `verbose` every point, however many there are.
     """
     by_experiment = {
         name: [

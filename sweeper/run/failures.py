@@ -89,11 +89,6 @@ class Watchdog:
     clock: Callable[[], float] = time.monotonic
     _watched: dict[str, _Watched] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, options: SweepOptions) -> Watchdog | None:
-        """Return the watchdog of a sweep; None if `hang_after_s` is null."""
-        return cls(options.hang_after_s, options.hang_grace_s) if options.hang_after_s else None
-
     def due(self, attempt: str, heartbeat: Mapping[str, Any] | None) -> signal.Signals | None:
         """Return the signal to send now to a running attempt with this heartbeat, if any."""
         now, beat = self.clock(), heartbeat or {}

@@ -42,10 +42,7 @@ def remaining(whole: Taken, share: float) -> float:
 
 
 def share_done(run: Run, steps: int) -> float:
-    """Return the share of its steps that a run will not repeat.
-
-    It is that of the newest checkpoint, or of the newest heartbeat of a running job.
-    """
+    """Return the share of its steps that a run will not repeat: those saved, or done if it runs."""
     if not steps or not run.attempts():
         return 0.0
     status = run.status()

@@ -124,21 +124,16 @@ class TimeLeft:
 class Display(ExitStack):
     """The display of a schedule, which calls `changed`: a live table, or lines in a log.
 
-    A log has a line for each run that ended, and one after each minute of silence.
-
-    Attributes:
-        labels: the name of each run for people.
-        metrics: the metric that sums up the result of each run.
-        about: returns the line above the table, given the seconds of training so far.
-        of: what the time left refers to, if not to the whole sweep.
+    A log has a line for each run that ended, and one after each minute of silence. `about` returns
+    the line above the table, given the seconds of training so far.
     """
 
     console: Console
-    labels: Mapping[str, str]
-    metrics: Mapping[str, str]
+    labels: Mapping[str, str]  # of each run, for people
+    metrics: Mapping[str, str]  # the one that sums up the result of each run
     time_left: TimeLeft
     about: Callable[[float], str] = lambda seconds: ""
-    of: str = ""
+    of: str = ""  # what the time left refers to, if not to the whole sweep
     _started: float = field(default_factory=time.monotonic)
     _begun: dict[str, float] = field(default_factory=dict)
     _queued: set[str] = field(default_factory=set)

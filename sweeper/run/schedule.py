@@ -103,12 +103,8 @@ class StatusPoller:
 class Schedule:
     """The execution of jobs on a backend.
 
-    Attributes:
-        changed: called with each job that changes its phase, and with None every POLL_S seconds.
-        check_for_stop: called between two steps; raises KeyboardInterrupt to stop the sweep.
-        spent_h: device hours that were spent before; they count in the policy's budget.
-        states: what happened to each job, by run.
-        breaker: whether new jobs start, and if not, why.
+    `changed` is called with each job that changes its phase, and with None every POLL_S seconds;
+    `check_for_stop` between two steps: it raises KeyboardInterrupt to stop the sweep.
     """
 
     store: RunStore
@@ -118,8 +114,8 @@ class Schedule:
     changed: Callable[[Schedule, JobState | None], None] = lambda schedule, state: None
     check_for_stop: Callable[[], None] = lambda: None
     clock: Callable[[], float] = time.monotonic
-    spent_h: float = 0.0
-    states: dict[str, JobState] = field(init=False)
+    spent_h: float = 0.0  # device hours before; they count in the policy's budget
+    states: dict[str, JobState] = field(init=False)  # by run
     poller: StatusPoller = field(init=False)
     breaker: Breaker = field(init=False)
     watchdog: Watchdog | None = field(init=False)
@@ -127,7 +123,8 @@ class Schedule:
 
     def __post_init__(self) -> None:
         self.breaker = Breaker(self.policy, self.spent_h)
-        self.watchdog = Watchdog.of(self.policy)
+        hang_s, grace_s = self.policy.hang_after_s, self.policy.hang_grace_s
+        self.watchdog = Watchdog(hang_s, grace_s) if hang_s else None
         self.poller = StatusPoller(self.store, self.backend.poll_s)
         ordered = sorted(self.jobs, key=lambda job: (job.rank, -job.cost))
         self.states = {job.run: JobState(job) for job in ordered}
@@ -135,10 +132,7 @@ class Schedule:
     def execute(self) -> bool:
         """Run all jobs; return whether all runs are done.
 
-        Ctrl-C asks the jobs to save and stop; a second Ctrl-C kills them.
-
-        Raises:
-            KeyboardInterrupt: after the jobs have stopped.
+        Ctrl-C asks the jobs to save and stop, a second one kills them; then it is raised again.
         """
         try:
             while self._start_jobs() or self._in(Phase.RUNNING):

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,18 +32,14 @@ def belongs(run: Path, name: str) -> bool:
 
 
 @dataclass
-class Work(ABC):
+class Work:
     """Work that executes commands one after the other.
 
-    submitit calls it when the job starts, and again when Slurm requeues the job. Before the time
-    limit submitit calls `checkpoint`, from a signal handler, and requeues the job.
+    submitit calls the object when the job starts, and again when Slurm requeues the job. Before the
+    time limit submitit calls `checkpoint`, from a signal handler, and requeues the job.
     """
 
     _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
-
-    @abstractmethod
-    def __call__(self) -> None:
-        """Do the work; raise SystemExit with the exit code of a command that failed."""
 
     def checkpoint(self) -> Any:
         """End the command before the time limit and return what submitit requeues.
@@ -57,7 +52,8 @@ class Work(ABC):
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(self._process.pid, signal.SIGTERM)
                 self._wait(self._process)
-        return DelayedSubmission(replace(self))
+        following: Any = replace(self)  # submitit calls it
+        return DelayedSubmission(following)
 
     def _execute(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> int:
         """Return the exit code of a command; that of a signal is 128 and its number."""
@@ -93,11 +89,7 @@ class RunsWork(Work):
     name: str  # of the job; it trains only runs that belong to it
 
     def __call__(self) -> None:
-        """Train the runs.
-
-        Raises:
-            SystemExit: with the code of a run that did not finish, so that the job fails too.
-        """
+        """Train the runs; SystemExit if one did not finish, so that the job fails too."""
         stopping = False
 
         def stop(number: int, frame: object) -> None:
@@ -138,11 +130,7 @@ class DriverWork(Work):
     code: str  # the folder of the pinned code that its runs start from
 
     def __call__(self) -> None:
-        """Execute the sweep.
-
-        Raises:
-            SystemExit: with the code of a sweep that is not done.
-        """
+        """Execute the sweep; SystemExit with its code if it is not done."""
         # The jobs that it submits must not inherit the variables of its own job.
         own = {
             name: value

@@ -247,9 +247,7 @@ def write_archive(
 ) -> None:
     """Write files by name and a manifest with the keys of `about`; equal files give equal bytes.
 
-    Args:
-        top: the start of all names in the zip, `folder/` or nothing.
-        compress: deflate all but weights.
+    All names in the zip start with `top`. `compress` deflates all but weights.
     """
     listed = {}
     make_directory(path.parent)
@@ -278,8 +276,7 @@ def write_archive(
 def write_runs(outputs: Path, name: str, runs: Iterable[Path]) -> Path:
     """Write the folders of runs into the next archive of a name, and read it back.
 
-    Raises:
-        UserError: it was not written as it should be; it is removed again.
+    Raise UserError, and remove the archive, if it was not written as it should be.
     """
     paths = (outputs / "archives" / f"{name}-{number:04d}.zip" for number in itertools.count(1))
     path = next(path for path in paths if not path.exists())

@@ -139,8 +139,7 @@ def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, bytes]
 def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path:
     """Copy the code that runs with these configs need to a folder of outputs/code; return it.
 
-    Raises:
-        UserError: the folder exists with other content, or is a link.
+    Raise UserError if the folder exists with other content, or is a link.
     """
     files = needed(code, configs)
     del files[REVISION]

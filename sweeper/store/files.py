@@ -53,8 +53,7 @@ class AlreadyPublished(FileExistsError):
 def child(root: Path, name: str) -> Path:
     """Return `root/name`. Every name becomes a path here and nowhere else.
 
-    Raises:
-        UserError: `name` is not a single plain component, or a symbolic link has that name.
+    Raise UserError if `name` is not a single plain component, or if a symbolic link has it.
     """
     if not PLAIN.fullmatch(name):
         expected = "at most 128 letters, digits, '.', '_' and '-'"
@@ -69,8 +68,7 @@ def child(root: Path, name: str) -> Path:
 def make_directory(path: Path, mode: int = 0o700) -> None:
     """Create `path` and its missing parents durably, by default private to the user.
 
-    Raises:
-        UserError: `path` is a symbolic link, so files written below it would land elsewhere.
+    Raise UserError if it is a symbolic link, so that files below it would land elsewhere.
     """
     if path.is_symlink():
         remedy = "link the whole outputs folder instead"
@@ -105,10 +103,7 @@ def new_file(
 ) -> Iterator[int]:
     """Yield a descriptor whose content becomes `path` in one step when the block ends.
 
-    A failure leaves `path` as it was.
-
-    Raises:
-        AlreadyPublished: `path` exists and `replace` is False.
+    A failure leaves `path` as it was. Raise AlreadyPublished if it exists and may not be replaced.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
@@ -302,10 +297,9 @@ def read_json(path: Path) -> Any | None:
 def read_object(
     path: Path, *, keys: Collection[str] = (), shape: Shape = dict
 ) -> dict[str, Any] | None:
-    """Return the object in a JSON file, with these keys and of this shape; None without a file.
+    """Return the object in a JSON file; None without a file.
 
-    Raises:
-        UserError: the file cannot be read, or holds something else.
+    Raise UserError if it cannot be read, lacks one of the keys, or is not of this shape.
     """
     value = read_json(path)
     if value is not None:

@@ -29,11 +29,9 @@ _VOLATILE = ("format", "number", "estimate")
 
 
 def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
-    """Write a plan under the next number, unless the newest plan of its experiments is the same.
+    """Write a plan under the next number, unless the newest of its experiments is the same.
 
-    Returns:
-        The path of the plan. Its `estimate` (seconds of training by run) is that of its first
-        writing.
+    Return its path. Its `estimate` (seconds of training by run) is that of its first writing.
     """
     paths = _paths(outputs)
     for path in reversed(paths):
@@ -125,11 +123,7 @@ def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
 
 
 def with_other_seeds(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
-    """Return the experiments whose earlier plan has seeds of a point that this one lacks.
-
-    Returns:
-        The number of that plan, by the name of the experiment.
-    """
+    """Return, by experiment, the number of an earlier plan with seeds that this plan lacks."""
     points = _points_of_older(outputs, plan)
     return {name: number for name, number, before, now in points if before.keys() - now.keys()}
 
@@ -137,10 +131,9 @@ def with_other_seeds(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
 def _points_of_older(
     outputs: Path, plan: Mapping[str, Any]
 ) -> Iterator[tuple[str, int, dict[int, str], dict[int, str]]]:
-    """Yield the points of the newest older plan of each experiment of this plan.
+    """Yield every point of the newest older plan of each experiment of this plan.
 
-    With each come the name of the experiment, the number of the older plan, and the runs of the
-    point by seed in the older plan and in this one.
+    That is: the experiment, the number of the older plan, and the point's runs by seed in both.
     """
     left = {*plan["experiments"]}
     for path in reversed(_paths(outputs)):
@@ -157,10 +150,8 @@ def _points_of_older(
 def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
     """Return the newest plan of each named experiment, or of all that were ever planned.
 
-    An experiment of an older plan is named with its number, as in `older`.
-
-    Raises:
-        UserError: nothing was planned here, or no experiment of that name.
+    An experiment of an older plan is named with its number, as in `older`. Raise UserError if
+    nothing was planned here, or no experiment of that name.
     """
     wanted, known = set(experiments or ()), dict[str, dict[str, Any]]()
     for path in reversed(_paths(outputs)):

@@ -57,11 +57,7 @@ class _Found(NamedTuple):
 
 
 def names(kind: Kind) -> list[str]:
-    """Return the names of a kind in alphabetical order, without importing anything.
-
-    Raises:
-        UserError: two things have the same name.
-    """
+    """Return the names of a kind in order, importing nothing; UserError if two are the same."""
     return sorted(_registered(kind))
 
 
@@ -77,10 +73,8 @@ def check(kind: Kind, name: Any, key: str) -> None:
 def function(kind: Kind, name: Any, key: str, called: str) -> Callable[..., Any]:
     """Return the function `called` of the named module, or its function of that name.
 
-    `key` is where the name was given.
-
-    Raises:
-        UserError: the name is unknown, or the module breaks the contract of its kind.
+    `key` is where the name was given. Raise UserError if the name is unknown, or if the module
+    breaks the contract of its kind.
     """
     module = _module(kind, name, key)
     found: Callable[..., Any] | None = vars(module).get(called) or vars(module).get(name)
@@ -90,11 +84,7 @@ def function(kind: Kind, name: Any, key: str, called: str) -> Callable[..., Any]
 
 
 def class_of(kind: Kind, name: Any, key: str, base: type) -> type:
-    """Return the one public subclass of `base` in the named module.
-
-    Raises:
-        UserError: the name is unknown, or the module breaks the contract of its kind.
-    """
+    """Return the one public subclass of `base` in the named module; UserError as `function`."""
     module = _module(kind, name, key)
     classes = [
         member
@@ -136,10 +126,7 @@ def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
 
 
 def files_of(kind: Kind, name: Any) -> dict[str, bytes]:
-    """Return the files of the package of a named thing: its source and its metadata.
-
-    Paths are relative to the search path; empty for our own.
-    """
+    """Return the source and metadata of a thing's package, by path; empty for our own."""
     found = _registered(kind).get(name)
     if found is None or found.package is None:
         return {}
@@ -152,8 +139,7 @@ def files_of(kind: Kind, name: Any) -> dict[str, bytes]:
 def folders_of_conf() -> dict[str, Path]:
     """Return the yaml folders of installed packages, by their registered names.
 
-    Raises:
-        UserError: a folder has a file that conf/ has too, so one of the two would be ignored.
+    Raise UserError for a file that conf/ has too: one of the two would be ignored.
     """
     found = {}
     for entry in sorted(entry_points(group=CONF)):

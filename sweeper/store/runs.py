@@ -33,23 +33,15 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Status:
-    """The state of a run with its reason.
-
-    Attributes:
-        attempt: the newest one (0: none); of a done run the one that finished.
-        heartbeat: of that attempt; None once the run is done.
-        cause: why the attempt ended.
-        seconds: a done run trained this long.
-        result: result.json of a done run.
-    """
+    """The state of a run with its reason."""
 
     state: State
     reason: str
-    attempt: int
-    heartbeat: dict[str, Any] | None = None
-    cause: Cause | None = None
-    seconds: float | None = None
-    result: dict[str, Any] | None = field(default=None, compare=False, repr=False)
+    attempt: int  # the newest one (0: none); of a done run the one that finished
+    heartbeat: dict[str, Any] | None = None  # of that attempt; None once the run is done
+    cause: Cause | None = None  # why the attempt ended
+    seconds: float | None = None  # that a done run trained
+    result: dict[str, Any] | None = field(default=None, compare=False, repr=False)  # of a done run
 
 
 class Taken(NamedTuple):
@@ -177,11 +169,7 @@ class Run:
         return record
 
     def result(self) -> dict[str, Any] | None:
-        """Return result.json; None if the run is not done.
-
-        Raises:
-            UserError: an attempt at this run did not publish it.
-        """
+        """Return result.json; None if the run is not done; UserError if it is another run's."""
         path = self.path / "result.json"
         keys = ("id", "attempt", "metrics", files.CHECKSUM)
         result = files.read_versioned(path, keys=keys, shape=_RESULT)

@@ -38,8 +38,7 @@ class Options(LimitedOptions):
 def backend(context: BackendContext) -> LocalBackend:
     """Return a backend with slots on this machine's GPUs, or on its cores where it has none.
 
-    Raises:
-        UserError: an option that cannot be, or more devices a run or more slots than there are.
+    Raise UserError for more devices a run or more slots than there are.
     """
     options: Options = context.options
     wanted = options.slots
@@ -103,16 +102,13 @@ class LocalBackend(Backend):
     def warm(self) -> None:
         """Have the server import what jobs need, once, so that each job starts at once.
 
-        Raises:
-            UserError: runs ask for a GPU, as those of scale=gpu do, and there is none to train on.
+        Raise UserError if runs ask for a GPU, as those of scale=gpu do, and there is none.
         """
         asked = any(needed.accelerator == "gpu" for needed in self.context.resources)
         if asked and self.device == "cpu":
             expected = "a GPU on this machine, but nvidia-smi shows none"
-            remedy = (
-                "train where there is one, or give trainer.accelerator=cpu (the scales gpu and "
-            )
-            remedy += "paper ask for a GPU)"
+            remedy = "train where there is one, or give trainer.accelerator=cpu (the scales gpu"
+            remedy += " and paper ask for a GPU)"
             raise invalid_value("trainer.accelerator", "gpu", expected, remedy)
         if not self._warmed:
             self.process.tell({"op": "preload", "logger": self.context.logger})

@@ -32,8 +32,7 @@ PLACED_S = 5.0  # an actor that has no place by then waits for room
 def backend(context: BackendContext) -> RayBackend:
     """Return a backend on the cluster at `hydra.launcher.address`, or on a new one here.
 
-    Raises:
-        UserError: an option that cannot be, no ray, no such cluster, or no room for a run.
+    Raise UserError for an option that cannot be, no ray, no such cluster, or no room for a run.
     """
     options: Options = context.options
     for needed in context.resources:
@@ -55,11 +54,7 @@ class Options(LimitedOptions):
     slots: Annotated[int | None, at_least(1)]
 
     def request(self, needed: Resources, *, gpus: bool) -> dict[str, float]:
-        """Return what Ray is asked for a run; `gpus`: whether the cluster has any.
-
-        Raises:
-            UserError: GPUs cannot be divided so.
-        """
+        """Return what Ray is asked for a run; UserError if GPUs cannot be divided so."""
         uses = needed.accelerator == "gpu" or (needed.accelerator == "auto" and gpus)
         wanted = self.gpus_per_device * needed.devices if uses else 0
         if wanted > 1 and wanted != int(wanted):

@@ -46,9 +46,8 @@ class Options(LimitedOptions):
 def backend(context: BackendContext) -> Backend:
     """Return a backend on the cluster that this machine can submit to.
 
-    Raises:
-        UserError: an option that cannot be, no Slurm, no submitit, a folder others may write to, or
-            runs that no node has room for.
+    Raise UserError if there is no Slurm or no submitit, if others may write to the folder, or if no
+    node has room for a run.
     """
     try:
         import submitit  # noqa: F401

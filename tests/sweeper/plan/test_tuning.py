@@ -10,12 +10,11 @@ import pytest
 from sweeper.plan.experiment import Per, at_end, beyond, check, read_experiment
 from sweeper.plan.facts import Facts
 from sweeper.plan.planner import with_seeds
-from sweeper.plan.trials import trials
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore, State
 from sweeper.train import freeze
-from sweeper.tune import Tuning, budgets
+from sweeper.tune import Tuning, budgets, trials
 from tests.sweeper.plan.conftest import described
 
 RATE = "optimizer.learning_rate"
