@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 VARIANTS = ("plain", "recorded", "plain-compiled", "recorded-compiled")
 LAUNCHED = 4  # steps after which the host does not wait for the GPU yet
@@ -39,7 +38,7 @@ from torch import Tensor
 from benchmarks.measure import measured_on, table
 from sweeper.plan.plan import PlannedRun
 from sweeper.plan.throughput import GPUS
-from tasks.batch import Batch, Prefetched
+from tasks.batch import Prefetched
 from tasks.parse import parse, task_of
 from tasks.prepare import open_data
 from tasks.task import Task
@@ -59,19 +58,17 @@ class Trained:
 
     def __init__(self, task: Task, recorded: bool, compiled: Path | None = None) -> None:
         torch.manual_seed(0)
-        self.fabric = fabric_for(task.config.trainer, "cuda")
+        fabric = fabric_for(task.config.trainer, "cuda")
         module = TrainingModule(task, task.build())
         if compiled is not None:
             from tasks.training.compile_cache import compile_blocks
 
             compile_blocks(module.model, compiled, compiled / "own")
-        wrapped: Any = self.fabric.setup_module(module)
-        optimizer: Any = self.fabric.setup_optimizers(module.configure_optimizers())
+        steps = Steps(fabric, module)
         build = task.data.share if task.separable else task.data.batch
-        self._batches = Prefetched(build, self.fabric.device, 10**6)
+        self._batches = Prefetched(build, fabric.device, 10**6)
         self._module = module
-        steps = Steps(self.fabric, wrapped, optimizer)
-        self._step: Callable[[int, Batch], Tensor] = CapturedSteps(steps) if recorded else steps
+        self._step = CapturedSteps(steps) if recorded else steps
 
     def step(self, number: int) -> Tensor:
         """Take a step as a job does."""
