@@ -136,6 +136,7 @@ class ExampleData(PreparedRows):
 
     section: FineTuningSection
     format, last = FORMAT, ABOUT
+    Rows = Sequences
     shaping: ClassVar[tuple[str, ...]] = (
         "tokenizer",
         "vocabulary_size",
@@ -169,9 +170,6 @@ class ExampleData(PreparedRows):
     @abstractmethod
     def measured_baselines(self, splits: Mapping[str, list[Any]]) -> dict[str, float]:
         """Return what can be scored on the test split without a model."""
-
-    def rows_in(self, folder: Path) -> Sequences:
-        return Sequences(folder)
 
     def open(self, folder: Path) -> dict[str, Any]:
         rows = super().open(folder)
