@@ -69,6 +69,7 @@ class Shape:
     gains: Floats  # (points,), what an effect of 1 adds to the mean of each
     draw: Callable[[np.random.Generator, int], Floats]
     margin: float = MARGIN  # nan: there is none
+    own_seeds: bool = False  # of every second point; else all points have the same
 
     def decisions(self, claim: Claim, found: Intervals) -> Decisions:
         """Return the decisions on a claim that these intervals give."""
@@ -78,7 +79,7 @@ class Shape:
 def shapes() -> list[Shape]:
     """Return all shapes that are simulated."""
     number = np.arange(POINTS)
-    five = pairs(POINTS, 5)
+    five, one = pairs(POINTS, 5), pairs(POINTS, 1)
     equal = np.ones(POINTS)
     # On novels at d = 64 the standard deviations were 0.2 to 0.9 %, in no order,
     # and in another setting 0.95 %, most of it from the two widest models.
@@ -87,6 +88,7 @@ def shapes() -> list[Shape]:
     first = number % 2 == 0
     five_first = first & (number < 10)  # the better points of the five pairs
     narrow = np.where(first | (number >= 10), 1.0, 0.3)
+    lopsided = {sigma: partial(skewed, narrow, five_first, sigma) for sigma in (0.5, 1.0)}
     wide = np.where(number == 0, 6.0, 1.0)
     all_but_two = np.where(np.isin(number, (0, 2)), 0.0, 0.8)  # of two pairs
     return [
@@ -100,22 +102,21 @@ def shapes() -> list[Shape]:
         Shape("the same but for 2 points", 23, *five, partial(common, equal, all_but_two)),
         Shape("spreads of 0.2 to 0.9 %", 23, *five, partial(normal, unequal)),
         Shape("heavy tails (t, 3 df)", 21, *five, heavy_tails),
-        Shape("skewed beside narrow, 0.5", 23, *five, partial(skewed, narrow, five_first, 0.5)),
-        Shape("skewed beside narrow, 1", 23, *five, partial(skewed, narrow, five_first, 1.0)),
+        *(
+            Shape(f"skewed beside narrow, {sigma:g}", 23, *five, draw)
+            for sigma, draw in lopsided.items()
+        ),
         Shape("independent, no margin", 23, *five, partial(normal, equal), np.nan),
         *(
-            Shape(f"skewed beside narrow, {sigma:g}, {what}", 23, *five, draw, np.nan)
-            for sigma in (0.5, 1.0)
-            for what, draw in (
-                ("no margin", partial(skewed, narrow, five_first, sigma)),
-                ("own seeds, no margin", partial(skewed_apart, narrow, five_first, sigma)),
-            )
+            Shape(f"skewed beside narrow, {sigma:g}, {what}", 23, *five, draw, np.nan, own_seeds)
+            for sigma, draw in lopsided.items()
+            for what, own_seeds in (("no margin", False), ("own seeds, no margin", True))
         ),
         Shape("5 % bad seeds", 23, *five, partial(failing, narrow, five_first)),
         Shape("two points bimodal", 23, *five, partial(bimodal, number < 2)),
         Shape("fig1, seed effect, 0.5", 18, *figure_1(), partial(common, unequal, equal * 0.5)),
-        Shape("one point 6 wide", 23, *pairs(POINTS, 1), partial(normal, wide)),
-        Shape("one point 6 wide, own seeds", 23, *pairs(POINTS, 1), partial(own_seeds, wide)),
+        Shape("one point 6 wide", 23, *one, partial(normal, wide)),
+        Shape("one point 6 wide, own seeds", 23, *one, partial(normal, wide), own_seeds=True),
         Shape("two points, 1 and 4 wide", 35, *pairs(2, 1), partial(normal, two)),
     ]
 
@@ -173,17 +174,6 @@ def normal(sds: Floats, random: np.random.Generator, experiments: int) -> Floats
     return random.standard_normal((experiments, len(sds), SEEDS)) * sds[:, None]
 
 
-def own_seeds(sds: Floats, random: np.random.Generator, experiments: int) -> Floats:
-    """Draw normal values; every second point has seeds of its own."""
-    return apart(normal(sds, random, experiments))
-
-
-def apart(values: Floats) -> Floats:
-    """Return values of which every second point has seeds of its own."""
-    even = np.arange(values.shape[-2])[:, None] % 2 == 0
-    return np.concatenate([np.where(even, values, np.nan), np.where(even, np.nan, values)], axis=-1)
-
-
 def common(sds: Floats, shares: Floats, random: np.random.Generator, experiments: int) -> Floats:
     """Draw normal values whose seeds have an effect on all points; `shares` of each variance."""
     effect = random.standard_normal((experiments, 1, SEEDS)) * np.sqrt(shares)[:, None]
@@ -210,13 +200,6 @@ def bimodal(mixed: np.ndarray, random: np.random.Generator, experiments: int) ->
     learned = random.random(shape) < 0.5
     values: Floats = 0.1 * random.standard_normal(shape) + (2.0 * learned - 1) * mixed[:, None]
     return values
-
-
-def skewed_apart(
-    sds: Floats, which: np.ndarray, sigma: float, random: np.random.Generator, experiments: int
-) -> Floats:
-    """Draw values as `skewed`; every second point has seeds of its own."""
-    return apart(skewed(sds, which, sigma, random, experiments))
 
 
 def skewed(
@@ -249,6 +232,10 @@ class Course:
         random = np.random.default_rng([shape.random_seed, int(2 * effect)])
         means = effect * shape.gains
         self.shape, self.values = shape, shape.draw(random, experiments) + means[:, None]
+        if shape.own_seeds:
+            even = np.arange(len(means))[:, None] % 2 == 0
+            parts = (np.where(mask, self.values, np.nan) for mask in (even, ~even))
+            self.values = np.concatenate([*parts], axis=-1)
         self.weights = np.concatenate([claim.weights for claim in shape.claims])
         ends = np.cumsum([0, *(len(claim.weights) for claim in shape.claims)])
         self._own = [slice(first, end) for first, end in itertools.pairwise(ends)]

@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 VARIANTS = ("plain", "recorded", "plain-compiled", "recorded-compiled")
 LAUNCHED = 4  # steps after which the host does not wait for the GPU yet
@@ -39,7 +38,7 @@ from torch import Tensor
 from benchmarks.measure import measured_on, table
 from sweeper.plan.plan import PlannedRun
 from sweeper.plan.throughput import GPUS
-from tasks.batch import Batch, Prefetched
+from tasks.batch import Prefetched
 from tasks.parse import parse, task_of
 from tasks.prepare import open_data
 from tasks.task import Task
@@ -54,32 +53,20 @@ HEAD += ["million tokens/s", "s of the first 10 steps", "weights apart"]
 Step = Callable[[int], Tensor]
 
 
-class Trained:
-    """A model of a run in training, from its first weights."""
+def training(task: Task, recorded: bool, compiled: Path | None) -> tuple[Step, TrainingModule]:
+    """Return the steps of a model from its first weights, taken as a job does, and the model."""
+    torch.manual_seed(0)
+    fabric = fabric_for(task.config.trainer, "cuda")
+    module = TrainingModule(task, task.build())
+    if compiled is not None:
+        from tasks.training.compile_cache import compile_blocks
 
-    def __init__(self, task: Task, recorded: bool, compiled: Path | None = None) -> None:
-        torch.manual_seed(0)
-        self.fabric = fabric_for(task.config.trainer, "cuda")
-        module = TrainingModule(task, task.build())
-        if compiled is not None:
-            from tasks.training.compile_cache import compile_blocks
-
-            compile_blocks(module.model, compiled, compiled / "own")
-        wrapped: Any = self.fabric.setup_module(module)
-        optimizer: Any = self.fabric.setup_optimizers(module.configure_optimizers())
-        build = task.data.share if task.separable else task.data.batch
-        self._batches = Prefetched(build, self.fabric.device, 10**6)
-        self._module = module
-        steps = Steps(self.fabric, wrapped, optimizer)
-        self._step: Callable[[int, Batch], Tensor] = CapturedSteps(steps) if recorded else steps
-
-    def step(self, number: int) -> Tensor:
-        """Take a step as a job does."""
-        return self._step(number, self._batches.at(number))
-
-    def weights(self) -> Tensor:
-        """Return all parameters in one row."""
-        return torch.cat([one.detach().flatten() for one in self._module.parameters()])
+        compile_blocks(module.model, compiled, compiled / "own")
+    steps = Steps(fabric, module)
+    take_step = CapturedSteps(steps) if recorded else steps
+    build = task.data.share if task.separable else task.data.batch
+    batches = Prefetched(build, fabric.device, 10**6)
+    return lambda number: take_step(number, batches.at(number)), module
 
 
 def timed(step: Step, first: int, count: int) -> tuple[float, float]:
@@ -116,15 +103,15 @@ def measured(
     torch.cuda.reset_peak_memory_stats()
     begun = time.perf_counter()
     folder = Path(tempfile.gettempdir()) / "compiled" if "compiled" in variant else None
-    trained = Trained(task, "recorded" in variant, folder)
+    step, module = training(task, "recorded" in variant, folder)
     for number in range(1, EQUAL + 1):
-        trained.step(number)
-    weights = trained.weights()
+        step(number)
+    weights = torch.cat([one.detach().flatten() for one in module.parameters()])
     apart = 0.0 if plain is None else (weights - plain).abs().max().item()
     started = time.perf_counter() - begun
-    taken, launched = timed(trained.step, EQUAL + 1, count)
+    taken, launched = timed(step, EQUAL + 1, count)
     peak = torch.cuda.max_memory_allocated() / 1e9
-    found = kernels(trained.step, EQUAL + count + 1)
+    found = kernels(step, EQUAL + count + 1)
     rate = task.data.tokens_seen(1) / taken / 1e3
     numbers = [taken, launched, sum(found.values()), peak, rate, started]
     return [*(f"{number:.2f}" for number in numbers), f"{apart:.1g}"], weights, found

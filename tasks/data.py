@@ -2,7 +2,7 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -122,24 +122,18 @@ class PreparedData(Data):
         self.make(folder)
 
     @abstractmethod
-    def part(self, step: int, span: Callable[[int], tuple[int, int]]) -> Batch:
-        """Return a part of a training batch; `span(rows)` is the first of its rows and the end."""
+    def batch(self, step: int, *, shared: bool = False) -> Batch:
+        """Return a training batch; if `shared`, this rank's rows of it (`ranks.share`)."""
 
     @abstractmethod
-    def every(self, split: str, place: int, world: int) -> Iterator[Batch]:
+    def batches(self, split: str, place: int = 0, world: int = 1) -> Iterator[Batch]:
         """Yield every `world`-th batch of a split, from the one at `place`."""
 
-    def batch(self, step: int) -> Batch:
-        return self.part(step, lambda rows: (0, rows))
-
     def share(self, step: int) -> Batch:
-        return self.part(step, ranks.share)
-
-    def batches(self, split: str) -> Iterator[Batch]:
-        return self.every(split, 0, 1)
+        return self.batch(step, shared=True)
 
     def shares(self, split: str) -> Iterator[Batch]:
-        return self.every(split, ranks.rank(), ranks.world())
+        return self.batches(split, ranks.rank(), ranks.world())
 
     def tokens_seen(self, steps: int) -> int:
         tokens: int = self.section.batch_tokens
@@ -151,25 +145,25 @@ class PreparedRows(PreparedData):
     epoch, each in an order of its own.
     """
 
-    @abstractmethod
-    def rows_in(self, folder: Path) -> Any:
-        """Open the rows of a split, which have a length and facts `about` them."""
+    Rows: ClassVar[Any]
+    """Opens the rows of a split's folder, which have a length and facts `about` them."""
 
     @abstractmethod
     def take(self, split: str, numbers: np.ndarray) -> Batch:
         """Return rows of a split by their numbers."""
 
     def open(self, folder: Path) -> dict[str, Any]:
-        self.splits = {split: self.rows_in(folder / split) for split in SPLITS}
+        self.splits = {split: self.Rows(folder / split) for split in SPLITS}
         self._rows = self.section.batch_tokens // self.section.sequence_length
         self._order = Shuffled(len(self.splits["train"]), self.config.seed)
         return {f"{split}_rows": len(rows) for split, rows in self.splits.items()}
 
-    def part(self, step: int, span: Callable[[int], tuple[int, int]]) -> Batch:
-        (first, last), start = span(self._rows), (step - 1) * self._rows
+    def batch(self, step: int, *, shared: bool = False) -> Batch:
+        first, last = ranks.share(self._rows) if shared else (0, self._rows)
+        start = (step - 1) * self._rows
         return self.take("train", self._order.stretch(start + first, last - first))
 
-    def every(self, split: str, place: int, world: int) -> Iterator[Batch]:
+    def batches(self, split: str, place: int = 0, world: int = 1) -> Iterator[Batch]:
         numbers = np.arange(len(self.splits[split]))
         for first in range(place * self._rows, len(numbers), world * self._rows):
             yield self.take(split, numbers[first : first + self._rows])

@@ -154,14 +154,6 @@ VALIDATION = 0.02  # of the training texts, kept back
 HUB_BATCH = 1000  # rows
 
 
-@dataclass(frozen=True)
-class Examples(Generic[Kind]):
-    """The examples of each split, and what became of the rows of the two that are read."""
-
-    splits: dict[str, list[Kind]]
-    rows: dict[str, dict[str, Any]]
-
-
 class DataSet(Source, ABC, Generic[Kind]):
     """The published form of one data set, which has two splits, and the reader of its examples."""
 
@@ -195,8 +187,13 @@ class DataSet(Source, ABC, Generic[Kind]):
     def describe(self, data: Mapping[str, Any]) -> str:
         return f"{self.title}: {super().describe(data)}"
 
-    def load(self, data: Mapping[str, Any], folder: Path) -> Examples[Kind]:
-        """Read all splits; UserError if one is empty. `folder` is where a sample is kept."""
+    def load(
+        self, data: Mapping[str, Any], folder: Path
+    ) -> tuple[dict[str, list[Kind]], dict[str, dict[str, Any]]]:
+        """Return the examples of each split, and the counts of rows of the two that are read.
+
+        UserError if one is empty. `folder` is where a sample is kept.
+        """
         reports: dict[str, RowReport] = {}
         kept: dict[str, list[Kind]] = {}
         for split, parts in self._parts(data, folder).items():
@@ -225,10 +222,8 @@ class DataSet(Source, ABC, Generic[Kind]):
         back = set(ordered[: max(1, round(len(groups) * VALIDATION))])
         train = [example for example in kept["train"] if self.group(example) not in back]
         validation = [example for example in kept["train"] if self.group(example) in back]
-        return Examples(
-            {"train": train, "validation": validation, "test": kept["test"]},
-            {split: report.about() for split, report in reports.items()},
-        )
+        splits = {"train": train, "validation": validation, "test": kept["test"]}
+        return splits, {split: report.about() for split, report in reports.items()}
 
     def _parts(
         self, data: Mapping[str, Any], folder: Path

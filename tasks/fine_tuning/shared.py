@@ -136,6 +136,7 @@ class ExampleData(PreparedRows):
 
     section: FineTuningSection
     format, last = FORMAT, ABOUT
+    Rows = Sequences
     shaping: ClassVar[tuple[str, ...]] = (
         "tokenizer",
         "vocabulary_size",
@@ -147,18 +148,18 @@ class ExampleData(PreparedRows):
 
     def make(self, folder: Path) -> None:
         section = self.section
-        examples = self.published.load(self.text, folder / "sample")
+        examples, rows = self.published.load(self.text, folder / "sample")
         if section.tokenizer is not None:
             path = child(folder.parent, section.tokenizer) / "tokenizer.json"
             tokenizer = load_tokenizer(path)
         else:  # each different text once
-            lines = dict.fromkeys(t for one in examples.splits["train"] for t in one.texts())
+            lines = dict.fromkeys(t for one in examples["train"] for t in one.texts())
             path = folder / "tokenizer.json"
             tokenizer = tokenizer_at(path, train_wordpiece, lines, section)
-        about = {**examples.rows, "validation": {}}
-        about["test"] = {**about["test"], "baselines": self.measured_baselines(examples.splits)}
+        about = {**rows, "validation": {}}
+        about["test"] = {**about["test"], "baselines": self.measured_baselines(examples)}
         for split in SPLITS:
-            self.write_split(folder / split, tokenizer, examples.splits[split], about[split])
+            self.write_split(folder / split, tokenizer, examples[split], about[split])
 
     @abstractmethod
     def write_split(
@@ -169,9 +170,6 @@ class ExampleData(PreparedRows):
     @abstractmethod
     def measured_baselines(self, splits: Mapping[str, list[Any]]) -> dict[str, float]:
         """Return what can be scored on the test split without a model."""
-
-    def rows_in(self, folder: Path) -> Sequences:
-        return Sequences(folder)
 
     def open(self, folder: Path) -> dict[str, Any]:
         rows = super().open(folder)

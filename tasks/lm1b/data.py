@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -103,44 +103,33 @@ class FirstFit:
     def __init__(self, sequence_length: int) -> None:
         self.sequence_length = sequence_length
         self.row_bytes = sequence_length * PIECES.itemsize
-        self._open: list[bytearray] = []
+        self.open: list[bytearray] = []  # the oldest first
 
     def add(self, segment: Buffer) -> bytearray | None:
         """Place a segment of 1 to sequence_length pieces; return the row that is closed, if any."""
         size = len(segment)
-        for place, row in enumerate(self._open):
+        for place, row in enumerate(self.open):
             if len(row) + size <= self.row_bytes:
                 row += segment
-                return self._open.pop(place) if len(row) == self.row_bytes else None
+                return self.open.pop(place) if len(row) == self.row_bytes else None
         if size == self.row_bytes:
             return bytearray(segment)
-        self._open.append(bytearray(segment))
-        return self._open.pop(0) if len(self._open) > OPEN_ROWS else None
-
-    def rest(self) -> Iterator[bytearray]:
-        """Yield the rows still open, oldest first."""
-        yield from self._open
+        self.open.append(bytearray(segment))
+        return self.open.pop(0) if len(self.open) > OPEN_ROWS else None
 
 
-class Joined:
-    """Puts sentences one after the other, cut wherever a row is full; has FirstFit's interface."""
-
-    def __init__(self, sequence_length: int) -> None:
-        self.sequence_length = sequence_length
-        self.row_bytes = sequence_length * PIECES.itemsize
-        self._row = bytearray()
+class Joined(FirstFit):
+    """Puts sentences one after the other, cut wherever a row is full: one row is open."""
 
     def add(self, segment: Buffer) -> bytearray | None:
-        self._row += segment
-        if len(self._row) < self.row_bytes:
+        row = self.open.pop() if self.open else bytearray()
+        row += segment
+        if len(row) < self.row_bytes:
+            self.open.append(row)
             return None
-        row = self._row[: self.row_bytes]
-        del self._row[: self.row_bytes]
-        return row
-
-    def rest(self) -> Iterator[bytearray]:
-        if self._row:
-            yield self._row
+        if len(row) > self.row_bytes:
+            self.open.append(row[self.row_bytes :])
+        return row[: self.row_bytes]
 
 
 @dataclass
@@ -172,7 +161,7 @@ def encoded(corpus: Corpus, encoder: Encoder, chunk: Chunk) -> dict[str, Encoded
 class SplitWriter:
     """Packs the sentences of one split into rows and writes them, with `rows.json` at the end."""
 
-    def __init__(self, add: Add, packer: FirstFit | Joined) -> None:
+    def __init__(self, add: Add, packer: FirstFit) -> None:
         self._add, self._packer = add, packer
         self.lines = Counts()
         self.counts = dict.fromkeys(("rows", "tokens", "words", "sentences", "segments"), 0)
@@ -197,7 +186,7 @@ class SplitWriter:
 
     def finish(self) -> None:
         """Write the rows that are still open."""
-        self._append(list(self._packer.rest()))
+        self._append(self._packer.open)
 
     def about(self, split: str, vocabulary_size: int) -> dict[str, Any]:
         """Return the content of rows.json."""
@@ -226,7 +215,7 @@ def pack(
     corpus: Corpus,
     folders: Mapping[str, Path],
     tokenizer: Tokenizer,
-    packer: Callable[[], FirstFit | Joined],
+    packer: Callable[[], FirstFit],
     processes: int | None = None,
 ) -> None:
     """Encode and pack splits into folders, as a stream, on this number of cores (None: all).
@@ -259,6 +248,7 @@ class PackedText(PreparedRows):
 
     kind, format, last = "text", FORMAT, ABOUT
     published = Corpora()
+    Rows = PackedRows
     shaping = ("vocabulary_size", "sequence_length", "tokenizer_lines", "joined")
 
     @staticmethod
@@ -277,9 +267,6 @@ class PackedText(PreparedRows):
         left = [split for split in SPLITS if not (folder / split / ABOUT).exists()]
         packer = partial(Joined if section.joined else FirstFit, section.sequence_length)
         pack(text, {split: folder / split for split in left}, tokenizer, packer)
-
-    def rows_in(self, folder: Path) -> PackedRows:
-        return PackedRows(folder)
 
     def open(self, folder: Path) -> dict[str, Any]:
         rows = super().open(folder)

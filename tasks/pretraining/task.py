@@ -1,7 +1,7 @@
 """BERT's pre-training: masked tokens and the next sentence (paper, section 4.1 and appendix C)."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Annotated, Any, Literal
@@ -14,6 +14,7 @@ from models.bert_heads import PretrainingModel
 from models.cross_entropy import IGNORED
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import publish_json
+from tasks import ranks
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
 from tasks.config.schema import Problem, whole
@@ -123,14 +124,14 @@ class MaskedDocuments(PreparedData):
             **{key: about["train"][key] for key in ("skipped", "repaired")},
         }
 
-    def part(self, step: int, span: Callable[[int], tuple[int, int]]) -> Batch:
+    def batch(self, step: int, *, shared: bool = False) -> Batch:
         phase, step = self.section.phase_of(step, self.config.trainer.steps)
         section = self.section.second_phase if phase else self.section
         rows = section.batch_tokens // section.sequence_length
-        first, last = span(rows)
+        first, last = ranks.share(rows) if shared else (0, rows)
         return _tensors(self._phases[phase].shuffled((step - 1) * rows + first, last - first))
 
-    def every(self, split: str, place: int, world: int) -> Iterator[Batch]:
+    def batches(self, split: str, place: int = 0, world: int = 1) -> Iterator[Batch]:
         examples = self._measured[split]
         rows = max(EVALUATED // self.section.sequence_length, 1)
         for first in range(place * rows, len(examples), world * rows):

@@ -4,6 +4,7 @@ A variant of an installed package is code that nobody here has read. One that ig
 the tokens that it has to predict, and would win every comparison.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from models.attention_map import head_measures
-from models.head_sizes import attention_layers
+from models.head_sizes import sizes_by_layer
 from models.mask import attention_mask
 from models.rotation import Rotation
 from sweeper.store.errors import invalid_value
@@ -65,16 +66,11 @@ def check(section: Architecture) -> None:
 
 def _layer_sizes(section: Architecture) -> list[tuple[int, int, int]]:
     """Return the distinct (embedding_size, heads, head_size) that the layers are built with."""
-    found: set[tuple[int, int, int]] = set()
-
-    def note(embedding_size: int, heads: int, head_size: int) -> nn.Module:
-        found.add((embedding_size, heads, head_size))
-        return nn.Identity()
-
-    head_size, layers = section.resolved_head_size, getattr(section, "layers", 1)
-    for _ in attention_layers(note, layers, section.embedding_size, section.heads, head_size):
-        pass
-    return sorted(found)
+    groups: set[tuple[int, int]] = set()  # heads of one size in a layer, and their size
+    for sizes in sizes_by_layer(section.resolved_head_size, getattr(section, "layers", 1)):
+        every = [sizes] * section.heads if isinstance(sizes, int) else sizes
+        groups |= {(heads, size) for size, heads in Counter(every).items()}
+    return [(section.embedding_size, heads, size) for heads, size in sorted(groups)]
 
 
 def _raised(name: str, error: Exception) -> Exception:

@@ -114,40 +114,6 @@ def _weights(nodes: Sequence[int], x: int) -> tuple[int, dict[int, int]]:
     }
 
 
-def size(
-    config: Mapping[str, Any], counted: Callable[[RunConfig], dict[str, int]] | None = None
-) -> dict[str, int]:
-    """Return counts of parameters, of training FLOPs and cache per position, and tokens and heads.
-
-    The head size is left out where heads differ. A training step computes the matrix products of a
-    forward pass three times: forward, for the gradients of the inputs, for those of the weights.
-
-    Args:
-        counted: returns the counts of a config; `counts` by default.
-
-    Raises:
-        UserError: the config is invalid.
-    """
-    run = parse(config)
-    model = run.model
-    attention_contract.check(model)
-    found = dict((counted or counts)(run))
-    flops, positions = found.pop("forward_flops"), found.pop("positions")
-    rotary = model.heads * getattr(model.attention, "rotary_size", 0)  # apart, of latent attention
-    if (head_size := model.one_head_size) is not None:
-        heads = {"head_size": head_size, "width": model.heads * head_size + rotary}
-    else:  # the mean width of the layers
-        assert isinstance(model, TransformerSection)
-        width = total_width(model.resolved_head_size, model.heads, model.layers)
-        heads = {"width": width // model.layers + rotary}
-    return {
-        **found,
-        "flops_per_token": 3 * flops // positions,
-        "tokens": task_of(run).data.tokens_seen(run.trainer.steps),
-        **heads,
-    }
-
-
 def counts(run: RunConfig) -> dict[str, int]:
     """Return parameter and cache counts, and the FLOPs and positions of a forward pass."""
     task = task_of(run)
@@ -166,3 +132,33 @@ def counts(run: RunConfig) -> dict[str, int]:
     positions = task.positions(example)
     counted = {**parameter_counts(model), **cache_bytes(model)}
     return {**counted, "forward_flops": flops, "positions": positions}
+
+
+def size(
+    config: Mapping[str, Any], counted: Callable[[RunConfig], Counts] = counts
+) -> dict[str, int]:
+    """Return counts of parameters, of training FLOPs and cache per position, and tokens and heads.
+
+    UserError if the config is invalid. `counted` returns what `counts` does.
+
+    The head size is left out where heads differ. A training step computes the matrix products of a
+    forward pass three times: forward, for the gradients of the inputs, for those of the weights.
+    """
+    run = parse(config)
+    model = run.model
+    attention_contract.check(model)
+    found = dict(counted(run))
+    flops, positions = found.pop("forward_flops"), found.pop("positions")
+    rotary = model.heads * getattr(model.attention, "rotary_size", 0)  # apart, of latent attention
+    if (head_size := model.one_head_size) is not None:
+        heads = {"head_size": head_size, "width": model.heads * head_size + rotary}
+    else:  # the mean width of the layers
+        assert isinstance(model, TransformerSection)
+        width = total_width(model.resolved_head_size, model.heads, model.layers)
+        heads = {"width": width // model.layers + rotary}
+    return {
+        **found,
+        "flops_per_token": 3 * flops // positions,
+        "tokens": task_of(run).data.tokens_seen(run.trainer.steps),
+        **heads,
+    }

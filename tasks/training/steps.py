@@ -9,6 +9,7 @@ import functools
 import logging
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
@@ -26,10 +27,13 @@ from tasks.task import Mean, Task
 
 
 class Steps:
-    """Takes the steps of a training, one at a time."""
+    """Takes the steps of a training, one at a time, with the module and its optimizer set up."""
 
-    def __init__(self, fabric: Fabric, module: TrainingModule, optimizer: Optimizer) -> None:
-        self.fabric, self.module, self.optimizer = fabric, module, optimizer
+    def __init__(self, fabric: Fabric, module: TrainingModule) -> None:
+        optimizer = module.configure_optimizers()
+        self.fabric = fabric
+        self.module: Any = fabric.setup_module(module)
+        self.optimizer: Any = fabric.setup_optimizers(optimizer)
 
     def __call__(self, step: int, batch: Batch) -> Tensor:
         """Take one step; return the loss of the whole batch, which stays on the device.

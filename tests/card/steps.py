@@ -22,10 +22,8 @@ def measured(shim, config, steps):
         fabric = fabric_for(task.config.trainer, "cuda")
         with torch.device("meta"):
             module = TrainingModule(task, task.build()).to_empty(device="cuda")
-        optimizer = fabric.setup_optimizers(module.configure_optimizers())
-        wrapped = fabric.setup_module(module)
         batches = Prefetched(lambda step: batch, fabric.device, steps)  # no text is read here
-        steps_of = Steps(fabric, wrapped, optimizer)
+        steps_of = Steps(fabric, module)
         plain = shim.times_chosen(MATH)
         for number in range(1, steps + 1):
             card.phase = f"step {number}"

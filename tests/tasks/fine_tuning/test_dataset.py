@@ -31,7 +31,7 @@ def _folder(root, *names):
 
 
 def _premises(root):
-    splits = MultiNLI().load(_data(root=str(root)), root / "sample").splits
+    splits = MultiNLI().load(_data(root=str(root)), root / "sample")[0]
     return {split: {pair.premise.split()[0] for pair in pairs} for split, pairs in splits.items()}
 
 
@@ -82,7 +82,7 @@ def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path):
     for data_set, sample in ((MultiNLI(), samples.MNLI), (SQuAD(), samples.SQUAD)):
         root = tmp_path / data_set.title
         sample.write(root, 1009, World(5, 23))
-        splits = data_set.load(_data(root=str(root)), tmp_path / "unused").splits
+        splits = data_set.load(_data(root=str(root)), tmp_path / "unused")[0]
         train, validation = (
             {data_set.group(example) for example in splits[split]}
             for split in ("train", "validation")
@@ -111,7 +111,7 @@ def test_many_dropped_rows_are_said_on_stderr(tmp_path, capsys):
     root = _folder(tmp_path, "train.jsonl", "dev_matched.jsonl")
     with (root / "train.jsonl").open("a") as file:
         file.write("{\n")
-    rows = MultiNLI().load(_data(root=str(root)), tmp_path / "sample").rows
+    rows = MultiNLI().load(_data(root=str(root)), tmp_path / "sample")[1]
     assert rows["train"]["dropped"] == {"train.jsonl: not JSON": 1}
     assert rows["train"]["read"] == rows["train"]["kept"] + 1 == 6
     said = "note: MNLI, train: only 5 of 6 rows are kept (83.3 %): 1 train.jsonl: not JSON.\n"
@@ -123,10 +123,10 @@ def test_pairs_come_from_the_hub(hub, tmp_path):
     texts = [f"p{n}" for n in range(1009)]
     columns = {"premise": texts, "hypothesis": texts, "label": labels, "genre": texts}
     asked = hub({"train": columns, "validation_matched": columns, "test_matched": columns})
-    found = MultiNLI().load(_data(source="hub", digest="hub:some/set@c0ffee"), tmp_path)
+    splits, rows = MultiNLI().load(_data(source="hub", digest="hub:some/set@c0ffee"), tmp_path)
     assert asked == [("some/set", {"name": None, "revision": "c0ffee"})]
-    assert [pair.label for pair in found.splits["test"]] == [n for n in labels if n >= 0]
-    assert found.rows["test"]["dropped"] == {"validation_matched: no gold label": 253}
+    assert [pair.label for pair in splits["test"]] == [n for n in labels if n >= 0]
+    assert rows["test"]["dropped"] == {"validation_matched: no gold label": 253}
 
 
 def test_questions_come_from_the_hub(hub, tmp_path):
@@ -138,9 +138,9 @@ def test_questions_come_from_the_hub(hub, tmp_path):
         "answers": [{"text": ["gold"], "answer_start": [0]}] * 7,
     }
     hub({"train": columns, "validation": columns})
-    found = SQuAD().load(_data(source="hub"), tmp_path)
-    assert [question.id for question in found.splits["test"]] == [f"q{n}" for n in range(7)]
-    assert {question.start for question in found.splits["train"]} == {0}
+    splits, _ = SQuAD().load(_data(source="hub"), tmp_path)
+    assert [question.id for question in splits["test"]] == [f"q{n}" for n in range(7)]
+    assert {question.start for question in splits["train"]} == {0}
 
 
 def test_a_hub_set_without_the_dev_split_is_one_sentence(hub, tmp_path):

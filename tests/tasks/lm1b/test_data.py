@@ -32,7 +32,7 @@ def corpus_of(lines):
 def packed(segments, length):
     packer = FirstFit(length)
     rows = [row for segment in segments if (row := packer.add(in_bytes(segment))) is not None]
-    rows += packer.rest()
+    rows += packer.open
     array = np.zeros((len(rows), length), np.uint16)
     for target, row in zip(array, map(pieces_of, rows), strict=True):
         target[: len(row)] = row
@@ -111,7 +111,7 @@ def test_a_segment_goes_to_the_first_open_row_that_has_room():
     assert add(51, 5) is None
     assert add(52, 7) == [3] * 6
     assert add(53, 3) is None
-    assert pieces_of(next(packer.rest())) == [4] * 6 + [53] * 3
+    assert pieces_of(packer.open[0]) == [4] * 6 + [53] * 3
 
 
 @pytest.mark.parametrize("length", [23, 251])

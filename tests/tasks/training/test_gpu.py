@@ -85,8 +85,7 @@ def test_a_step_that_cannot_be_recorded_is_taken_plainly(spoiler, shared, capfd)
         called = itertools.count()
         fabric, module = fabric_for(task.config.trainer, "cuda"), TrainingModule(task, task.build())
         module.model.final_norm.register_forward_hook(spoil)
-        optimizer = fabric.setup_optimizers(module.configure_optimizers())
-        steps = Steps(fabric, fabric.setup_module(module), optimizer)
+        steps = Steps(fabric, module)
         take = CapturedSteps(steps) if recorded else steps
         for step in range(1, 6):
             batch = task.data.batch(step)
