@@ -48,6 +48,8 @@ SWEEPS = {
     "experiment=null,fig3": "experiment=None: expected names of experiments",
     "experiment=fig1 experiment.scales.gpu.seeds=[7]": "expected scale=gpu with it",
     "experiment=fig1 scale=cpu experiment.tune.grow=-1": "grow=-1: expected a number of at least 0",
+    "experiment=fig1 scale=paper experiment.tuned=true": "expected false, since fig1 names nothing "
+    "to tune at scale=paper; give it experiment.tune.grid.",
     "experiment=fig9": "did you mean fig4 or fig3 or fig2?",
     "experiment=mine": "experiment=mine: expected one of",
     "scale=huge experiment=fig1": "scale=huge: expected one of cpu, demo",
@@ -108,6 +110,25 @@ SWEEPS = {
     "experiment=fig1 experiment.scales=3": "experiment.scales=3: expected a section",
 }
 
+TUNED = {  # experiment=fig1_tuned scale=cpu experiment.tune. ...
+    "seeds=[7,2]": "expected seeds that are not judged, as 0, 1, 2 are",
+    "seeds=[7,8]": "seeds=[7, 8]: expected 3 different seeds or more",
+    "arms=[fixed]": "tune.arms was removed: leave it out: every arm is tuned",
+    "transfer.fixed=width": "tune.transfer was removed: leave it out: rates are chosen by tune.per",
+    "by=test/loss": "by=test/loss: expected a metric of the validation split",
+    "grid={optimizer.learning_rate:[0.1]}": "expected two different values",
+}
+THREE = {  # experiment=three ++experiment. ...
+    "margin={test/loss:{size:0,reason:why}}": "size=0: expected a number above 0 in the metric's",
+    "margin={test/loss:{size:little,reason:why}}": "size=little: expected a number above 0 in the",
+    "margin={test/loss:{size:'inf',reason:why}}": "size=inf: expected a number above 0 in the",
+    "margin={test/loss:{size:1,reason:'\u2003'}}": "expected a sentence; write for example {size",
+    "margin={test/loss:{size:1}}": "margin.test/loss.reason is missing",
+    "pretrainings=some": "pretrainings: Invalid value 'some', expected one of",
+}
+SWEEPS |= {f"experiment=fig1_tuned scale=cpu experiment.tune.{t}": TUNED[t] for t in TUNED}
+SWEEPS |= {f"experiment=three ++experiment.{typed}": THREE[typed] for typed in THREE}
+
 # conf/experiment/<name>.yaml, below its first line
 BODY = "experiment:\n  title: t\n  metric: test/loss\n"
 ARM = f"{BODY}  arms: {{a: {{grid: {{model.heads: [2, 4]}}}}}}\n"
@@ -115,53 +136,32 @@ MATCH = (
     f"{BODY}  arms: {{a: {{set: {{model.head_size: 16}}, match: {{solve: model.heads, HOW}}}}}}\n"
 )
 CACHE = "to: 192, count: cache_bytes_per_token, tolerance: 0"
-THREE = ARM.replace("a:", "fixed:").replace("[2, 4]", "[2, 4, 8]")
-GOOD = {"three": f"{THREE}  claims: [fixed_keeps_improving]\n"}
+FIXED = ARM.replace("a:", "fixed:")
+CLAIMED = "  claims: [fixed_keeps_improving]\n"
+GOOD = {"three": FIXED.replace("[2, 4]", "[2, 4, 8]") + CLAIMED}
+STEPS = "trainer.steps: [300, 500]"
+CHILD = f"b: {{parent: a, grid: {{{STEPS}}}}}"
+PRETRAINED = "  arms: {a: {set: {task: pretraining}}}\n"
 FILES = {
     "broken": ("experiment: {title: [a\n", "broken.yaml, line 3 cannot be read as yaml"),
-    "twice": (f"{ARM}  title: again\n", "cannot be read as yaml: found duplicate key title"),
     "empty": ("", "describes no experiment"),
     "untitled": ("experiment: {metric: test/loss, arms: {a: {}}}\n", "title is missing"),
     "blank": (ARM.replace("title: t", "title: ''"), "experiment.title of blank=: expected a few"),
     "armless": (BODY, "has no arms"),
     "stray": (f"modle: {{heads: 3}}\n{ARM}", "modle={'heads': 3}: expected one of the keys"),
-    "solved": (
-        MATCH.replace("heads, HOW", "hads, to: 5, tolerance: 0.1"),
-        "model.hads cannot be solved for: model.hads is not a key of the config; did you mean",
-    ),
     "step": (f"trainer: {{step: 3}}\n{ARM}", "write trainer.steps"),
-    "claimed": (
-        f"{ARM}  claims: [fixed_improves]\n",
-        "experiment.claims of claimed=fixed_improves",
-    ),
-    "armed": (f"{ARM}  claims: [fixed_keeps_improving]\n", "has no arm fixed"),
     "few": (
-        f"{ARM.replace('a:', 'fixed:')}  claims: [fixed_keeps_improving]\n",
+        FIXED + CLAIMED,
         "The claim needs three or more heads, and has 2. Plan the points they need, or leave them",
     ),
-    "drawn": (f"{ARM}  figure: curve\n", "experiment.figure of drawn=curve: expected one of"),
     "measured": (ARM.replace("/loss", "/los"), "experiment.metric of measured=test/los: expected"),
-    "across": (f"{ARM}  x: model.hads\n", "experiment.x of across=model.hads: expected a key"),
-    "near": (
-        f"{ARM}  margin: {{test/los: {{size: 1, reason: r}}}}\n",
-        "experiment.margin of near=test/los: expected a metric shown (test/loss)",
+    "once": (
+        f"{BODY}  finetune: {{squad: [test/f1, test/loss], mnli: [test/loss]}}\n{PRETRAINED}",
+        "finetune of once=test/loss: expected each metric once",
     ),
     "tuned_to": (
-        f"{BODY}  finetune: {{mnli: [test/acc]}}\n  arms: {{a: {{set: {{task: pretraining}}}}}}\n",
+        f"{BODY}  finetune: {{mnli: [test/acc]}}\n{PRETRAINED}",
         "experiment.finetune.mnli of tuned_to=test/acc: expected what task mnli measures",
-    ),
-    "close": (
-        MATCH.replace("HOW", "to: 150000, tolerance: -1"),
-        "tolerance=-1.0: expected a number",
-    ),
-    "sure": (f"{ARM}  error: 5\n", "experiment.error of sure=5.0: expected a chance above 0"),
-    "other": (
-        f"{ARM}  scales: {{demo: {{}}, gpu: {{clams: []}}}}\n",
-        "scales.gpu.clams is not a key",
-    ),
-    "scaled": (
-        f"{ARM}  scales: {{demo: {{}}, dmeo: {{}}}}\n",
-        "dmeo: expected scales that there are",
     ),
     "armkey": (ARM.replace("grid", "gird"), "gird"),
     "seeded": (ARM.replace("{grid", "{set: {seed: 5}, grid"), "expected no seed in set or grid"),
@@ -172,25 +172,16 @@ FILES = {
     ),
     "gridkey": (ARM.replace("model.heads", "model.hads"), "model.hads is not a key of the config"),
     "where": (ARM.replace("{grid", "{where: model.heads ===, grid"), "expected a condition over"),
-    "printed": (f"{ARM}  paper: {{8: [1, 2]}}\n", "experiment.paper.8 of printed=[1, 2]: expected"),
     "pointless": (ARM.replace("{grid", "{where: model.heads > 9, grid"), "no points"),
     "scalar": (ARM.replace("[2, 4]", "4"), "grid.model.heads=4: expected a list, as in [1, 2]"),
     "listed": (ARM.replace("{grid", "{set: [x], grid"), "arms.a.set=['x']: expected a section"),
     "wordy": (f"{ARM}  seeds: [0, b]\n", "seeds[1]=b: expected a whole number"),
     "nested": (f"{ARM}  figure: [fig1]\n", "figure=['fig1']: expected text"),
     "halves": (f"{ARM}  tune: {{grid: 3}}\n", "tune.grid=3: expected a section of keys"),
-    "target": (MATCH.replace("HOW", "to: b, tolerance: 0.1"), "match.to"),
-    "zero": (MATCH.replace("HOW", "to: 0, tolerance: 0.1"), "match.to=0: expected an arm of"),
-    "besides": (
-        MATCH.replace("HOW", "to: 150000, tolerance: 0.1, where: model.heads > 2"),
-        "a.match.where=model.heads > 2: expected none, since match.to=150000 is no arm",
+    "solved": (
+        MATCH.replace("heads, HOW", "hads, to: 5, tolerance: 0.1"),
+        "model.hads cannot be solved for: model.hads is not a key of the config; did you mean",
     ),
-    "stepless": (
-        MATCH.replace("HOW", "to: 150000, tolerance: 0.1, multiple_of: model.rotary_size"),
-        "match.multiple_of=model.rotary_size: expected a whole number of at least 1",
-    ),
-    "exact": (MATCH.replace("HOW", "to: 5"), "tolerance"),
-    "counted": (MATCH.replace("HOW", "to: 5, tolerance: 0.1, count: bytes"), "params_total"),
     "unchanged": (
         MATCH.replace("heads, HOW", f"feedforward_size, {CACHE}"),
         "does not change the count, which is 256 at 1",
@@ -199,10 +190,53 @@ FILES = {
         MATCH.replace("16}", "16, task: pretraining}").replace("HOW", CACHE),
         "cache_bytes_per_token of encoder with multi_head attention: expected one of params",
     ),
-    "tight": (MATCH.replace("HOW", "to: 150000, tolerance: 1.0e-9"), "the nearest is model.heads="),
-    "metrics": (f"{ARM}  metrics: x\n", "metrics"),
-    "named": (f"{ARM}  name: mine\n", "experiment.name of named=mine: expected no such key"),
+    "two": (
+        ARM.replace("{grid", "{set: {model.embedding_size: 16}, grid").replace("}}}\n", "}},")
+        + " b: {set: {model.embedding_size: 16, model.head_size: 4},"
+        " match: {to: a, solve: model.heads, tolerance: 0.2}}}\n",
+        "b.match.to=a: expected one target of each point; heads=4 has a heads=2 and a heads=4;",
+    ),
+    "kin": (
+        ARM.replace("model.heads: [2, 4]", STEPS).replace("}}}\n", f"}}}}, {CHILD}}}\n"),
+        "arms.b.grid of kin=trainer.steps: expected no key that takes several values in its",
+    ),
 }
+MATCHES = {  # the rest of `match`
+    "close": ("to: 150000, tolerance: -1", "tolerance=-1.0: expected a number"),
+    "target": ("to: b, tolerance: 0.1", "match.to"),
+    "zero": ("to: 0, tolerance: 0.1", "match.to=0: expected an arm of"),
+    "besides": (
+        "to: 150000, tolerance: 0.1, where: model.heads > 2",
+        "a.match.where=model.heads > 2: expected none, since match.to=150000 is no arm",
+    ),
+    "stepless": (
+        "to: 150000, tolerance: 0.1, multiple_of: model.rotary_size",
+        "match.multiple_of=model.rotary_size: expected a whole number of at least 1",
+    ),
+    "exact": ("to: 5", "tolerance"),
+    "counted": ("to: 5, tolerance: 0.1, count: bytes", "params_total"),
+    "tight": ("to: 150000, tolerance: 1.0e-9", "the nearest is model.heads="),
+}
+FILES |= {name: (MATCH.replace("HOW", how), words) for name, (how, words) in MATCHES.items()}
+ADDED = {  # below ARM
+    "twice": ("title: again", "cannot be read as yaml: found duplicate key title"),
+    "claimed": ("claims: [fixed_improves]", "experiment.claims of claimed=fixed_improves"),
+    "armed": ("claims: [fixed_keeps_improving]", "has no arm fixed"),
+    "drawn": ("figure: curve", "experiment.figure of drawn=curve: expected one of"),
+    "across": ("x: model.hads", "experiment.x of across=model.hads: expected a key"),
+    "near": (
+        "margin: {test/los: {size: 1, reason: r}}",
+        "experiment.margin of near=test/los: expected a metric shown (test/loss)",
+    ),
+    "swept": ("tune: {grid: {model.heads: [2, 4]}}", "a key that no arm sweeps, as a does"),
+    "sure": ("error: 5", "experiment.error of sure=5.0: expected a chance above 0"),
+    "other": ("scales: {demo: {}, gpu: {clams: []}}", "scales.gpu.clams is not a key"),
+    "scaled": ("scales: {demo: {}, dmeo: {}}", "dmeo: expected scales that there are"),
+    "printed": ("paper: {8: [1, 2]}", "experiment.paper.8 of printed=[1, 2]: expected"),
+    "metrics": ("metrics: x", "metrics"),
+    "named": ("name: mine", "experiment.name of named=mine: expected no such key"),
+}
+FILES |= {name: (f"{ARM}  {line}\n", words) for name, (line, words) in ADDED.items()}
 
 # python -m sweeper ...
 COMMANDS = {
@@ -221,6 +255,7 @@ COMMANDS = {
     "merge no.zip": "no.zip does not exist; name the file that run.py of a pack wrote.",
     "judge no.tar": "no.tar does not exist; name the file that python -m sweeper bundle wrote.",
     "pack first hydra/launcher=slurm": "hydra/launcher=slurm: expected local; leave it out; run.py",
+    "pack fig3 ~model.heads": "~model.heads: no key can be left out",
     "pack fig7 --outputs HERE/none": "experiment=fig7: expected",
     "pack first --max-mb -1": "--max-mb=-1.0: expected a number of at least 0.01",
     "pack first --python 3.12": "--python=3.12: expected a Python and a processor",

@@ -11,9 +11,8 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from rich.console import Console
 
-from sweeper.cli.pack import options_of, pack
+from sweeper.cli.pack import options_of
 from sweeper.export import runner
 from sweeper.export.pack import merge, run_files, unfinished, write_export, write_pack
 from sweeper.run.options import OnOom
@@ -345,12 +344,6 @@ def test_nothing_is_packed_that_is_trained_here_now_or_done(family, tmp_path):
         finish(run)
     with pytest.raises(UserError, match="nothing to pack"):
         unfinished(tmp_path, {"fig2": plan})
-
-
-def test_an_override_without_a_value_names_no_experiment(tmp_path):
-    words, options = ["fig3", "~model.heads"], dict.fromkeys(("wheels", "python", "max_mb"))
-    with pytest.raises(UserError, match=r"~model\.heads: no key can be left out"):
-        pack(Console(), tmp_path, words, tmp_path / "sweep.zip", **options)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sweeper.plan.experiment import Pretrainings, check, read_experiment
+from sweeper.plan.experiment import Pretrainings, read_experiment
 from sweeper.plan.grid import holds
 from sweeper.store.errors import UserError
 
@@ -94,29 +94,6 @@ def test_a_margin_reaches_the_stages_after_the_plan(size, pretrainings):
 
 def with_margin(size, **reason):
     return {"margin": {"test/perplexity": {"size": size, **reason}}}
-
-
-@pytest.mark.parametrize(
-    ("key", "told"),
-    [
-        (with_margin(0, reason="why"), "size=0"),
-        (with_margin("a little", reason="why"), "size=a little"),
-        (with_margin("inf", reason="why"), "size=inf"),
-        (with_margin(1, reason=" "), "reason"),
-        (with_margin(1), "reason"),
-        ({"pretrainings": "some"}, "pretrainings"),
-    ],
-)
-def test_what_is_no_margin_and_no_choice_is_refused_in_a_sentence(key, told):
-    with pytest.raises(UserError, match=told):
-        read_experiment("grid", {**GRID, **key}, scale="demo")
-
-
-def test_a_metric_is_shown_for_one_task_only():
-    finetune = {"squad": ["test/f1", "test/loss"], "mnli": ["test/loss"]}
-    read = read_experiment("grid", {**GRID, "finetune": finetune}, scale="demo")
-    with pytest.raises(UserError, match="finetune of grid=test/loss: expected each metric once"):
-        check(read)
 
 
 def test_a_typed_null_leaves_an_arm_out_and_empty_braces_the_margin():

@@ -385,34 +385,6 @@ def test_cache_and_parameters_are_matched_together(plan, with_experiment):
     assert found.points[-1].values == {"model.attention.key_value_heads": 6}
 
 
-AMBIGUOUS = {
-    "two targets": (
-        """
-    a: {set: {model.embedding_size: 16}, grid: {model.heads: [2, 4]}}
-    b:
-      set: {model.embedding_size: 16, model.head_size: 4}
-      match: {to: a, solve: model.heads, tolerance: 0.2}
-""",
-        r"b\.match\.to=a: expected one target of each point; heads=\d+ has a heads=2 and a",
-    ),
-    "two parents": (
-        """
-    a: {set: {task: pretraining}, grid: {trainer.steps: [10, 20]}}
-    b: {parent: a, set: {task: mnli}, grid: {trainer.steps: [3, 5]}}
-""",
-        "grid of ambiguous=trainer.steps: expected no key that takes several values in its parent",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", AMBIGUOUS)
-def test_a_point_that_would_stand_for_two_is_refused(plan, with_experiment, name):
-    arms, words = AMBIGUOUS[name]
-    head = SOLVED.partition("    a:")[0]
-    with pytest.raises(UserError, match=words):
-        plan("experiment=ambiguous", conf=with_experiment("ambiguous", head + arms.lstrip("\n")))
-
-
 EXPERIMENT = """# @package _global_
 experiment:
   title: "clears \\e[2J and [/b]"

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import pytest
 
-from sweeper.plan.experiment import Per, at_end, beyond, check, read_experiment
+from sweeper.plan.experiment import Per, at_end, beyond
 from sweeper.plan.facts import Facts
 from sweeper.plan.planner import with_seeds
 from sweeper.store.attempts import Cause
@@ -98,40 +98,9 @@ def test_tuning_is_switched_on_and_off_at_any_scale_and_has_a_name_of_its_own(ty
     assert (found, bool(experiment.tune)) == (name, tuned)
 
 
-def test_what_is_to_be_tuned_with_nothing_to_try_is_refused():
-    with pytest.raises(UserError, match=r"nothing to tune at scale=paper; give it experiment.tune"):
-        described("experiment=fig1 scale=paper experiment.tuned=true")
-
-
 def test_what_tuning_is_asked_for_changes_no_run_that_is_not_tuned(plan):
     usual, tuned = (plan(f"experiment={name}", CPU).runs for name in ("fig1", "fig1_tuned"))
     assert usual.keys() == tuned.keys()
-
-
-@pytest.mark.parametrize(
-    ("typed", "told"),
-    [
-        ("tune.seeds=[7,2]", ["seeds that are not judged, as 0, 1, 2 are"]),
-        ("tune.seeds=[7,8]", ["seeds=[7, 8]", "3 different seeds or more"]),
-        ("tune.arms=[fixed]", ["tune.arms was removed", "every arm is tuned"]),
-        ("tune.transfer.fixed=width", ["tune.transfer was removed", "tune.per"]),
-        ("tune.by=test/loss", ["by=test/loss", "validation split"]),
-        ("tune.grid={optimizer.learning_rate:[0.1]}", ["two different values"]),
-    ],
-)
-def test_an_unfair_choice_is_refused(typed, told):
-    with pytest.raises(UserError) as refused:
-        described(f"experiment=fig1_tuned {CPU} experiment.{typed}")
-    for words in told:
-        assert words in str(refused.value)
-
-
-def test_what_an_arm_sweeps_is_not_tuned():
-    arms = {"a": {"grid": {"model.heads": [2, 4]}}}
-    tune = {"grid": {"model.heads": [2, 4]}}
-    asked = {"title": "Heads", "metric": "test/loss", "arms": arms, "tune": tune}
-    with pytest.raises(UserError, match="a key that no arm sweeps, as a does"):
-        check(read_experiment("x", asked, scale="demo"))
 
 
 def test_a_key_that_changes_the_size_of_a_model_is_not_tuned(plan, process, tmp_path):

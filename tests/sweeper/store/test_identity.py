@@ -125,13 +125,6 @@ def test_a_new_key_says_what_it_was_before_it_came(option):
     assert not gone, f"without {', '.join(sorted(gone))} every run of {option} is another run."
 
 
-@pytest.mark.parametrize("key", ["optimizer.averaging", "averaging.decay", "task.packing"])
-def test_a_section_that_came_as_a_whole_renames_no_run_either(config, key, monkeypatch):
-    monkeypatch.setitem(INTRODUCED_AS, key, 0)
-    assert run_id(changed(config, {key: 0})) == run_id(config)
-    assert run_id(changed(config, {key: 3})) != run_id(config)
-
-
 def test_beside_the_groups_of_yaml_there_are_two_keys(config):
     sections = tuple(f"{group}." for group in GROUPS)
     found = [key for key in leaves(identity(config)) if not key.startswith(sections)]

@@ -10,15 +10,6 @@ from tasks.pretraining.pairs import CounterRng, Pairs, PairSource, mask, predict
 MANY = np.arange(10_007)
 
 
-def test_a_draw_does_not_depend_on_the_rows_beside_it():
-    together = CounterRng(3, (MANY // 7, MANY)).uniforms(5, 11)
-    for row in (0, 1, 5003, 10_006):
-        alone = CounterRng(3, (MANY[row : row + 1] // 7, MANY[row : row + 1])).uniforms(5, 11)
-        assert np.array_equal(alone[0], together[row])
-    order = np.random.default_rng(0).permutation(len(MANY))
-    assert np.array_equal(CounterRng(3, (order // 7, order)).uniforms(5, 11), together[order])
-
-
 def test_seed_counters_and_purpose_each_make_other_numbers():
     base = CounterRng(3, (MANY, MANY)).uniform(2)
     for other in (
@@ -42,15 +33,6 @@ def test_numbers_are_spread_evenly_below_one():
     assert abs(chi_square - 255) < 5 * np.sqrt(2 * 255)
     neighbours = np.corrcoef(numbers[:, :-1].ravel(), numbers[:, 1:].ravel())[0, 1]
     assert abs(neighbours) < 5 / np.sqrt(numbers.size)
-
-
-def test_whole_numbers_reach_each_value_below_their_limit_equally_often():
-    limits = np.where(MANY % 2, 5, 1)
-    drawn = CounterRng(0, (MANY,)).whole(1, limits)
-    assert np.array_equal(np.unique(drawn[::2]), [0])
-    values, counts = np.unique(drawn[1::2], return_counts=True)
-    assert np.array_equal(values, np.arange(5))
-    assert counts == pytest.approx(np.full(5, 1000), abs=130)
 
 
 MASK, PIECES = 4, range(5, 211)
