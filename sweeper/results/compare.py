@@ -11,7 +11,7 @@ from sweeper.results.collect import Records, collect
 from sweeper.results.decision import Measurements
 from sweeper.results.judge import verdicts_on
 from sweeper.results.points import code_apart, measures_of_arms
-from sweeper.results.statistics.estimates import LEVEL, Estimate, Spread, estimate, interval, pooled
+from sweeper.results.statistics.estimates import LEVEL, Spread, interval, mean, pooled, spread_of
 from sweeper.results.table import DIRECTIONS, Table, direction
 from sweeper.results.verdict import Found
 from sweeper.store.errors import invalid_value, sanitize
@@ -74,17 +74,17 @@ def _estimates(pairs: Sequence[Pair], ratios: bool) -> list[Found]:
     apart = pooled([list(side.values()) for _, a, b in pairs for side in (a, b)])
     found = []
     for name, a, b in pairs:
-        if shared[name]:
-            known = estimate(shared[name], by_seed)
+        if own := shared[name]:
+            value, n, spread = mean(own), len(own), spread_of(own, by_seed)
         else:  # the difference of two means
-            left, right = (estimate(list(side.values()), apart) for side in (a, b))
-            spread = None
-            if left.spread is not None and right.spread is not None:
-                squares = left.spread.sd**2 / left.n + right.spread.sd**2 / right.n
-                spread = Spread(math.sqrt(squares), min(left.spread.df, right.spread.df))
-            known = Estimate(right.mean - left.mean, 1, spread)
-        ends = interval(known, 1 - (1 - LEVEL) / len(pairs)) or (-math.inf, math.inf)
-        found.append(Found(name, known.mean, *ends, ratios))
+            before, after = ([*side.values()] for side in (a, b))
+            value, n, spread = mean(after) - mean(before), 1, None
+            left, right = (spread_of(side, apart) for side in (before, after))
+            if left and right:
+                squares = left.sd**2 / len(before) + right.sd**2 / len(after)
+                spread = Spread(math.sqrt(squares), min(left.df, right.df))
+        ends = interval(value, n, spread, 1 - (1 - LEVEL) / len(pairs)) or (-math.inf, math.inf)
+        found.append(Found(name, value, *ends, ratios))
     return found
 
 

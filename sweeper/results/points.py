@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sweeper.results.statistics.estimates import Spread, estimate, interval, mean, pooled
+from sweeper.results.statistics.estimates import Spread, interval, mean, pooled, spread_of
 from sweeper.results.table import (
     LOGARITHMIC_FROM,
     PER_CENT,
@@ -110,7 +110,8 @@ class Point:
 
     def interval(self, spread: Spread | None) -> tuple[float, float] | None:
         """Return the interval of the mean, as far as the metric goes; None where it is unknown."""
-        ends = interval(estimate(list(self.values.values()), spread))
+        values = list(self.values.values())
+        ends = interval(self.mean, len(values), spread_of(values, spread))
         least, most = self.bounds
         return ends and (max(ends[0], least), min(ends[1], most))
 
