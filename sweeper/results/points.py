@@ -209,55 +209,42 @@ def bent(points: Sequence[Point]) -> tuple[list[Point], Callable[[float], float]
     return found, math.exp
 
 
-def keys_along(points: Sequence[Point], x: str) -> set[str]:
-    """Return the keys that change from point to point of one curve of an arm.
+def settings_apart(given: Sequence[Point], x: str) -> Callable[[Point], dict[str, Any]]:
+    """Return a function: the settings of a point that tell its curve from others of its arm.
 
-    The first is `x` if the arm varies it, else the first key that the arm varies. Keys that change
-    together with it are along the curve too.
+    They are all but those that change from point to point of the curve: `x` if the arm varies it,
+    else the first key that it varies, and the keys that change together with that one.
     """
-    keys = points[0].settings
-    first = x if x in keys else next(iter(keys), None)
-    if first is None:
-        return set()
-
-    def together(key: str) -> bool:
-        """Return True if the values of this key and of the first key match one to one."""
-        pairs = {(str(p.settings.get(first)), str(p.settings.get(key))) for p in points}
-        one, other = (len(set(values)) for values in zip(*pairs, strict=True))
-        return len(pairs) == one == other > 1
-
-    return {first, *(key for key in keys if together(key))}
-
-
-def missing(table: Table, metric: str) -> str:
-    """Return the sentence about runs that lack the metric, "" for none."""
-    tuned = table.experiment.get("finetune")
-    rows = rows_of(table, metric)
-    own = [row for row in rows if tuned or metric_of(table, str(row["arm"])) == metric]
-    return _missing((row, number(row.get(metric)) is None) for row in own)
+    along: dict[str, set[str | None]] = {}
+    for arm in {point.arm for point in given}:
+        every = [point.settings for point in given if point.arm == arm]
+        first = x if x in every[0] else next(iter(every[0]), None)
+        along[arm] = {first}
+        for key in every[0]:
+            pairs = {(str(own.get(first)), str(own.get(key))) for own in every}
+            one, other = (len(set(values)) for values in zip(*pairs, strict=True))
+            if len(pairs) == one == other > 1:
+                along[arm].add(key)
+    return lambda p: {key: v for key, v in p.settings.items() if key not in along[p.arm]}
 
 
-def unfinished(table: Table) -> str:
-    """Return the same for all metrics of the experiment, pre-trainings included."""
+def missing(table: Table, metric: str | None = None) -> str:
+    """Return the sentence about runs that lack `metric`, "" for none.
+
+    Without `metric`, it is about all metrics of the experiment, pre-trainings included.
+    """
     finetune: Mapping[str, list[str]] = table.experiment.get("finetune") or {}
-
-    def lacks(row: Row) -> bool:
-        if not finetune:
-            return number(row.get(metric_of(table, str(row["arm"])))) is None
-        wanted = finetune.get(str(row.get("task")))
-        if wanted is None:
-            return str(row["state"]) != "done"
-        return any(number(row.get(metric)) is None for metric in wanted)
-
-    return _missing((row, lacks(row)) for row in table.rows)
-
-
-def _missing(rows: Iterable[tuple[Row, bool]]) -> str:
     without: dict[str, str] = {}
     all_runs = set()
-    for row, lacks in rows:
+    for row in table.rows:
+        wanted = [metric_of(table, str(row["arm"]))]
+        if finetune:
+            wanted = finetune.get(str(row.get("task")), [])
+        if metric is not None and metric not in wanted:
+            continue
         all_runs.add(row["run"])
-        if lacks:
+        lacking = [number(row.get(one)) is None for one in wanted if metric in (None, one)]
+        if any(lacking) or (not wanted and row["state"] != "done"):  # a pre-training has none
             without[row["run"]] = str(row["state"])
     if not without:
         return ""
@@ -278,7 +265,7 @@ def origin(table: Table) -> list[str]:
 
 def caveats(table: Table) -> list[str]:
     """Return the caveats of a result: its tuning, differences between its runs, missing runs."""
-    return [*tuned_in_words(table.experiment), *mixed(table), *filter(None, [unfinished(table)])]
+    return [*tuned_in_words(table.experiment), *mixed(table), *filter(None, [missing(table)])]
 
 
 def mixed(table: Table) -> list[str]:
