@@ -47,7 +47,12 @@ def differences(one: Table, other: Table) -> Iterator[str]:
         equal = sum(a == b for a, b in seeds)
         values = f"{equal} of {len(seeds)} values of shared seeds are equal to the last digit"
         head = f"{measure.words}: {plural(len(pairs), 'point')} in both; {values}"
-        found = _estimates([pair for pair in pairs if _differ(*pair[1:])], ratios)
+        apart = []
+        for name, a, b in pairs:
+            shared = a.keys() & b.keys()
+            if not shared or any(a[seed] != b[seed] for seed in shared):
+                apart.append((name, a, b))
+        found = _estimates(apart, ratios)
         if found:
             yield f"{head}; where they are not:"
             yield from (f"  {difference}" for difference in found)
@@ -60,12 +65,6 @@ def _scaled(values: Mapping[int, float], ratios: bool, better: int) -> dict[int,
     if ratios:
         values = {seed: math.log(value) for seed, value in values.items() if value > 0}
     return {seed: better * value for seed, value in values.items()}
-
-
-def _differ(a: Mapping[int, float], b: Mapping[int, float]) -> bool:
-    """Return whether a value of a shared seed differs, or no seed is shared."""
-    shared = a.keys() & b.keys()
-    return not shared or any(a[seed] != b[seed] for seed in shared)
 
 
 def _estimates(pairs: Sequence[Pair], ratios: bool) -> list[Found]:

@@ -215,10 +215,10 @@ def settings_apart(given: Sequence[Point], x: str) -> Callable[[Point], dict[str
     They are all but those that change from point to point of the curve: `x` if the arm varies it,
     else the first key that it varies, and the keys that change together with that one.
     """
-    along: dict[str, set[str | None]] = {}
+    along: dict[str, set[str]] = {}
     for arm in {point.arm for point in given}:
         every = [point.settings for point in given if point.arm == arm]
-        first = x if x in every[0] else next(iter(every[0]), None)
+        first = x if x in every[0] else next(iter(every[0]), "")
         along[arm] = {first}
         for key in every[0]:
             pairs = {(str(own.get(first)), str(own.get(key))) for own in every}
@@ -336,6 +336,7 @@ BASELINES = {"majority": "majority class", "bag_of_words": "bag of words"}
 
 _LITTLE = 0.1  # share of the best run's lead over a baseline; a run with less has not learned
 _NAMED = 4  # settings
+_REACH = 3.0  # heights of a figure's curves
 
 
 @dataclass(frozen=True)
@@ -364,6 +365,13 @@ class Measure:
             if values:
                 found[words] = factor(self.metric) * mean(values)
         return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def near(baselines: Mapping[str, float], values: Collection[float]) -> dict[str, float]:
+    """Return the baselines that do not flatten the curves of these values: within three heights."""
+    low, high = min(values), max(values)
+    reach = _REACH * ((high - low) or abs(high) * 0.1)
+    return {k: value for k, value in baselines.items() if low - reach <= value <= high + reach}
 
 
 def not_learned(table: Table) -> list[str]:

@@ -25,6 +25,7 @@ from sweeper.results.points import (
     measures,
     measures_of_arms,
     missing,
+    near,
     not_learned,
     seed_spread,
     settings_apart,
@@ -179,6 +180,8 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
     averaged, back = bent(points)
     spread = seed_spread(averaged)
     drawn = [point for point in points if point.values]
+    baselines = measure.baselines(table)
+    within = near(baselines, [v for p in drawn for v in p.values.values()]) if drawn else {}
     first = str(table.experiment.get("x") or ACROSS[0])
     keys = dict.fromkeys([first, *ACROSS, *(key for point in points for key in point.settings)])
     across = [key for key in keys if len({_coordinate(p, key) for p in drawn} - {None}) > 1]
@@ -211,8 +214,13 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
         "points": shown,
         "average": average(averaged),
         "baselines": [
-            {"words": words, "value": value, "hollow": words == BASELINES["majority"]}
-            for words, value in measure.baselines(table).items()
+            {
+                "words": words,
+                "value": value,
+                "near": words in within,
+                "hollow": words == BASELINES["majority"],
+            }
+            for words, value in baselines.items()
         ],
         "marks": " ".join([*marks_in_words(averaged, spread), *tuned_in_words(table.experiment)]),
         "missing": missing(table, measure.metric),
