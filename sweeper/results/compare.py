@@ -11,7 +11,7 @@ from sweeper.results.collect import Records, collect
 from sweeper.results.decision import Measurements
 from sweeper.results.judge import verdicts_on
 from sweeper.results.points import code_apart, measures_of_arms
-from sweeper.results.statistics.estimates import LEVEL, Estimate, Spread, estimate, interval, pooled
+from sweeper.results.statistics.estimates import LEVEL, Spread, interval, mean, pooled, spread_of
 from sweeper.results.table import DIRECTIONS, Table, direction
 from sweeper.results.verdict import Found
 from sweeper.store.errors import invalid_value, sanitize
@@ -47,7 +47,12 @@ def differences(one: Table, other: Table) -> Iterator[str]:
         equal = sum(a == b for a, b in seeds)
         values = f"{equal} of {len(seeds)} values of shared seeds are equal to the last digit"
         head = f"{measure.words}: {plural(len(pairs), 'point')} in both; {values}"
-        found = _estimates([pair for pair in pairs if _differ(*pair[1:])], ratios)
+        apart = []
+        for name, a, b in pairs:
+            shared = a.keys() & b.keys()
+            if not shared or any(a[seed] != b[seed] for seed in shared):
+                apart.append((name, a, b))
+        found = _estimates(apart, ratios)
         if found:
             yield f"{head}; where they are not:"
             yield from (f"  {difference}" for difference in found)
@@ -62,29 +67,23 @@ def _scaled(values: Mapping[int, float], ratios: bool, better: int) -> dict[int,
     return {seed: better * value for seed, value in values.items()}
 
 
-def _differ(a: Mapping[int, float], b: Mapping[int, float]) -> bool:
-    """Return whether a value of a shared seed differs, or no seed is shared."""
-    shared = a.keys() & b.keys()
-    return not shared or any(a[seed] != b[seed] for seed in shared)
-
-
 def _estimates(pairs: Sequence[Pair], ratios: bool) -> list[Found]:
     shared = {name: [b[seed] - a[seed] for seed in a if seed in b] for name, a, b in pairs}
     by_seed = pooled(shared.values())
     apart = pooled([list(side.values()) for _, a, b in pairs for side in (a, b)])
     found = []
     for name, a, b in pairs:
-        if shared[name]:
-            known = estimate(shared[name], by_seed)
+        if own := shared[name]:
+            value, n, spread = mean(own), len(own), spread_of(own, by_seed)
         else:  # the difference of two means
-            left, right = (estimate(list(side.values()), apart) for side in (a, b))
-            spread = None
-            if left.spread is not None and right.spread is not None:
-                squares = left.spread.sd**2 / left.n + right.spread.sd**2 / right.n
-                spread = Spread(math.sqrt(squares), min(left.spread.df, right.spread.df))
-            known = Estimate(right.mean - left.mean, 1, spread)
-        ends = interval(known, 1 - (1 - LEVEL) / len(pairs)) or (-math.inf, math.inf)
-        found.append(Found(name, known.mean, *ends, ratios))
+            before, after = ([*side.values()] for side in (a, b))
+            value, n, spread = mean(after) - mean(before), 1, None
+            left, right = (spread_of(side, apart) for side in (before, after))
+            if left and right:
+                squares = left.sd**2 / len(before) + right.sd**2 / len(after)
+                spread = Spread(math.sqrt(squares), min(left.df, right.df))
+        ends = interval(value, n, spread, 1 - (1 - LEVEL) / len(pairs)) or (-math.inf, math.inf)
+        found.append(Found(name, value, *ends, ratios))
     return found
 
 

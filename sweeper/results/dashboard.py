@@ -117,24 +117,6 @@ ACROSS = {
 MOST_RUNS = 1000  # lines in a panel; the library's default is 10
 
 
-def saved(project: Project, tables: Sequence[Table]) -> str:
-    """Save the view of the tables and return its address; replace an earlier view of them.
-
-    Args:
-        project: a project with its entity.
-    """
-    workspaces = module("wandb_workspaces.workspaces", EXTRA)
-    internal = module("wandb_workspaces.workspaces.internal", EXTRA)
-    view = workspace(project, tables)
-    # The client chooses a name of eleven letters: the same tables have the same.
-    name = digest_of([project.entity, project.name, view.name])[:11]
-    view._internal_name = internal._url_query_str_to_internal_name(name)
-    with suppress(ValueError):  # there is none yet
-        view._internal_id = workspaces.Workspace.from_url(view.url)._internal_id
-    view.save()
-    return str(view.url)
-
-
 def workspace(project: Project, tables: Sequence[Table]) -> Any:
     """Build the view with wandb-workspaces, without a server."""
     ws = module("wandb_workspaces.workspaces", EXTRA)
@@ -235,7 +217,15 @@ def publish_dashboard(
             publish(outputs, table, verdicts[table.name], project, offline=offline)
         if offline:
             return f"wandb sync {shlex.quote(str(outputs / 'wandb'))}"
-        return saved(project, tables)
+        view = workspace(project, tables)
+        # The client chooses a name of eleven letters: the same tables have the same.
+        name = digest_of([project.entity, project.name, view.name])[:11]
+        internal = module("wandb_workspaces.workspaces.internal", EXTRA)
+        view._internal_name = internal._url_query_str_to_internal_name(name)
+        with suppress(ValueError):  # there is no earlier view to replace
+            view._internal_id = type(view).from_url(view.url)._internal_id
+        view.save()
+        return str(view.url)
 
 
 def publish(

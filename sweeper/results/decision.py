@@ -492,31 +492,17 @@ def _ranked(statement: Statement, found: Iterator[tuple[Contrast, Found]]) -> Ra
     return first._replace(listed=[one for part in parts for one in part.listed])
 
 
-@dataclass(frozen=True)
-class Effect:
-    """The deciding contrast of a claim at one scale, positive where the claim is right.
+def effects(table: Table, claim: str, **roles: str) -> list[tuple[float, Found]]:
+    """Return the deciding contrast of a claim at each scale that has three seeds of its points.
 
-    Attributes:
-        flops: of a whole training, the mean over the finished points of the scale.
-        value, low, high: the contrast, on the scale that is judged.
-    """
-
-    flops: float
-    value: float
-    low: float
-    high: float
-
-
-def effects(table: Table, claim: str, **roles: str) -> list[Effect]:
-    """Return the effect of a claim at each scale that has the points and three seeds of them.
-
-    The claim is judged at each scale by the points of that scale alone.
+    The claim is judged at each scale by the points of that scale alone. Before the contrast stand
+    the FLOPs of a whole training, the mean over the finished points of the scale.
     """
     ask = registry.function(registry.CLAIMS, claim, "scaling", "claim")
     by_scale: list[list[Point]] = []
     with suppress(Unanswerable):
         by_scale = scales(points(table, table.metric))
-    found = []
+    found: list[tuple[float, Found]] = []
     for scale in by_scale:
         every = [one for point in scale for one in (point, *point.alternatives)]
         names = {(point.arm, point.name) for point in every}
@@ -529,5 +515,5 @@ def effects(table: Table, claim: str, **roles: str) -> list[Effect]:
             if math.isfinite(own.low) and math.isfinite(own.high):
                 done = [point for point in scale if point.at("tokens_seen") is not None]
                 trained = [at(one, "tokens_seen") * at(one, "flops_per_token") for one in done]
-                found.append(Effect(mean(trained), own.value, own.low, own.high))
+                found.append((mean(trained), own))
     return found

@@ -7,7 +7,6 @@ from typing import NamedTuple
 # is too light on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-LIGHTEST = 0.4  # share of an arm's colour in its first curve; the last curve has all of it
 
 
 class ArmLook(NamedTuple):
@@ -28,8 +27,3 @@ def arm_looks(arms: Iterable[str]) -> dict[str, ArmLook]:
     if {"fixed", "matched"} <= found.keys():
         found["matched"] = ArmLook(found["fixed"].colour, MARKERS.index("D"), single=True)
     return found
-
-
-def shade(place: int, count: int) -> float:
-    """Return the share of its arm's colour that a curve has, by its place among `count` curves."""
-    return LIGHTEST + (1 - LIGHTEST) * place / (count - 1) if count > 1 else 1.0

@@ -26,7 +26,7 @@ from matplotlib.textpath import TextPath
 from matplotlib.ticker import Locator, LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
-from sweeper.results.palette import MARKERS, PALETTE, arm_looks, shade
+from sweeper.results.palette import MARKERS, PALETTE, arm_looks
 from sweeper.results.points import Point, caveats, marks_in_words, not_learned, origin, usual_rate
 from sweeper.results.statistics.estimates import Spread
 from sweeper.results.table import LOGARITHMIC_FROM, Table, label, number
@@ -308,6 +308,7 @@ class Look:
             axes.plot(xs, ys, "o", color=self.colour, zorder=order, **_RING, **placed)
 
 
+_LIGHTEST = 0.4  # share of an arm's colour in its first curve; the last curve has all of it
 Curve = tuple[str, Hashable]
 """A curve: its arm, and a key that distinguishes the curves of that arm."""
 
@@ -332,8 +333,9 @@ def curve_looks(arms: Iterable[str], curves: Iterable[Curve]) -> dict[Curve, Loo
         mixed = LinearSegmentedColormap.from_list("shades", ["white", PALETTE[colour]])
         for place, curve in enumerate(own):
             other = place if len(known) == 1 else marker
+            share = _LIGHTEST + (1 - _LIGHTEST) * place / (len(own) - 1) if len(own) > 1 else 1.0
             found[curve] = Look(
-                to_hex(mixed(shade(place, len(own)))),
+                to_hex(mixed(share)),
                 marker=MARKERS[other % len(MARKERS)],
                 line=not single,
                 filled=not single,

@@ -152,16 +152,18 @@ def _notes(table: Table) -> Iterator[str]:
 
 
 _LIMIT = 60  # letters of a cell
-_LATEX = {
-    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
-    "\\": "\\textbackslash{}",
-    "~": "\\textasciitilde{}",
-    "^": "\\textasciicircum{}",
-    "<": "\\textless{}",
-    ">": "\\textgreater{}",
-    "±": "$\\pm$",
-    "–": "--",
-}
+_LATEX = str.maketrans(
+    {
+        **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+        "\\": "\\textbackslash{}",
+        "~": "\\textasciitilde{}",
+        "^": "\\textasciicircum{}",
+        "<": "\\textless{}",
+        ">": "\\textgreater{}",
+        "±": "$\\pm$",
+        "–": "--",
+    }
+)
 
 
 def write_paper_table(outputs: Path, table: Table) -> None:
@@ -202,28 +204,27 @@ def as_csv(content: PaperTable) -> str:
 def as_latex(content: PaperTable, name: str) -> str:
     r"""Return a table environment with a tabular for each block; `name` is in its \label."""
     lines = ["% needs \\usepackage{booktabs}", "\\begin{table}", "\\centering"]
-    lines.append(f"\\caption{{{_latex(sanitize(content.title, 200))}}}")
+    lines.append(f"\\caption{{{sanitize(content.title, 200).translate(_LATEX)}}}")
     lines.append(f"\\label{{tab:{name}}}")
     for block in content.blocks:
         columns = len(block.head)
-        title = f"\\multicolumn{{{columns}}}{{l}}{{{_latex(sanitize(block.title, _LIMIT))}}} \\\\"
+        title = sanitize(block.title, _LIMIT).translate(_LATEX)
+        title = f"\\multicolumn{{{columns}}}{{l}}{{{title}}} \\\\"
         lines += ["\\par\\medskip", f"\\begin{{tabular}}{{l{'r' * (columns - 1)}}}", "\\toprule"]
         lines += [title, _row(block.head), "\\midrule", *map(_row, block.lines)]
         lines += ["\\bottomrule", "\\end{tabular}"]
-    lines += [f"\\par\\footnotesize {_latex(sanitize(note, 400))}" for note in content.notes]
+    lines += [
+        f"\\par\\footnotesize {sanitize(note, 400).translate(_LATEX)}" for note in content.notes
+    ]
     return "\n".join([*lines, "\\end{table}", ""])
 
 
 def _row(line: Line) -> str:
-    return " & ".join(_latex(cell) for cell in _safe(line)) + " \\\\"
+    return " & ".join(cell.translate(_LATEX) for cell in _safe(line)) + " \\\\"
 
 
 def _safe(line: Line) -> Line:
     return tuple(sanitize(cell, _LIMIT) for cell in line)
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in text)
 
 
 HEADER = ("arm", "point", "seeds", "mean", "sd", "parameters")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sweeper.results.statistics.estimates import Spread, estimate, interval, mean, pooled
+from sweeper.results.statistics.estimates import Spread, interval, mean, pooled, spread_of
 from sweeper.results.table import (
     LOGARITHMIC_FROM,
     PER_CENT,
@@ -110,7 +110,8 @@ class Point:
 
     def interval(self, spread: Spread | None) -> tuple[float, float] | None:
         """Return the interval of the mean, as far as the metric goes; None where it is unknown."""
-        ends = interval(estimate(list(self.values.values()), spread))
+        values = list(self.values.values())
+        ends = interval(self.mean, len(values), spread_of(values, spread))
         least, most = self.bounds
         return ends and (max(ends[0], least), min(ends[1], most))
 
@@ -208,55 +209,42 @@ def bent(points: Sequence[Point]) -> tuple[list[Point], Callable[[float], float]
     return found, math.exp
 
 
-def keys_along(points: Sequence[Point], x: str) -> set[str]:
-    """Return the keys that change from point to point of one curve of an arm.
+def settings_apart(given: Sequence[Point], x: str) -> Callable[[Point], dict[str, Any]]:
+    """Return a function: the settings of a point that tell its curve from others of its arm.
 
-    The first is `x` if the arm varies it, else the first key that the arm varies. Keys that change
-    together with it are along the curve too.
+    They are all but those that change from point to point of the curve: `x` if the arm varies it,
+    else the first key that it varies, and the keys that change together with that one.
     """
-    keys = points[0].settings
-    first = x if x in keys else next(iter(keys), None)
-    if first is None:
-        return set()
-
-    def together(key: str) -> bool:
-        """Return True if the values of this key and of the first key match one to one."""
-        pairs = {(str(p.settings.get(first)), str(p.settings.get(key))) for p in points}
-        one, other = (len(set(values)) for values in zip(*pairs, strict=True))
-        return len(pairs) == one == other > 1
-
-    return {first, *(key for key in keys if together(key))}
-
-
-def missing(table: Table, metric: str) -> str:
-    """Return the sentence about runs that lack the metric, "" for none."""
-    tuned = table.experiment.get("finetune")
-    rows = rows_of(table, metric)
-    own = [row for row in rows if tuned or metric_of(table, str(row["arm"])) == metric]
-    return _missing((row, number(row.get(metric)) is None) for row in own)
+    along: dict[str, set[str]] = {}
+    for arm in {point.arm for point in given}:
+        every = [point.settings for point in given if point.arm == arm]
+        first = x if x in every[0] else next(iter(every[0]), "")
+        along[arm] = {first}
+        for key in every[0]:
+            pairs = {(str(own.get(first)), str(own.get(key))) for own in every}
+            one, other = (len(set(values)) for values in zip(*pairs, strict=True))
+            if len(pairs) == one == other > 1:
+                along[arm].add(key)
+    return lambda p: {key: v for key, v in p.settings.items() if key not in along[p.arm]}
 
 
-def unfinished(table: Table) -> str:
-    """Return the same for all metrics of the experiment, pre-trainings included."""
+def missing(table: Table, metric: str | None = None) -> str:
+    """Return the sentence about runs that lack `metric`, "" for none.
+
+    Without `metric`, it is about all metrics of the experiment, pre-trainings included.
+    """
     finetune: Mapping[str, list[str]] = table.experiment.get("finetune") or {}
-
-    def lacks(row: Row) -> bool:
-        if not finetune:
-            return number(row.get(metric_of(table, str(row["arm"])))) is None
-        wanted = finetune.get(str(row.get("task")))
-        if wanted is None:
-            return str(row["state"]) != "done"
-        return any(number(row.get(metric)) is None for metric in wanted)
-
-    return _missing((row, lacks(row)) for row in table.rows)
-
-
-def _missing(rows: Iterable[tuple[Row, bool]]) -> str:
     without: dict[str, str] = {}
     all_runs = set()
-    for row, lacks in rows:
+    for row in table.rows:
+        wanted = [metric_of(table, str(row["arm"]))]
+        if finetune:
+            wanted = finetune.get(str(row.get("task")), [])
+        if metric is not None and metric not in wanted:
+            continue
         all_runs.add(row["run"])
-        if lacks:
+        lacking = [number(row.get(one)) is None for one in wanted if metric in (None, one)]
+        if any(lacking) or (not wanted and row["state"] != "done"):  # a pre-training has none
             without[row["run"]] = str(row["state"])
     if not without:
         return ""
@@ -277,7 +265,7 @@ def origin(table: Table) -> list[str]:
 
 def caveats(table: Table) -> list[str]:
     """Return the caveats of a result: its tuning, differences between its runs, missing runs."""
-    return [*tuned_in_words(table.experiment), *mixed(table), *filter(None, [unfinished(table)])]
+    return [*tuned_in_words(table.experiment), *mixed(table), *filter(None, [missing(table)])]
 
 
 def mixed(table: Table) -> list[str]:
@@ -348,6 +336,7 @@ BASELINES = {"majority": "majority class", "bag_of_words": "bag of words"}
 
 _LITTLE = 0.1  # share of the best run's lead over a baseline; a run with less has not learned
 _NAMED = 4  # settings
+_REACH = 3.0  # heights of a figure's curves
 
 
 @dataclass(frozen=True)
@@ -376,6 +365,13 @@ class Measure:
             if values:
                 found[words] = factor(self.metric) * mean(values)
         return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def near(baselines: Mapping[str, float], values: Collection[float]) -> dict[str, float]:
+    """Return the baselines that do not flatten the curves of these values: within three heights."""
+    low, high = min(values), max(values)
+    reach = _REACH * ((high - low) or abs(high) * 0.1)
+    return {k: value for k, value in baselines.items() if low - reach <= value <= high + reach}
 
 
 def not_learned(table: Table) -> list[str]:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sweeper.results import panel
-from sweeper.results.points import Point, bent, keys_along, points, seed_spread
+from sweeper.results.points import Point, bent, points, seed_spread, settings_apart
 from sweeper.results.table import Table, label
 
 _PANEL_PT = 170.0
@@ -22,15 +22,8 @@ MOST_ENTRIES = 12
 
 def series_of(every: Sequence[Point], x: str) -> list[panel.Series]:
     """Return a series for each arm and each setting of its keys except those along the curve."""
-    along = {
-        arm: keys_along([point for point in every if point.arm == arm], x)
-        for arm in dict.fromkeys(point.arm for point in every)
-    }
-
-    def rest(point: Point) -> tuple[tuple[str, object], ...]:
-        return tuple((k, value) for k, value in point.settings.items() if k not in along[point.arm])
-
-    return panel.split(every, by=rest)
+    rest = settings_apart(every, x)
+    return panel.split(every, by=lambda point: tuple(rest(point).items()))
 
 
 def places(

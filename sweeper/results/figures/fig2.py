@@ -12,12 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sweeper.results import panel
-from sweeper.results.points import BASELINES, measures, seed_spread
+from sweeper.results.points import BASELINES, measures, near, seed_spread
 from sweeper.results.table import Table
 
 X = "params_total"
 _PANEL_PT = 150.0
-_REACH = 3.0  # curve heights; baselines further away would flatten the curves
 _MOST_PANELS = 3
 _AT_THE_EDGE: dict[str, Any] = {
     "color": panel.FAINT_INK,
@@ -56,23 +55,15 @@ def draw(table: Table) -> Figure:
             for arm, look in looks.items()
         ]
         every = [mark for _, curve in curves for mark in curve]
-        baselines, near = measure.baselines(table), {}
-        if every:
-            heights = [value for mark in every for value in mark.seeds]
-            low, high = min(heights), max(heights)
-            reach = _REACH * ((high - low) or abs(high) * 0.1)
-            near = {
-                words: value
-                for words, value in baselines.items()
-                if low - reach <= value <= high + reach
-            }
-        scaled = [*every, *(replace(every[0], ends=None, seeds=(it,)) for it in near.values())]
+        baselines = measure.baselines(table)
+        within = near(baselines, [v for mark in every for v in mark.seeds]) if every else {}
+        scaled = [*every, *(replace(every[0], ends=None, seeds=(it,)) for it in within.values())]
         panel.fill(axes, X, measure.words, curves, letter=letter, scaled=scaled)
         edge = axes.get_yaxis_transform()
-        for words, value in near.items():
+        for words, value in within.items():
             axes.plot([1.03], [value], transform=edge, **_BASELINE_LOOKS[words])
-        drawn |= near.keys()
-        far = [f"{words} {value:.1f}" for words, value in baselines.items() if words not in near]
+        drawn |= within.keys()
+        far = [f"{words} {value:.1f}" for words, value in baselines.items() if words not in within]
         if every and far:
             notes.append(f"Outside panel ({letter}): {', '.join(far)}.")
     marked: list[panel.Entry] = [

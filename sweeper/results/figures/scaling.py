@@ -17,10 +17,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from sweeper.results import panel
-from sweeper.results.decision import Effect, Measurements, effects
+from sweeper.results.decision import Measurements, effects
 from sweeper.results.palette import PALETTE
 from sweeper.results.statistics.expected_cost import line
 from sweeper.results.table import Table
+from sweeper.results.verdict import Found
 from sweeper.store.numbers import short
 
 CLAIMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
@@ -77,23 +78,24 @@ def _per_cent(log: float) -> float:
 
 
 def _panel(
-    axes: Axes, found: Sequence[Effect], margin: float, shown: Callable[[float], float]
+    axes: Axes, found: Sequence[tuple[float, Found]], margin: float, shown: Callable[[float], float]
 ) -> str:
     """Draw the effects of a claim and their line; return the FLOPs at the margin as text."""
     axes.axhline(0, color=panel.FAINT_INK, linewidth=0.7)
     axes.axhline(shown(margin), **panel.GUIDE)
-    xs = [math.log10(one.flops) for one in found]
-    fitted = line(xs, [one.value for one in found], [(one.high - one.low) / 2 for one in found])
+    across = [flops for flops, _ in found]
+    xs = [math.log10(flops) for flops in across]
+    values = [one.value for _, one in found]
+    fitted = line(xs, values, [(one.high - one.low) / 2 for _, one in found])
     for start, end, ahead in ((xs[0], xs[-1], False), (xs[-1], xs[-1] + _AHEAD, True)):
         places = np.linspace(start, end, 50)
         value, low, high = (np.vectorize(shown)(ends) for ends in fitted.at(places))
         axes.plot(10**places, value, **(_AHEAD_LINE if ahead else {"color": _COLOUR}))
         hatch: dict[str, Any] = {"hatch": "///", "alpha": 0.12} if ahead else {"alpha": 0.25}
         axes.fill_between(10**places, low, high, color=_COLOUR, linewidth=0, **hatch)
-    for one in found:
-        axes.plot([one.flops] * 2, [shown(one.low), shown(one.high)], color=_COLOUR, linewidth=0.8)
-    across = [one.flops for one in found]
-    axes.plot(across, [shown(one.value) for one in found], "o", color=_COLOUR)
+    for flops, one in found:
+        axes.plot([flops] * 2, [shown(one.low), shown(one.high)], color=_COLOUR, linewidth=0.8)
+    axes.plot(across, [*map(shown, values)], "o", color=_COLOUR)
     ticks = [*across, across[-1] * 10**_AHEAD]
     axes.set_xscale("log")
     axes.set_xticks(ticks, [short(tick, 2) for tick in ticks])

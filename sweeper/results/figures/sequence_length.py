@@ -14,15 +14,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sweeper.results import panel
-from sweeper.results.figures.theorem1 import HEAD_SIZE, LENGTH
+from sweeper.results.figures.theorem1 import ABOVE, HEAD_SIZE, LENGTH
 from sweeper.results.points import Point, points, seed_spread
 from sweeper.results.table import Table, label
 
 _PANEL_PT = 170.0
 _LABEL_LETTERS = 36  # of a line beside the panel
-_KNEE: dict[str, Any] = {"markersize": 5.0, "linestyle": "none", "clip_on": False}
-_CAUSAL: dict[str, Any] = {**_KNEE, "marker": "v", "markeredgewidth": 0.0}
-_BIDIRECTIONAL: dict[str, Any] = {**_KNEE, "marker": "v", "markerfacecolor": "white"}
+_CAUSAL: dict[str, Any] = {**ABOVE, "clip_on": False}
+_BIDIRECTIONAL: dict[str, Any] = {**_CAUSAL, "markeredgewidth": None, "markerfacecolor": "white"}
 
 
 @rc_context(panel.RC)

@@ -37,7 +37,7 @@ _RING: dict[str, Any] = {
     "markerfacecolor": "none",
     "markeredgewidth": 1.0,
 }
-_ABOVE: dict[str, Any] = {
+ABOVE: dict[str, Any] = {
     "marker": "v",
     "markersize": 5.0,
     "markeredgewidth": 0.0,
@@ -71,9 +71,7 @@ def draw(table: Table) -> Figure:
     for letter, axes, arm in zip("abcdef", panels, arms, strict=False):
         own = {n: found[arm, n] for n in lengths if (arm, n) in found}
         curves = [(looks[arm, n], curve) for n, curve in own.items()]
-        panel.fill(
-            axes, _ACROSS, table.metric, curves, letter=letter, scaled=everything, exact=True
-        )
+        panel.fill(axes, _ACROSS, table.metric, curves, letter=letter, scaled=everything)
         axes.set_title(panel.plain(table.label(arm), 24), pad=14)
         if everything:
             axes.set(xscale="linear", xlabel=_ACROSS, xlim=(0, 1.06))
@@ -86,7 +84,7 @@ def draw(table: Table) -> Figure:
             axes.text(place, 1.02, words, transform=above, **_FAINT)
         for n, curve in own.items():
             colour = looks[arm, n].colour
-            axes.plot([(n - 1) / n], [1.0], transform=above, color=colour, clip_on=False, **_ABOVE)
+            axes.plot([(n - 1) / n], [1.0], transform=above, color=colour, clip_on=False, **ABOVE)
             knee = knee_of(curve)
             if knee is not None:
                 axes.plot([knee.x], [knee.mean], color=panel.INK, zorder=5, **_RING)
@@ -97,7 +95,7 @@ def draw(table: Table) -> Figure:
     ]
     if looks:
         ring = Line2D([], [], color=panel.INK, linestyle="none", **_RING)
-        triangle = Line2D([], [], color=panel.FAINT_INK, **_ABOVE)
+        triangle = Line2D([], [], color=panel.FAINT_INK, **ABOVE)
         legend += [((ring,), "measured knee, its head size"), ((triangle,), "n - 1")]
     panel.lay_out(figure, _PANEL_PT, table, legend, notes)
     for axes in panels:

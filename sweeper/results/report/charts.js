@@ -202,12 +202,10 @@ const MARKERS = [
 ];
 const BASELINE_MARK = "M0 0L2-1.2V1.2Z";
 const LIGHTEST = 40; // per cent of an arm's colour in the first of its curves
-const BASELINE_REACH = 3; // heights of the points; a baseline further off is only in the legend
 const INTERVAL_REACH = 1.5; // heights of the points; a longer interval is cut
 
 const lookOf = (arms, arm) => arms.find(({ name }) => name === arm);
 const colourOf = (arms, arm) => `var(--arm-${lookOf(arms, arm).colour})`;
-const seedValues = (points) => points.flatMap(({ seeds }) => seeds.map(([, value]) => value));
 
 // Group points into curves: points of one arm that differ only in what varies along the curve.
 function curvesOf({ points }, arms, axis) {
@@ -257,7 +255,7 @@ const clipped = (y, height) => (Number.isFinite(y) ? Math.min(Math.max(y, 0), he
 
 function pointsChart(figure, curves, baselines, axis) {
   const points = curves.flatMap((curve) => curve.points);
-  const values = seedValues(points);
+  const values = points.flatMap(({ seeds }) => seeds.map(([, value]) => value));
   const [low, high] = [smallest(values), largest(values)];
   const reach = (high - low) * INTERVAL_REACH || Math.abs(high) * 0.05;
   const floor = low > 0 ? Math.max(low - reach, low / 2) : low - reach;
@@ -317,11 +315,7 @@ function legendEntry({ name, marker, colour, hollow, points }) {
 function figureView(figure, arms) {
   const { words, points, across, better, missing } = figure;
   if (!points.length) return emptyNote(`No finished run has a ${words} yet. ${missing}`);
-  const values = seedValues(points);
-  const [low, high] = [smallest(values), largest(values)];
-  const reach = BASELINE_REACH * (high - low || Math.abs(high) * 0.1);
-  const baselines = figure.baselines.map(({ words, value, hollow }) => {
-    const near = value >= low - reach && value <= high + reach;
+  const baselines = figure.baselines.map(({ words, value, near, hollow }) => {
     const name = `${words} ${short(value)}${near ? "" : ", outside the figure"}`;
     return { name, value, near, marker: BASELINE_MARK, colour: "var(--faint)", hollow };
   });

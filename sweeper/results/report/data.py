@@ -21,13 +21,14 @@ from sweeper.results.points import (
     Point,
     average,
     bent,
-    keys_along,
     marks_in_words,
     measures,
     measures_of_arms,
     missing,
+    near,
     not_learned,
     seed_spread,
+    settings_apart,
     tuned_in_words,
 )
 from sweeper.results.table import DIRECTIONS, RESULT_KEYS, Row, Table, cell, label, number
@@ -179,12 +180,13 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
     averaged, back = bent(points)
     spread = seed_spread(averaged)
     drawn = [point for point in points if point.values]
+    baselines = measure.baselines(table)
+    within = near(baselines, [v for p in drawn for v in p.values.values()]) if drawn else {}
     first = str(table.experiment.get("x") or ACROSS[0])
     keys = dict.fromkeys([first, *ACROSS, *(key for point in points for key in point.settings)])
     across = [key for key in keys if len({_coordinate(p, key) for p in drawn} - {None}) > 1]
     across = across or [first]
-    arms = {arm: [p for p in points if p.arm == arm] for arm in {p.arm for p in points}}
-    along = {(arm, key): keys_along(own, key) for arm, own in arms.items() for key in across}
+    curves = {key: settings_apart(points, key) for key in across}
     shown = []
     for point, scaled in zip(points, averaged, strict=True):
         if not point.values:
@@ -195,13 +197,9 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
                 "arm": point.arm,
                 "name": point.name,
                 "x": {key: _coordinate(point, key) for key in across},
-                "curves": {  # the settings that tell the curve of a point from others of its arm
-                    key: ", ".join(
-                        f"{label(one)} {_word(value)}"
-                        for one, value in point.settings.items()
-                        if one not in along[point.arm, key]
-                    )
-                    for key in across
+                "curves": {
+                    key: ", ".join(f"{label(k)} {_word(v)}" for k, v in rest(point).items())
+                    for key, rest in curves.items()
                 },
                 "mean": back(scaled.mean),
                 "ends": ends and [back(end) for end in ends],
@@ -216,8 +214,13 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
         "points": shown,
         "average": average(averaged),
         "baselines": [
-            {"words": words, "value": value, "hollow": words == BASELINES["majority"]}
-            for words, value in measure.baselines(table).items()
+            {
+                "words": words,
+                "value": value,
+                "near": words in within,
+                "hollow": words == BASELINES["majority"],
+            }
+            for words, value in baselines.items()
         ],
         "marks": " ".join([*marks_in_words(averaged, spread), *tuned_in_words(table.experiment)]),
         "missing": missing(table, measure.metric),
@@ -349,10 +352,11 @@ def take_shared_settings(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
     all_settings = [run["settings"] for run in runs if run["settings"]]
     if len(all_settings) < 2:
         return {}
-    shared = dict(all_settings[0])
-    for settings in all_settings:
-        for key in [key for key in shared if key not in settings or settings[key] != shared[key]]:
-            del shared[key]
+    shared = {
+        key: value
+        for key, value in all_settings[0].items()
+        if all(key in own and own[key] == value for own in all_settings)
+    }
     for settings in all_settings:
         for key in shared:
             del settings[key]

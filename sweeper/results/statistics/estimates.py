@@ -25,15 +25,6 @@ class Spread:
     df: int
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """The mean of `n` seeds. `spread` is None where nothing is known of the spread."""
-
-    mean: float
-    n: int
-    spread: Spread | None
-
-
 def mean(values: Sequence[float]) -> float:
     """Return the arithmetic mean; ValueError if there are no values."""
     if not values:
@@ -61,14 +52,14 @@ def pooled(groups: Iterable[Sequence[float]]) -> Spread | None:
     return Spread(math.sqrt(math.fsum(squares) / df), df) if df else None
 
 
-def estimate(values: Sequence[float], spread: Spread | None) -> Estimate:
-    """Return the mean of `values`, with their own spread if it is out of line, else with `spread`.
+def spread_of(values: Sequence[float], spread: Spread | None) -> Spread | None:
+    """Return the values' own spread if it is out of line, else `spread`; None if they diverge.
 
     `spread` is pooled over groups that include `values`.
     """
     own = sd(values)
     if own is not None and own >= BEYOND:
-        return Estimate(mean(values), len(values), None)
+        return None
     if own is not None and spread is not None:
         from scipy.special import fdtri
 
@@ -77,16 +68,17 @@ def estimate(values: Sequence[float], spread: Spread | None) -> Estimate:
         rest = spread.df - df
         # own^2 / (others / rest) follows an F distribution where all spreads are equal.
         if rest > 0 and own**2 * rest > others * float(fdtri(df, rest, 1 - OUTLYING_SPREAD)):
-            spread = Spread(own, df)
-    return Estimate(mean(values), len(values), spread)
+            return Spread(own, df)
+    return spread
 
 
-def interval(given: Estimate, level: float = LEVEL) -> tuple[float, float] | None:
-    """Return Student's t interval of the mean; None where the spread is unknown."""
-    if given.spread is None:
+def interval(
+    mean: float, n: int, spread: Spread | None, level: float = LEVEL
+) -> tuple[float, float] | None:
+    """Return Student's t interval of the mean of `n` seeds; None where the spread is unknown."""
+    if spread is None:
         return None
     from scipy.special import stdtrit
 
-    t = float(stdtrit(given.spread.df, 0.5 + level / 2))
-    reach = t * given.spread.sd / math.sqrt(given.n)
-    return given.mean - reach, given.mean + reach
+    reach = float(stdtrit(spread.df, 0.5 + level / 2)) * spread.sd / math.sqrt(n)
+    return mean - reach, mean + reach

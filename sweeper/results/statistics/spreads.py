@@ -281,7 +281,8 @@ def errors(given: Sample, weights: Floats, spreads: Spreads) -> Errors:
     rho = np.clip(found, 0.0, CLOSEST)[..., None]
 
     covariances = shared * sds[..., :, None] * sds[..., None, :]
-    cross, harm = (_forms(one, covariances) for one in (weights, np.abs(weights)))
+    signs = (weights, np.abs(weights))
+    cross, harm = (((one @ covariances) * one).sum(axis=-1) for one in signs)
     by_seed = alone + rho * cross
     points = (given.df > 0).sum(axis=-1)
     pooled = spreads.pooled_df[..., None]
@@ -333,12 +334,6 @@ def errors(given: Sample, weights: Floats, spreads: Spreads) -> Errors:
         np.where(unchecked, own_skew, 0.0),
         single,
     )
-
-
-def _forms(weights: Floats, matrices: Floats) -> Floats:
-    """Return the quadratic forms of rows of weights: (..., contrasts)."""
-    found: Floats = ((weights @ matrices) * weights).sum(axis=-1)
-    return found
 
 
 # The share of the squared deviations that remains within the two modes.

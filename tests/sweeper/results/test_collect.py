@@ -9,7 +9,7 @@ import pytest
 from sweeper.results import collect as module
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.paper_tables import summarise
-from sweeper.results.points import measures, missing, mixed, not_learned, points, unfinished
+from sweeper.results.points import measures, missing, mixed, not_learned, points
 from sweeper.results.table import exported
 from sweeper.store.errors import UserError
 from sweeper.store.plans import write_plan
@@ -239,7 +239,7 @@ def test_head_sizes_that_are_equal_in_all_layers_are_collected(tmp_path):
 def test_what_is_unfinished_counts_pre_training_too(tmp_path):
     sweep = Finetuned(done=lambda task, heads, seed: task != "pretraining" or heads != 12)
     table = sweep.table(tmp_path)
-    assert unfinished(table) == f"1 of {3 + 3 * 2 * 2} runs is missing: 1 not started."
+    assert missing(table) == f"1 of {3 + 3 * 2 * 2} runs is missing: 1 not started."
     found = points(table, "test/loss")  # a metric of no fine-tuning task
     assert [list(point.runs) for point in found] == [[0]] * len(MODELS)
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 
 from sweeper.results.design import slopes
-from sweeper.results.statistics.estimates import Spread, estimate, interval, mean, pooled, sd
+from sweeper.results.statistics.estimates import Spread, interval, mean, pooled, sd, spread_of
 from sweeper.results.statistics.expected_cost import (
     MOST,
     Known,
@@ -316,10 +316,10 @@ def test_mean_sd_and_the_interval_of_one_group_are_scipys():
     assert mean(CALM) == pytest.approx(np.mean(CALM))
     assert sd(CALM) == pytest.approx(scipy.stats.tstd(CALM))
     expected = scipy.stats.ttest_1samp(CALM, 0.0).confidence_interval(0.95)
-    assert interval(estimate(CALM, pooled([CALM]))) == pytest.approx(tuple(expected))
+    assert interval(mean(CALM), 5, pooled([CALM])) == pytest.approx(tuple(expected))
     assert sd([43.0]) is None
     assert pooled([[43.0], [41.0]]) is None
-    assert interval(estimate([43.0], None)) is None
+    assert interval(43.0, 1, None) is None
 
 
 def test_pooled_spread_is_that_of_analysis_of_variance():
@@ -336,15 +336,15 @@ def test_a_setting_with_wild_seeds_keeps_its_own_spread():
     calm = [[40.0, 40.2, 39.9], [41.0, 41.1, 41.3], [42.0, 42.2, 41.8], [43.0, 43.1, 42.8]]
     wild = [40.0, 41.0, 400.0]
     spread = pooled([*calm, wild])
-    assert estimate(wild, spread).spread == Spread(sd(wild) or 0.0, 2)
-    assert estimate(calm[0], spread).spread == spread
+    assert spread_of(wild, spread) == Spread(sd(wild) or 0.0, 2)
+    assert spread_of(calm[0], spread) == spread
     equal = pooled([[5.0, 5.0], [7.0, 7.0]])
-    assert interval(estimate([7.0, 7.0], equal)) == (7.0, 7.0), "an interval of no width"
+    assert interval(7.0, 2, spread_of([7.0, 7.0], equal)) == (7.0, 7.0), "an interval of no width"
 
 
 @pytest.mark.parametrize("value", [7.8e153, -1e200])
 def test_a_seed_that_diverged_has_no_interval_and_leaves_the_others_theirs(value):
     spread = pooled([CALM, OTHER, [42.0, value]])
     assert spread == pooled([CALM, OTHER])
-    assert interval(estimate([42.0, value], spread)) is None
-    assert interval(estimate(CALM, spread)) is not None
+    assert spread_of([42.0, value], spread) is None
+    assert spread_of(CALM, spread) == spread

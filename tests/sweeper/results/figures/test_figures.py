@@ -33,7 +33,7 @@ from sweeper.results.figures import theorem1 as knees_figure
 from sweeper.results.panel import COLUMN, DOUBLE_COLUMN, apart, marks
 from sweeper.results.points import Point, points, seed_spread
 from sweeper.results.report.data import experiment_data
-from sweeper.results.statistics.estimates import estimate, interval
+from sweeper.results.statistics.estimates import interval, spread_of
 from sweeper.store.registry import FIGURES, function, names
 from tests.sweeper.results.finetuned import MODELS, Finetuned, score
 from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1, theorem1
@@ -159,9 +159,9 @@ def test_every_seed_and_every_mean_is_drawn(tmp_path):
             values = list(point.values.values())
             if values:
                 x = float(point.cells[column])
-                known = estimate(values, spread)
-                low, high = interval(known) or (0.0, 0.0)
-                assert (x, known.mean) in drawn
+                own = spread_of(values, spread)
+                low, high = interval(point.mean, len(values), own) or (0.0, 0.0)
+                assert (x, point.mean) in drawn
                 assert ((x, low), (x, high)) in ends
                 assert {(x, value) for value in values if len(values) > 1} <= drawn
 

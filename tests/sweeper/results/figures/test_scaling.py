@@ -51,11 +51,11 @@ def test_each_scale_has_the_effect_that_is_there(tmp_path):
     table = over_scale(lambda scale: 0.01 * scale).table(tmp_path)
     found = effects(table, "wins_at_equal_size")
     # The mean over 2, 4 and 8 heads of the gain times log2 of these.
-    assert [one.value for one in found] == pytest.approx([0.0, 0.02, 0.04, 0.06], abs=2e-3)
-    assert all(one.low < one.value < one.high for one in found)
-    assert found[-1].flops > 30 * found[0].flops
-    rises = effects(table, "fixed_keeps_improving")
-    assert rises[3].low > 0.0 >= rises[0].low
+    assert [one.value for _, one in found] == pytest.approx([0.0, 0.02, 0.04, 0.06], abs=2e-3)
+    assert all(one.low < one.value < one.high for _, one in found)
+    assert found[-1][0] > 30 * found[0][0]
+    rises = [one.low for _, one in effects(table, "fixed_keeps_improving")]
+    assert rises[3] > 0.0 >= rises[0]
 
 
 @pytest.mark.parametrize(
