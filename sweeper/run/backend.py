@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sweeper.size_server import SizeServer
+from sweeper.store.attempts import START_LOG
 from sweeper.store.errors import invalid_value
 from sweeper.store.registry import ROOT
 from sweeper.store.runs import Run
@@ -119,6 +120,14 @@ class Backend(Protocol):
 
     def signal(self, job: int, number: int) -> None:
         """Send a signal to a job."""
+
+    def start_log(self, job: int | None) -> str:
+        """Return the place where a job that ended before its attempt may say why."""
+        return f"{START_LOG} beside its record"
+
+    def devices(self, slot: int) -> str:
+        """Return the GPUs of a slot as CUDA_VISIBLE_DEVICES names them; empty if unknown."""
+        return ""
 
     def exit_reason(self, job: int) -> str:
         """Return why a job ended, if only the engine knows and another start would not help."""

@@ -186,8 +186,13 @@ class Schedule:
         return free[: max(0, len(free) - adopted)]
 
     def _adopt(self, state: JobState) -> None:
-        state.slot = state.handle = None
-        state.before = 0
+        """Follow a run that another sweep started; it takes the slot of the GPUs that it uses."""
+        attempts = self.store.run(state.job.run).attempts()
+        gpus = attempts[-1].info().get("visible_gpus") if attempts else None
+        taken = {other.slot for other in self._in(Phase.RUNNING) if other is not state}
+        free = (slot for slot in range(self.backend.slots) if slot not in taken)
+        same = (slot for slot in free if gpus and self.backend.devices(slot) == gpus)
+        state.slot, state.handle, state.before = next(same, None), None, 0
         self._move(state, Phase.RUNNING, "adopted: a process of another sweep trains it")
 
     def _collect_ended(self) -> None:
@@ -227,7 +232,8 @@ class Schedule:
                 status = replace(status, cause=Cause.DISK_FULL, reason=reason)
             elif idle:
                 # Killed, or the disk was full a moment ago: another start may succeed.
-                reason = "killed: ended before its attempt; start.log beside its record may say why"
+                log = self.backend.start_log(state.handle)
+                reason = f"killed: ended before its attempt; {log} may say why"
                 status = replace(status, cause=Cause.KILLED, reason=reason, heartbeat=None)
         hung = not idle and self.watchdog and self.watchdog.hung(f"{run.id}/{status.attempt}")
         if not hung or status.state not in (State.INTERRUPTED, State.FAILED):

@@ -251,6 +251,11 @@ class SlurmBackend(Backend):
         else:
             its.submitted, its.state = True, "GONE"
 
+    def start_log(self, job: int | None) -> str:
+        if job is None:
+            return super().start_log(job)
+        return f"{self._outputs / 'slurm'}/*/{self._of[job].id}_0_log.out"
+
     def exit_reason(self, job: int) -> str:
         """Return why a run is not to start again after its job ended; empty if it may."""
         ended = self._of[job]

@@ -33,7 +33,7 @@ _INFO = {
     "versions": {str: str},
     "hardware": dict,
 }
-_BEAT = {"step": int, "steps": int, "tokens_per_second": files.NUMBER | str}
+_BEAT = {"step": int, "steps": int, "most_parts": int, "tokens_per_second": files.NUMBER | str}
 
 
 class Cause(StrEnum):

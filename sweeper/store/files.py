@@ -130,7 +130,7 @@ def new_file(
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
-        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
+        if isinstance(error, OSError) and error.errno and error.filename in (None, str(temporary)):
             error.filename = str(path)
         raise
     if durable:

@@ -202,9 +202,13 @@ class Run:
     def halve_micro_batches(self, attempt: Attempt) -> int:
         """Halve the rows that the next attempt computes at a time; return the number of parts.
 
-        A second call for the same attempt changes nothing.
+        Return 0 where the attempt had one row at a time. A second call for it changes nothing.
         """
-        parts = 2 * int(attempt.info().get("micro_batches", 1))
+        asked = int(attempt.info().get("micro_batches", 1))
+        most = (attempt.last_heartbeat() or {}).get("most_parts", 2 * asked)
+        parts = min(2 * asked, int(most))
+        if parts <= asked:
+            return 0
         files.publish_json(self.path / "micro_batches.json", {"micro_batches": parts})
         return parts
 

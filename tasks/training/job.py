@@ -68,6 +68,7 @@ class Job:
             self._interruption = distributed.SynchronizedStop(self._stop_at_once)
         self._mirror: Mirror | None = None
         self._reading_data = False  # whether an error now would be one of the data
+        self._indivisible = ""  # words on a batch that cannot be split further
         self._over = threading.Event()
         self._terminal = 2  # stderr before it goes to the attempt's log
 
@@ -87,6 +88,7 @@ class Job:
         asked = self._config["trainer"].get("micro_batches", 1)
         facts = {
             "resumed_from": int(resumed.stem.removeprefix("step-")) if resumed else 0,
+            "visible_gpus": os.environ.get("CUDA_VISIBLE_DEVICES"),
             "micro_batches": max(self._run.micro_batches(), 1 if asked == "auto" else asked),
             **machine.facts(machine.kind_of(self._config["trainer"]["accelerator"])),
             **machine.code_of(self._config),
@@ -191,7 +193,7 @@ class Job:
         }
 
     def _micro_batches(self, task: Task) -> int:
-        """Return in how many parts to compute each batch; UserError if even one row is too many."""
+        """Return in how many parts to compute each batch: as asked, at most one for each row."""
         asked = int(self._attempt.info().get("micro_batches", 1))
         if asked == 1:
             return 1
@@ -203,10 +205,12 @@ class Job:
         if typed != "auto" and typed > most:
             expected = f"at most {most}, the rows that a device has of a batch"
             raise invalid_value("trainer.micro_batches", typed, expected, f"give {most}")
-        if asked >= 2 * most:
-            expected = f"a batch that can be split further, but {most} parts took too much memory"
-            remedy = "make the model smaller or take a GPU with more memory"
-            raise invalid_value("hydra.sweeper.on_oom", "halve", expected, remedy)
+        self._attempt.heartbeat(most_parts=most)
+        if asked >= most:
+            self._indivisible = (
+                f" (with one row at a time, {most} parts); make the model smaller or take a GPU "
+                "with more memory"
+            )
         return min(asked, most)
 
     def _test(
@@ -233,6 +237,8 @@ class Job:
         cause = cause_of(error, self._reading_data)
         interrupted = cause is Cause.INTERRUPTED
         message = "asked to stop" if interrupted else message_of(error)
+        if cause is Cause.OUT_OF_GPU_MEMORY:
+            message += self._indivisible
         trace = "" if interrupted or isinstance(error, UserError) else traceback.format_exc()
         print(trace, end="", file=sys.stderr)
         print(f"{cause}: {message}", file=sys.stderr)

@@ -21,6 +21,7 @@ from sweeper.store.errors import invalid_value
 from sweeper.store.liveness import cores
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+NO_GPUS = ("", "-1", "NoDevFiles")  # in it; the last is Slurm's
 _SILENT_S = 20.0  # nvidia-smi of a broken driver may never answer
 _GPU = re.compile(r"GPU \d+: (.*)\(UUID: (GPU-[^)]+)\)")
 _MIG_PART = re.compile(r"\s+(MIG .*)\(UUID: (MIG-[^)]+)\)")
@@ -107,8 +108,8 @@ class LocalBackend(Backend):
         asked = any(needed.accelerator == "gpu" for needed in self.context.resources)
         if asked and self.device == "cpu":
             expected = "a GPU on this machine, but nvidia-smi shows none"
-            remedy = "train where there is one, or give trainer.accelerator=cpu (the scales gpu"
-            remedy += " and paper ask for a GPU)"
+            remedy = "train where there is one, or plan with trainer.accelerator=cpu"
+            remedy += " (the scales gpu and paper ask for a GPU)"
             raise invalid_value("trainer.accelerator", "gpu", expected, remedy)
         if not self._warmed:
             self.process.tell({"op": "preload", "logger": self.context.logger})
@@ -129,6 +130,9 @@ class LocalBackend(Backend):
                 handles.append(self.process.exits.get_nowait()[0])
         except queue.Empty:
             return handles
+
+    def devices(self, slot: int) -> str:
+        return self.gpus[slot]
 
     def signal(self, job: int, number: int) -> None:
         self.process.signal(job, number)
@@ -163,6 +167,6 @@ def visible_gpus() -> dict[str, str]:
     chosen = os.environ.get(VISIBLE)
     if chosen is None:
         return listed
-    names = [name.strip() for name in chosen.split(",") if name.strip() not in ("", "-1")]
+    names = [name.strip() for name in chosen.split(",") if name.strip() not in NO_GPUS]
     found = [next((gpu for gpu in listed if gpu.startswith(name)), name) for name in names]
     return {gpu: listed.get(gpu, "") for gpu in found}

@@ -189,7 +189,8 @@ class Place:
 def connected(address: str | None) -> ModuleType:
     """Return the connected module `ray`. A Ray that starts here obeys only who has its token."""
     # Ray reads these when it is imported.
-    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if address is None or "RAY_AUTH_TOKEN" in os.environ:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     arguments: dict[str, Any] = {"address": address}
     if address is None:

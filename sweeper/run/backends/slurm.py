@@ -23,15 +23,15 @@ class Options(LimitedOptions):
     gres: Annotated[str | None, WORD]
     mail_type: Annotated[str | None, WORD]
     mail_user: Annotated[str | None, WORD]
-    timeout_min: Annotated[int | None, at_least(1)]
+    timeout_min: Annotated[int, at_least(1)]
     mem_gb: Annotated[float | None, at_least(0.1)]
     cpus_per_device: Annotated[int | None, at_least(1)]
     gpus_per_device: Annotated[int, at_least(0)]
     setup: Annotated[list[str], LINES]
     jobs: Annotated[int, at_least(1)]
     job_min: Annotated[float, at_least(0)]
-    array_parallelism: Annotated[int | None, at_least(1)]
-    signal_delay_s: Annotated[int | None, at_least(1)]
+    array_parallelism: Annotated[int, at_least(1)]
+    signal_delay_s: Annotated[int, at_least(1)]
     max_num_timeout: Annotated[int, at_least(0)]
     poll_s: Annotated[float, at_least(0.1)]
     leave: bool
@@ -39,8 +39,7 @@ class Options(LimitedOptions):
     @property
     def longest_s(self) -> float:
         """The seconds that runs which share a job may take; it has to finish them in its time."""
-        within = self.job_min if self.timeout_min is None else min(self.job_min, self.timeout_min)
-        return within * 60
+        return min(self.job_min, self.timeout_min) * 60
 
 
 def backend(context: BackendContext) -> Backend:

@@ -145,7 +145,7 @@ def test_without_the_gpu_that_is_asked_for_a_sweep_is_planned_and_not_trained(mo
     planned = on(ASKED)
     with pytest.raises(UserError, match="accelerator=gpu: expected a GPU on this machine") as told:
         planned.warm()
-    assert "give trainer.accelerator=cpu" in str(told.value)
+    assert "plan with trainer.accelerator=cpu" in str(told.value)
 
 
 def test_an_nvidia_smi_that_never_answers_shows_no_gpu(gpus, tmp_path, monkeypatch):

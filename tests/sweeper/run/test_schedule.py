@@ -66,6 +66,23 @@ def test_a_run_of_another_sweep_is_adopted_and_counts_against_the_slots(tell, st
     assert looks[3] == 0  # nothing was started while the only slot was taken
 
 
+def test_an_adopted_run_keeps_the_slot_of_its_gpu(tell, store):
+    jobs = [job("a"), job("b")]
+    schedule, backend = tell(jobs, {}, slots=2)
+    backend.devices = ("GPU-1a", "GPU-2a").__getitem__
+    other = store.run(jobs[0].run).claim({"visible_gpus": "GPU-1a"})
+    slots = []
+
+    def changed(schedule, state):
+        slots.extend(slot for _, _, slot in backend.running)
+        if slots:
+            done(store.run(jobs[0].run), other)
+
+    schedule.changed = changed
+    assert schedule.execute()
+    assert set(slots) == {1}
+
+
 def test_parents_go_first_and_a_failed_parent_blocks_its_children_by_name(tell):
     jobs = [job("c", 9, "p"), job("d", 9, "q"), job("p", 1), job("q", 1), job("e", 9, "d")]
     schedule, backend = tell(jobs, {jobs[3].run: ["crash"]})

@@ -137,12 +137,15 @@ def test_a_config_that_is_wrong_is_one_sentence_without_a_traceback(outputs):
     assert "Traceback" not in (outputs / "terminal.txt").read_text()
 
 
-def test_a_gpu_that_is_not_there_is_one_sentence(outputs):
+@pytest.mark.parametrize(("accelerator", "shown"), [("gpu", ""), ("auto", "GPU-1a")])
+def test_a_gpu_that_pytorch_cannot_use_is_one_sentence(outputs, monkeypatch, accelerator, shown):
     if torch.cuda.is_available():
         pytest.skip("there is one")
-    word = last_word(ended(outputs, {"trainer.accelerator": "gpu"}, code=1))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
+    word = last_word(ended(outputs, {"trainer.accelerator": accelerator}, code=1))
     assert word["cause"] == "config"
-    assert word["message"].startswith("trainer.accelerator=gpu: expected a CUDA GPU")
+    words = f"trainer.accelerator={accelerator}: expected a GPU that PyTorch can use, but torch "
+    assert word["message"].startswith(words)
 
 
 def test_data_that_leave_a_split_empty_are_one_sentence(tmp_path):
