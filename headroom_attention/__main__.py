@@ -1,4 +1,8 @@
-"""The command `headroom`: `headroom sweep` runs sweep.py, all else `python -m sweeper`."""
+"""The command `headroom`: the doors of a checkout by one name.
+
+`headroom sweep` is sweep.py; `headroom train`, `export` and `squad` are `python -m tasks.train` and
+so on; everything else is `python -m sweeper`.
+"""
 
 import runpy
 import sys
@@ -12,6 +16,8 @@ def main() -> int:
         del sys.argv[1]
         runpy.run_path(str(HOUSE / "sweep.py"), run_name="__main__")
         return 0
+    if sys.argv[1:2] in (["train"], ["export"], ["squad"]):
+        runpy.run_module(f"tasks.{sys.argv.pop(1)}", run_name="__main__", alter_sys=True)
     from sweeper.__main__ import main
 
     return main(program="headroom")

@@ -1,4 +1,4 @@
-"""The commands of `python -m sweeper` that read, judge, draw and move results.
+"""The commands that read, judge, draw and move results.
 
 Training is another command: python sweep.py, or when installed headroom sweep.
 """
@@ -20,10 +20,10 @@ from sweeper.cli.terminal import PIPE_WIDTH, Terminal, settle_process
 from sweeper.store.errors import (
     Faults,
     UserError,
+    as_typed,
     drop_output,
     sanitize,
     take_notices,
-    train_command,
 )
 from sweeper.store.files import make_directory
 from sweeper.store.numbers import plural
@@ -356,13 +356,16 @@ COMMANDS: dict[Command, list[Argument]] = {
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
-    train = train_command()
+    train = as_typed("sweep")
     epilog = f"To train: {train} -m experiment=fig1; {train} --help says more."
     parser = Parser(prog=program, description=__doc__, epilog=epilog)
     parser.add_argument("--version", action=Version, nargs=0, help="print the version and stop")
     commands = parser.add_subparsers(required=True, metavar="command")
     if program == "headroom":  # headroom_attention/__main__.py takes it before this parser does
         commands.add_parser("sweep", help="plan, train and publish, as python sweep.py does")
+        commands.add_parser("train", help="train one run that is planned")
+        commands.add_parser("export", help="write a run's model for transformers to load")
+        commands.add_parser("squad", help="score answers to SQuAD's questions")
     for command, arguments in COMMANDS.items():
         name, about = command.__name__, inspect.getdoc(command) or ""
         first = about.partition("\n")[0].rstrip(".")

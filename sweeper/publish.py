@@ -19,7 +19,7 @@ from sweeper.results.points import not_learned
 from sweeper.results.summary import brief
 from sweeper.results.table import Table, exported, stem
 from sweeper.run.schedule import JobState, Phase, Schedule
-from sweeper.store.errors import Faults, UserError, collect_errors, sanitize, train_command
+from sweeper.store.errors import Faults, UserError, as_typed, collect_errors, sanitize
 from sweeper.store.numbers import plural
 from sweeper.store.plans import newest
 from sweeper.store.runs import State
@@ -170,12 +170,12 @@ def _next_steps(outputs: Path, page: Path) -> Iterator[str]:
         yield f"    wandb sync {shlex.quote(relative_path(outputs / 'wandb'))}"
     elif (outputs / "wandb").exists():
         yield "  Save a dashboard in Weights & Biases:"
-        yield f"    python -m sweeper dashboard{option}"
+        yield f"    {as_typed('dashboard')}{option}"
     else:
         yield "  Read every number in words:"
-        yield f"    python -m sweeper collect{option}"
+        yield f"    {as_typed('collect')}{option}"
     yield "  Train a grid of your own:"
-    yield f"    {train_command()} {OWN_GRID}"
+    yield f"    {as_typed('sweep')} {OWN_GRID}"
 
 
 def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, str]) -> None:

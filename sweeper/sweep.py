@@ -26,7 +26,7 @@ from sweeper.run.stop import STOPS, StopSignals
 from sweeper.size_server import size_server
 from sweeper.store import registry
 from sweeper.store.code import DRIVER_CODE, Code
-from sweeper.store.errors import invalid_value, sanitize, take_notices
+from sweeper.store.errors import as_typed, invalid_value, sanitize, take_notices
 from sweeper.store.numbers import clock, plural
 from sweeper.store.plans import older, replaced, with_other_seeds
 from sweeper.store.runs import RunStore, State
@@ -185,7 +185,7 @@ def _print_replaced(console: Console, plan: Plan, options: SweepOptions) -> None
 
         where = relative_path(plan.outputs)
         option = "" if where == "outputs" else f" --outputs {shlex.quote(where)}"
-        remedy = f"python -m sweeper collect {older(name, number)}{option} shows them."
+        remedy = f"{as_typed('collect')} {older(name, number)}{option} shows them."
         if name not in others:
             console.print(Text(sanitize(f"{words} {remedy}", 400)), soft_wrap=True)
 

@@ -17,7 +17,7 @@ from sweeper.publish import relative_path
 from sweeper.results.table import files_made_of
 from sweeper.store.archive import archives, files_below, find, write_runs
 from sweeper.store.code import REVISION, revisions
-from sweeper.store.errors import UserError, invalid_value, sanitize
+from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
 from sweeper.store.files import digest_of_file, present
 from sweeper.store.numbers import plural
 from sweeper.store.plans import older, path_of, planned, plans, rewrite, runs_of, without
@@ -112,7 +112,7 @@ def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
         if not names:
             planned(store.outputs)  # raises: there is nothing to forget
         expected = f"the id of a run, or an experiment that was planned ({', '.join(names)})"
-        raise invalid_value("forget", name, expected, "python -m sweeper status --all lists both")
+        raise invalid_value("forget", name, expected, f"{as_typed('status')} --all lists both")
     users = dict.fromkeys(p["experiment"] for plan in known for p in plan["points"]
                           if p["run"] == name)  # fmt: skip
     notes = [f"planned in {', '.join(users)}: repeating the sweep trains it again"]

@@ -22,7 +22,7 @@ from sweeper.results.table import Table, exported
 from sweeper.store import registry
 from sweeper.store.archive import Content, files_below
 from sweeper.store.code import DIFF, REVISION, revisions
-from sweeper.store.errors import UserError, sanitize
+from sweeper.store.errors import UserError, as_typed, sanitize
 from sweeper.store.files import FORMAT, as_json, read_object, with_checksum
 from sweeper.store.numbers import plural
 from sweeper.store.plans import newest, planned, without
@@ -36,9 +36,9 @@ README = """\
 Results of {experiments}: the records of {runs} training runs (without weights), the tables, figures
 and claims made from them, and the versions of libraries that the program is tested with.
 
-    python -m sweeper judge {name}.zip
+    {judge} {name}.zip
 
-in a checkout of the program judges the claims again from these records and draws the figures again,
+judges the claims again from these records and draws the figures again,
 without a network. It prints every answer that differs. `manifest.json` has the size and the SHA-256
 of every file. Code that trained: {code}.
 """
@@ -91,6 +91,7 @@ def write_bundle(outputs: Path, names: Sequence[str], path: Path) -> Path:
         if (registry.ROOT / LOCK).is_file():
             files[LOCK] = registry.ROOT / LOCK
         files["README.md"] = README.format(
+            judge=as_typed("judge"),
             name=path.stem,
             experiments=", ".join(plans),
             runs=len(runs),

@@ -34,7 +34,7 @@ from sweeper.store.archive import (
 )
 from sweeper.store.attempts import Cause
 from sweeper.store.code import Code, needed
-from sweeper.store.errors import UserError, invalid_value, sanitize
+from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
 from sweeper.store.files import (
     PLAIN,
     make_directory,
@@ -62,13 +62,13 @@ _RUN_FILE = re.compile(r"[^/]+\.json|attempts/\d{4,9}/(?:[^/]+|(checkpoints)/[^/
 
 _USE = {
     "archive": "unzip it in the outputs folder that it comes from",
-    "bundle": "judge it with python -m sweeper judge",
+    "bundle": f"judge it with {as_typed('judge')}",
     "pack": "unzip it where its runs are to be trained, start run.py there, and merge the "
     "results.zip that run.py writes",
-    "results": "merge it with python -m sweeper merge",
+    "results": f"merge it with {as_typed('merge')}",
 }
 
-_WRITER = {"bundle": "python -m sweeper bundle", "results": "run.py of a pack"}
+_WRITER = {"bundle": as_typed("bundle"), "results": "run.py of a pack"}
 
 README = """\
 # {name}
@@ -81,7 +81,7 @@ trains the runs on the GPUs of this machine, or on its cores if it has none. Par
 then the longest. After a stop or a crash the same command continues. `python run.py --help` lists
 the options. At the end `results.zip` is next to this file. Copy it home; there,
 
-    python -m sweeper merge results.zip
+    {merge} results.zip
 
 puts the runs where they would be if they had been trained there.
 
@@ -297,6 +297,7 @@ def write_pack(
         experiments=", ".join(about["experiments"]),
         needs=", ".join(f"{name} ({number})" for name, number in needs.items()),
         wheels=WHEELS if wheels else NO_WHEELS,
+        merge=as_typed("merge"),
     )
     configs = [store.run(id).record()["config"] for id in runs]
     files: dict[str, Content] = {

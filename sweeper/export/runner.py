@@ -108,7 +108,7 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     names = " ".join(path.name for path in written)
-    say(f"copy {names} home; there: python -m sweeper merge {RESULTS}")
+    say(f"copy {names} home, and merge it there as README.md says")
     if len(written) > 1:
         say(f"(join its parts by: cat {RESULTS}.* > {RESULTS})")
     return code

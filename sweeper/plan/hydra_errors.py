@@ -18,7 +18,7 @@ from omegaconf.errors import (
     ReadonlyConfigError,
 )
 
-from sweeper.store.errors import UserError, invalid_value, sanitize
+from sweeper.store.errors import INSTALLED, UserError, invalid_value, sanitize
 from sweeper.store.identity import leaves
 
 NO_EXPERIMENT = (
@@ -64,7 +64,8 @@ def explained(problem: Exception) -> UserError:
             remedy = did_you_mean(options[one] for one in near)
         else:
             expected = f"one of {', '.join(options.values()) or 'the files in conf/'}"
-            remedy = f"correct it, or add conf/{path}.yaml"
+            added = f"{path}.yaml to a folder that --config-dir names"
+            remedy = f"correct it, or add {added if INSTALLED else f'conf/{path}.yaml'}"
         return invalid_value(group or "--config-name", name, expected, remedy)
     causes = (problem, problem.__cause__, problem.__context__)
     cause = next((one for one in causes if isinstance(one, OmegaConfBaseException)), None)

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 from sweeper.run.backend import Backend, BackendContext, Job, Resources
 from sweeper.run.backends.slurm import Options
 from sweeper.run.slurm_job import DriverWork, RunsWork, job_file
-from sweeper.store.errors import UserError, invalid_value, sanitize
+from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
 from sweeper.store.files import make_directory, publish_json, read_object
 from sweeper.store.identity import digest_of
 from sweeper.store.runs import Run, State
@@ -232,8 +232,8 @@ class SlurmBackend(Backend):
             raise UserError(f"hydra.launcher.leave=true: {refusal}; try again later.") from None
         return (
             f"the sweep is Slurm job {job} and needs nothing here; its log: "
-            f"{self._outputs / 'slurm' / name / job}_0_log.out; where it stands: python -m sweeper "
-            "status, or the same command again"
+            f"{self._outputs / 'slurm' / name / job}_0_log.out; where it stands: "
+            f"{as_typed('status')}, or the same command again"
         )
 
     def signal(self, job: int, number: int) -> None:

@@ -32,7 +32,7 @@ class Faults(list[UserError]):
             self.append(UserError(f"{sanitize(name)}: {fault}"))
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as fault:
             reason = sanitize(f"{type(fault).__name__}: {fault}", 120)
-            remedy = f"plan it again, or python -m sweeper forget {sanitize(name)}"
+            remedy = f"plan it again, or {as_typed('forget')} {sanitize(name)}"
             self.append(
                 UserError(f"{sanitize(name)} is not what this version plans ({reason}); {remedy}.")
             )
@@ -57,9 +57,17 @@ def invalid_value(key: str, value: object, expected: str, remedy: str) -> UserEr
     return UserError(f"{where}: expected {expected}; {remedy}{end}")
 
 
-def train_command() -> str:
-    """Return what starts a sweep here: a file of the checkout, or the installed command."""
-    return "python sweep.py" if Path("sweep.py").is_file() else "headroom sweep"
+INSTALLED = Path(__file__).resolve().parents[2].name == "headroom_attention"
+"""Whether this program is the installed package, whose command is `headroom`, or a checkout."""
+
+
+def as_typed(name: str) -> str:
+    """Return a command of this program as it is typed here: `as_typed("collect")`."""
+    if INSTALLED:
+        return f"headroom {name}"
+    if name == "sweep":
+        return "python sweep.py"
+    return f"python -m tasks.{name}" if name == "train" else f"python -m sweeper {name}"
 
 
 def sanitize(value: object, limit: int = 300) -> str:

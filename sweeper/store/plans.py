@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store import files
-from sweeper.store.errors import UserError, invalid_value, sanitize, train_command
+from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
 from sweeper.store.registry import ROOT
 
 _NUMBERED = re.compile(r"\d{4,9}\.json")
@@ -167,14 +167,14 @@ def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str
         for fault in damaged(outputs):
             raise fault
         name = next((one for one in experiments or () if one in shipped), "fig1")
-        remedy = f"start with a sweep: {train_command()} -m experiment={name}"
+        remedy = f"start with a sweep: {as_typed('sweep')} -m experiment={name}"
         raise invalid_value("outputs", outputs, "a folder with a plan", remedy)
     for name in experiments or ():
         if name not in known:
             expected = f"one that was planned ({', '.join(sanitize(one, 80) for one in known)})"
             remedy = "correct the name"
             if name in shipped:
-                remedy += f", or plan it: {train_command()} -m experiment={name}"
+                remedy += f", or plan it: {as_typed('sweep')} -m experiment={name}"
             raise invalid_value("experiment", name, expected, remedy)
     return {name: known[name] for name in experiments or known}
 

@@ -17,6 +17,7 @@ from sweeper.plan.hydra_errors import explained, is_user_error
 from sweeper.plan.planner import Planner
 from sweeper.plan.refused import refuse_arguments
 from sweeper.size_server import SizeServer
+from sweeper.store import errors
 from sweeper.store.plans import write_plan
 from tests.sweeper.test_damaged_files import plan as plan_of
 
@@ -342,8 +343,8 @@ def test_a_command_that_cannot_do_it_says_so_in_one_sentence(typed, here, capsys
     assert is_a_sentence(said), said
 
 
-def test_the_installed_command_lists_how_to_train(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_installed_command_lists_how_to_train(capsys, monkeypatch):
+    monkeypatch.setattr(errors, "INSTALLED", True)
     with pytest.raises(SystemExit):
         main(["--help"], program="headroom")
     said = capsys.readouterr().out

@@ -35,7 +35,7 @@ from sweeper.results.table import DIRECTIONS, RESULT_KEYS, Row, Table, cell, lab
 from sweeper.results.verdict import Verdict
 from sweeper.store import registry
 from sweeper.store.attempts import Cause
-from sweeper.store.errors import UserError, sanitize
+from sweeper.store.errors import UserError, as_typed, sanitize
 from sweeper.store.files import canonical
 from sweeper.store.runs import Run, RunStore, merged_rows
 
@@ -80,6 +80,7 @@ def page_data(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> dic
         "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "experiments": [experiment_data(table, verdicts[table.name]) for table in order],
         "provenance": about,
+        "train": as_typed("train"),
         "shared": take_shared_settings(runs.values()),
         "steps": steps,
         "environments": environments,

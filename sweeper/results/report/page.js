@@ -149,7 +149,7 @@ function runView(id, run) {
     Object.hasOwn(data.runs, run.parent ?? "") && part("Fine-tuned from", runLink(run.parent)),
     part("Attempts", attempts.length ? attempts : emptyNote("None yet.")),
     part("End of its log", log),
-    part("Train it again", pre(`python -m tasks.train outputs/runs/${id}`)),
+    part("Train it again", pre(`${data.train} outputs/runs/${id}`)),
   ];
 }
 
