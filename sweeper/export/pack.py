@@ -150,7 +150,8 @@ def write_export(
                         left -= len(block)
         path.unlink()
     except OSError as error:
-        where = f"{sanitize(error.filename)}: " if error.filename else ""
+        inner = error.filename if error.filename != str(path) else None
+        where = f"{sanitize(inner)}: " if inner else ""
         reason = f"{sanitize(path)} cannot be written ({where}{error.strerror or error})"
         raise UserError(f"{reason}; repair that, or name another file with -o.") from error
     return parts

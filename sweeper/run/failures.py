@@ -53,7 +53,7 @@ class Breaker:
             self.tripped = self.tripped or f"{run} failed and hydra.sweeper.fail_fast=true"
         if status.cause in OWN or not self.policy.equal_failures:
             return
-        reason = re.sub(r"\d+", "#", status.reason)
+        reason = re.sub(r"\d+", "#", status.reason.replace(run, "#"))
         if self._alike and self._alike[-1] != reason:
             self._alike.clear()
         self._alike.append(reason)

@@ -187,8 +187,8 @@ class Schedule:
 
     def _adopt(self, state: JobState) -> None:
         """Follow a run that another sweep started; it takes the slot of the GPUs that it uses."""
-        attempts = self.store.run(state.job.run).attempts()
-        gpus = attempts[-1].info().get("visible_gpus") if attempts else None
+        run = self.store.run(state.job.run)
+        gpus = run.attempt(run.status().attempt).info().get("visible_gpus")
         taken = {other.slot for other in self._in(Phase.RUNNING) if other is not state}
         free = (slot for slot in range(self.backend.slots) if slot not in taken)
         same = (slot for slot in free if gpus and self.backend.devices(slot) == gpus)

@@ -252,7 +252,7 @@ class SlurmBackend(Backend):
             its.submitted, its.state = True, "GONE"
 
     def start_log(self, job: int | None) -> str:
-        if job is None:
+        if job is None or not self._of[job].id:
             return super().start_log(job)
         return f"{self._outputs / 'slurm'}/*/{self._of[job].id}_0_log.out"
 

@@ -1,6 +1,7 @@
 """Errors that a user can act on: one sentence with the key, the value and what to do."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -57,8 +58,11 @@ def invalid_value(key: str, value: object, expected: str, remedy: str) -> UserEr
     return UserError(f"{where}: expected {expected}; {remedy}{end}")
 
 
-INSTALLED = Path(__file__).resolve().parents[2].name == "headroom_attention"
-"""Whether this program is the installed package, whose command is `headroom`, or a checkout."""
+_HOME = Path(__file__).resolve().parents[2]
+INSTALLED = Path(sys.argv[0]).name == "headroom" or (
+    _HOME.name == "headroom_attention" and not (_HOME / "setup.py").exists()
+)
+"""Whether the command is `headroom`, of an installed package, or those of a checkout."""
 
 
 def as_typed(name: str) -> str:

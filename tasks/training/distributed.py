@@ -66,13 +66,14 @@ def supervise(run: Run, devices: int, nodes: int) -> int:
 
 
 def pass_signals_on(processes: list[subprocess.Popen[bytes]]) -> None:
-    """Pass signals on to the ranks: the first stop as SIGTERM, the second as SIGKILL."""
+    """Pass signals on to the ranks: a stop as SIGTERM, a second Ctrl-C as SIGKILL."""
     asked = False
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         nonlocal asked
         if number in STOPS:
-            number, asked = (signal.SIGKILL if asked else signal.SIGTERM), True
+            again, asked = asked and number == signal.SIGINT, True
+            number = signal.SIGKILL if again else signal.SIGTERM
         for process in processes:
             process.send_signal(number)
 

@@ -27,14 +27,15 @@ def set_up(section: TrainerSection) -> str:
     """Set this process up to compute repeatably; return "cuda" or "cpu" (UserError: no GPU)."""
     torch.set_num_threads(section.threads)  # on which the last bits depend
     found = kind_of(section.accelerator)
-    shown = os.environ.get("CUDA_VISIBLE_DEVICES", "") not in ("", "-1", "NoDevFiles")
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    shown = DRIVER.exists() and visible not in ("", "-1", "NoDevFiles")
     asked = section.accelerator == "gpu" or (shown and section.accelerator == "auto")
     if asked and found == "cpu":
         built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
-        expected = f"a GPU that PyTorch can use, but torch {torch.__version__}, built {built}, "
+        expected = f"a GPU that torch {torch.__version__}, built {built}, can use"
+        expected += f"; CUDA_VISIBLE_DEVICES={visible}" if visible else ""
         remedy = "install a PyTorch for its driver, or plan with trainer.accelerator=cpu"
-        key = "trainer.accelerator"
-        raise invalid_value(key, section.accelerator, f"{expected}finds none", remedy)
+        raise invalid_value("trainer.accelerator", section.accelerator, expected, remedy)
     keep_memory()
     compute_repeatably(found)
     return found

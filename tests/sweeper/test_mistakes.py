@@ -197,6 +197,15 @@ FILES = {
         " match: {to: a, solve: model.heads, tolerance: 0.2}}}\n",
         "b.match.to=a: expected one target of each point; heads=4 has a heads=2 and a heads=4;",
     ),
+    "both": (
+        ARM.replace("}}}\n", "}}, b: {parent: a, match: {to: a, tolerance: 1}}}\n"),
+        "arms.b.parent=a: expected none, since the arm is matched",
+    ),
+    "heir": (
+        ARM.replace("}}}\n", "}}, b: {parent: a}}\n")
+        + "  tune: {grid: {optimizer.learning_rate: [0.1, 0.2]}}\n",
+        "expected none, since runs of this experiment start from others",
+    ),
     "kin": (
         ARM.replace("model.heads: [2, 4]", STEPS).replace("}}}\n", f"}}}}, {CHILD}}}\n"),
         "arms.b.grid of kin=trainer.steps: expected no key that takes several values in its",
@@ -209,6 +218,10 @@ MATCHES = {  # the rest of `match`
     "besides": (
         "to: 150000, tolerance: 0.1, where: model.heads > 2",
         "a.match.where=model.heads > 2: expected none, since match.to=150000 is no arm",
+    ),
+    "likewise": (
+        "to: 150000, tolerance: 0.1, same: [model.heads]",
+        "a.match.same=['model.heads']: expected none, since match.to=150000 is no arm",
     ),
     "stepless": (
         "to: 150000, tolerance: 0.1, multiple_of: model.rotary_size",
@@ -311,7 +324,7 @@ def told(here):
 
 def is_a_sentence(text: str) -> bool:
     ends = text.endswith((".", "?")) and not text.endswith("?.")
-    return "\n" not in text and len(text) < 750 and ends
+    return "\n" not in text and len(text) < 800 and ends
 
 
 MISTAKES = SWEEPS | {f"experiment={name}": words for name, (_, words) in FILES.items()}

@@ -51,7 +51,7 @@ class Options(LimitedOptions):
     address: Annotated[str | None, WORD]
     cpus_per_device: Annotated[float | None, at_least(0)]
     gpus_per_device: Annotated[float, at_least(0)]
-    slots: Annotated[int | None, at_least(1)]
+    slots: Annotated[int | None, at_least(1, at_most=100_000)]
 
     def request(self, needed: Resources, *, gpus: bool) -> dict[str, float]:
         """Return what Ray is asked for a run; UserError if GPUs cannot be divided so."""
@@ -189,7 +189,8 @@ class Place:
 def connected(address: str | None) -> ModuleType:
     """Return the connected module `ray`. A Ray that starts here obeys only who has its token."""
     # Ray reads these when it is imported.
-    if address is None or "RAY_AUTH_TOKEN" in os.environ:
+    kept = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
+    if address is None or kept or Path("~/.ray/auth_token").expanduser().exists():
         os.environ.setdefault("RAY_AUTH_MODE", "token")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     arguments: dict[str, Any] = {"address": address}

@@ -28,13 +28,14 @@ def test_waits_double_up_to_ten_minutes():
     assert waits.wait(1000) == LONGEST_WAIT_S
 
 
-def test_equal_failures_in_a_row_are_enough_whatever_their_numbers():
+def test_equal_failures_in_a_row_are_enough_whatever_their_runs_and_numbers():
     breaker = Breaker(policy(equal_failures=3))
-    for number in range(3):
+    for number, run in enumerate(("lm1b-a", "lm1b-b", "lm1b-c")):
         assert not breaker.tripped
-        breaker.failed(f"run {number}", failed(Cause.CRASH, f"crash: no such layer {number}"))
+        reason = f"crash: {run}/x.ckpt has no layer {number}"
+        breaker.failed(run, failed(Cause.CRASH, reason))
     assert "3 runs in a row" in breaker.tripped
-    assert "no such layer 2" in breaker.tripped
+    assert "no layer 2" in breaker.tripped
 
 
 def test_other_failures_and_successes_begin_the_row_anew():

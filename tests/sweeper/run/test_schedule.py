@@ -71,6 +71,8 @@ def test_an_adopted_run_keeps_the_slot_of_its_gpu(tell, store):
     schedule, backend = tell(jobs, {}, slots=2)
     backend.devices = ("GPU-1a", "GPU-2a").__getitem__
     other = store.run(jobs[0].run).claim({"visible_gpus": "GPU-1a"})
+    late = store.run(jobs[0].run).claim({"visible_gpus": "GPU-2a"})  # it gives way
+    late.finish("interrupted")
     slots = []
 
     def changed(schedule, state):
