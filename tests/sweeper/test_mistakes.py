@@ -198,7 +198,9 @@ FILES = {
         "b.match.to=a: expected one target of each point; heads=4 has a heads=2 and a heads=4;",
     ),
     "both": (
-        ARM.replace("}}}\n", "}}, b: {parent: a, match: {to: a, tolerance: 1}}}\n"),
+        ARM.replace(
+            "}}}\n", "}}, b: {parent: a, match: {to: a, tolerance: 1, solve: model.heads}}}\n"
+        ),
         "arms.b.parent=a: expected none, since the arm is matched",
     ),
     "heir": (
