@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
+from sweeper.store.errors import UserError, invalid_value, sanitize
 
 CALLS = re.compile(r"_(target|partial|args|recursive|convert)_|\(\)")
 SECRET = re.compile(r"(?i)(api_?key|secret|passw(or)?d|credential|authorization|(^|_)token$)")
@@ -30,7 +30,7 @@ TELLS = frozenset("--resolve -h --help --hydra-help -i --info -sc --shell-comple
 # Flags of other programs, and what to type here.
 MEANT = {
     "--dry-run": "the plan alone is hydra.sweeper.dry_run=true",
-    "--version": f"{as_typed('--version')} says it",
+    "--version": "headroom --version, or python -m sweeper --version, says it",
 }
 
 

@@ -23,6 +23,8 @@ _UNVERIFIED = (
     "cannot be seen; they say on which device and with which code a run was trained."
 )
 START_LOG = "start.log"  # beside the record
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+NO_GPUS = ("", "-1", "NoDevFiles")  # in it; the last is Slurm's
 _WARNING = "warning.json"  # beside log.txt
 
 _INFO = {
@@ -32,6 +34,7 @@ _INFO = {
     "code_parts": {str: str},
     "versions": {str: str},
     "hardware": dict,
+    "visible_gpus": str | None,
 }
 _BEAT = {"step": int, "steps": int, "most_parts": int, "tokens_per_second": files.NUMBER | str}
 

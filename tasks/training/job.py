@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from sweeper.store.attempts import Attempt, Cause
+from sweeper.store.attempts import VISIBLE, Attempt, Cause
 from sweeper.store.code import COMMIT, differing, state_of
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import publish_json
@@ -88,7 +88,7 @@ class Job:
         asked = self._config["trainer"].get("micro_batches", 1)
         facts = {
             "resumed_from": int(resumed.stem.removeprefix("step-")) if resumed else 0,
-            "visible_gpus": os.environ.get("CUDA_VISIBLE_DEVICES"),
+            "visible_gpus": os.environ.get(VISIBLE),
             "micro_batches": max(self._run.micro_batches(), 1 if asked == "auto" else asked),
             **machine.facts(machine.kind_of(self._config["trainer"]["accelerator"])),
             **machine.code_of(self._config),

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from sweeper.store import registry
+from sweeper.store.attempts import NO_GPUS, VISIBLE
 from sweeper.store.code import loaded_code
 from sweeper.store.errors import invalid_value
 from tasks.config.sections import TrainerSection
@@ -27,13 +28,13 @@ def set_up(section: TrainerSection) -> str:
     """Set this process up to compute repeatably; return "cuda" or "cpu" (UserError: no GPU)."""
     torch.set_num_threads(section.threads)  # on which the last bits depend
     found = kind_of(section.accelerator)
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    shown = DRIVER.exists() and visible not in ("", "-1", "NoDevFiles")
+    visible = os.environ.get(VISIBLE, "")
+    shown = DRIVER.exists() and visible not in NO_GPUS
     asked = section.accelerator == "gpu" or (shown and section.accelerator == "auto")
     if asked and found == "cpu":
         built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
         expected = f"a GPU that torch {torch.__version__}, built {built}, can use"
-        expected += f"; CUDA_VISIBLE_DEVICES={visible}" if visible else ""
+        expected += f"; {VISIBLE}={visible}" if visible else ""
         remedy = "install a PyTorch for its driver, or plan with trainer.accelerator=cpu"
         raise invalid_value("trainer.accelerator", section.accelerator, expected, remedy)
     keep_memory()

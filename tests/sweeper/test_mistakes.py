@@ -24,7 +24,7 @@ from tests.sweeper.test_damaged_files import plan as plan_of
 # python sweep.py ...
 SWEEPS = {
     "--dry-run": "--dry-run is not a flag of this program; the plan alone is hydra.sweeper.dry_run",
-    "--version": "python -m sweeper --version says it",
+    "--version": "or python -m sweeper --version, says it",
     "dry_run=true": "did you mean hydra.sweeper.dry_run?",
     "optimizer.lr=0.1": "did you mean optimizer.learning_rate?",
     "steps=50": "did you mean trainer.steps",

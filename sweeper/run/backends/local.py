@@ -16,12 +16,10 @@ from typing import Annotated
 
 from sweeper.run.backend import Backend, BackendContext, Job
 from sweeper.run.options import LimitedOptions, at_least
-from sweeper.store.attempts import START_LOG
+from sweeper.store.attempts import NO_GPUS, START_LOG, VISIBLE
 from sweeper.store.errors import invalid_value
 from sweeper.store.liveness import cores
 
-VISIBLE = "CUDA_VISIBLE_DEVICES"
-NO_GPUS = ("", "-1", "NoDevFiles")  # in it; the last is Slurm's
 _SILENT_S = 20.0  # nvidia-smi of a broken driver may never answer
 _GPU = re.compile(r"GPU \d+: (.*)\(UUID: (GPU-[^)]+)\)")
 _MIG_PART = re.compile(r"\s+(MIG .*)\(UUID: (MIG-[^)]+)\)")
