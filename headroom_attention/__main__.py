@@ -1,4 +1,4 @@
-"""The command `headroom`: the doors of a checkout by one name.
+"""The command `headroom`: one name for every command of a checkout.
 
 `headroom sweep` is sweep.py; `headroom train`, `export` and `squad` are `python -m tasks.train` and
 so on; everything else is `python -m sweeper`.

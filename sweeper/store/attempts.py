@@ -24,7 +24,7 @@ _UNVERIFIED = (
 )
 START_LOG = "start.log"  # beside the record
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-NO_GPUS = ("", "-1", "NoDevFiles")  # in it; the last is Slurm's
+NO_GPUS = ("", "-1", "NoDevFiles")  # its values that name no GPU; the last is Slurm's
 _WARNING = "warning.json"  # beside log.txt
 
 _INFO = {
