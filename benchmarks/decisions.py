@@ -90,6 +90,9 @@ def shapes() -> list[Shape]:
     narrow = np.where(first | (number >= 10), 1.0, 0.3)
     lopsided = {sigma: partial(skewed, narrow, five_first, sigma) for sigma in (0.5, 1.0)}
     wide = np.where(number == 0, 6.0, 1.0)
+    out_of_step = {
+        share: partial(common, equal, np.where(number == 0, 0.0, share)) for share in (0.8, 0.95)
+    }
     all_but_two = np.where(np.isin(number, (0, 2)), 0.0, 0.8)  # of two pairs
     return [
         Shape("independent", 23, *five, partial(normal, equal)),
@@ -114,6 +117,12 @@ def shapes() -> list[Shape]:
         ),
         Shape("5 % bad seeds", 23, *five, partial(failing, narrow, five_first)),
         Shape("two points bimodal", 23, *five, partial(bimodal, number < 2)),
+        *(
+            Shape(f"one point out of step, {share:g}, no margin", 23, *one, draw, np.nan)
+            for share, draw in out_of_step.items()
+        ),
+        Shape("arms of 4 points, own seeds", 23, *arms(), by_arm, own_seeds=True),
+        Shape("arms of 4 points, own seeds, no margin", 23, *arms(), by_arm, np.nan, True),
         Shape("fig1, seed effect, 0.5", 18, *figure_1(), partial(common, unequal, equal * 0.5)),
         Shape("one point 6 wide", 23, *one, partial(normal, wide)),
         Shape("one point 6 wide, own seeds", 23, *one, partial(normal, wide), own_seeds=True),
@@ -130,6 +139,16 @@ def pairs(points: int, claims: int) -> tuple[tuple[Claim, ...], Floats]:
         found.append(Claim(Above(0), weights))
         gains[2 * pair] = 1
     return tuple(found), gains
+
+
+def arms() -> tuple[tuple[Claim, ...], Floats]:
+    """Return the claim that the mean of one arm's four points is better than another's, and gains.
+
+    The arms are every second of the first eight points, so they can have seeds of their own.
+    """
+    gains = np.where(np.arange(POINTS) % 2 == 0, 1.0, 0.0)
+    weights = np.where(np.arange(POINTS) < 8, gains / 2 - 0.25, 0.0)
+    return (Claim(Above(0), weights[None]),), gains
 
 
 def figure_1() -> tuple[tuple[Claim, ...], Floats]:
@@ -178,6 +197,12 @@ def common(sds: Floats, shares: Floats, random: np.random.Generator, experiments
     """Draw normal values whose seeds have an effect on all points; `shares` of each variance."""
     effect = random.standard_normal((experiments, 1, SEEDS)) * np.sqrt(shares)[:, None]
     return sds[:, None] * effect + normal(sds * np.sqrt(1 - shares), random, experiments)
+
+
+def by_arm(random: np.random.Generator, experiments: int) -> Floats:
+    """Draw normal values whose seeds have an effect, 0.8 of the variance, on every second point."""
+    effects = random.standard_normal((experiments, 2, SEEDS))[:, np.arange(POINTS) % 2]
+    return np.sqrt(0.8) * effects + normal(np.full(POINTS, np.sqrt(0.2)), random, experiments)
 
 
 def in_pairs(correlation: float, random: np.random.Generator, experiments: int) -> Floats:

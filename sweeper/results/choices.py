@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweeper.results.points import Point, points
-from sweeper.results.statistics.estimates import mean
+from sweeper.results.statistics.estimates import (
+    SUSPECT_SPREAD,
+    interval,
+    mean,
+    pooled,
+    spread_of,
+)
 from sweeper.results.table import Row, Table, direction
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError, sanitize
@@ -33,7 +39,8 @@ class Choice:
         alternative: the other finalist's values if trials cannot tell it from the chosen one.
         among: the number of combinations of values that were tried.
         difference: by which the other finalist is worse, in the metric of the trials.
-        error: half the 95 % interval of that difference; None if no setting has two seeds.
+        error: half the 95 % interval of that difference; None without one, or if no setting has
+            two seeds.
         best, trials: the runs with the chosen values, and all runs that decided.
     """
 
@@ -105,18 +112,14 @@ def choices(table: Table) -> list[Choice]:
         best, *others = left
         apart = [sign * (best.values[n] - one.values[n]) for one in others for n in best.values]
         settings.append((group, best, others, apart))
-    # Finalists share their seeds, so differences by seed count; their variance is pooled over
-    # settings.
-    pairs = [apart for *_, apart in settings if apart]
-    error, df = None, sum(len(one) - 1 for one in pairs)
-    if df:
-        from scipy.special import stdtrit
-
-        squares = math.fsum((value - mean(one)) ** 2 for one in pairs for value in one)
-        error = float(stdtrit(df, 0.975)) * math.sqrt(squares / df / len(pairs[0]))
+    # Finalists share their seeds, so differences by seed count. Their variance is pooled over
+    # settings, but for a setting that spreads more than the others.
+    spread = pooled(apart for *_, apart in settings)
     found = []
     for group, best, others, apart in settings:
         difference = mean(apart) if others else None
+        ends = interval(0.0, len(apart), spread_of(apart, spread, SUSPECT_SPREAD))
+        error = ends[1] if others and ends else None
         alike = difference is not None and error is not None and difference <= error
         found.append(
             Choice(

@@ -58,7 +58,8 @@ def tuned_in_words(experiment: Mapping[str, Any]) -> list[str]:
     if unsure := [one for one in found if one["alternative"]]:
         count = f"{len(unsure)} of {plural(len(found), 'choice')}"
         words = f"{count} cannot be distinguished from the next best"
-        error = f"the error of their difference is {found[0]['error']:.2g}"
+        errors = _span([float(f"{one['error']:.2g}") for one in unsure])
+        error = f"the error of their difference is {errors}"
         sentences.append(f"{words} ({error}), so claims are judged with either.")
     return sentences
 

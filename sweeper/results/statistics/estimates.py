@@ -13,8 +13,10 @@ from dataclasses import dataclass
 LEVEL = 0.95
 # A larger spread means divergence: it is not a spread, and its squares may overflow.
 BEYOND = 1e100
-# How unlikely a setting's own spread must be, if all are equal, before it stands for itself.
+# How unlikely a setting's own spread must be, if all are equal, before it stands for itself: in a
+# figure, and where a wrong choice follows from a spread that is too small.
 OUTLYING_SPREAD = 0.001
+SUSPECT_SPREAD = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,9 @@ def pooled(groups: Iterable[Sequence[float]]) -> Spread | None:
     return Spread(math.sqrt(math.fsum(squares) / df), df) if df else None
 
 
-def spread_of(values: Sequence[float], spread: Spread | None) -> Spread | None:
+def spread_of(
+    values: Sequence[float], spread: Spread | None, unlikely: float = OUTLYING_SPREAD
+) -> Spread | None:
     """Return the values' own spread if it is out of line, else `spread`; None if they diverge.
 
     `spread` is pooled over groups that include `values`.
@@ -67,7 +71,7 @@ def spread_of(values: Sequence[float], spread: Spread | None) -> Spread | None:
         others = spread.sd**2 * spread.df - own**2 * df
         rest = spread.df - df
         # own^2 / (others / rest) follows an F distribution where all spreads are equal.
-        if rest > 0 and own**2 * rest > others * float(fdtri(df, rest, 1 - OUTLYING_SPREAD)):
+        if rest > 0 and own**2 * rest > others * float(fdtri(df, rest, 1 - unlikely)):
             return Spread(own, df)
     return spread
 

@@ -15,21 +15,23 @@ Runs with one seed see the same data in the same order and start from the same d
 correlated: a contrast is surer, or less sure, than independent points would be. There are two
 estimates of its error, and intervals use the one that reaches less far.
 
-The *paired* one is the spread of the contrast's own series, one value for each seed that all of its
-points share. It is right at any correlation, and has few degrees of freedom. One less than usual
-keeps the error of repeated analyses (measured: docs/decisions.md). Where one arm dominates a
-contrast, its skewness does not cancel, and t errs to one side (Johnson, JASA 73, 1978).
+The *paired* one is the spread of the contrast's own series, one value for each seed. It is right at
+any correlation, and has few degrees of freedom. Seeds that the same points have form a block with a
+variance of its own. One degree less than usual in each block keeps the error of repeated analyses
+(measured: docs/decisions.md). Where one arm dominates a contrast, its skewness does not cancel, and
+t errs to one side (Johnson, JASA 73, 1978).
 
-The *common* one has the points' moderated variances and one correlation for all pairs of points, as
-an effect of the seed on every point gives. It allows for any pair a further correlation of
-`FURTHER`, in the direction that does harm. Where the contrast's own series spreads more than that,
+The *common* one has the points' moderated variances and one correlation for all pairs of a
+contrast, as an effect of the seed on every point gives: the mean correlation with all other points
+of the point that follows them least. It allows for any pair a further correlation of `FURTHER`, in
+the direction that does harm. Where the contrast's own series spreads more than that,
 the two are *mixed*, by degrees of freedom.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -216,14 +218,15 @@ class Errors:
 
     Attributes:
         paired, common: by each estimate.
-        common_df: the degrees of freedom of the common one.
+        paired_df, common_df: the degrees of freedom of each.
         seeds: the number of seeds that all points of a contrast share.
         skew: the skewness of its series to allow for.
-        own_skew: that of the estimate itself where points stand for themselves; 0 elsewhere.
+        own_skew: that of the common estimate where it is made of blocks; 0 elsewhere.
         single: the expected squared error if every point had one seed.
     """
 
     paired: Floats
+    paired_df: Floats
     common: Floats
     common_df: Floats
     seeds: Floats
@@ -236,11 +239,12 @@ class Errors:
 
         `reach` returns for degrees of freedom how many standard errors an interval reaches.
         """
-        paired_df, df = self.seeds - 2, _PRIOR_DF + self.seeds - 1
-        known = np.isfinite(self.paired) & (paired_df > 0)
+        known = np.isfinite(self.paired) & (self.paired_df > 0)
+        worth = self.paired_df + 1
+        df = _PRIOR_DF + worth
         with np.errstate(all="ignore"):
-            mixed = (_PRIOR_DF * self.common + (self.seeds - 1) * self.paired) / df
-            far = reach(np.where(known, paired_df, 1.0))
+            mixed = (_PRIOR_DF * self.common + worth * self.paired) / df
+            far = reach(np.where(known, self.paired_df, 1.0))
             far = stretched(far, self.skew / np.sqrt(self.seeds))
             paired = np.where(known, far * np.sqrt(self.paired), np.inf)
             common = stretched(reach(self.common_df), self.own_skew) * np.sqrt(self.common)
@@ -270,19 +274,27 @@ def errors(given: Sample, weights: Floats, spreads: Spreads) -> Errors:
     # The moderated standard deviations, 0 where unknown.
     known = np.isfinite(spreads.variances) & (given.df > 0)
     sds = np.sqrt(np.where(known, spreads.variances, 0.0))
-    # The mean correlation of two points over the seeds they share, 0 to CLOSEST: (..., 1).
+    # The correlations of pairs over the seeds they share, as sums of products over expected sums.
     units = given.residuals / np.where(sds > 0, sds, np.inf)[..., None]
-    products = units.sum(axis=-2) ** 2 - (units**2).sum(axis=-2)
+    products = apart * (units @ np.swapaxes(units, -1, -2))
     counts = np.where(sds > 0, given.counts, 0.0)
     both = shared * counts[..., :, None] * counts[..., None, :]
     most = np.maximum(np.maximum(counts[..., :, None], counts[..., None, :]), 1)
-    pairs = (both * (1 - 1 / most)).sum(axis=(-1, -2))  # in expectation, at a correlation of 1
-    found = products.sum(axis=-1) / np.where(pairs > 0, pairs, np.inf)
-    rho = np.clip(found, 0.0, CLOSEST)[..., None]
+    pairs = both * (1 - 1 / most)  # the sum in expectation, at a correlation of 1
+
+    def correlation(*axes: int) -> Floats:
+        """Return the mean correlation over these axes of the pairs, 0 to CLOSEST."""
+        expected = pairs.sum(axis=axes)
+        found = products.sum(axis=axes) / np.where(expected > 0, expected, np.inf)
+        clipped: Floats = np.clip(found, 0.0, CLOSEST)
+        return clipped
 
     covariances = shared * sds[..., :, None] * sds[..., None, :]
     signs = (weights, np.abs(weights))
     cross, harm = (((one @ covariances) * one).sum(axis=-1) for one in signs)
+    # One point that does not follow the others' seeds gains nothing from how closely they do.
+    least = np.where(used, correlation(-1)[..., None, :], np.inf).min(axis=-1)
+    rho = np.where(cross < 0, least, correlation(-1, -2)[..., None])
     by_seed = alone + rho * cross
     points = (given.df > 0).sum(axis=-1)
     pooled = spreads.pooled_df[..., None]
@@ -299,10 +311,6 @@ def errors(given: Sample, weights: Floats, spreads: Spreads) -> Errors:
         squares = (series**2).sum(axis=-1)
         single = np.where(used, weights**2 * spreads.variances[..., None, :], 0.0).sum(axis=-1)
         ratio = np.maximum(squares / (seeds - 1) / single, 1 - CLOSEST)
-        counts = np.where(used, given.counts[..., None, :], np.nan)
-        nested = seeds / (np.nanmin(counts, axis=-1) * np.nanmax(counts, axis=-1))
-        less = alone + (ratio - 1) * single * nested  # only seeds that are shared correlate
-        paired = np.where(ratio < 1, less, ratio * alone)
         # The share of a skewness common to all seeds that a contrast keeps: 0 to 1.
         kept = np.abs(given.variances**1.5 @ weights.T**3)
         kept = np.nan_to_num(kept / (given.variances @ weights.T**2) ** 1.5, nan=1.0)
@@ -312,28 +320,68 @@ def errors(given: Sample, weights: Floats, spreads: Spreads) -> Errors:
         prior = np.where(np.isfinite(alone), by_seed / alone, 1.0)  # independent, if unseen
         mixed = np.nan_to_num(ratio, posinf=0.0) * weight + _PRIOR_DF * prior
         single = single * mixed / (weight + _PRIOR_DF)
-        # Where points have seeds but share too few of them, no series checks the common estimate:
-        # each stands for itself.
-        least = np.nanmin(counts, axis=-1)
-        unchecked = (seeds < 3) & (least > seeds)
+        # Where points have seeds but share too few of them, no series checks the common estimate.
+        fewest = np.where(used, given.counts[..., None, :], np.inf).min(axis=-1)
+        unchecked = (seeds < 3) & (fewest > seeds)
         shares = np.where(used, np.abs(weights) ** 3 * given.variances[..., None, :] ** 1.5, 0.0)
         thirds = np.abs((given.residuals**3).sum(axis=-1)) / given.counts
         thirds = np.nan_to_num(thirds / ((given.residuals**2).sum(axis=-1) / given.counts) ** 1.5)
         seen = np.nan_to_num((shares * thirds[..., None, :]).sum(axis=-1) / shares.sum(axis=-1))
-        own_skew = kept * (seen + UNSEEN_APART * np.sqrt(6 / least)) / np.sqrt(least)
-    own_df = np.maximum(given.df - 1, 0)
-    own = replace(spreads, variances=given.variances, df=own_df, lent=0 * spreads.lent)
-    apart_error, apart_df = own.of(weights, given.counts)
+        own_skew = kept * (seen + UNSEEN_APART * np.sqrt(6 / fewest)) / np.sqrt(fewest)
+    paired, paired_df = _by_blocks(given, weights, spreads, df)
+    paired = np.where(np.isfinite(alone), paired, np.inf)
+    apart_error = np.where(fewest > 2, paired, np.inf)
     common, common_df = by_seed + FURTHER * (1 - rho) * harm, np.minimum(df, all_df)
     return Errors(
-        np.where(np.isfinite(paired) & (seeds > 2), paired, np.inf),
+        np.where(seeds > 2, paired, np.inf),
+        paired_df,
         np.where(enough, np.where(unchecked, apart_error, common), np.inf),
-        np.where(enough, np.where(unchecked, apart_df, common_df), 1.0),
+        np.where(enough, np.where(unchecked, paired_df, common_df), 1.0),
         seeds,
         skew,
         np.where(unchecked, own_skew, 0.0),
         single,
     )
+
+
+def _by_blocks(
+    given: Sample, weights: Floats, spreads: Spreads, df: Floats
+) -> tuple[Floats, Floats]:
+    """Return the paired squared error of contrasts and its degrees of freedom, (..., contrasts).
+
+    Each seed adds its deviations, times the weights over the points' counts, to a contrast. These
+    sums are independent, and those of a block are drawn alike. A block of one or two seeds gets the
+    most that the points' spreads allow at any correlation, with `df` (..., contrasts) degrees.
+    """
+    # A seed's points have a random key, so seeds of one block have the same sum; it wraps.
+    keys = np.random.default_rng(0).integers(1, 1 << 62, size=given.there.shape[-2])
+    block = ((weights != 0) * keys) @ given.there.astype(np.int64)
+    order = np.argsort(block, axis=-1, kind="stable")
+    block = np.take_along_axis(block, order, axis=-1)
+    there_too, starts = block != 0, np.ones(block.shape, dtype=bool)
+    starts[..., 1:] = block[..., 1:] != block[..., :-1]
+    number = starts.cumsum().reshape(block.shape) - 1  # no block reaches into another contrast
+
+    def each(values: Floats) -> Floats:
+        """Return for each seed the sum over its block of values (..., contrasts, seeds)."""
+        found: Floats = np.bincount(number.ravel(), values.ravel())[number]
+        return found
+
+    share: Floats = weights / np.maximum(given.counts, 1)[..., None, :]
+    known: Floats = np.where(np.isfinite(spreads.variances), spreads.variances, 0.0)[..., None, :]
+    there = given.there.astype(np.float64)
+    most: Floats = (np.abs(share) * np.sqrt(known) @ there) ** 2
+    by_seed: list[Floats] = [share @ given.residuals, share**2 * known @ there, most]
+    sums, alone, most = (np.take_along_axis(one, order, axis=-1) for one in by_seed)
+    with np.errstate(all="ignore"):
+        seeds = each(there_too.astype(np.float64))
+        squares = each((sums - each(sums) / seeds) ** 2)
+        own = np.maximum(squares / (seeds - 1), (1 - CLOSEST) * alone)
+        parts = np.where(there_too, np.where(seeds > 2, own, most), 0.0)
+        part_df = np.where(seeds > 2, seeds - 2, df[..., None])
+        error = parts.sum(axis=-1)
+        found = error**2 / (seeds * parts**2 / part_df).sum(axis=-1)
+    return error, found
 
 
 # The share of the squared deviations that remains within the two modes.

@@ -121,6 +121,48 @@ def test_points_that_share_no_seeds_have_errors_of_their_own():
         assert np.isinf(errors(fewer, weights, moderated(fewer)).common)
 
 
+@pytest.mark.parametrize(
+    ("first", "second"), [(8, 8), (8, 24), (range(8), range(3, 11)), (range(8), range(20, 28))]
+)
+def test_the_paired_error_is_right_for_arms_whose_seeds_differ(first, second):
+    random, count = np.random.default_rng(3), 4000
+    effect = random.standard_normal((count, 1, 30))  # of the seed, on all points
+    values = 0.9 * effect + 0.44 * random.standard_normal((count, 8, 30))
+    there = np.zeros((8, 30), dtype=bool)
+    for points, seeds in ((slice(0, 4), first), (slice(4, 8), second)):
+        there[points, np.arange(30)[list(range(seeds)) if isinstance(seeds, int) else seeds]] = True
+    given = Sample(np.where(there, values, np.nan))
+    weights = np.array([[0.25] * 4 + [-0.25] * 4])
+    found = errors(given, weights, moderated(given))
+    estimates = (given.means @ weights.T)[:, 0]
+    paired = found.common if np.isinf(found.paired).all() else found.paired
+    assert paired.mean() == pytest.approx((estimates**2).mean(), rel=0.1)
+
+
+def test_a_block_of_one_or_two_seeds_gets_the_most_that_the_spreads_allow():
+    random = np.random.default_rng(5)
+    values = random.standard_normal((4, 9))
+    whole, short = (
+        Sample(values),
+        Sample(np.where(np.arange(9) < [[9], [9], [8], [8]], values, np.nan)),
+    )
+    weights = np.array([[0.5, 0.5, -0.5, -0.5]])
+    found = errors(short, weights, moderated(short))
+    spread = moderated(short)
+    block = short.residuals[:, :8].T @ (weights[0] / short.counts)
+    most = (np.sqrt(spread.variances[:2]) @ weights[0, :2] / 9) ** 2
+    assert found.paired == pytest.approx(8 * block.var(ddof=1) + most)
+    assert found.paired_df > errors(whole, weights, moderated(whole)).paired_df - 2
+
+
+def test_one_point_out_of_step_is_not_believed_to_follow_the_others():
+    values = with_seed_effect(0.95, points=8, seeds=4)
+    values[0] = np.roll(values[0], 1)
+    given, weights = Sample(values), np.pad(PAIR, ((0, 0), (0, 6)))
+    others = errors(given, np.roll(weights, 2, axis=1), moderated(given)).common
+    assert errors(given, weights, moderated(given)).common > 3 * others
+
+
 def test_one_seed_or_two_and_values_that_do_not_differ_decide_nothing():
     equal = [[1.0] * 7, [1 + 1e-12] * 7]
     for groups in ([[1.0], [5.0]], [[1.0, 1.1], [5.0, 5.1]], equal, [[], []]):

@@ -152,14 +152,16 @@ def test_a_value_that_trials_cannot_tell_from_the_chosen_one_is_an_alternative()
     assert (one_seed.alternative, one_seed.error) == (None, None)
 
 
-def test_the_error_of_a_choice_is_pooled_over_settings():
+@pytest.mark.parametrize(("last", "own"), [(4.3, False), (4.6, True)])
+def test_the_error_of_a_choice_is_pooled_over_settings_unless_one_spreads_more(last, own):
     one = trials({0.1: [2.1, 2.1, 2.2], 0.2: [2.0, 2.0, 2.0]})
-    other = trials({0.1: [4.0, 4.0, 4.6], 0.2: [4.0, 4.1, 4.0]})
+    other = trials({0.1: [4.0, 4.0, last], 0.2: [4.0, 4.1, 4.0]})
     rows = [{**row, "arm": "b", "run": f"b-{row['run']}"} for row in other.rows]
     both = choices(replace(one, rows=[*one.rows, *rows]))
-    variances = [np.var([0.1, 0.1, 0.2], ddof=1), np.var([0.0, -0.1, 0.6], ddof=1)]
-    half = stats.t.ppf(0.975, 4) * math.sqrt(np.mean(variances) / 3)
-    assert [choice.error for choice in both] == pytest.approx([half, half])
+    narrow, wide = np.var([0.1, 0.1, 0.2], ddof=1), np.var([0.0, -0.1, last - 4.0], ddof=1)
+    half = stats.t.ppf(0.975, 4) * math.sqrt((narrow + wide) / 6)
+    alone = stats.t.ppf(0.975, 2) * math.sqrt(wide / 3)
+    assert [choice.error for choice in both] == pytest.approx([half, alone if own else half])
     assert [bool(choice.alternative) for choice in both] == [True, True]
 
 
