@@ -70,7 +70,7 @@ class Data(ABC):
 
     @abstractmethod
     def tokens_seen(self, steps: int) -> int:
-        """Return how many positions the first `steps` steps see."""
+        """Return how many positions the first `steps` steps see at most."""
 
 
 class PreparedData(Data):

@@ -20,7 +20,7 @@ LABELS = {
     "params_non_embedding": "non-embedding parameters",
     "flops_per_token": "training FLOPs per token",
     "cache_bytes_per_token": "cache bytes per token",
-    "width": "key/value width",
+    "width": "heads x head size",
     "model.layers": "layers",
     "model.embedding_size": "embedding size",
     "model.heads": "heads",

@@ -1,7 +1,7 @@
 """Figure 1: the standard heuristic against heads of a fixed size, over five measures of size.
 
 Above, as in the paper: (a) total parameters, (b) embedding size. Below, the same points over
-(c) non-embedding parameters, (d) training FLOPs, (e) the width of keys and values.
+(c) non-embedding parameters, (d) training FLOPs, (e) heads times head size.
 """
 
 from collections.abc import Iterable
