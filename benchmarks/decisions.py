@@ -202,7 +202,9 @@ def common(sds: Floats, shares: Floats, random: np.random.Generator, experiments
 def by_arm(random: np.random.Generator, experiments: int) -> Floats:
     """Draw normal values whose seeds have an effect, 0.8 of the variance, on every second point."""
     effects = random.standard_normal((experiments, 2, SEEDS))[:, np.arange(POINTS) % 2]
-    return np.sqrt(0.8) * effects + normal(np.full(POINTS, np.sqrt(0.2)), random, experiments)
+    own = normal(np.full(POINTS, np.sqrt(0.2)), random, experiments)
+    values: Floats = np.sqrt(0.8) * effects + own
+    return values
 
 
 def in_pairs(correlation: float, random: np.random.Generator, experiments: int) -> Floats:

@@ -5,7 +5,6 @@ Numeric libraries are imported where they are needed: asking a command for help 
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from argparse import ArgumentError, ArgumentParser
@@ -149,8 +148,8 @@ def _typed(overrides: Sequence[str], outputs: str | Path) -> tuple[str | None, l
         raise invalid_value("overrides", overrides, expected, remedy)
     if wrong := [one for one in overrides if not isinstance(one, str)]:
         raise invalid_value("overrides", wrong[0], "texts, as 'model.heads=4'", "quote it")
-    # Hydra reads a backslash as such, unless a quote follows.
-    quoted = re.sub(r"(\\+)(?='|$)", r"\1\1", str(outputs)).replace("'", "\\'")
+    from sweeper.plan.overrides import outputs_override
+
     parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--config-dir", "-cd")
     try:
@@ -160,7 +159,7 @@ def _typed(overrides: Sequence[str], outputs: str | Path) -> tuple[str | None, l
     if flags := [one for one in typed if one.startswith("-")]:
         expected = "no flag but --config-dir"
         raise invalid_value("overrides", flags[0], expected, "leave it out")
-    return given.config_dir, [*typed, f"paths.outputs='{quoted}'"]
+    return given.config_dir, [*typed, outputs_override(outputs)]
 
 
 def _frame(collected: Table, configs: Mapping[str, Mapping[str, Any]]) -> DataFrame:

@@ -141,7 +141,9 @@ class Run:
         from tasks.training.checkpoint import final_weights
 
         weights = final_weights(self._run, "run")
-        model = self.task.build().to(next(iter(weights.values())).dtype)
+        model = self.task.build().to(
+            next(w.dtype for w in weights.values() if w.is_floating_point())
+        )
         model.load_state_dict(weights)
         return model.eval()
 
@@ -196,7 +198,8 @@ class Run:
         with torch.inference_mode():
             parts = attention_weights(lambda: self.task.outputs(model, rows))
         section = self.task.config.model
-        layers = heads_by_layer(parts, section.heads, section.resolved_head_size, dim=1)
+        sizes = (getattr(section, "layers", 1), section.heads, section.resolved_head_size)
+        layers = heads_by_layer(parts, *sizes, dim=1)
         if not layers:
             expected = "a model whose heads go through scaled_dot_product_attention"
             raise invalid_value("run", self.id, expected, "other models have no known weights")

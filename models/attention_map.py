@@ -45,10 +45,16 @@ class _Attended(NamedTuple):
 def head_measures(call: Callable[[], object], real_BT: Tensor | None = None) -> list[HeadMeasures]:
     """Return the measures of every attention that `call()` computes, in order.
 
-    It sees whatever goes through scaled_dot_product_attention: nothing of a variant that weighs
-    positions in another way. Positions where `real_BT` is False are padding and are left out.
+    It sees what goes through scaled_dot_product_attention with a key for each position: nothing of
+    a variant that weighs positions in another way. Positions where `real_BT` is False are padding
+    and are left out; with it, rows that a variant cuts in blocks are not measured.
     """
-    return _watched(call, lambda of: _measures(of, real_BT))
+
+    def take(of: _Attended) -> HeadMeasures | None:
+        rows_BT = (of.seen_BHTT.shape[0], of.seen_BHTT.shape[-1])
+        return _measures(of, real_BT) if real_BT is None or real_BT.shape == rows_BT else None
+
+    return _watched(call, take)
 
 
 def attention_weights(call: Callable[[], object]) -> list[Tensor]:
@@ -60,7 +66,9 @@ def attention_weights(call: Callable[[], object]) -> list[Tensor]:
     return _watched(call, _weights)
 
 
-def _watched(call: Callable[[], object], take: Callable[[_Attended], _Taken]) -> list[_Taken]:
+def _watched(
+    call: Callable[[], object], take: Callable[[_Attended], _Taken | None]
+) -> list[_Taken]:
     watch = _Watch(take)
     # A compiled graph would hide the call, and training on a GPU takes another one (`_fused`).
     with torch.no_grad(), torch.compiler.set_stance("force_eager"), watch:
@@ -89,7 +97,10 @@ class _Watch(TorchFunctionMode):
             # Never in half precision, whatever the model computes in: what is small here decides,
             # and a GPU has no eigenvalues in less.
             with without_autocast(given["query"].device):
-                self.taken.append(self._take(_attended(given)))
+                of = _attended(given)
+                found = None if of is None else self._take(of)
+            if found is not None:
+                self.taken.append(found)
         return function(*args, **options)
 
 
@@ -100,18 +111,18 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     return nullcontext()  # the meta device, asked for shapes, has none
 
 
-def _attended(given: Mapping[str, Any]) -> _Attended:
+def _attended(given: Mapping[str, Any]) -> _Attended | None:
     """Return what a call of scaled_dot_product_attention attends to, by the names of its arguments.
 
-    Raises:
-        ValueError: queries and keys are not of the shape (B, H, T, P).
+    None if queries and keys are not of the shape (B, H, T, P), once keys that rows or heads share
+    are repeated.
     """
     q_BHTP, k_BHTP, mask = given["query"].float(), given["key"].float(), given.get("attn_mask")
     if given.get("enable_gqa"):  # several heads of queries share one of keys
         k_BHTP = k_BHTP.repeat_interleave(q_BHTP.shape[-3] // k_BHTP.shape[-3], dim=-3)
-    if q_BHTP.dim() != 4 or q_BHTP.shape != k_BHTP.shape:
-        found = f"{tuple(q_BHTP.shape)} and {tuple(k_BHTP.shape)}"
-        raise ValueError(f"queries and keys are to be (B, H, T, P) for each head, not {found}")
+    if q_BHTP.dim() != 4 or k_BHTP.shape[-2:] != q_BHTP.shape[-2:]:
+        return None
+    k_BHTP = k_BHTP.expand_as(q_BHTP)
     scale = given.get("scale")
     scale = 1 / math.sqrt(q_BHTP.shape[-1]) if scale is None else scale
     left_BHTP, right_BHTP = scale * q_BHTP, k_BHTP

@@ -60,25 +60,30 @@ def attention_layers(
 
 
 def heads_by_layer(
-    parts: Sequence[Tensor], heads: int, head_size: HeadSize, dim: int = 0
+    parts: Sequence[Tensor], layers: int, heads: int, head_size: HeadSize, dim: int = 0
 ) -> list[Tensor]:
     """Return what was measured of all heads of each layer, in the order of `head_size`.
 
     `parts` are what each attention computed, one after the other; axis `dim` has its heads. A layer
-    whose heads have several sizes computes one for each size, the smallest first.
+    whose heads have several sizes computes one for each size, the smallest first. A variant may
+    compute several maps for a head, as many in each layer; those of a layer stand in the order in
+    which they were computed. Nothing is returned where parts do not add up to `layers`.
     """
-    layers: list[Tensor] = []
+    found: list[Tensor] = []
+    maps = sum(part.shape[dim] for part in parts) // layers
     for part in parts:
-        if layers and layers[-1].shape[dim] < heads:
-            layers[-1] = torch.cat((layers[-1], part), dim)
+        if found and found[-1].shape[dim] < maps:
+            found[-1] = torch.cat((found[-1], part), dim)
         else:
-            layers.append(part)
-    if not isinstance(head_size, int) and len(head_size) == len(layers):
+            found.append(part)
+    if len(found) != layers or any(one.shape[dim] != maps for one in found):
+        return []
+    if not isinstance(head_size, int) and maps == heads:
         for place, sizes in enumerate(head_size):
             if not isinstance(sizes, int):  # the place of each head among those in order of size
                 order_H = torch.tensor(sizes).argsort(stable=True).argsort().to(parts[0].device)
-                layers[place] = layers[place].index_select(dim, order_H)
-    return layers
+                found[place] = found[place].index_select(dim, order_H)
+    return found
 
 
 def cached_numbers(layers: Iterable[Any]) -> int | None:

@@ -214,7 +214,7 @@ class Executor:
                 words = "running jobs were saved. The same command again continues."
                 self.console.print(f"{stopped}: {words}")
                 for run, state in schedule.states.items():
-                    if state.phase is Phase.RUNNING:  # adopted: its own sweep may live
+                    if state.phase is Phase.RUNNING and not state.own:  # its sweep may live
                         pid = self.store.run(run).attempts()[-1].info()["pid"]
                         words = f"  {labels[run]} goes on: another sweep started it, process {pid}"
                         self.console.print(Text(words), soft_wrap=True)

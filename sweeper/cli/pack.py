@@ -20,6 +20,7 @@ from sweeper.export.pack import (
 )
 from sweeper.hydra_section import composer
 from sweeper.plan.experiment import SUFFIX
+from sweeper.plan.overrides import outputs_override
 from sweeper.plan.planner import Planner
 from sweeper.publish import relative_path
 from sweeper.run.failures import hours
@@ -62,7 +63,7 @@ def pack(
         if overrides or not names or not set(names) <= newest(outputs).keys():
             experiments = [f"experiment={','.join(names)}"] if names else []
             planner = Planner(loaded, process, max_runs=int(hydra["sweeper"]["max_runs"]))
-            plan = planner.plan([*experiments, *overrides, f"paths.outputs={outputs}"])
+            plan = planner.plan([*experiments, *overrides, outputs_override(outputs)])
             check_claims(plan)
             if plan.tuned:
                 tuning = Tuning.of(plan, process, store)

@@ -19,7 +19,12 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 OLDEST = (3, 11)
-PACK_AGAIN = f"--python {'.'.join(platform.python_version_tuple()[:2])}-{platform.machine()}"
+# pack downloads wheels for Linux alone.
+PACK_AGAIN = (
+    f"--python {'.'.join(platform.python_version_tuple()[:2])}-{platform.machine()}"
+    if sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
+    else "--wheels FOLDER"
+)
 
 
 def fault() -> str:

@@ -29,7 +29,8 @@ def solve(
     `count` returns the size of the model at a value of the key, or why there is no such model.
 
     Raises:
-        UserError: no multiple of `step` gives a model, or all give models of the same size.
+        UserError: no multiple of `step` gives a model, all give models of the same size, or larger
+            ones give smaller models.
     """
     known: dict[int, int | UserError] = {}
 
@@ -48,11 +49,15 @@ def solve(
         tried = [1, 2, 3]
         first = [*map(at, tried)]
         changes = len({*first}) > 1
+        if first[-1] < first[0]:
+            raise UserError("its count falls as the key grows; solve for another key")
         below = _last_not_above(at, target, _guess(first, target)) if changes else 0
         near = [below, below + 1] if below else [1]
     except _Missing:
         near = tried = [*_with_models(try_at, target)]
         changes = len(tried) < 2 or len({*map(at, tried)}) > 1
+        if tried and at(tried[-1]) < at(tried[0]):
+            raise UserError("its count falls as the key grows; solve for another key") from None
     if not near:
         raise UserError(f"no value has a model (at {step}: {str(try_at(1)).removesuffix('.')})")
     if not changes:

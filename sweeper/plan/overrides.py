@@ -29,6 +29,13 @@ from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.identity import can_change_results, digest_of
 
 
+def outputs_override(outputs: str | Path) -> str:
+    """Return the override that sets the outputs folder, in quotes that any folder's name needs."""
+    # Hydra reads a backslash as such, unless a quote follows.
+    quoted = re.sub(r"(\\+)(?='|$)", r"\1\1", str(outputs)).replace("'", "\\'")
+    return f"paths.outputs='{quoted}'"
+
+
 @dataclass(frozen=True)
 class Typed:
     """A command line: keys with one value, keys with several (axes), experiment names."""

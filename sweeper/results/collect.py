@@ -27,13 +27,13 @@ or not; a run that several arms use has a row in each. Columns, in this order:
     flops_per_token              training FLOPs per position, 3 x those of the forward pass
     cache_bytes_per_token        of a decoder: what decoding keeps of a token in all layers, at two
                                  bytes a number, where the attention says it
-    width                        heads x head_size, the mean over layers where heads differ; what one
-                                 layer keeps per position where heads share nothing
+    width                        heads x head_size, the mean over layers where heads differ: keys
+                                 of a layer at a position, where heads share none
     matched_to                   the point with the same size, in words; empty if none
     match_count                  the column in which it was matched
     match_error                  achieved / target - 1 in that column
-    steps, tokens_seen           optimizer steps, and positions trained on; of a fine-tuning at most,
-                                 because a batch is as long as its longest row
+    steps, tokens_seen           optimizer steps, and positions trained on; at most, where a batch
+                                 is as long as its longest row, as in fine-tuning
     <split>/<metric>             metrics of the test split, and of validation where a run measures
                                  them; losses are in nats per subword, attention_rank and
                                  attention_entropy (nats) are means over heads

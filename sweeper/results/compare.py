@@ -73,9 +73,9 @@ def _estimates(pairs: Sequence[Pair], ratios: bool) -> list[Found]:
     apart = pooled([list(side.values()) for _, a, b in pairs for side in (a, b)])
     found = []
     for name, a, b in pairs:
-        if own := shared[name]:
+        if len(own := shared[name]) >= min(2, len(a), len(b)):
             value, n, spread = mean(own), len(own), spread_of(own, by_seed)
-        else:  # the difference of two means
+        else:  # the difference of two means; one shared seed of several would say less
             before, after = ([*side.values()] for side in (a, b))
             value, n, spread = mean(after) - mean(before), 1, None
             left, right = (spread_of(side, apart) for side in (before, after))

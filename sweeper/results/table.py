@@ -93,7 +93,7 @@ def direction(metric: str) -> int:
         return DIRECTIONS[metric.rpartition("/")[2]]
     except KeyError:
         known = ", ".join(DIRECTIONS)
-        remedy = "judge the experiment on another metric or add it to DIRECTIONS"
+        remedy = "judge the experiment on another metric, or call it by one of these"
         raise invalid_value(
             "metric", metric, f"a name that ends in one of {known}", remedy
         ) from None

@@ -38,6 +38,7 @@ class JobState:
     phase: Phase = Phase.WAITING
     slot: int | None = None
     handle: int | None = None
+    own: bool = False  # this sweep started it, perhaps before it lost sight of it
     before: int = 0  # the newest attempt when it was started; 0 if a queue starts it later
     tries: int = 0  # starts since the last one that got further than all before it
     furthest: int = 0
@@ -154,7 +155,7 @@ class Schedule:
             elif before is State.RUNNING:
                 self._adopt(state)
             elif room and (slot := self.backend.grant(state.job, self._free())) is not None:
-                state.tries, state.slot = state.tries + 1, slot
+                state.tries, state.slot, state.own = state.tries + 1, slot, True
                 parent = self.states.get(state.job.parent or "")
                 run = self.store.run(state.job.run)
                 earlier = [] if self.backend.queues else run.attempts()
@@ -250,7 +251,7 @@ class Schedule:
         step = (status.heartbeat or {}).get("step", 0)
         if step > state.furthest:
             state.furthest, state.tries = step, 1
-        adopted = state.handle is None
+        adopted = state.handle is None and not state.own
         exit_reason = "" if state.handle is None else self.backend.exit_reason(state.handle)
         state.slot = state.handle = None
         if status.state is State.DONE:

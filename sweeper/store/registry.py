@@ -66,7 +66,7 @@ def check(kind: Kind, name: Any, key: str) -> None:
     known = names(kind)
     if name not in known:
         typed = name if isinstance(name, str) else json.dumps(name, default=str)
-        remedy = f"choose one of them or add {kind.place}"
+        remedy = f"choose one of them, install the package that has it, or add {kind.place}"
         raise invalid_value(key, typed, f"one of {', '.join(known)}", remedy)
 
 

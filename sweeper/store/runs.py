@@ -236,10 +236,11 @@ class Run:
             if not attempts:
                 return Status(State.NEW, "no attempt yet", 0)
             # Any may live, not only the newest: a process stopped beyond its lease may come back.
-            for attempt in reversed(attempts):
-                heartbeat = attempt.last_heartbeat()
-                if attempt.alive(heartbeat):
-                    return running(attempt.number, heartbeat)
+            # All are asked, so that those whose heartbeats alone can tell are waited for at once.
+            beats = [(attempt, attempt.last_heartbeat()) for attempt in reversed(attempts)]
+            living = [(attempt, beat) for attempt, beat in beats if attempt.alive(beat)]
+            for attempt, beat in living:
+                return running(attempt.number, beat)
             newest = attempts[-1]  # read again: its process has ended, so all it wrote is there
             return self._done() or ended(newest.number, newest.exit(), newest.last_heartbeat())
         except (UserError, OSError) as error:
@@ -310,8 +311,9 @@ class RunStore:
         now = first = {id: self.run(id).status() for id in ids}
         while now := {id: one for id, one in now.items() if one.state is State.RUNNING}:
             for id, status in now.items():
-                info = self.run(id).attempt(status.attempt).info()
-                if alive(info) or status.heartbeat != first[id].heartbeat:
+                info, before = self.run(id).attempt(status.attempt).info(), first[id]
+                moved = status.heartbeat != before.heartbeat and status.attempt == before.attempt
+                if alive(info) or moved or status.attempt > before.attempt:
                     return id
             time.sleep(POLL_S)
             now = {id: self.run(id).status() for id in now}

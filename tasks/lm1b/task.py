@@ -84,16 +84,17 @@ class LanguageModel(Task):
                 real_BT = batch["segments"] > 0
                 return head_measures(lambda: self.outputs(cast(Decoder, model), batch), real_BT)
 
-            [layers] = evaluator.run(model, [self.data.take(split, few)], measured)
-            ranks, entropies = [of.rank_H for of in layers], [of.entropy_H for of in layers]
-            sizes = (self.config.model.heads, self.config.model.resolved_head_size)
+            [measures] = evaluator.run(model, [self.data.take(split, few)], measured)
+            ranks, entropies = [of.rank_H for of in measures], [of.entropy_H for of in measures]
+            section = cast(DecoderSection, self.config.model)
+            sizes = (section.layers, section.heads, section.resolved_head_size)
             self._layers = [
                 {"rank": rank_H.tolist(), "entropy": entropy_H.tolist()}
                 for rank_H, entropy_H in zip(
                     heads_by_layer(ranks, *sizes), heads_by_layer(entropies, *sizes), strict=True
                 )
             ]
-            if layers:  # a variant that weighs positions in another way has none
+            if measures:  # a variant that weighs positions in another way has none
                 found["test/attention_rank"] = float(torch.cat(ranks).mean())
                 found["test/attention_entropy"] = float(torch.cat(entropies).mean())
         return found

@@ -5,7 +5,7 @@ the tokens that it has to predict, and would win every comparison.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -21,6 +21,8 @@ from tasks.config.architecture import KEY, Architecture
 from tasks.training.causes import message_of
 
 _SEGMENTS = (1, 1, 1, 1, 2, 2, 2, 2, 0, 0)  # of a packed row; 0 is padding
+# A variant that computes in blocks may take another path where a row has whole blocks.
+_LONG = (*[1] * 40, *[2] * 16, *[0] * 8)
 _LOUD = 10.0  # standard deviations of a changed position: even a small weight on it shows
 _ROUNDING = 1e-5
 _checked: set[object] = set()
@@ -56,7 +58,11 @@ def check(section: Architecture) -> None:
         try:
             fault = shape_fault(layer, embedding_size, rotated)
             if fault is None and (options, shape_class) not in _checked:
-                fault = behaviour_fault(build, *sizes, rotated=rotated)
+                faults = (
+                    behaviour_fault(build, *sizes, rotated=rotated, segments=segments)
+                    for segments in (_SEGMENTS, _LONG)
+                )
+                fault = next(filter(None, faults), None)
         except Exception as error:  # anybody's code runs here
             raise _raised(name, error) from error
         if fault:
@@ -79,9 +85,9 @@ def _raised(name: str, error: Exception) -> Exception:
     return invalid_value(KEY, name, expected, "mend its code")
 
 
-def _rotation(layer: Any) -> dict[str, Rotation]:
+def _rotation(layer: Any, segments: Sequence[int] = _SEGMENTS) -> dict[str, Rotation]:
     """Return the keyword that a decoder with rotary positions calls a layer with."""
-    positions_BT = torch.tensor([[_SEGMENTS[:t].count(s) for t, s in enumerate(_SEGMENTS)]])
+    positions_BT = torch.tensor([[segments[:t].count(s) for t, s in enumerate(segments)]])
     size = layer.rotary_size  # of an odd head a part is rotated (model.rotary_size)
     return {"rotation": Rotation(positions_BT, {size: size - size % 2}, base=10.0)}
 
@@ -108,55 +114,78 @@ def behaviour_fault(
     head_size: int,
     *,
     rotated: bool = False,
+    segments: Sequence[int] = _SEGMENTS,
 ) -> str | None:
     """Return the first way in which a layer breaks the contract, in words; None if it keeps it.
 
     An output depends on no position that the mask hides from its query, and on no other row. Every
     parameter receives a gradient. Without dropout, training computes what evaluation does. With
-    rotary positions (`rotated`), the output depends on them.
+    rotary positions (`rotated`), the output depends on them. A layer computes the same once it is
+    built anew and has loaded its state. The row has these `segments`.
     """
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.manual_seed(0)
-        layer = build(embedding_size, heads, head_size, bias=False, dropout=0.0).eval()
+        layer, anew = (
+            build(embedding_size, heads, head_size, bias=False, dropout=0.0).eval()
+            for _ in range(2)
+        )
         with torch.no_grad():
             for parameter in layer.parameters():  # else zeros at the start would hide a fault
                 parameter.add_(0.1 * torch.randn_like(parameter))
-        x_BTD = torch.randn(1, len(_SEGMENTS), embedding_size)
-        x_BTD = x_BTD.repeat(1 + len(_SEGMENTS), 1, 1)  # row 1 + t has another position t
-        for t in range(len(_SEGMENTS)):
-            x_BTD[1 + t, t] = _LOUD * torch.randn(embedding_size)
-        rotation = _rotation(layer) if rotated else {}
-        return next(_behaviour_faults(layer, x_BTD, rotation), None)
+        anew.load_state_dict(layer.state_dict())
+        changed = range(0, len(segments), max(1, len(segments) // 20))
+        x_BTD = torch.randn(1, len(segments), embedding_size)
+        x_BTD = x_BTD.repeat(1 + len(changed), 1, 1)  # each row but the first has another position
+        for row, t in enumerate(changed, 1):
+            x_BTD[row, t] = _LOUD * torch.randn(embedding_size)
+        rotation = _rotation(layer, segments) if rotated else {}
+        return next(_behaviour_faults(layer, anew, x_BTD, changed, segments, rotation), None)
 
 
 def _behaviour_faults(
-    layer: nn.Module, x_BTD: Tensor, rotation: dict[str, Rotation]
+    layer: nn.Module,
+    anew: nn.Module,
+    x_BTD: Tensor,
+    changed: Sequence[int],
+    segments: Sequence[int],
+    rotation: dict[str, Rotation],
 ) -> Iterator[str]:
-    segments_BT = torch.tensor([_SEGMENTS]).expand(len(x_BTD), -1)
+    segments_BT = torch.tensor([segments]).expand(len(x_BTD), -1)
     for causal in (True, False):
         mask_B1TT = attention_mask(segments_BT, causal=causal)
         with torch.no_grad():
             y_BTD = layer(x_BTD, mask_B1TT, **rotation)
+            if y_BTD.shape != x_BTD.shape:
+                found, given = tuple(y_BTD.shape), tuple(x_BTD.shape)
+                yield f"to return x_BTD, {given} as given, but it returned {found}"
+                return
             alone_BTD = layer(x_BTD[:1], mask_B1TT[:1], **rotation)
             trained_BTD = layer.train()(x_BTD, mask_B1TT, **rotation)
             layer.eval()
             unturned_BTD = layer(x_BTD, mask_B1TT)
+            loaded_BTD = anew(x_BTD, mask_B1TT, **rotation)
         rounding = _ROUNDING * float(y_BTD[0].abs().max())
-        changed_TT = (y_BTD[1:] - y_BTD[:1]).abs().amax(-1)  # (changed position, query)
+        moved_CT = (y_BTD[1:] - y_BTD[:1]).abs().amax(-1)  # (changed position, query)
         # Written so that NaN is a fault.
-        hidden_TT = ~(changed_TT <= rounding) & ~mask_B1TT[0, 0].T
+        hidden_CT = ~(moved_CT <= rounding) & ~mask_B1TT[0, 0].T[list(changed)]
+        pairs = ((changed[row], query) for row, query in hidden_CT.nonzero().tolist())
         # A position of the future says more than one of another segment.
-        for position, query in sorted(hidden_TT.nonzero().tolist(), key=lambda at: at[0] <= at[1]):
+        for position, query in sorted(pairs, key=lambda at: at[0] <= at[1]):
             kind = "causal " if causal else ""
             yield (
                 f"outputs that depend only on positions which the mask allows, but position "
                 f"{position} changes the output at position {query} under a {kind}mask of the "
-                f"segments {list(_SEGMENTS)}"
+                f"segments {list(segments)}"
             )
         if not torch.allclose(alone_BTD, y_BTD[:1], rtol=1e-3, atol=10 * rounding):
             yield "the outputs of a row not to depend on the other rows of its batch, but they do"
         if not torch.allclose(trained_BTD, y_BTD, rtol=1e-4, atol=rounding):
             yield "equal outputs in training and in evaluation without dropout, but they differ"
+        if not torch.allclose(loaded_BTD, y_BTD, rtol=1e-4, atol=rounding):
+            yield (
+                "equal outputs of a layer that was built anew and has loaded its state_dict, but "
+                "they differ, so a checkpoint would not hold all of it"
+            )
         if rotation and torch.allclose(unturned_BTD, y_BTD, rtol=1e-4, atol=rounding):
             yield "outputs that depend on the rotation, but they are the same without it"
     mask_B1TT = attention_mask(segments_BT, causal=True)

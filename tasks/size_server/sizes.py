@@ -1,9 +1,10 @@
 """Sizes of many models of one kind, from a few that are built.
 
 A number of parameters or of FLOPs is a sum of products of a model's dimensions: a polynomial in
-them, at most quadratic in embedding_size and heads and affine in head_size and feedforward_size.
-The counts of as many built models as it has coefficients fix it; no formula is written down here.
-It is used only where it also gives, exactly, every count that was built before it was needed.
+them, at most quadratic in embedding_size, heads and head_size and affine in feedforward_size. The
+counts of as many built models as it has coefficients fix it; no formula is written down here. It is
+used only where it also gives, exactly, the counts of a larger model and every count that was built
+before it was needed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tasks.config.architecture import TransformerSection
 from tasks.config.sections import RunConfig
 from tasks.parse import parse, task_of
 from tasks.size_server import attention_contract
+from tasks.training.causes import message_of
 
 Counts = dict[str, int]
 Place = tuple[int, ...]
@@ -31,12 +33,14 @@ Place = tuple[int, ...]
 NODES: dict[str, tuple[int, ...]] = {
     "embedding_size": (1, 2, 3),
     "heads": (1, 2, 3),
-    "head_size": (1, 2),
+    "head_size": (1, 2, 3),
     "feedforward_size": (1, 2),
 }
 """Of a model that was built. Sizes that have to divide one another do so in its multiples too."""
 BUILT_FIRST = math.prod(map(len, NODES.values()))
 """The number of models of a kind built first: they check the polynomials, which need as many."""
+BEYOND = 5
+"""Times the dimensions of the first: a model that no node and perhaps nothing built is like."""
 
 
 class CountPolynomials:
@@ -77,10 +81,13 @@ class CountPolynomials:
             for place in itertools.product(*nodes):
                 model = run.model.model_copy(update=dict(zip(NODES, place, strict=True)))
                 at_nodes[place] = self._build(run.model_copy(update={"model": model}))
+            larger = tuple(BEYOND * x for x in origin)
+            model = run.model.model_copy(update=dict(zip(NODES, larger, strict=True)))
+            checks = {**built, larger: self._build(run.model_copy(update={"model": model}))}
         except (UserError, ValueError):  # a variant without a model there
             return None
         found = Polynomials(nodes, at_nodes)
-        known = all(found.at(place) == counts for place, counts in built.items())
+        known = all(found.at(place) == counts for place, counts in checks.items())
         return found if known else None
 
 
@@ -129,6 +136,11 @@ def counts(run: RunConfig) -> dict[str, int]:
             raise
         expected = f"outputs that read no labels, but they read {missing} of a batch"
         raise invalid_value("task.name", run.task.name, expected, "mend its code") from None
+    except Exception as error:  # anybody's code runs here
+        expected = (
+            f"a model that can be called on the meta device, but it raised {message_of(error)}"
+        )
+        raise invalid_value("model.name", run.model.name, expected, "mend its code") from error
     positions = task.positions(example)
     counted = {**parameter_counts(model), **cache_bytes(model)}
     return {**counted, "forward_flops": flops, "positions": positions}

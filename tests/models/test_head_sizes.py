@@ -32,10 +32,21 @@ def test_a_list_of_one_size_is_the_plain_model_to_the_bit(model, sizes):
 def test_weights_of_heads_stand_in_the_order_of_their_sizes():
     layer, x_BTD = UnevenAttention(MultiHeadAttention, D, SIZES), torch.randn(B, T, D)
     parts = attention_weights(lambda: layer(x_BTD))
-    [found_BHTT] = heads_by_layer(parts, len(SIZES), [SIZES], dim=1)
+    [found_BHTT] = heads_by_layer(parts, 1, len(SIZES), [SIZES], dim=1)
     smallest, middle, largest = parts  # two heads of 2, one of 5, one of 13
     expected = (middle[:, 0], smallest[:, 0], largest[:, 0], smallest[:, 1])
     assert torch.equal(found_BHTT, torch.stack(expected, 1))
+
+
+def test_maps_that_do_not_add_up_to_the_layers_are_none():
+    one, two, three = (torch.zeros(B, heads, T, T) for heads in (1, 2, 3))
+    assert [part.shape[1] for part in heads_by_layer([two, two, two, two], 2, 2, 8, dim=1)] == [
+        4,
+        4,
+    ]
+    assert [part.shape[1] for part in heads_by_layer([two, one, three], 2, 3, 8, dim=1)] == [3, 3]
+    assert heads_by_layer([two, three, one], 2, 3, 8, dim=1) == []
+    assert heads_by_layer([], 2, 3, 8, dim=1) == []
 
 
 def test_heads_of_several_sizes_are_the_papers_sum_over_heads():

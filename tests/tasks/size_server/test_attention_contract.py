@@ -45,8 +45,12 @@ def planned(installed, source, name="mine", changes={}):  # noqa: B006
         "context = F.scaled_dot_product_attention(q, k, v, mask_B1TT)",
         "k, v = k[:, :1], v[:, :1]; "
         "context = F.scaled_dot_product_attention(q, k, v, mask_B1TT, enable_gqa=True)",
+        "k, v = k[:, :1], v[:, :1]; "
+        "context = F.scaled_dot_product_attention(q, k, v, attn_mask=mask_B1TT)",
+        "context = F.scaled_dot_product_attention(q, F.pad(k, (0, 0, 1, 0)), "
+        "F.pad(v, (0, 0, 1, 0)), F.pad(mask_B1TT, (1, 0), value=True))",
     ],
-    ids=["keywords", "own softmax", "positions", "shared keys"],
+    ids=["keywords", "own softmax", "positions", "shared keys", "broadcast keys", "one key more"],
 )
 def test_a_variant_that_keeps_it_has_a_size(installed, attend):
     found = planned(installed, VARIANT.format(signature=SIGNATURE, attend=attend))
@@ -62,6 +66,8 @@ def test_its_own_options_are_those_of_its_constructor(installed):
 
 PEEKS = f"{ATTEND}; context = context + v.roll(-1, 2)"
 BATCH = f"{ATTEND}; context = context + context.mean(0, keepdim=True)"
+BLOCKS = f"{ATTEND}\n        if len(x_BTD[0]) % 16 == 0: context = context + v.mean(2, True)"
+DRAWN = f"{ATTEND}; context = context * vars(self).setdefault('o', __import__('random').random())"
 MODES = f"{ATTEND}; context = context * (0.9 if self.training else 1.0)"
 BREACHES = {
     "no keywords": (
@@ -75,7 +81,7 @@ BREACHES = {
     "not on meta": (f"{ATTEND}.numpy()", "but it raised "),
     "no batch": (
         "context = F.scaled_dot_product_attention(q[0], k[0], v[0])[None]",
-        "queries and keys are to be (B, H, T, P)",
+        "but it returned (1, 10, 17)",
     ),
     "no mask": ("context = F.scaled_dot_product_attention(q, k, v)", "position 1 changes the"),
     "across segments": (
@@ -88,6 +94,8 @@ BREACHES = {
         "position 0 changes the output at position 8",
     ),
     "other rows": (BATCH, "not to depend on the other rows of its batch, but they do"),
+    "in whole blocks": (BLOCKS, "changes the output at position 0 under a causal mask"),
+    "not in its state": (DRAWN, "built anew and has loaded its state_dict, but they differ"),
     "modes": (MODES, "equal outputs in training and in evaluation without dropout"),
     "unused": (f"{ATTEND}; context = context.detach()", "but qkv.weight receives none"),
     "not a number": (f"{ATTEND}; context = context / 0 * 0", "changes the output"),
