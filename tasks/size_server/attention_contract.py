@@ -151,6 +151,7 @@ def _behaviour_faults(
     rotation: dict[str, Rotation],
 ) -> Iterator[str]:
     segments_BT = torch.tensor([segments]).expand(len(x_BTD), -1)
+    row = ", ".join(f"{n} positions of segment {s}" for s, n in Counter(segments).items())
     for causal in (True, False):
         mask_B1TT = attention_mask(segments_BT, causal=causal)
         with torch.no_grad():
@@ -174,8 +175,8 @@ def _behaviour_faults(
             kind = "causal " if causal else ""
             yield (
                 f"outputs that depend only on positions which the mask allows, but position "
-                f"{position} changes the output at position {query} under a {kind}mask of the "
-                f"segments {list(segments)}"
+                f"{position} changes the output at position {query} under a {kind}mask of "
+                f"{row} (0 is padding)"
             )
         if not torch.allclose(alone_BTD, y_BTD[:1], rtol=1e-3, atol=10 * rounding):
             yield "the outputs of a row not to depend on the other rows of its batch, but they do"

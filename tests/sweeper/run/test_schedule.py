@@ -140,6 +140,27 @@ def test_a_job_whose_server_is_gone_but_which_lives_is_adopted(tell, store):
     assert len(backend.started) == len(attempts) == 1
 
 
+def test_starts_of_a_job_that_seemed_to_live_on_count_too(tell, store):
+    """Where no process table tells, a dead job seems to live for a lease, and is adopted."""
+    schedule, backend = tell([job("a")], {})
+    run, attempts = store.run(job("a").run), []
+
+    def ended(timeout):
+        backend.running.clear()
+        return [len(backend.started)]
+
+    def changed(schedule, state):
+        assert len(attempts) < 9
+        if state is not None and state.handle is not None:
+            attempts.append(run.claim({}))
+        elif state is None and schedule.states[run.id].handle is None and attempts:
+            attempts[-1].finish("killed")
+
+    backend.ended, schedule.changed = ended, changed
+    assert not schedule.execute()
+    assert len(backend.started) == len(attempts) == 3
+
+
 def test_a_signal_that_came_while_jobs_were_started_is_heeded_after(tell):
     jobs = [job("a", 2), job("b", 1)]
     schedule, backend = tell(jobs, {one.run: ["interrupted"] for one in jobs})

@@ -177,6 +177,19 @@ def test_a_number_that_is_taken_is_passed_over(run, intruder, monkeypatch):
     assert first.info()["number"] == 1
 
 
+def test_attempts_that_only_heartbeats_tell_dead_are_waited_for_at_once(run):
+    now = [1009.0]
+    run = Run(run.path, Watcher(lease=89.0, clock=lambda: now[0]))
+    for step in (1, 2):
+        attempt = run.claim({})
+        foreign = read_json(attempt.path / "attempt.json") | {"host": "another", "boot": "another"}
+        (attempt.path / "attempt.json").write_text(json.dumps(with_checksum(foreign)))
+        attempt.heartbeat(step=step)
+    assert run.status().attempt == 2
+    now[0] += 89
+    assert run.status().state is State.INTERRUPTED
+
+
 def test_the_copy_of_a_run_in_training_is_not_in_training(run, tmp_path):
     run.claim({}).heartbeat(step=3)
     shutil.copytree(run.outputs, tmp_path / "copy")
