@@ -237,10 +237,10 @@ class Run:
                 return Status(State.NEW, "no attempt yet", 0)
             # Any may live, not only the newest: a process stopped beyond its lease may come back.
             # All are asked, so that those whose heartbeats alone can tell are waited for at once.
-            beats = [(attempt, attempt.last_heartbeat()) for attempt in reversed(attempts)]
-            living = [(attempt, beat) for attempt, beat in beats if attempt.alive(beat)]
-            for attempt, beat in living:
-                return running(attempt.number, beat)
+            known = [(attempt, attempt.last_heartbeat()) for attempt in reversed(attempts)]
+            if living := [pair for pair in known if pair[0].alive(pair[1])]:
+                attempt, heartbeat = living[0]
+                return running(attempt.number, heartbeat)
             newest = attempts[-1]  # read again: its process has ended, so all it wrote is there
             return self._done() or ended(newest.number, newest.exit(), newest.last_heartbeat())
         except (UserError, OSError) as error:
