@@ -358,7 +358,7 @@ def _by_blocks(
     block = ((weights != 0) * keys) @ given.there.astype(np.int64)
     order = np.argsort(block, axis=-1, kind="stable")
     block = np.take_along_axis(block, order, axis=-1)
-    there_too, starts = block != 0, np.ones(block.shape, dtype=bool)
+    present, starts = block != 0, np.ones(block.shape, dtype=bool)
     starts[..., 1:] = block[..., 1:] != block[..., :-1]
     number = starts.cumsum().reshape(block.shape) - 1  # no block reaches into another contrast
 
@@ -374,10 +374,10 @@ def _by_blocks(
     by_seed: list[Floats] = [share @ given.residuals, share**2 * known @ there, most]
     sums, alone, most = (np.take_along_axis(one, order, axis=-1) for one in by_seed)
     with np.errstate(all="ignore"):
-        seeds = each(there_too.astype(np.float64))
+        seeds = each(present.astype(np.float64))
         squares = each((sums - each(sums) / seeds) ** 2)
         own = np.maximum(squares / (seeds - 1), (1 - CLOSEST) * alone)
-        parts = np.where(there_too, np.where(seeds > 2, own, most), 0.0)
+        parts = np.where(present, np.where(seeds > 2, own, most), 0.0)
         part_df = np.where(seeds > 2, seeds - 2, df[..., None])
         error = parts.sum(axis=-1)
         found = error**2 / (seeds * parts**2 / part_df).sum(axis=-1)
