@@ -17,6 +17,9 @@ LARGEST = 2**20
 GAP, WALKED = 256, 4096  # multiples in a row that may have no model; multiples tried one by one
 
 
+FALLS = "its count falls as the key grows; solve for another key"
+
+
 class _Missing(Exception):
     """There is no model at a value that was asked for."""
 
@@ -50,14 +53,14 @@ def solve(
         first = [*map(at, tried)]
         changes = len({*first}) > 1
         if first[-1] < first[0]:
-            raise UserError("its count falls as the key grows; solve for another key")
+            raise UserError(FALLS)
         below = _last_not_above(at, target, _guess(first, target)) if changes else 0
         near = [below, below + 1] if below else [1]
     except _Missing:
         near = tried = [*_with_models(try_at, target)]
         changes = len(tried) < 2 or len({*map(at, tried)}) > 1
         if tried and at(tried[-1]) < at(tried[0]):
-            raise UserError("its count falls as the key grows; solve for another key") from None
+            raise UserError(FALLS) from None
     if not near:
         raise UserError(f"no value has a model (at {step}: {str(try_at(1)).removesuffix('.')})")
     if not changes:

@@ -103,7 +103,11 @@ def shape_fault(layer: nn.Module, embedding_size: int, rotated: bool) -> str | N
         mask_B1TT = torch.ones(1, 1, len(_SEGMENTS), len(_SEGMENTS), dtype=torch.bool).tril()
         rotation = _rotation(layer) if rotated else {}
         head_measures(lambda: returned.append(layer(x_BTD, mask_B1TT, **rotation)))
-    found, given = tuple(returned[0].shape), tuple(x_BTD.shape)
+    return _misshapen(returned[0], x_BTD)
+
+
+def _misshapen(y_BTD: Tensor, x_BTD: Tensor) -> str | None:
+    found, given = tuple(y_BTD.shape), tuple(x_BTD.shape)
     return None if found == given else f"to return x_BTD, {given} as given, but it returned {found}"
 
 
@@ -151,14 +155,13 @@ def _behaviour_faults(
     rotation: dict[str, Rotation],
 ) -> Iterator[str]:
     segments_BT = torch.tensor([segments]).expand(len(x_BTD), -1)
-    row = ", ".join(f"{n} positions of segment {s}" for s, n in Counter(segments).items())
+    tried = ", ".join(f"{n} positions of segment {s}" for s, n in Counter(segments).items())
     for causal in (True, False):
         mask_B1TT = attention_mask(segments_BT, causal=causal)
         with torch.no_grad():
             y_BTD = layer(x_BTD, mask_B1TT, **rotation)
-            if y_BTD.shape != x_BTD.shape:
-                found, given = tuple(y_BTD.shape), tuple(x_BTD.shape)
-                yield f"to return x_BTD, {given} as given, but it returned {found}"
+            if fault := _misshapen(y_BTD, x_BTD):
+                yield fault
                 return
             alone_BTD = layer(x_BTD[:1], mask_B1TT[:1], **rotation)
             trained_BTD = layer.train()(x_BTD, mask_B1TT, **rotation)
@@ -176,7 +179,7 @@ def _behaviour_faults(
             yield (
                 f"outputs that depend only on positions which the mask allows, but position "
                 f"{position} changes the output at position {query} under a {kind}mask of "
-                f"{row} (0 is padding)"
+                f"{tried} (0 is padding)"
             )
         if not torch.allclose(alone_BTD, y_BTD[:1], rtol=1e-3, atol=10 * rounding):
             yield "the outputs of a row not to depend on the other rows of its batch, but they do"

@@ -74,19 +74,18 @@ class CountPolynomials:
 
     def _fitted(self, run: RunConfig, built: dict[Place, Counts]) -> Polynomials | None:
         """Fit polynomials to counts at the nodes; return None if they miss a built count."""
-        origin, at_nodes = next(iter(built)), {}
+        origin = next(iter(built))
         axes = zip(origin, NODES.values(), strict=True)
         nodes = [[x * times for times in multiples] for x, multiples in axes]
+        larger, at = tuple(BEYOND * x for x in origin), {}
         try:
-            for place in itertools.product(*nodes):
+            for place in (*itertools.product(*nodes), larger):
                 model = run.model.model_copy(update=dict(zip(NODES, place, strict=True)))
-                at_nodes[place] = self._build(run.model_copy(update={"model": model}))
-            larger = tuple(BEYOND * x for x in origin)
-            model = run.model.model_copy(update=dict(zip(NODES, larger, strict=True)))
-            checks = {**built, larger: self._build(run.model_copy(update={"model": model}))}
+                at[place] = self._build(run.model_copy(update={"model": model}))
         except (UserError, ValueError):  # a variant without a model there
             return None
-        found = Polynomials(nodes, at_nodes)
+        checks = {**built, larger: at.pop(larger)}
+        found = Polynomials(nodes, at)
         known = all(found.at(place) == counts for place, counts in checks.items())
         return found if known else None
 
