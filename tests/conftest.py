@@ -81,10 +81,12 @@ class Installed:
         monkeypatch.syspath_prepend(folder)
 
     def __call__(self, package, source, groups):
-        """A package `package` 1.2.3 that registers a `name = module` in each group; its file."""
+        """A package 1.2.3 with a module `package`, which registers a `name = module` in each group;
+        the file of the module."""
+        name = package.replace("_", "-")
         about = self.folder / f"{package}-1.2.3.dist-info"
         about.mkdir()
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2.3\n")
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2.3\n")
         points = "".join(f"[{group}]\n{line}\n" for group, line in groups.items())
         (about / "entry_points.txt").write_text(points)
         module = self.folder / package / "__init__.py"

@@ -130,7 +130,8 @@ def files_of(kind: Kind, name: Any) -> dict[str, bytes]:
     found = _registered(kind).get(name)
     if found is None or found.package is None:
         return {}
-    about = f"{found.package.name}-{found.package.version}.dist-info"
+    # As installers name it: of a package whose folder has another name, all would be found twice.
+    about = f"{re.sub(r'[-_.]+', '_', found.package.name)}-{found.package.version}.dist-info"
     metadata = {one: found.package.read_text(one) for one in ("METADATA", "entry_points.txt")}
     files = {f"{about}/{one}": text.encode() for one, text in metadata.items() if text}
     return files | {one: path.read_bytes() for one, path in _source(found.module).items()}

@@ -47,24 +47,28 @@ def test_a_step_launches_and_takes_what_it_did(measured, name):
 
 @pytest.fixture(scope="module")
 def shapes(planned, steps):
-    """A step of the shapes of every experiment, of one layer where all are alike.
+    """A step of one layer, unless layers differ, of the largest model of each kind, and of each
+    width of heads of each kind of attention.
 
-    Of those that differ in these sizes alone, the largest in each: neither the kind of attention
-    nor waits depend on them, and tensors grow with them.
+    The largest in each of three sizes: tensors grow with them. The attention that is taken depends
+    on the mask, which is the architecture's, and on widths.
     """
-    sizes, largest = ("embedding_size", "heads", "feedforward_size"), {}
+    sizes, chosen = ("embedding_size", "heads", "feedforward_size"), {}
     for config in planned(f"experiment={','.join(EXPERIMENTS)}"):
         model = config["model"]
         if config["trainer"]["precision"] == "64-true":  # has the plain attention alone
             continue
         if not isinstance(model["head_size"], list) and "layers" in model:
             model["layers"] = 1
-        rest = {key: value for key, value in model.items() if key not in sizes}
+        widths = [model["name"], model["head_size"], model["attention"]]
+        chosen.setdefault(json.dumps(widths, sort_keys=True), config)
+        rest = {key: value for key, value in model.items() if key not in (*sizes, "head_size")}
+        rest["attention"] = model["attention"]["name"]
         for size in set(sizes) & set(model):
-            alike = json.dumps([size, config["task"], rest], sort_keys=True)
-            if alike not in largest or model[size] > largest[alike]["model"][size]:
-                largest[alike] = config
-    shapes = {json.dumps([one["task"], one["model"]]): one for one in largest.values()}
+            kind = json.dumps([size, config["task"], rest], sort_keys=True)
+            if kind not in chosen or model[size] > chosen[kind]["model"][size]:
+                chosen[kind] = config
+    shapes = {json.dumps([one["task"], one["model"]]): one for one in chosen.values()}
     return steps(shapes, 1)
 
 

@@ -231,6 +231,6 @@ def test_a_run_whose_package_is_gone_names_it_and_its_version(outputs, installed
     with pytest.raises(UserError) as raised:
         recorded_task(run)
     assert str(raised.value) == (
-        "run=small: expected its attention variant gone, which the package gone_package==1.2.3 "
+        "run=small: expected its attention variant gone, which the package gone-package==1.2.3 "
         "has; install that package."
     )

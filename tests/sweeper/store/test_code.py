@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -139,14 +140,16 @@ def test_what_was_pinned_and_changed_since_is_not_run(root, tmp_path):
         pin(tmp_path / "other", Code.read(root), [])
 
 
-def test_a_package_that_a_run_names_is_pinned_with_it(tmp_path, installed):
-    installed("mine", "class Mine: ...", {"headroom.attention": "wide = mine"})
+def test_a_package_that_a_run_names_is_pinned_with_it(tmp_path, installed, monkeypatch):
+    installed("of_mine", "class Mine: ...", {"headroom.attention": "wide = of_mine"})
     code = Code(ROOT, {"models/block.py": b""})
     own = pin(tmp_path, code, [config()])
     beside = pin(tmp_path, code, [config({"model.attention.name": "wide"})])
-    assert not (own / "mine").exists()
-    assert (beside / "mine" / "__init__.py").read_text() == "class Mine: ..."
-    assert (beside / "mine-1.2.3.dist-info" / "entry_points.txt").exists()
+    assert not (own / "of_mine").exists()
+    assert (beside / "of_mine" / "__init__.py").read_text() == "class Mine: ..."
+    assert (beside / "of_mine-1.2.3.dist-info" / "entry_points.txt").exists()
+    monkeypatch.syspath_prepend(beside)  # as jobs start, and the package is installed, too
+    assert len(entry_points(group="headroom.attention", name="wide")) == 1
 
 
 def test_what_was_continued_comes_of_all_that_trained_it(tmp_path):
