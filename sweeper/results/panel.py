@@ -27,8 +27,15 @@ from matplotlib.ticker import Locator, LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from sweeper.results.palette import MARKERS, PALETTE, arm_looks
-from sweeper.results.points import Point, caveats, marks_in_words, not_learned, origin, usual_rate
-from sweeper.results.statistics.estimates import Spread
+from sweeper.results.points import (
+    Point,
+    Spreads,
+    caveats,
+    marks_in_words,
+    not_learned,
+    origin,
+    usual_rate,
+)
 from sweeper.results.table import LOGARITHMIC_FROM, Table, label, number
 from sweeper.store.numbers import short
 
@@ -126,7 +133,7 @@ def split(points: Iterable[Point], by: Callable[[Point], Hashable]) -> list[Seri
 def marks(
     points: Iterable[Point],
     at: str | Callable[[Point], float | None],
-    spread: Spread | None,
+    spread: Spreads,
     back: Callable[[float], float] = float,
 ) -> list[Mark]:
     """Return marks for the points with a place `at` the x-axis, from left to right.
@@ -523,7 +530,7 @@ def legend_of(table: Table, looks: Mapping[str, Look]) -> list[Entry]:
     return [((look.handle(),), plain(table.label(arm))) for arm, look in looks.items()]
 
 
-def notes_on(table: Table, points: Sequence[Point], *spreads: Spread | None) -> list[str]:
+def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[str]:
     """Return notes for the reader: what the marks are, how well sizes match, what is missing."""
     worst: dict[str, float] = {}
     for row in table.rows:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sweeper.results.statistics.estimates import Spread, interval, mean, pooled, spread_of
+from sweeper.results.statistics.estimates import BEYOND, Spread, interval, mean
 from sweeper.results.table import (
     LOGARITHMIC_FROM,
     PER_CENT,
@@ -25,6 +25,8 @@ from sweeper.store.numbers import plural
 
 RATE = "optimizer.learning_rate"
 _PER = {"arm": "arm", "size": "arm and size", "point": "point"}
+Spreads = Mapping[tuple[str, ...], Spread]
+"""The spread between the seeds of points, by their runs; points of unknown spread are left out."""
 
 
 def tuned_in_words(experiment: Mapping[str, Any]) -> list[str]:
@@ -109,10 +111,14 @@ class Point:
         """The mean over seeds; the point must have one."""
         return mean(list(self.values.values()))
 
-    def interval(self, spread: Spread | None) -> tuple[float, float] | None:
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Its runs: points with the same runs count as one."""
+        return tuple(sorted(self.runs.values()))
+
+    def interval(self, spreads: Spreads) -> tuple[float, float] | None:
         """Return the interval of the mean, as far as the metric goes; None where it is unknown."""
-        values = list(self.values.values())
-        ends = interval(self.mean, len(values), spread_of(values, spread))
+        ends = interval(self.mean, len(self.values), spreads.get(self.key))
         least, most = self.bounds
         return ends and (max(ends[0], least), min(ends[1], most))
 
@@ -188,10 +194,24 @@ def usual_rate(given: Collection[Point]) -> float | None:
     return None if varied or not rates else rates.most_common(1)[0][0]
 
 
-def seed_spread(given: Collection[Point]) -> Spread | None:
-    """Return the spread between seeds over all points, counting a run they share once."""
-    groups = {tuple(sorted(point.runs.values())): list(point.values.values()) for point in given}
-    return pooled(groups.values())
+def seed_spread(given: Collection[Point]) -> Spreads:
+    """Return the moderated spread of each point, as verdicts have it.
+
+    It is unknown where seeds diverged, where all are equal, and where there is less than one degree
+    of freedom.
+    """
+    from sweeper.results.statistics import spreads
+
+    groups = {point.key: point.values for point in given if point.values}
+    if not groups:
+        return {}
+    found = spreads.moderated(spreads.sample([*groups.values()]))
+    each = zip(groups, found.variances.tolist(), found.df.tolist(), strict=True)
+    return {
+        key: Spread(math.sqrt(variance), df)
+        for key, variance, df in each
+        if 0 < variance < BEYOND**2 and df >= 1
+    }
 
 
 def bent(points: Sequence[Point]) -> tuple[list[Point], Callable[[float], float]]:
@@ -311,17 +331,17 @@ def average(points: Iterable[Point]) -> str:
     return "geometric mean" if any(point.logs for point in points) else "mean"
 
 
-def marks_in_words(points: Collection[Point], *spreads: Spread | None) -> list[str]:
+def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:
     """Return a sentence on the marks of a figure: the seeds of a mean, the base of intervals."""
     counts = [len(point.values) for point in points if point.values]
-    degrees = [spread.df for spread in spreads if spread]
+    degrees = [round(spread.df) for own in spreads for spread in own.values()]
     if not counts:
         return []
     if not degrees:
         return ["One seed per point: the spread between seeds is unknown, so there is no interval."]
     return [
         f"{average(points).capitalize()} of {range_in_words(counts)} seeds, 95 % interval "
-        "(Student's t, spread between seeds pooled over all points: "
+        "(Student's t, spread between seeds moderated over points: "
         f"{range_in_words(degrees)} degrees of freedom); faint: every seed."
     ]
 

@@ -89,7 +89,7 @@ def draw(table: Table) -> Figure:
             if knee is not None:
                 axes.plot([knee.x], [knee.mean], color=panel.INK, zorder=5, **_RING)
                 beside.append((axes, (f"{knee.point.at(HEAD_SIZE):.0f}", panel.INK, knee)))
-    notes = panel.notes_on(table, logs, spread if found else None)
+    notes = panel.notes_on(table, logs, *[spread] * bool(found))
     legend: list[panel.Entry] = [
         (tuple(looks[arm, n].handle() for arm in arms), f"n = {n}") for n in lengths
     ]

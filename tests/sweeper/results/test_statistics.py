@@ -5,6 +5,7 @@ import pytest
 import scipy.stats
 
 from sweeper.results.design import slopes
+from sweeper.results.points import Point, seed_spread
 from sweeper.results.statistics.estimates import Spread, interval, mean, pooled, sd, spread_of
 from sweeper.results.statistics.expected_cost import (
     MOST,
@@ -372,6 +373,22 @@ def test_pooled_spread_is_that_of_analysis_of_variance():
     every = np.concatenate(groups)
     between = sum(len(group) * (np.mean(group) - every.mean()) ** 2 for group in groups) / 2
     assert between / spread.sd**2 == pytest.approx(scipy.stats.f_oneway(*groups).statistic)
+
+
+@pytest.mark.parametrize("sds", [[1.0] * 7 + [4.0], np.geomspace(0.2, 0.9, 16)])
+def test_intervals_of_figures_hold_for_the_widest_point_and_for_the_narrowest(sds):
+    held, experiments, draw = np.zeros(len(sds)), 300, np.random.default_rng(0)
+    for _ in range(experiments):
+        values = draw.normal(0.0, 1.0, (len(sds), 3)) * np.array(sds)[:, None]
+        every = [
+            Point("", str(at), {}, values=dict(enumerate(own)), runs={0: str(at)})
+            for at, own in enumerate(values.tolist())
+        ]
+        spreads = seed_spread(every)
+        ends = [point.interval(spreads) or (1.0, 0.0) for point in every]
+        held += [low <= 0.0 <= high for low, high in ends]
+    assert held.min() / experiments > 0.88
+    assert held.mean() / experiments > 0.95
 
 
 def test_a_setting_with_wild_seeds_keeps_its_own_spread():

@@ -33,7 +33,6 @@ from sweeper.results.figures import theorem1 as knees_figure
 from sweeper.results.panel import COLUMN, DOUBLE_COLUMN, apart, marks
 from sweeper.results.points import Point, points, seed_spread
 from sweeper.results.report.data import experiment_data
-from sweeper.results.statistics.estimates import interval, spread_of
 from sweeper.store.registry import FIGURES, function, names
 from tests.sweeper.results.finetuned import MODELS, Finetuned, score
 from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1, theorem1
@@ -159,8 +158,7 @@ def test_every_seed_and_every_mean_is_drawn(tmp_path):
             values = list(point.values.values())
             if values:
                 x = float(point.cells[column])
-                own = spread_of(values, spread)
-                low, high = interval(point.mean, len(values), own) or (0.0, 0.0)
+                low, high = point.interval(spread) or (0.0, 0.0)
                 assert (x, point.mean) in drawn
                 assert ((x, low), (x, high)) in ends
                 assert {(x, value) for value in values if len(values) > 1} <= drawn
@@ -307,7 +305,7 @@ def test_standard_models_are_a_curve_for_each_number_of_heads(tmp_path):
     standard = [("standard", heads) for heads in (2.0, 4.0, 8.0, 16.0)]
     keys = [(one.arm, one.key) for one in series]
     assert keys == [*standard, ("fixed", None), ("matched", None)]
-    found = marks(series[0].points, lambda point: point.at("params_total"), None)
+    found = marks(series[0].points, lambda point: point.at("params_total"), {})
     models = [Model(d, 2, d // 2) for d in (64, 96, 128)]
     assert [mark.x for mark in found] == sorted(model.size["params_total"] for model in models)
     assert [mark.mean for mark in found] == pytest.approx([*map(paper, models)], rel=0.03)
