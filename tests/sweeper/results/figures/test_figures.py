@@ -74,6 +74,7 @@ SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {
     "one point": lambda: by_hand({"model.heads": [2]}),
     "a line": lambda: by_hand({"model.heads": [2, 3, 5]}),
     "lines": lambda: by_hand({"model.heads": [2, 3], "model.head_size": [7, 11, None]}),
+    "lists": lambda: by_hand({"model.heads": [2, 3], "optimizer.betas": [[0.9, 0.9], [0.9, 0.99]]}),
     "words": lambda: by_hand({"model/attention": ["multi_head", HOSTILE], "model.heads": [2, 3]}),
     "many lines": lambda: by_hand({"model.heads": [2, 3], "model.layers": list(range(31))}),
     "contexts": theorem1,
@@ -85,7 +86,7 @@ SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {
     ),
     "fine-tuned, paper": lambda: Finetuned("table3", scale="paper"),
 }
-QUICK = ("none", "hostile")  # drawn by every figure in `make test` too
+QUICK = ("none", "hostile", "lists")  # drawn by every figure in `make test` too
 PARAMS = [
     *(pytest.param(name, False, id=name) for name in SWEEPS),
     *(
