@@ -194,13 +194,15 @@ def seed_spread(given: Collection[Point]) -> Spread | None:
     return pooled(groups.values())
 
 
-def bent(points: Sequence[Point]) -> tuple[list[Point], Callable[[float], float]]:
+def bent(points: Sequence[Point], metric: str) -> tuple[list[Point], Callable[[float], float]]:
     """Return the points with values on the scale of means and intervals, and the way back.
 
-    The scale is logarithmic where the values span a factor that makes an axis logarithmic.
+    The scale is logarithmic where the values span a factor that makes an axis logarithmic, unless
+    they are in per cent.
     """
     values = [value for point in points for value in point.values.values()]
-    if not values or min(values) <= 0 or max(values) / min(values) < LOGARITHMIC_FROM:
+    linear = metric.rpartition("/")[2] in PER_CENT or not values or min(values) <= 0
+    if linear or max(values) / min(values) < LOGARITHMIC_FROM:
         return list(points), float
     logs = [{seed: math.log(value) for seed, value in p.values.items()} for p in points]
     found = [

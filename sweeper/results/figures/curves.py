@@ -80,7 +80,7 @@ def legend_of(names: Sequence[str], looks: Sequence[panel.Look]) -> list[panel.E
 @rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     x = str(table.experiment.get("x") or "params_total")
-    everything, back = bent(points(table, table.metric))
+    everything, back = bent(points(table, table.metric), table.metric)
     spread = seed_spread(everything)
     series = series_of(everything, x)
     known = panel.curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])

@@ -431,6 +431,17 @@ def test_arms_that_meet_are_drawn_side_by_side(tmp_path):
     )
 
 
+@pytest.mark.parametrize("kind", [fig1, fig3, curves])
+def test_the_mean_of_a_percentage_is_never_geometric(tmp_path, kind):
+    sweep = two_arms(metric="test/accuracy")
+    sweep.results[sweep.points[-1]["run"]]["metrics"]["test/accuracy"] = 0.05
+    table = sweep.table(tmp_path)
+    [page] = experiment_data(table, [])["figures"]
+    assert page["average"] == "mean"
+    assert page["points"][-1]["mean"] == pytest.approx((38 + 5) / 2)
+    assert "Mean of 2 seeds" in words(kind.draw(table))
+
+
 def test_the_interval_of_a_percentage_stays_within_it(tmp_path):
     table = two_arms(metric="test/accuracy").table(tmp_path)
     found = points(table, "test/accuracy")
