@@ -244,10 +244,8 @@ def small_heads_lose_at_equal_width(design: Design) -> Statement:
     """
     widths = curves("width", design.of(*design.arms))
     for width, same in widths.items():
-        check_equal(same, "params_total", f"Models of width {width:.0f}")
-    return most_heads_lose(
-        [(f"width {width:.0f}", same) for width, same in widths.items()], "width"
-    )
+        check_equal(same, "params_total", f"Models of width {width:g}")
+    return most_heads_lose([(f"width {width:g}", same) for width, same in widths.items()], "width")
 
 
 def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> Statement:
