@@ -378,14 +378,18 @@ def near(baselines: Mapping[str, float], values: Collection[float]) -> dict[str,
 
 
 def not_learned(table: Table) -> list[str]:
-    """Return a sentence for each measure by which seeds are no better than a baseline."""
+    """Return a sentence for each measure by which seeds are no better than a baseline.
+
+    That is a constant guess, the majority class, where it is known.
+    """
     sentences = []
     for measure in measures_of_arms(table):
-        lowest = next(iter(measure.baselines(table).items()), None)
+        baselines = measure.baselines(table)
+        words = next((name for name in BASELINES.values() if name in baselines), None)
         every = [point for point in measure.points(table) if point.values]
-        if lowest is None or not every:
+        if words is None or not every:
             continue
-        words, nothing = lowest
+        nothing = baselines[words]
         best = max(value for point in every for value in point.values.values())
         learned = nothing + max(_LITTLE * (best - nothing), _LITTLE / 2 * abs(nothing))
         counts = [sum(v <= learned for v in point.values.values()) for point in every]
