@@ -394,8 +394,8 @@ def not_learned(table: Table) -> list[str]:
         learned = nothing + max(_LITTLE * (best - nothing), _LITTLE / 2 * abs(nothing))
         counts = [sum(v <= learned for v in point.values.values()) for point in every]
         named = [
-            f"{table.label(point.arm)} {point.name} "
-            f"({count} of {plural(len(point.values), 'seed')})"
+            f"{table.label(point.arm)} {point.name}".strip()
+            + f" ({count} of {plural(len(point.values), 'seed')})"
             for point, count in zip(every, counts, strict=True)
             if count
         ]
