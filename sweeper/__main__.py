@@ -162,7 +162,7 @@ def pack(console: Console, options: argparse.Namespace) -> None:
     """
     from sweeper.cli.pack import pack as write
 
-    how = {"wheels": options.wheels, "python": options.python, "max_mb": options.max_mb}
+    how = {key: getattr(options, key) for key in ("config_dir", "wheels", "python", "max_mb")}
     write(console, options.outputs.absolute(), options.experiments, options.output, **how)
 
 
@@ -326,6 +326,7 @@ COMMANDS: dict[Command, list[Argument]] = {
             metavar="N",
             help="write a larger file in parts of at most N MB: FILE.001 and so on",
         ),
+        _argument("--config-dir", metavar="DIR", help="yaml files of your own, as for sweep.py"),
         _argument("--wheels", type=Path, metavar="DIR", help="a folder of wheels to pack too"),
         _argument(
             "--python",

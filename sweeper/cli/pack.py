@@ -38,6 +38,7 @@ def pack(
     words: Sequence[str],
     path: Path,
     *,
+    config_dir: str | None,
     wheels: Path | None,
     python: str | None,
     max_mb: float | None,
@@ -45,12 +46,13 @@ def pack(
     """Write a pack of the unfinished runs of experiments.
 
     `words` are names of experiments, and overrides (KEY=VALUE, ~KEY). With overrides, or if one was
-    never planned, all experiments are planned again. Raise UserError if that fails.
+    never planned, all experiments are planned again, with the yaml files of `config_dir` too. Raise
+    UserError if that fails.
     """
     check_output(path, max_mb)
     overrides = [word for word in words if "=" in word or word.startswith("~")]
     names = [word for word in words if word not in overrides]
-    loaded = composer()
+    loaded = composer(config_dir=config_dir)
     hydra = loaded.hydra([word for word in overrides if word.startswith("hydra")])
     launcher = hydra["runtime"]["choices"]["hydra/launcher"]
     if launcher != "local":

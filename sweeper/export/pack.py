@@ -218,7 +218,7 @@ def unfinished(outputs: Path, plans: Mapping[str, Mapping[str, Any]]) -> dict[st
     """Return cost, parent and label of the unfinished runs of planned experiments.
 
     The runs that they start from are included, unless these are done. Raise UserError if one of
-    them is in training, or if all are done.
+    them is in training or was forgotten, or if all are done.
     """
     store, found = RunStore(outputs), {}
     for experiment, plan in plans.items():
@@ -228,6 +228,9 @@ def unfinished(outputs: Path, plans: Mapping[str, Mapping[str, Any]]) -> dict[st
                 run = store.run(id)
                 if run.status().state is State.DONE:  # a typed parent, too, which is of no plan
                     break
+                if not present(run.path / "run.json"):
+                    remedy = "name the overrides of its sweep instead, which plan it again"
+                    raise UserError(f"{id} of {sanitize(experiment)} was forgotten; {remedy}.")
                 planned = plan["runs"][id]
                 size, names = planned["size"], run.record()["names"]
                 found[id] = {

@@ -15,10 +15,10 @@ from sweeper.store.errors import UserError
 from sweeper.store.identity import digest_of
 from sweeper.store.numbers import plural
 
-Size = dict[str, int]
+Size = dict[str, int | float]  # whole numbers, but for a mean width
 SAME_SIZE = ("seed", "data", "parent")
 """Keys of a config that the size of its model does not depend on."""
-_SHAPE = {"sizes": {str: {str: int}}, "texts": {str: dict}}
+_SHAPE = {"sizes": {str: {str: files.NUMBER}}, "texts": {str: dict}}
 
 
 class Invalid(UserError):

@@ -102,7 +102,7 @@ class PlannedRun:
     @property
     def flops(self) -> int:
         """Training FLOPs of the run."""
-        return self.size["tokens"] * self.size["flops_per_token"]
+        return int(self.size["tokens"] * self.size["flops_per_token"])
 
 
 @dataclass(frozen=True)

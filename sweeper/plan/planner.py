@@ -288,7 +288,7 @@ class _Configurations:
     def _count(self, match: Match, size: Size, config: Mapping[str, Any]) -> int:
         """Return the count that is matched; UserError if such a model has none."""
         if match.count in size:
-            return size[match.count]
+            return int(size[match.count])
         model = f"{config['model']['name']} with {config['model']['attention']['name']} attention"
         expected = f"one of {', '.join(count for count in Count if count in size)}"
         remedy = "match another, or choose a decoder whose attention says what it keeps"

@@ -124,7 +124,7 @@ def choices(table: Table) -> list[Choice]:
         found.append(
             Choice(
                 arm=best.arm,
-                setting=dict(setting_of(table, best)),
+                setting=setting_of(table, best),
                 values={key: best.settings[key] for key in keys},
                 alternative={key: others[0].settings[key] for key in keys} if alike else None,
                 among=len(group),
@@ -148,7 +148,7 @@ def tuned_keys(table: Table) -> list[str]:
     return list((table.experiment.get("tune") or {}).get("grid", ()))
 
 
-def setting_of(table: Table, point: Point) -> tuple[tuple[str, Any], ...]:
+def setting_of(table: Table, point: Point) -> dict[str, Any]:
     """Return the settings of a point that are not tuned."""
     keys = tuned_keys(table)
-    return tuple((key, value) for key, value in point.settings.items() if key not in keys)
+    return {key: value for key, value in point.settings.items() if key not in keys}

@@ -181,17 +181,24 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
 
     Every point that was matched is compared with the point it was matched to; of the pairs with one
     point in `standard`, the mean decides. In an experiment without such an arm, the rival is the
-    arm whose points are matched.
+    only arm whose points are matched.
     """
     every = design.of(*design.arms)
-    matched = [point for point in every if point.cells.get("matched_to")]
-    rival = standard if standard in design.arms else next((p.arm for p in matched), standard)
     by_name = {f"{point.arm} {point.name}".strip(): point for point in every}
+    targets = ((point, by_name.get(str(point.cells.get("matched_to")))) for point in every)
+    matched = [(point, target) for point, target in targets if target]
+    rival, *more = dict.fromkeys(point.arm for point, _ in matched) or [standard]
+    if standard in design.arms:
+        rival = standard
+    elif more:
+        raise Unanswerable(
+            f"Points of {' and '.join([rival, *more])} are matched, and no arm has the name "
+            f"{standard}: give it to the arm that the others are compared with."
+        )
     weights: list[tuple[float, Point]] = []
     counts: set[str] = set()
-    for point in every:
-        target = by_name.get(str(point.cells.get("matched_to")))
-        if target is None or (point.arm == rival) == (target.arm == rival):
+    for point, target in matched:
+        if (point.arm == rival) == (target.arm == rival):
             continue
         own, other = (point, target) if point.arm == rival else (target, point)
         if own.runs != other.runs:
@@ -244,10 +251,8 @@ def small_heads_lose_at_equal_width(design: Design) -> Statement:
     """
     widths = curves("width", design.of(*design.arms))
     for width, same in widths.items():
-        check_equal(same, "params_total", f"Models of width {width:.0f}")
-    return most_heads_lose(
-        [(f"width {width:.0f}", same) for width, same in widths.items()], "width"
-    )
+        check_equal(same, "params_total", f"Models of width {width:g}")
+    return most_heads_lose([(f"width {width:g}", same) for width, same in widths.items()], "width")
 
 
 def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> Statement:

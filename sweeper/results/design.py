@@ -239,7 +239,7 @@ def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:
     if others:
         raise Unanswerable(f"Points of {arm} and {rival} differ in width.")
     sizes, weights = trends_apart(design.of(arm), design.of(rival), "model.head_size")
-    heads = f"from heads of {sizes[0]:.0f} to {sizes[-1]:.0f} at width {width:.0f}"
+    heads = f"from heads of {sizes[0]:.0f} to {sizes[-1]:.0f} at width {width:g}"
     return Contrast(f"{heads} for {arm}, and not for {rival},", weights)
 
 

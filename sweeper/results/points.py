@@ -214,13 +214,15 @@ def seed_spread(given: Collection[Point]) -> Spreads:
     }
 
 
-def bent(points: Sequence[Point]) -> tuple[list[Point], Callable[[float], float]]:
+def bent(points: Sequence[Point], metric: str) -> tuple[list[Point], Callable[[float], float]]:
     """Return the points with values on the scale of means and intervals, and the way back.
 
-    The scale is logarithmic where the values span a factor that makes an axis logarithmic.
+    The scale is logarithmic where the values span a factor that makes an axis logarithmic, unless
+    they are in per cent.
     """
     values = [value for point in points for value in point.values.values()]
-    if not values or min(values) <= 0 or max(values) / min(values) < LOGARITHMIC_FROM:
+    linear = metric.rpartition("/")[2] in PER_CENT or not values or min(values) <= 0
+    if linear or max(values) / min(values) < LOGARITHMIC_FROM:
         return list(points), float
     logs = [{seed: math.log(value) for seed, value in p.values.items()} for p in points]
     found = [
@@ -396,20 +398,24 @@ def near(baselines: Mapping[str, float], values: Collection[float]) -> dict[str,
 
 
 def not_learned(table: Table) -> list[str]:
-    """Return a sentence for each measure by which seeds are no better than a baseline."""
+    """Return a sentence for each measure by which seeds are no better than a baseline.
+
+    That is a constant guess, the majority class, where it is known.
+    """
     sentences = []
     for measure in measures_of_arms(table):
-        lowest = next(iter(measure.baselines(table).items()), None)
+        baselines = measure.baselines(table)
+        words = next((name for name in BASELINES.values() if name in baselines), None)
         every = [point for point in measure.points(table) if point.values]
-        if lowest is None or not every:
+        if words is None or not every:
             continue
-        words, nothing = lowest
+        nothing = baselines[words]
         best = max(value for point in every for value in point.values.values())
         learned = nothing + max(_LITTLE * (best - nothing), _LITTLE / 2 * abs(nothing))
         counts = [sum(v <= learned for v in point.values.values()) for point in every]
         named = [
-            f"{table.label(point.arm)} {point.name} "
-            f"({count} of {plural(len(point.values), 'seed')})"
+            f"{table.label(point.arm)} {point.name}".strip()
+            + f" ({count} of {plural(len(point.values), 'seed')})"
             for point, count in zip(every, counts, strict=True)
             if count
         ]

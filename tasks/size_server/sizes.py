@@ -147,7 +147,7 @@ def counts(run: RunConfig) -> dict[str, int]:
 
 def size(
     config: Mapping[str, Any], counted: Callable[[RunConfig], Counts] = counts
-) -> dict[str, int]:
+) -> dict[str, int | float]:
     """Return counts of parameters, of training FLOPs and cache per position, and tokens and heads.
 
     UserError if the config is invalid. `counted` returns what `counts` does.
@@ -161,12 +161,14 @@ def size(
     found = dict(counted(run))
     flops, positions = found.pop("forward_flops"), found.pop("positions")
     rotary = model.heads * getattr(model.attention, "rotary_size", 0)  # apart, of latent attention
+    heads: dict[str, int | float]
     if (head_size := model.one_head_size) is not None:
         heads = {"head_size": head_size, "width": model.heads * head_size + rotary}
     else:  # the mean width of the layers
         assert isinstance(model, TransformerSection)
-        width = total_width(model.resolved_head_size, model.heads, model.layers)
-        heads = {"width": width // model.layers + rotary}
+        total = total_width(model.resolved_head_size, model.heads, model.layers)
+        whole, rest = divmod(total, model.layers)
+        heads = {"width": (total / model.layers if rest else whole) + rotary}
     return {
         **found,
         "flops_per_token": 3 * flops // positions,

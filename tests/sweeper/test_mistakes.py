@@ -273,6 +273,7 @@ COMMANDS = {
     "pack first hydra/launcher=slurm": "hydra/launcher=slurm: expected local; leave it out; run.py",
     "pack fig3 ~model.heads": "~model.heads: no key can be left out",
     "pack fig7 --outputs HERE/none": "experiment=fig7: expected",
+    "pack blank --config-dir HERE/conf": "experiment.title of blank=: expected a few",
     "pack first --max-mb -1": "--max-mb=-1.0: expected a number of at least 0.01",
     "pack first --python 3.12": "--python=3.12: expected a Python and a processor",
     "pack first --wheels /nope": "--wheels=/nope: expected a folder that contains *.whl files",

@@ -7,13 +7,14 @@ other keys.
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from sweeper.results import panel
 from sweeper.results.choices import choices, setting_of, settled, tuned_keys
-from sweeper.results.figures.curves import MOST_ENTRIES, legend_of, names_of, places
+from sweeper.results.figures.curves import MOST_ENTRIES, legend_of, names_of, places, series_by
 from sweeper.results.points import points, seed_spread
 from sweeper.results.table import Table, direction
 from sweeper.store.errors import UserError
@@ -28,7 +29,7 @@ def draw(table: Table) -> Figure:
     keys = tuned or [str(table.experiment.get("x") or "params_total")]
     everything = points(table, table.metric)
     spread = seed_spread(everything)
-    series = panel.split(everything, by=lambda point: setting_of(table, point))
+    series = series_by(partial(setting_of, table), everything)
     known = panel.curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
     looks = [replace(known[one.arm, one.key], line=True) for one in series]
     chosen: set[str] = set()  # runs; empty until all trials are done, or if they decide nothing

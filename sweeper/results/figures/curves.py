@@ -4,14 +4,16 @@ For a grid that was typed by hand, the first typed key is the x-axis, and each c
 other keys has a curve.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sweeper.results import panel
+from sweeper.results.collect import plain
 from sweeper.results.points import Point, bent, points, seed_spread, settings_apart
 from sweeper.results.table import Table, label
 
@@ -22,8 +24,18 @@ MOST_ENTRIES = 12
 
 def series_of(every: Sequence[Point], x: str) -> list[panel.Series]:
     """Return a series for each arm and each setting of its keys except those along the curve."""
-    rest = settings_apart(every, x)
-    return panel.split(every, by=lambda point: tuple(rest(point).items()))
+    return series_by(settings_apart(every, x), every)
+
+
+def series_by(
+    settings: Callable[[Point], Mapping[str, Any]], every: Sequence[Point]
+) -> list[panel.Series]:
+    """Return a series for each arm and each of its settings."""
+
+    def key(point: Point) -> tuple[tuple[str, Any], ...]:  # as cells: a list has no hash
+        return tuple((key, plain(value)) for key, value in settings(point).items())
+
+    return panel.split(every, by=key)
 
 
 def places(
@@ -68,7 +80,7 @@ def legend_of(names: Sequence[str], looks: Sequence[panel.Look]) -> list[panel.E
 @rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     x = str(table.experiment.get("x") or "params_total")
-    everything, back = bent(points(table, table.metric))
+    everything, back = bent(points(table, table.metric), table.metric)
     spread = seed_spread(everything)
     series = series_of(everything, x)
     known = panel.curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])

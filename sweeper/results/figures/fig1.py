@@ -33,7 +33,7 @@ def series_of(every: Iterable[Point]) -> list[panel.Series]:
 @rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw the arms that the table has, these three or others."""
-    everything, back = bent(points(table, table.metric))
+    everything, back = bent(points(table, table.metric), table.metric)
     spread = seed_spread(everything)
     series = series_of(everything)
     looks = panel.curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])

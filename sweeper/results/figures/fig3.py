@@ -17,7 +17,7 @@ _PANEL_PT = 170.0
 @rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw the arm `sizes` in panel (b) and all other arms in panel (a)."""
-    everything, back = bent(points(table, table.metric))
+    everything, back = bent(points(table, table.metric), table.metric)
     spread = seed_spread(everything)
     left = panel.split([p for p in everything if p.arm != SIZES], by=lambda point: None)
     right = panel.split([p for p in everything if p.arm == SIZES], by=methodcaller("at", HEADS))

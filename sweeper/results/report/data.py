@@ -178,7 +178,7 @@ def _closing(table: Table, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
 
 def _figure(table: Table, measure: Measure) -> dict[str, Any]:
     points = measure.points(table)
-    averaged, back = bent(points)
+    averaged, back = bent(points, measure.metric)
     spread = seed_spread(averaged)
     drawn = [point for point in points if point.values]
     baselines = measure.baselines(table)

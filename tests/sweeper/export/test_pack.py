@@ -346,6 +346,13 @@ def test_nothing_is_packed_that_is_trained_here_now_or_done(family, tmp_path):
         unfinished(tmp_path, {"fig2": plan})
 
 
+def test_a_forgotten_run_is_packed_by_its_overrides(family, tmp_path):
+    (_, first, *_), plan = family
+    shutil.rmtree(first.path)
+    with pytest.raises(UserError, match=f"{first.id} of fig2 was forgotten; name the overrides"):
+        unfinished(tmp_path, {"fig2": plan})
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """An unpacked pack of no runs; how they would be trained is looked at instead."""

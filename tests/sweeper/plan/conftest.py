@@ -57,7 +57,7 @@ class FakeProcess:
                 "flops_per_token": 6 * total,
                 "tokens": 10**6,
                 **({} if isinstance(p, list) else {"head_size": p}),
-                "width": width // layers,
+                "width": width / layers if width % layers else width // layers,
             }
         }
 

@@ -66,7 +66,8 @@ def test_what_is_known_is_not_asked_again_until_the_text_changes(plan, process, 
     (tmp_path / "text").mkdir()
     file = tmp_path / "text" / "a.txt"
     file.write_text("one")
-    typed = ("model.heads=2,4", "data=local", f"data.root={file.parent}")
+    uneven = ("model.layers=2", "model.head_size=[3,4]")  # one of the widths is 3.5
+    typed = ("model.heads=1,4", *uneven, "data=local", f"data.root={file.parent}")
     first, asked = plan(*typed), [*process.asked]
     assert sorted(asked) == ["data", "size", "size"]
     again = plan(*typed)

@@ -256,6 +256,23 @@ def test_accuracies_are_shown_in_percent_with_their_baselines(tmp_path):
     assert f1.baselines(table) == {}
 
 
+def test_a_constant_guess_is_not_learned_though_a_bag_of_words_is_worse(tmp_path):
+    table = Finetuned("fig2", seeds=1).table(tmp_path)
+    small = {"test/bag_of_words_accuracy": 0.29, "test/majority_accuracy": 1 / 3}
+    rows = [{**row, **small} for row in table.rows if row["task"] == "mnli"]
+    guess = {**rows[0], "test/accuracy": 1 / 3}
+    [told] = not_learned(replace(table, rows=[guess, *rows[1:]]))
+    assert "no better than the majority class" in told
+
+
+def test_a_point_without_a_name_is_not_learned_by_that_of_its_arm(tmp_path):
+    table = Finetuned("fig2", seeds=1).table(tmp_path)
+    rows = [row for row in table.rows if row["task"] == "mnli"]
+    only = {**rows[0], "point": None, "test/accuracy": 0.3531}
+    [told] = not_learned(replace(table, rows=[only]))
+    assert told.endswith(f"the majority class: {table.label(rows[0]['arm'])} (1 of 1 seed).")
+
+
 def test_settings_that_were_not_learned_are_counted_with_their_seeds(tmp_path):
     table = Finetuned("fig2", seeds=1).table(tmp_path)
     rows = [row for row in table.rows if row["task"] == "mnli"]

@@ -42,7 +42,7 @@ def test_training_flops_are_six_for_each_weight_and_the_attention_in_full():
 def test_heads_of_several_sizes_have_a_width_and_no_head_size():
     found = size(config({"model.head_size": [[2, 3, 5], 7]}))
     assert "head_size" not in found
-    assert found["width"] == (2 + 3 + 5 + 3 * 7) // 2
+    assert found["width"] == (2 + 3 + 5 + 3 * 7) / 2
     plain = size(config({"model.head_size": 1}))
     extra = 4 * 17 * (2 + 3 + 5 + 3 * 7 - 2 * 3)
     assert found["params_total"] == plain["params_total"] + extra

@@ -504,6 +504,14 @@ def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched(tmp_path):
     found = judged(sweep, WINS, tmp_path)
     assert found.verdict == SUPPORTED
     assert "keys over values" in found.sentence
+    add(sweep, "both", Model(64, 7, 3), 42.0, {"model.head_size": 3}, {**match, "to": "7,000"})
+    assert judged(sweep, WINS, tmp_path / "a number").verdict == SUPPORTED
+    add(sweep, "both", Model(64, 7, 5), 42.0, {"model.head_size": 5}, match)
+    found = judged(sweep, WINS, tmp_path / "two")
+    assert found.verdict == OPEN
+    assert (
+        "Points of values and both are matched, and no arm has the name standard" in found.sentence
+    )
 
 
 def test_an_answer_of_an_earlier_round_stays(tmp_path):

@@ -73,6 +73,7 @@ SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {
     "one point": lambda: by_hand({"model.heads": [2]}),
     "a line": lambda: by_hand({"model.heads": [2, 3, 5]}),
     "lines": lambda: by_hand({"model.heads": [2, 3], "model.head_size": [7, 11, None]}),
+    "lists": lambda: by_hand({"model.heads": [2, 3], "optimizer.betas": [[0.9, 0.9], [0.9, 0.99]]}),
     "words": lambda: by_hand({"model/attention": ["multi_head", HOSTILE], "model.heads": [2, 3]}),
     "many lines": lambda: by_hand({"model.heads": [2, 3], "model.layers": list(range(31))}),
     "contexts": theorem1,
@@ -84,7 +85,7 @@ SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {
     ),
     "fine-tuned, paper": lambda: Finetuned("table3", scale="paper"),
 }
-QUICK = ("none", "hostile")  # drawn by every figure in `make test` too
+QUICK = ("none", "hostile", "lists")  # drawn by every figure in `make test` too
 PARAMS = [
     *(pytest.param(name, False, id=name) for name in SWEEPS),
     *(
@@ -426,6 +427,17 @@ def test_arms_that_meet_are_drawn_side_by_side(tmp_path):
     assert np.allclose(
         line.get_transform().transform((2, 1)), line.axes.transData.transform((2, 1))
     )
+
+
+@pytest.mark.parametrize("kind", [fig1, fig3, curves])
+def test_the_mean_of_a_percentage_is_never_geometric(tmp_path, kind):
+    sweep = two_arms(metric="test/accuracy")
+    sweep.results[sweep.points[-1]["run"]]["metrics"]["test/accuracy"] = 0.05
+    table = sweep.table(tmp_path)
+    [page] = experiment_data(table, [])["figures"]
+    assert page["average"] == "mean"
+    assert page["points"][-1]["mean"] == pytest.approx((38 + 5) / 2)
+    assert "Mean of 2 seeds" in words(kind.draw(table))
 
 
 def test_the_interval_of_a_percentage_stays_within_it(tmp_path):
