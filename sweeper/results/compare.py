@@ -12,7 +12,7 @@ from sweeper.results.decision import Measurements
 from sweeper.results.judge import verdicts_on
 from sweeper.results.points import code_apart, measures_of_arms
 from sweeper.results.statistics.estimates import LEVEL, Spread, interval, mean, pooled, spread_of
-from sweeper.results.table import DIRECTIONS, Table, direction
+from sweeper.results.table import DIRECTIONS, Table
 from sweeper.results.verdict import Found
 from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.numbers import plural
@@ -32,12 +32,12 @@ def differences(one: Table, other: Table) -> Iterator[str]:
     for measure in measures_of_arms(one):
         if measure not in known or measure.metric.rpartition("/")[2] not in DIRECTIONS:
             continue
-        ratios, better = Measurements(one, measure.metric).ratios, direction(measure.metric)
+        measured = Measurements(one, measure.metric)
         by_name = {(point.arm, point.name): point for point in measure.points(other)}
         pairs: list[Pair] = []
         for point in measure.points(one):
             if same := by_name.get((point.arm, point.name)):
-                before, after = (_scaled(p.values, ratios, better) for p in (point, same))
+                before, after = (_judged(p.values, measured) for p in (point, same))
                 if before and after:
                     pairs.append((f"{point.arm} {point.name}".strip(), before, after))
         if not pairs:
@@ -52,7 +52,7 @@ def differences(one: Table, other: Table) -> Iterator[str]:
             shared = a.keys() & b.keys()
             if not shared or any(a[seed] != b[seed] for seed in shared):
                 apart.append((name, a, b))
-        found = _estimates(apart, ratios)
+        found = _estimates(apart, measured.ratios)
         if found:
             yield f"{head}; where they are not:"
             yield from (f"  {difference}" for difference in found)
@@ -60,11 +60,10 @@ def differences(one: Table, other: Table) -> Iterator[str]:
             yield f"{head}: nothing differs."
 
 
-def _scaled(values: Mapping[int, float], ratios: bool, better: int) -> dict[int, float]:
-    """Return values by seed on the scale of claims, larger being better."""
-    if ratios:
-        values = {seed: math.log(value) for seed, value in values.items() if value > 0}
-    return {seed: better * value for seed, value in values.items()}
+def _judged(values: Mapping[int, float], measured: Measurements) -> dict[int, float]:
+    """Return values by seed on the scale of claims, those that have a place on it."""
+    judged = {seed: measured.judged(value) for seed, value in values.items()}
+    return {seed: value for seed, value in judged.items() if value is not None}
 
 
 def _estimates(pairs: Sequence[Pair], ratios: bool) -> list[Found]:

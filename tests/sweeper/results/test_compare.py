@@ -82,6 +82,16 @@ def test_an_arm_with_a_metric_of_its_own_is_compared_and_shown(tmp_path):
     assert len(experiment_data(tables[0], [])["figures"]) == 2
 
 
+def test_errors_below_the_resolution_differ_as_claims_judge_them(tmp_path):
+    tables = []
+    for folder, values in (("one", (1e-9, 3e-8, 0.30)), ("other", (0.0, 5e-6, 0.31))):
+        made = Sweep(claims=(), metric="test/context_error", labels={"fixed": "fixed"})
+        made.add("fixed", {"model.heads": 2}, Model(32, 2, 16), dict(enumerate(values)))
+        tables.append(made.table(tmp_path / folder))
+    _, line = differences(*tables)
+    assert line.startswith("  fixed heads=2 worse by 1.1 % [")
+
+
 def test_without_shared_seeds_means_are_compared(tmp_path, capsys):
     one = sweep(tmp_path / "one")
     other = sweep(tmp_path / "other", seeds=(10, 11, 12, 13, 14))
