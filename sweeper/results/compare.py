@@ -1,7 +1,10 @@
 """The comparison of two tables with the same points, seed by seed where they share seeds."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from rich.console import Console
@@ -19,12 +22,29 @@ from sweeper.store.numbers import plural
 from sweeper.store.plans import plans
 from sweeper.store.runs import RunStore
 
-Pair = tuple[str, Mapping[int, float], Mapping[int, float]]
-"""The words of a point, and its values by seed in the first and in the second table."""
+Name = tuple[str, str]
+"""The arm of a point, and its settings in words."""
+
+_STATES = {"done": "done without it", "new": "not started"}
+
+
+@dataclass(frozen=True)
+class Side:
+    """A point in one table.
+
+    Attributes:
+        values: the metric by seed.
+        judged: the same on the scale of claims.
+        missing: by seed, why a planned run has no value on that scale.
+    """
+
+    values: Mapping[int, float]
+    judged: Mapping[int, float]
+    missing: Mapping[int, str]
 
 
 def differences(one: Table, other: Table) -> Iterator[str]:
-    """Yield a line for each measure that both tables show, then one for each point that differs.
+    """Yield lines for each measure that both tables show: points that differ, missing values.
 
     Differences are second minus first; all their intervals hold at once.
     """
@@ -33,45 +53,75 @@ def differences(one: Table, other: Table) -> Iterator[str]:
         if measure not in known or measure.metric.rpartition("/")[2] not in DIRECTIONS:
             continue
         measured = Measurements(one, measure.metric)
-        by_name = {(point.arm, point.name): point for point in measure.points(other)}
-        pairs: list[Pair] = []
-        for point in measure.points(one):
-            if same := by_name.get((point.arm, point.name)):
-                before, after = (_judged(p.values, measured) for p in (point, same))
-                if before and after:
-                    pairs.append((f"{point.arm} {point.name}".strip(), before, after))
-        if not pairs:
-            yield f"{measure.words}: no point is measured in both."
-            continue
-        seeds = [(a[seed], b[seed]) for _, a, b in pairs for seed in a.keys() & b.keys()]
-        equal = sum(a == b for a, b in seeds)
-        values = f"{equal} of {len(seeds)} values of shared seeds are equal to the last digit"
-        head = f"{measure.words}: {plural(len(pairs), 'point')} in both; {values}"
-        apart = []
-        for name, a, b in pairs:
-            shared = a.keys() & b.keys()
-            if not shared or any(a[seed] != b[seed] for seed in shared):
-                apart.append((name, a, b))
-        found = _estimates(apart, measured.ratios)
-        if found:
-            yield f"{head}; where they are not:"
-            yield from (f"  {difference}" for difference in found)
+        first, second = (_sides(table, measured) for table in (one, other))
+        both = {
+            name: (a, b)
+            for name, a in first.items()
+            if (b := second.get(name)) and a.values and b.values
+        }
+        seeds = {
+            name: [a.values[seed] == b.values[seed] for seed in a.values.keys() & b.values.keys()]
+            for name, (a, b) in both.items()
+        }
+        equal = list(chain(*seeds.values()))
+        apart = {
+            name: (a.judged, b.judged)
+            for name, (a, b) in both.items()
+            if a.judged and b.judged and not (seeds[name] and all(seeds[name]))
+        }
+        missing = [*_missing("first", first, second), *_missing("second", second, first)]
+        head = f"{measure.words}: no point is measured in both."
+        if both:
+            values = f"{sum(equal)} of {len(equal)} values of shared seeds are equal"
+            head = (
+                f"{measure.words}: {plural(len(both), 'point')} in both; {values} to the last digit"
+            )
+            nothing = "." if missing or not all(equal) else ": nothing differs."
+            head += "; where they are not:" if apart else nothing
+        yield head
+        yield from (f"  {line}" for line in (*_estimates(apart, measured.ratios), *missing))
+
+
+def _sides(table: Table, scale: Measurements) -> dict[Name, Side]:
+    """Return the points of a table with the metric and on the scale of these measurements."""
+    states = {row["run"]: str(row["state"]) for row in table.rows}
+    found = {}
+    for point in Measurements(table, scale.metric).points:
+        scaled = {seed: scale.judged(value) for seed, value in point.values.items()}
+        judged = {seed: value for seed, value in scaled.items() if value is not None}
+        missing = {
+            seed: "of 0 or less" if seed in scaled else _STATES.get(states[run], states[run])
+            for seed, run in point.runs.items()
+            if seed not in judged
+        }
+        found[point.arm, point.name] = Side(point.values, judged, missing)
+    return found
+
+
+def _missing(word: str, own: Mapping[Name, Side], others: Mapping[Name, Side]) -> Iterator[str]:
+    """Yield a line on the values that one table lacks, unless the other lacks them as well."""
+    reasons: Counter[str] = Counter()
+    for name, other in others.items():
+        if name not in own:
+            reasons["not planned"] += len(other.values)
         else:
-            yield f"{head}: nothing differs."
+            missing = own[name].missing.items()
+            reasons.update(why for seed, why in missing if other.missing.get(seed) != why)
+    if reasons := +reasons:
+        counts = ", ".join(f"{count} {why}" for why, count in reasons.items())
+        yield f"missing in the {word}: {counts}."
 
 
-def _judged(values: Mapping[int, float], measured: Measurements) -> dict[int, float]:
-    """Return values by seed on the scale of claims, those that have a place on it."""
-    judged = {seed: measured.judged(value) for seed, value in values.items()}
-    return {seed: value for seed, value in judged.items() if value is not None}
-
-
-def _estimates(pairs: Sequence[Pair], ratios: bool) -> list[Found]:
-    shared = {name: [b[seed] - a[seed] for seed in a if seed in b] for name, a, b in pairs}
+def _estimates(
+    pairs: Mapping[Name, tuple[Mapping[int, float], Mapping[int, float]]], ratios: bool
+) -> list[Found]:
+    shared = {
+        name: [b[seed] - a[seed] for seed in a if seed in b] for name, (a, b) in pairs.items()
+    }
     by_seed = pooled(shared.values())
-    apart = pooled([list(side.values()) for _, a, b in pairs for side in (a, b)])
+    apart = pooled([list(side.values()) for sides in pairs.values() for side in sides])
     found = []
-    for name, a, b in pairs:
+    for name, (a, b) in pairs.items():
         if len(own := shared[name]) >= min(2, len(a), len(b)):
             value, n, spread = mean(own), len(own), spread_of(own, by_seed)
         else:  # the difference of two means; one shared seed of several would say less
@@ -82,7 +132,7 @@ def _estimates(pairs: Sequence[Pair], ratios: bool) -> list[Found]:
                 squares = left.sd**2 / len(before) + right.sd**2 / len(after)
                 spread = Spread(math.sqrt(squares), min(left.df, right.df))
         ends = interval(value, n, spread, 1 - (1 - LEVEL) / len(pairs)) or (-math.inf, math.inf)
-        found.append(Found(name, value, *ends, ratios))
+        found.append(Found(" ".join(name).strip(), value, *ends, ratios))
     return found
 
 

@@ -1,6 +1,7 @@
 """Comparing two sweeps: what differs, seed by seed, and which claims have another answer."""
 
 import json
+import math
 import re
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from sweeper.results.compare import compare, differences
 from sweeper.results.report.data import experiment_data
 from sweeper.store.errors import UserError
 from sweeper.store.files import with_checksum
-from tests.sweeper.results.synthetic import Model, Sweep
+from tests.sweeper.results.synthetic import METRIC, Model, Sweep
 
 HEADS = (2, 4, 8)
 
@@ -52,8 +53,12 @@ def test_versions_are_told_beside_whether_results_differ(tmp_path, capsys, model
 def test_sweeps_without_a_common_point_have_no_differences(tmp_path):
     [table] = collect(sweep(tmp_path))
     other = replace(table, rows=[{**row, "point": "heads=99"} for row in table.rows])
-    [line] = differences(table, other)
-    assert line.endswith(": no point is measured in both.")
+    head, *missing = differences(table, other)
+    assert head.endswith(": no point is measured in both.")
+    assert missing == [
+        "  missing in the first: 10 not planned.",
+        "  missing in the second: 30 not planned.",
+    ]
 
 
 def test_a_flipped_claim_is_named_and_told_by_the_exit_code(tmp_path, capsys):
@@ -80,6 +85,24 @@ def test_an_arm_with_a_metric_of_its_own_is_compared_and_shown(tmp_path):
     assert "b heads=2 worse by" in said
     assert "a heads=2" not in said
     assert len(experiment_data(tables[0], [])["figures"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("seeds", "cells", "told"),
+    [
+        ((3, 4), {METRIC: None, "state": "failed"}, "2 failed"),
+        (range(5), {METRIC: math.nan}, "5 done without it"),
+        ((0,), {METRIC: 0.0}, "1 of 0 or less"),
+    ],
+    ids=["seeds", "a point", "without a logarithm"],
+)
+def test_values_that_one_table_lacks_are_counted(tmp_path, seeds, cells, told):
+    [table] = collect(sweep(tmp_path))
+    lost = {f"lm1b-d32-h2x16-s{seed}" for seed in seeds}
+    rows = [{**row, **(cells if row["run"] in lost else {})} for row in table.rows]
+    head, *_, line = differences(table, replace(table, rows=rows))
+    assert "nothing differs" not in head
+    assert line == f"  missing in the second: {told}."
 
 
 def test_errors_below_the_resolution_differ_as_claims_judge_them(tmp_path):
