@@ -1,12 +1,12 @@
 """The comparison of two tables with the same points, seed by seed where they share seeds."""
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 from rich.text import Text
 
@@ -14,7 +14,8 @@ from sweeper.results.collect import Records, collect
 from sweeper.results.decision import Measurements
 from sweeper.results.judge import verdicts_on
 from sweeper.results.points import code_apart, measures_of_arms
-from sweeper.results.statistics.estimates import LEVEL, Spread, interval, mean, pooled, spread_of
+from sweeper.results.statistics.estimates import LEVEL
+from sweeper.results.statistics.spreads import moderated, sample
 from sweeper.results.table import DIRECTIONS, Table
 from sweeper.results.verdict import Found
 from sweeper.store.errors import invalid_value, sanitize
@@ -24,6 +25,9 @@ from sweeper.store.runs import RunStore
 
 Name = tuple[str, str]
 """The arm of a point, and its settings in words."""
+
+Values = Mapping[int, float]
+"""Values by seed."""
 
 _STATES = {"done": "done without it", "new": "not started"}
 
@@ -38,8 +42,8 @@ class Side:
         missing: by seed, why a planned run has no value on that scale.
     """
 
-    values: Mapping[int, float]
-    judged: Mapping[int, float]
+    values: Values
+    judged: Values
     missing: Mapping[int, str]
 
 
@@ -79,7 +83,7 @@ def differences(one: Table, other: Table) -> Iterator[str]:
             nothing = "." if missing or not all(equal) else ": nothing differs."
             head += "; where they are not:" if apart else nothing
         yield head
-        yield from (f"  {line}" for line in (*_estimates(apart, measured.ratios), *missing))
+        yield from (f"  {line}" for line in (*estimates(apart, measured.ratios), *missing))
 
 
 def _sides(table: Table, scale: Measurements) -> dict[Name, Side]:
@@ -112,28 +116,35 @@ def _missing(word: str, own: Mapping[Name, Side], others: Mapping[Name, Side]) -
         yield f"missing in the {word}: {counts}."
 
 
-def _estimates(
-    pairs: Mapping[Name, tuple[Mapping[int, float], Mapping[int, float]]], ratios: bool
-) -> list[Found]:
-    shared = {
-        name: [b[seed] - a[seed] for seed in a if seed in b] for name, (a, b) in pairs.items()
-    }
-    by_seed = pooled(shared.values())
-    apart = pooled([list(side.values()) for sides in pairs.values() for side in sides])
-    found = []
-    for name, (a, b) in pairs.items():
-        if len(own := shared[name]) >= min(2, len(a), len(b)):
-            value, n, spread = mean(own), len(own), spread_of(own, by_seed)
-        else:  # the difference of two means; one shared seed of several would say less
-            before, after = ([*side.values()] for side in (a, b))
-            value, n, spread = mean(after) - mean(before), 1, None
-            left, right = (spread_of(side, apart) for side in (before, after))
-            if left and right:
-                squares = left.sd**2 / len(before) + right.sd**2 / len(after)
-                spread = Spread(math.sqrt(squares), min(left.df, right.df))
-        ends = interval(value, n, spread, 1 - (1 - LEVEL) / len(pairs)) or (-math.inf, math.inf)
-        found.append(Found(" ".join(name).strip(), value, *ends, ratios))
-    return found
+def estimates(pairs: Mapping[Name, tuple[Values, Values]], ratios: bool) -> list[Found]:
+    """Return the differences of points, seed by seed if enough seeds are shared, else of means.
+
+    All their intervals hold at once, at the points' moderated variances.
+    """
+    from scipy.special import stdtrit
+
+    by_seed, by_mean = {}, {}
+    for name, (before, after) in pairs.items():
+        shared = {seed: after[seed] - before[seed] for seed in before.keys() & after.keys()}
+        if len(shared) >= min(2, len(before), len(after)):
+            by_seed[name] = shared
+        else:  # one shared seed of several would say less
+            by_mean[name] = before, after
+    sides = list(chain(*zip(*by_mean.values(), strict=True)))
+    one, level = np.eye(len(by_mean)), 1 - (1 - LEVEL) / 2 / max(len(pairs), 1)
+    found = {}
+    for names, groups, weights in (
+        (by_seed, [*by_seed.values()], np.eye(len(by_seed))),
+        (by_mean, sides, np.hstack([-one, one])),
+    ):
+        if names:
+            given = sample(groups)
+            error, df = moderated(given).of(weights, given.counts)
+            reach = stdtrit(df, level) * np.sqrt(error)
+            for name, value, far in zip(names, weights @ given.means, reach, strict=True):
+                words, ends = " ".join(name).strip(), (float(value - far), float(value + far))
+                found[name] = Found(words, float(value), *ends, ratios)
+    return [found[name] for name in pairs]
 
 
 def compare(console: Console, outputs: Path, one: str, other: str) -> int:
