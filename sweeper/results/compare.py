@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results.collect import Records, collect
+from sweeper.results.collect import Records, collect, plain
 from sweeper.results.decision import Measurements
 from sweeper.results.judge import verdicts_on
 from sweeper.results.points import code_apart, measures_of_arms
@@ -19,6 +19,7 @@ from sweeper.results.statistics.spreads import moderated, sample
 from sweeper.results.table import DIRECTIONS, Table
 from sweeper.results.verdict import Found
 from sweeper.store.errors import invalid_value, sanitize
+from sweeper.store.identity import can_change_results, identity
 from sweeper.store.numbers import plural
 from sweeper.store.plans import plans
 from sweeper.store.runs import RunStore
@@ -193,7 +194,7 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
 
 
 def _lines(one: Table, other: Table) -> Iterator[str]:
-    """Yield the differences in program, PyTorch and device, then those of each measure."""
+    """Yield the differences in program, PyTorch, device and configs, then those of each measure."""
     for column in ("code", "torch", "device"):
         before, after = (
             ", ".join(sorted({str(row[column]) for row in table.rows if row.get(column)}))
@@ -203,7 +204,30 @@ def _lines(one: Table, other: Table) -> Iterator[str]:
         parts = "" if apart is None else f" ({', '.join(apart) or 'nothing that trains'} changed)"
         if before != after:
             yield f"{column}: {before or 'none'} -> {after or 'none'}{parts}"
+    yield from _configs_apart(one, other)
     yield from differences(one, other)
+
+
+def _configs_apart(one: Table, other: Table) -> Iterator[str]:
+    """Yield a line for each key with other values in the runs of points that both planned."""
+    first, second = (
+        {
+            (row["arm"], row["point"], row.get("task")): identity(record["config"])
+            for row in table.rows
+            if (record := table.records.get(row["run"], {}).get("record"))
+        }
+        for table in (one, other)
+    )
+    apart: dict[str, list[tuple[str, str]]] = {}
+    for before, after in ((first[place], second[place]) for place in first if place in second):
+        for key in (before.keys() | after.keys()) - {"seed", "parent"}:
+            values = [before.get(key), after.get(key)]
+            if values[0] != values[1] and can_change_results(key):
+                left, right = (sanitize("none" if v is None else plain(v)) for v in values)
+                apart.setdefault(key, []).append((left, right))
+    for key, pairs in sorted(apart.items()):
+        before_after = (", ".join(sorted(set(side))) for side in zip(*pairs, strict=True))
+        yield f"{sanitize(key)}: {' -> '.join(before_after)} ({plural(len(pairs), 'point')})"
 
 
 def _tables(outputs: Path, word: str) -> list[Table]:

@@ -51,6 +51,24 @@ def test_versions_are_told_beside_whether_results_differ(tmp_path, capsys, model
     assert "Every claim that both judge has the same verdict." in said
 
 
+def test_precision_and_learning_rates_of_runs_are_told(tmp_path, capsys):
+    one, other = sweep(tmp_path / "one"), sweep(tmp_path / "other")
+    rates = {"2": (0.01, 0.03), "4": (0.03, 0.1), "8": (0.1, 0.1)}
+    for place, folder in enumerate((one, other)):
+        for path in folder.glob("runs/*/run.json"):
+            record = json.loads(path.read_text())
+            config = record["config"]
+            rate = rates[str(config["model"]["heads"])][place]
+            config["optimizer"] = {"learning_rate": rate}
+            config["trainer"] = {"precision": ("32-true", "bf16-mixed")[place], "threads": place}
+            path.write_text(json.dumps(with_checksum(record)))
+    _, said = compared(capsys, one, other)
+    assert said.splitlines()[1:3] == [
+        "  optimizer.learning_rate: 0.01, 0.03 -> 0.03, 0.1 (4 points)",
+        "  trainer.precision: 32-true -> bf16-mixed (6 points)",
+    ]
+
+
 def test_sweeps_without_a_common_point_have_no_differences(tmp_path):
     [table] = collect(sweep(tmp_path))
     other = replace(table, rows=[{**row, "point": "heads=99"} for row in table.rows])
