@@ -12,16 +12,16 @@ from rich.text import Text
 
 from sweeper.results.collect import Records, collect, plain
 from sweeper.results.decision import Measurements
-from sweeper.results.judge import verdicts_on
+from sweeper.results.judge import rests_on, verdicts_on
 from sweeper.results.points import code_apart, measures_of_arms
 from sweeper.results.statistics.estimates import LEVEL
 from sweeper.results.statistics.spreads import moderated, sample
 from sweeper.results.table import DIRECTIONS, Table
-from sweeper.results.verdict import Found
+from sweeper.results.verdict import Found, Verdict
 from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.identity import can_change_results, identity
 from sweeper.store.numbers import plural
-from sweeper.store.plans import plans
+from sweeper.store.plans import ERROR, plans
 from sweeper.store.runs import RunStore
 
 Name = tuple[str, str]
@@ -176,21 +176,38 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
         for line in _lines(a, b):
             console.print(Text(f"  {line}"), soft_wrap=True)
         before, after = (
-            {f"{v.claim}, {v.measure}" if v.measure else v.claim: v.verdict for v in verdicts_on(t)}
+            {f"{v.claim}, {v.measure}" if v.measure else v.claim: v for v in verdicts_on(t)}
             for t in (a, b)
         )
         for claim in sorted(before.keys() ^ after.keys()):
             word = one if claim in before else other
             words = f"  {sanitize(claim)}: only {sanitize(word)} judges it"
             console.print(Text(words), soft_wrap=True)
-        for claim, answer in before.items():
-            if after.get(claim, answer) is not answer:
+        for claim, was in before.items():
+            now = after.get(claim, was)
+            if now.verdict is not was.verdict:
                 flips += 1
-                words = f"  FLIPPED {sanitize(claim)}: {answer} -> {after[claim]}"
+                words = f"  FLIPPED {sanitize(claim)}: {was.verdict} -> {now.verdict}"
+                words += _terms_apart(a, was, b, now)
                 console.print(Text(words, "bold red"), soft_wrap=True)
     if not flips:
         console.print("Every claim that both judge has the same verdict.")
     return 1 if flips else 0
+
+
+def _terms_apart(one: Table, was: Verdict, other: Table, now: Verdict) -> str:
+    """Return in words the margin, error and points of a claim that differ; empty if none does."""
+    margins = [verdict.numbers.get("margin", {}).get("size", "none") for verdict in (was, now)]
+    errors = [f"{table.experiment.get('error', ERROR):g}" for table in (one, other)]
+    parts = [
+        f"{word} {before} -> {after}"
+        for word, (before, after) in (("margin", margins), ("error", errors))
+        if before != after and was.numbers and now.numbers  # else its points cannot decide it
+    ]
+    points, others = (rests_on(table, was.claim.__eq__) for table in (one, other))
+    if points != others:
+        parts.append("it rests on other points")
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def _lines(one: Table, other: Table) -> Iterator[str]:

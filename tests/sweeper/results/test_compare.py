@@ -92,6 +92,28 @@ def test_a_flipped_claim_is_named_and_told_by_the_exit_code(tmp_path, capsys):
     assert "standard heads" not in said
 
 
+def test_a_claim_that_flips_by_its_margin_or_its_points_says_so(tmp_path, capsys):
+    random = np.random.default_rng(7)
+    scatter = 0.1 * random.standard_normal((4, 5))
+
+    def made(name, size, heads):
+        margin = {METRIC: {"size": size, "reason": "It does not matter."}}
+        one = Sweep(claims=("fixed_keeps_improving",), margin=margin, labels={"fixed": "fixed"})
+        for number, own in zip(heads, scatter, strict=False):
+            seeds = dict(enumerate(40 + own))
+            one.add("fixed", {"model.heads": number}, Model(32, number, 16), seeds)
+        return one.write(tmp_path / name)
+
+    wide, narrow = made("wide", "40 %", HEADS), made("narrow", "0.001 %", HEADS)
+    code, said = compared(capsys, wide, narrow)
+    assert (code, "nothing differs" in said) == (1, True)
+    assert "the margin -> undecided (margin 40 % -> 0.001 %)" in said
+    _, said = compared(capsys, wide, made("more", "0.001 %", (*HEADS, 16)))
+    assert "(margin 40 % -> 0.001 %; it rests on other points)" in said
+    _, said = compared(capsys, wide, made("fewer", "0.001 %", HEADS[:1]))
+    assert "undecided (it rests on other points)" in said
+
+
 def test_an_arm_with_a_metric_of_its_own_is_compared_and_shown(tmp_path):
     tables = []
     for folder, middle in (("one", 40.0), ("other", 44.0)):
