@@ -1,30 +1,55 @@
 """The comparison of two tables with the same points, seed by seed where they share seeds."""
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results.collect import Records, collect
+from sweeper.results.collect import Records, collect, plain
 from sweeper.results.decision import Measurements
-from sweeper.results.judge import verdicts_on
+from sweeper.results.judge import rests_on, verdicts_on
 from sweeper.results.points import code_apart, measures_of_arms
-from sweeper.results.statistics.estimates import LEVEL, Spread, interval, mean, pooled, spread_of
-from sweeper.results.table import DIRECTIONS, Table, direction
-from sweeper.results.verdict import Found
+from sweeper.results.statistics.estimates import LEVEL
+from sweeper.results.statistics.spreads import moderated, sample
+from sweeper.results.table import DIRECTIONS, Table
+from sweeper.results.verdict import Found, Verdict
 from sweeper.store.errors import invalid_value, sanitize
+from sweeper.store.identity import can_change_results, identity
 from sweeper.store.numbers import plural
-from sweeper.store.plans import plans
+from sweeper.store.plans import ERROR, plans
 from sweeper.store.runs import RunStore
 
-Pair = tuple[str, Mapping[int, float], Mapping[int, float]]
-"""The words of a point, and its values by seed in the first and in the second table."""
+Name = tuple[str, str]
+"""The arm of a point, and its settings in words."""
+
+Values = Mapping[int, float]
+"""Values by seed."""
+
+_STATES = {"done": "done without it", "new": "not started"}
+
+
+@dataclass(frozen=True)
+class Side:
+    """A point in one table.
+
+    Attributes:
+        values: the metric by seed.
+        judged: the same on the scale of claims.
+        missing: by seed, why a planned run has no value on that scale.
+    """
+
+    values: Values
+    judged: Values
+    missing: Mapping[int, str]
 
 
 def differences(one: Table, other: Table) -> Iterator[str]:
-    """Yield a line for each measure that both tables show, then one for each point that differs.
+    """Yield lines for each measure that both tables show: points that differ, missing values.
 
     Differences are second minus first; all their intervals hold at once.
     """
@@ -32,59 +57,95 @@ def differences(one: Table, other: Table) -> Iterator[str]:
     for measure in measures_of_arms(one):
         if measure not in known or measure.metric.rpartition("/")[2] not in DIRECTIONS:
             continue
-        ratios, better = Measurements(one, measure.metric).ratios, direction(measure.metric)
-        by_name = {(point.arm, point.name): point for point in measure.points(other)}
-        pairs: list[Pair] = []
-        for point in measure.points(one):
-            if same := by_name.get((point.arm, point.name)):
-                before, after = (_scaled(p.values, ratios, better) for p in (point, same))
-                if before and after:
-                    pairs.append((f"{point.arm} {point.name}".strip(), before, after))
-        if not pairs:
-            yield f"{measure.words}: no point is measured in both."
-            continue
-        seeds = [(a[seed], b[seed]) for _, a, b in pairs for seed in a.keys() & b.keys()]
-        equal = sum(a == b for a, b in seeds)
-        values = f"{equal} of {len(seeds)} values of shared seeds are equal to the last digit"
-        head = f"{measure.words}: {plural(len(pairs), 'point')} in both; {values}"
-        apart = []
-        for name, a, b in pairs:
-            shared = a.keys() & b.keys()
-            if not shared or any(a[seed] != b[seed] for seed in shared):
-                apart.append((name, a, b))
-        found = _estimates(apart, ratios)
-        if found:
-            yield f"{head}; where they are not:"
-            yield from (f"  {difference}" for difference in found)
-        else:
-            yield f"{head}: nothing differs."
+        measured = Measurements(one, measure.metric)
+        first, second = (_sides(table, measured) for table in (one, other))
+        both = {
+            name: (a, b)
+            for name, a in first.items()
+            if (b := second.get(name)) and a.values and b.values
+        }
+        seeds = {
+            name: [a.values[seed] == b.values[seed] for seed in a.values.keys() & b.values.keys()]
+            for name, (a, b) in both.items()
+        }
+        equal = list(chain(*seeds.values()))
+        apart = {
+            name: (a.judged, b.judged)
+            for name, (a, b) in both.items()
+            if a.judged and b.judged and not (seeds[name] and all(seeds[name]))
+        }
+        missing = [*_missing("first", first, second), *_missing("second", second, first)]
+        head = f"{measure.words}: no point is measured in both."
+        if both:
+            values = f"{sum(equal)} of {len(equal)} values of shared seeds are equal"
+            head = (
+                f"{measure.words}: {plural(len(both), 'point')} in both; {values} to the last digit"
+            )
+            nothing = "." if missing or not all(equal) else ": nothing differs."
+            head += "; where they are not:" if apart else nothing
+        yield head
+        yield from (f"  {line}" for line in (*estimates(apart, measured.ratios), *missing))
 
 
-def _scaled(values: Mapping[int, float], ratios: bool, better: int) -> dict[int, float]:
-    """Return values by seed on the scale of claims, larger being better."""
-    if ratios:
-        values = {seed: math.log(value) for seed, value in values.items() if value > 0}
-    return {seed: better * value for seed, value in values.items()}
-
-
-def _estimates(pairs: Sequence[Pair], ratios: bool) -> list[Found]:
-    shared = {name: [b[seed] - a[seed] for seed in a if seed in b] for name, a, b in pairs}
-    by_seed = pooled(shared.values())
-    apart = pooled([list(side.values()) for _, a, b in pairs for side in (a, b)])
-    found = []
-    for name, a, b in pairs:
-        if len(own := shared[name]) >= min(2, len(a), len(b)):
-            value, n, spread = mean(own), len(own), spread_of(own, by_seed)
-        else:  # the difference of two means; one shared seed of several would say less
-            before, after = ([*side.values()] for side in (a, b))
-            value, n, spread = mean(after) - mean(before), 1, None
-            left, right = (spread_of(side, apart) for side in (before, after))
-            if left and right:
-                squares = left.sd**2 / len(before) + right.sd**2 / len(after)
-                spread = Spread(math.sqrt(squares), min(left.df, right.df))
-        ends = interval(value, n, spread, 1 - (1 - LEVEL) / len(pairs)) or (-math.inf, math.inf)
-        found.append(Found(name, value, *ends, ratios))
+def _sides(table: Table, scale: Measurements) -> dict[Name, Side]:
+    """Return the points of a table with the metric and on the scale of these measurements."""
+    states = {row["run"]: str(row["state"]) for row in table.rows}
+    found = {}
+    for point in Measurements(table, scale.metric).points:
+        scaled = {seed: scale.judged(value) for seed, value in point.values.items()}
+        judged = {seed: value for seed, value in scaled.items() if value is not None}
+        missing = {
+            seed: "of 0 or less" if seed in scaled else _STATES.get(states[run], states[run])
+            for seed, run in point.runs.items()
+            if seed not in judged
+        }
+        found[point.arm, point.name] = Side(point.values, judged, missing)
     return found
+
+
+def _missing(word: str, own: Mapping[Name, Side], others: Mapping[Name, Side]) -> Iterator[str]:
+    """Yield a line on the values that one table lacks, unless the other lacks them as well."""
+    reasons: Counter[str] = Counter()
+    for name, other in others.items():
+        if name not in own:
+            reasons["not planned"] += len(other.values)
+        else:
+            missing = own[name].missing.items()
+            reasons.update(why for seed, why in missing if other.missing.get(seed) != why)
+    if reasons := +reasons:
+        counts = ", ".join(f"{count} {why}" for why, count in reasons.items())
+        yield f"missing in the {word}: {counts}."
+
+
+def estimates(pairs: Mapping[Name, tuple[Values, Values]], ratios: bool) -> list[Found]:
+    """Return the differences of points, seed by seed if enough seeds are shared, else of means.
+
+    All their intervals hold at once, at the points' moderated variances.
+    """
+    from scipy.special import stdtrit
+
+    by_seed, by_mean = {}, {}
+    for name, (before, after) in pairs.items():
+        shared = {seed: after[seed] - before[seed] for seed in before.keys() & after.keys()}
+        if len(shared) >= min(2, len(before), len(after)):
+            by_seed[name] = shared
+        else:  # one shared seed of several would say less
+            by_mean[name] = before, after
+    sides = list(chain(*zip(*by_mean.values(), strict=True)))
+    one, level = np.eye(len(by_mean)), 1 - (1 - LEVEL) / 2 / max(len(pairs), 1)
+    found = {}
+    for names, groups, weights in (
+        (by_seed, [*by_seed.values()], np.eye(len(by_seed))),
+        (by_mean, sides, np.hstack([-one, one])),
+    ):
+        if names:
+            given = sample(groups)
+            error, df = moderated(given).of(weights, given.counts)
+            reach = stdtrit(df, level) * np.sqrt(error)
+            for name, value, far in zip(names, weights @ given.means, reach, strict=True):
+                words, ends = " ".join(name).strip(), (float(value - far), float(value + far))
+                found[name] = Found(words, float(value), *ends, ratios)
+    return [found[name] for name in pairs]
 
 
 def compare(console: Console, outputs: Path, one: str, other: str) -> int:
@@ -115,25 +176,42 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
         for line in _lines(a, b):
             console.print(Text(f"  {line}"), soft_wrap=True)
         before, after = (
-            {f"{v.claim}, {v.measure}" if v.measure else v.claim: v.verdict for v in verdicts_on(t)}
+            {f"{v.claim}, {v.measure}" if v.measure else v.claim: v for v in verdicts_on(t)}
             for t in (a, b)
         )
         for claim in sorted(before.keys() ^ after.keys()):
             word = one if claim in before else other
             words = f"  {sanitize(claim)}: only {sanitize(word)} judges it"
             console.print(Text(words), soft_wrap=True)
-        for claim, answer in before.items():
-            if after.get(claim, answer) is not answer:
+        for claim, was in before.items():
+            now = after.get(claim, was)
+            if now.verdict is not was.verdict:
                 flips += 1
-                words = f"  FLIPPED {sanitize(claim)}: {answer} -> {after[claim]}"
+                words = f"  FLIPPED {sanitize(claim)}: {was.verdict} -> {now.verdict}"
+                words += _terms_apart(a, was, b, now)
                 console.print(Text(words, "bold red"), soft_wrap=True)
     if not flips:
         console.print("Every claim that both judge has the same verdict.")
     return 1 if flips else 0
 
 
+def _terms_apart(one: Table, was: Verdict, other: Table, now: Verdict) -> str:
+    """Return in words the margin, error and points of a claim that differ; empty if none does."""
+    margins = [verdict.numbers.get("margin", {}).get("size", "none") for verdict in (was, now)]
+    errors = [f"{table.experiment.get('error', ERROR):g}" for table in (one, other)]
+    parts = [
+        f"{word} {before} -> {after}"
+        for word, (before, after) in (("margin", margins), ("error", errors))
+        if before != after and was.numbers and now.numbers  # else its points cannot decide it
+    ]
+    points, others = (rests_on(table, was.claim.__eq__) for table in (one, other))
+    if points != others:
+        parts.append("it rests on other points")
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
 def _lines(one: Table, other: Table) -> Iterator[str]:
-    """Yield the differences in program, PyTorch and device, then those of each measure."""
+    """Yield the differences in program, PyTorch, device and configs, then those of each measure."""
     for column in ("code", "torch", "device"):
         before, after = (
             ", ".join(sorted({str(row[column]) for row in table.rows if row.get(column)}))
@@ -143,7 +221,30 @@ def _lines(one: Table, other: Table) -> Iterator[str]:
         parts = "" if apart is None else f" ({', '.join(apart) or 'nothing that trains'} changed)"
         if before != after:
             yield f"{column}: {before or 'none'} -> {after or 'none'}{parts}"
+    yield from _configs_apart(one, other)
     yield from differences(one, other)
+
+
+def _configs_apart(one: Table, other: Table) -> Iterator[str]:
+    """Yield a line for each key with other values in the runs of points that both planned."""
+    first, second = (
+        {
+            (row["arm"], row["point"], row.get("task")): identity(record["config"])
+            for row in table.rows
+            if (record := table.records.get(row["run"], {}).get("record"))
+        }
+        for table in (one, other)
+    )
+    apart: dict[str, list[tuple[str, str]]] = {}
+    for before, after in ((first[place], second[place]) for place in first if place in second):
+        for key in (before.keys() | after.keys()) - {"seed", "parent"}:
+            values = [before.get(key), after.get(key)]
+            if values[0] != values[1] and can_change_results(key):
+                left, right = (sanitize("none" if v is None else plain(v)) for v in values)
+                apart.setdefault(key, []).append((left, right))
+    for key, pairs in sorted(apart.items()):
+        before_after = (", ".join(sorted(set(side))) for side in zip(*pairs, strict=True))
+        yield f"{sanitize(key)}: {' -> '.join(before_after)} ({plural(len(pairs), 'point')})"
 
 
 def _tables(outputs: Path, word: str) -> list[Table]:

@@ -89,7 +89,7 @@ class Measurements:
         self.flops: list[float] = []
         self.trainings: list[int] = []
         self.alone: list[bool] = []
-        better, least = direction(metric), RESOLUTION.get(kind, 0.0)
+        self._better, self._least = direction(metric), RESOLUTION.get(kind, 0.0)
         for point in self.every:
             key = tuple(sorted(point.runs.items()))
             if key in self._places:
@@ -101,11 +101,11 @@ class Measurements:
             for seed, run in key:
                 value = point.values.get(seed)
                 states = [self._rows.get(one, {}).get("state") for one in lines[run]]
-                if value is not None and self.ratios and max(value, least) <= 0:
-                    zero += 1
+                judged = None if value is None else self.judged(value)
+                if judged is not None:
+                    by_training.setdefault(lines[run][-1], {})[seed] = judged
                 elif value is not None:
-                    judged = math.log(max(value, least)) if self.ratios else value
-                    by_training.setdefault(lines[run][-1], {})[seed] = better * judged
+                    zero += 1
                 elif states[0] == "done" or "failed" in states:  # of the run or of one before it
                     lost += 1
             self.groups.append({min(own): mean([*own.values()]) for own in by_training.values()})
@@ -126,6 +126,17 @@ class Measurements:
                 [max((had.get(run, 0) for _, run in key), default=0) for key in self._places]
                 for had in rounds
             ]
+
+    def judged(self, value: float) -> float | None:
+        """Return a value on the scale of claims, larger being better.
+
+        It is None for a value of 0 or less where ratios are judged; below the resolution of the
+        metric, a value counts as the resolution.
+        """
+        if not self.ratios:
+            return self._better * value
+        value = max(value, self._least)
+        return self._better * math.log(value) if value > 0 else None
 
     def analyses(self) -> spreads.Sample:
         """Return the samples that were judged so far, the present one last."""

@@ -1,18 +1,20 @@
 """Comparing two sweeps: what differs, seed by seed, and which claims have another answer."""
 
 import json
+import math
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from sweeper.results.collect import collect
-from sweeper.results.compare import compare, differences
+from sweeper.results.compare import compare, differences, estimates
 from sweeper.results.report.data import experiment_data
 from sweeper.store.errors import UserError
 from sweeper.store.files import with_checksum
-from tests.sweeper.results.synthetic import Model, Sweep
+from tests.sweeper.results.synthetic import METRIC, Model, Sweep
 
 HEADS = (2, 4, 8)
 
@@ -22,7 +24,7 @@ def sweep(outputs, *, fixed=40.0, seeds=(0, 1, 2, 3, 4)):
     made = Sweep(claims=("small_beats_large",))
     for arm, size, middle in (("standard", 64, 40.0), ("fixed", 32, fixed)):
         for heads in HEADS:
-            values = {seed: middle * (1 + 0.01 * ((seed * 7 + heads) % 5 - 2)) for seed in seeds}
+            values = {seed: middle + 0.4 * ((seed * 7 + heads) % 5 - 2) for seed in seeds}
             made.add(arm, {"model.heads": heads}, Model(size, heads, 16), values)
     return made.write(outputs)
 
@@ -49,11 +51,33 @@ def test_versions_are_told_beside_whether_results_differ(tmp_path, capsys, model
     assert "Every claim that both judge has the same verdict." in said
 
 
+def test_precision_and_learning_rates_of_runs_are_told(tmp_path, capsys):
+    one, other = sweep(tmp_path / "one"), sweep(tmp_path / "other")
+    rates = {"2": (0.01, 0.03), "4": (0.03, 0.1), "8": (0.1, 0.1)}
+    for place, folder in enumerate((one, other)):
+        for path in folder.glob("runs/*/run.json"):
+            record = json.loads(path.read_text())
+            config = record["config"]
+            rate = rates[str(config["model"]["heads"])][place]
+            config["optimizer"] = {"learning_rate": rate}
+            config["trainer"] = {"precision": ("32-true", "bf16-mixed")[place], "threads": place}
+            path.write_text(json.dumps(with_checksum(record)))
+    _, said = compared(capsys, one, other)
+    assert said.splitlines()[1:3] == [
+        "  optimizer.learning_rate: 0.01, 0.03 -> 0.03, 0.1 (4 points)",
+        "  trainer.precision: 32-true -> bf16-mixed (6 points)",
+    ]
+
+
 def test_sweeps_without_a_common_point_have_no_differences(tmp_path):
     [table] = collect(sweep(tmp_path))
     other = replace(table, rows=[{**row, "point": "heads=99"} for row in table.rows])
-    [line] = differences(table, other)
-    assert line.endswith(": no point is measured in both.")
+    head, *missing = differences(table, other)
+    assert head.endswith(": no point is measured in both.")
+    assert missing == [
+        "  missing in the first: 10 not planned.",
+        "  missing in the second: 30 not planned.",
+    ]
 
 
 def test_a_flipped_claim_is_named_and_told_by_the_exit_code(tmp_path, capsys):
@@ -62,9 +86,32 @@ def test_a_flipped_claim_is_named_and_told_by_the_exit_code(tmp_path, capsys):
     assert code == 1
     assert re.search(r"FLIPPED small_beats_large.*: supported -> not supported", said)
     assert "15 of 30 values" in said
-    # Every seed of the fixed arm is 44 / 36 of what it was: seed by seed there is no scatter left.
-    assert len(re.findall(r"fixed heads=\d worse by 22\.2\S* % \[22\.2\S*, 22\.2\S*\]", said)) == 3
+    # Seed by seed the fixed arm is nearly 44 / 36 of what it was, and seeds scatter by 1 %.
+    found = re.findall(r"fixed heads=\d worse by 22\.2\S* % \[(\S+), (\S+)\]", said)
+    assert [21.5 < float(low) < float(high) < 23 for low, high in found] == [True] * 3
     assert "standard heads" not in said
+
+
+def test_a_claim_that_flips_by_its_margin_or_its_points_says_so(tmp_path, capsys):
+    random = np.random.default_rng(7)
+    scatter = 0.1 * random.standard_normal((4, 5))
+
+    def made(name, size, heads):
+        margin = {METRIC: {"size": size, "reason": "It does not matter."}}
+        one = Sweep(claims=("fixed_keeps_improving",), margin=margin, labels={"fixed": "fixed"})
+        for number, own in zip(heads, scatter, strict=False):
+            seeds = dict(enumerate(40 + own))
+            one.add("fixed", {"model.heads": number}, Model(32, number, 16), seeds)
+        return one.write(tmp_path / name)
+
+    wide, narrow = made("wide", "40 %", HEADS), made("narrow", "0.001 %", HEADS)
+    code, said = compared(capsys, wide, narrow)
+    assert (code, "nothing differs" in said) == (1, True)
+    assert "the margin -> undecided (margin 40 % -> 0.001 %)" in said
+    _, said = compared(capsys, wide, made("more", "0.001 %", (*HEADS, 16)))
+    assert "(margin 40 % -> 0.001 %; it rests on other points)" in said
+    _, said = compared(capsys, wide, made("fewer", "0.001 %", HEADS[:1]))
+    assert "undecided (it rests on other points)" in said
 
 
 def test_an_arm_with_a_metric_of_its_own_is_compared_and_shown(tmp_path):
@@ -82,6 +129,34 @@ def test_an_arm_with_a_metric_of_its_own_is_compared_and_shown(tmp_path):
     assert len(experiment_data(tables[0], [])["figures"]) == 2
 
 
+@pytest.mark.parametrize(
+    ("seeds", "cells", "told"),
+    [
+        ((3, 4), {METRIC: None, "state": "failed"}, "2 failed"),
+        (range(5), {METRIC: math.nan}, "5 done without it"),
+        ((0,), {METRIC: 0.0}, "1 of 0 or less"),
+    ],
+    ids=["seeds", "a point", "without a logarithm"],
+)
+def test_values_that_one_table_lacks_are_counted(tmp_path, seeds, cells, told):
+    [table] = collect(sweep(tmp_path))
+    lost = {f"lm1b-d32-h2x16-s{seed}" for seed in seeds}
+    rows = [{**row, **(cells if row["run"] in lost else {})} for row in table.rows]
+    head, *_, line = differences(table, replace(table, rows=rows))
+    assert "nothing differs" not in head
+    assert line == f"  missing in the second: {told}."
+
+
+def test_errors_below_the_resolution_differ_as_claims_judge_them(tmp_path):
+    tables = []
+    for folder, values in (("one", (1e-9, 3e-8, 0.30)), ("other", (0.0, 5e-6, 0.31))):
+        made = Sweep(claims=(), metric="test/context_error", labels={"fixed": "fixed"})
+        made.add("fixed", {"model.heads": 2}, Model(32, 2, 16), dict(enumerate(values)))
+        tables.append(made.table(tmp_path / folder))
+    _, line = differences(*tables)
+    assert line.startswith("  fixed heads=2 worse by 1.1 % [")
+
+
 def test_without_shared_seeds_means_are_compared(tmp_path, capsys):
     one = sweep(tmp_path / "one")
     other = sweep(tmp_path / "other", seeds=(10, 11, 12, 13, 14))
@@ -91,6 +166,20 @@ def test_without_shared_seeds_means_are_compared(tmp_path, capsys):
     ends = [tuple(map(float, pair)) for pair in re.findall(r"\[([-\d.]+), ([-\d.]+)\]", said)]
     assert len(ends) == 6
     assert all(low < 0 < high for low, high in ends)
+
+
+@pytest.mark.parametrize("first", [0, 3], ids=["shared", "own seeds"])
+def test_all_intervals_hold_at_once_where_points_spread_unequally(first):
+    random, spread = np.random.default_rng(5), np.geomspace(0.2, 0.9, 16)[:, None]
+    wrong = 0
+    for _ in range(200):
+        one, other = spread * random.standard_normal((2, 16, 3))
+        pairs = {
+            ("arm", str(point)): (dict(enumerate(a)), dict(enumerate(b, first)))
+            for point, (a, b) in enumerate(zip(one, other, strict=True))
+        }
+        wrong += any(found.low > 0 or found.high < 0 for found in estimates(pairs, False))
+    assert wrong <= 19  # three standard errors above 5 %
 
 
 def test_a_claim_that_one_of_them_judges_is_named(tmp_path, capsys):
