@@ -14,7 +14,6 @@ from typing import Any
 
 from sweeper.results.points import Point, points
 from sweeper.results.statistics.estimates import (
-    SUSPECT_SPREAD,
     interval,
     mean,
     pooled,
@@ -118,7 +117,7 @@ def choices(table: Table) -> list[Choice]:
     found = []
     for group, best, others, apart in settings:
         difference = mean(apart) if others else None
-        ends = interval(0.0, len(apart), spread_of(apart, spread, SUSPECT_SPREAD))
+        ends = interval(0.0, len(apart), spread_of(apart, spread))
         error = ends[1] if others and ends else None
         alike = difference is not None and error is not None and difference <= error
         found.append(

@@ -13,7 +13,7 @@ from rich.text import Text
 from sweeper.results.collect import Records, collect, plain
 from sweeper.results.decision import Measurements
 from sweeper.results.judge import rests_on, verdicts_on
-from sweeper.results.points import code_apart, measures_of_arms
+from sweeper.results.points import WITHOUT, code_apart, measures_of_arms
 from sweeper.results.statistics.estimates import LEVEL
 from sweeper.results.statistics.spreads import moderated, sample
 from sweeper.results.table import DIRECTIONS, Table
@@ -29,8 +29,6 @@ Name = tuple[str, str]
 
 Values = Mapping[int, float]
 """Values by seed."""
-
-_STATES = {"done": "done without it", "new": "not started"}
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ def _sides(table: Table, scale: Measurements) -> dict[Name, Side]:
         scaled = {seed: scale.judged(value) for seed, value in point.values.items()}
         judged = {seed: value for seed, value in scaled.items() if value is not None}
         missing = {
-            seed: "of 0 or less" if seed in scaled else _STATES.get(states[run], states[run])
+            seed: "of 0 or less" if seed in scaled else WITHOUT.get(states[run], states[run])
             for seed, run in point.runs.items()
             if seed not in judged
         }

@@ -24,6 +24,7 @@ from sweeper.store.code import COMMIT, differing
 from sweeper.store.numbers import plural
 
 RATE = "optimizer.learning_rate"
+WITHOUT = {"done": "done without it", "new": "not started"}  # states of runs without a metric
 _PER = {"arm": "arm", "size": "arm and size", "point": "point"}
 Spreads = Mapping[tuple[str, ...], Spread]
 """The spread between the seeds of points, by their runs; points of unknown spread are left out."""
@@ -272,8 +273,7 @@ def missing(table: Table, metric: str | None = None) -> str:
     if not without:
         return ""
     # A finished run without the metric trained another task, or measured nan.
-    words = {"done": "done without it", "new": "not started"}
-    counts = Counter(words.get(state, state) for state in without.values())
+    counts = Counter(WITHOUT.get(state, state) for state in without.values())
     reason = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     are = "is" if len(without) == 1 else "are"
     return f"{len(without)} of {plural(len(all_runs), 'run')} {are} missing: {reason}."

@@ -1,9 +1,9 @@
 """Means of measurements that were repeated over seeds, and the intervals that figures show.
 
-The usual number of seeds is three, and that decides the method: the interval of a mean is Student's
-t, with the spread between seeds pooled over all settings of an experiment (one-way analysis of
-variance). A setting whose seeds differ far more than the others' keeps its own spread. The interval
-holds for one analysis; claims are judged by the intervals of sequential.py.
+The interval of a mean is Student's t and holds for one analysis; claims are judged by the intervals
+of sequential.py. The spread between seeds is that of spreads.py. For choices among trials it is
+pooled over all settings (one-way analysis of variance), but a setting whose seeds differ far more
+than the others' keeps its own.
 """
 
 import math
@@ -13,9 +13,7 @@ from dataclasses import dataclass
 LEVEL = 0.95
 # A larger spread means divergence: it is not a spread, and its squares may overflow.
 BEYOND = 1e100
-# How unlikely a setting's own spread must be, if all are equal, before it stands for itself: in a
-# figure, and where a wrong choice follows from a spread that is too small.
-OUTLYING_SPREAD = 0.001
+# How unlikely a setting's own spread must be, if all are equal, before it stands for itself.
 SUSPECT_SPREAD = 0.05
 
 
@@ -24,7 +22,7 @@ class Spread:
     """The standard deviation between seeds, and the degrees of freedom it was estimated with."""
 
     sd: float
-    df: int
+    df: float
 
 
 def mean(values: Sequence[float]) -> float:
@@ -54,9 +52,7 @@ def pooled(groups: Iterable[Sequence[float]]) -> Spread | None:
     return Spread(math.sqrt(math.fsum(squares) / df), df) if df else None
 
 
-def spread_of(
-    values: Sequence[float], spread: Spread | None, unlikely: float = OUTLYING_SPREAD
-) -> Spread | None:
+def spread_of(values: Sequence[float], spread: Spread | None) -> Spread | None:
     """Return the values' own spread if it is out of line, else `spread`; None if they diverge.
 
     `spread` is pooled over groups that include `values`.
@@ -71,7 +67,7 @@ def spread_of(
         others = spread.sd**2 * spread.df - own**2 * df
         rest = spread.df - df
         # own^2 / (others / rest) follows an F distribution where all spreads are equal.
-        if rest > 0 and own**2 * rest > others * float(fdtri(df, rest, 1 - unlikely)):
+        if rest > 0 and own**2 * rest > others * float(fdtri(df, rest, 1 - SUSPECT_SPREAD)):
             return Spread(own, df)
     return spread
 
