@@ -350,6 +350,14 @@ def test_bimodal_seeds_are_seen_and_ordinary_seeds_are_not():
     assert not is_bimodal([[0.33, 0.33, 0.34], [0.6, 0.61, 0.6]])
 
 
+def test_ties_on_the_steps_of_a_metric_are_no_modes():
+    tied = [[97.0, 98.0, 97.0, 98.0, 98.0, 97.0], [92.0, 93.0, 93.0 + 1e-13, 92.0, 93.0, 92.0]]
+    assert not is_bimodal(tied)
+    assert is_bimodal([[33.0, 95.0, 33.0, 94.7, 95.0, 33.3], [33.3, 95.0, 95.0, 95.0, 33.0, 33.3]])
+    learned = [[0.0, 100.0, 100.0, 0.0, 100.0], [0.0, 0.0, 100.0, 0.0, 100.0, 0.0, 0.0]]
+    assert is_bimodal(learned, coarsest=5.0)
+
+
 CALM = [43.1, 42.7, 44.0, 43.3, 42.2]
 OTHER = [41.9, 42.4, 41.1]
 
