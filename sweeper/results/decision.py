@@ -359,7 +359,9 @@ class Question:
         groups = [[*measured.groups[place].values()] for place in self.used]
         if self.hopeless:
             return self.hopeless
-        if spreads.identical(spreads.sample(measured.groups)) and not few:
+        same = spreads.identical(spreads.sample(measured.groups))
+        unknown = same.all() or np.isinf(self.evidence.lows).any()
+        if same[self.used].all() and unknown and not few:
             return "Seeds do not differ at all, so nothing tells a difference from chance."
         if spreads.is_bimodal(groups, measured.range / _STEPS):
             return _BIMODAL

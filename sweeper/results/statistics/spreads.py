@@ -168,10 +168,14 @@ def moderated(given: Sample) -> Spreads:
 
 
 def identical(given: Sample) -> npt.NDArray[np.bool_]:
-    """Return whether seeds differ by rounding at most, so that nothing measures chance: (...)."""
-    size = np.abs(given.means).max(axis=-1)
-    largest = np.where(given.df > 0, given.variances, 0.0).max(axis=-1)
-    same: npt.NDArray[np.bool_] = np.sqrt(largest) <= ROUNDING * size
+    """Return for which points nothing measures chance, (..., points).
+
+    Their seeds differ by rounding at most, or are fewer than two, and no other point lends them a
+    spread.
+    """
+    size = np.abs(given.means).max(axis=-1, keepdims=True)
+    same: npt.NDArray[np.bool_] = np.sqrt(moderated(given).variances) <= ROUNDING * size
+    same |= given.df == 0
     return same
 
 

@@ -169,9 +169,12 @@ def test_one_seed_or_two_and_values_that_do_not_differ_decide_nothing():
         found = intervals(sample(groups), PAIR, EVEN)
         assert np.isinf(found.lows).all()
         assert np.isinf(found.highs).all()
-    assert identical(sample([[1.0] * 7, [2.0] * 7]))
-    assert identical(sample([[3.0, 3.0 + 1e-13], [3.0, 3.0]]))
-    assert not identical(sample(drawn(0, 5)))
+    assert identical(sample([[1.0] * 7, [2.0] * 7])).all()
+    assert identical(sample([[3.0, 3.0 + 1e-13], [3.0, 3.0]])).all()
+    assert not identical(sample(drawn(0, 5))).any()
+    tied = [[1.0] * 7, [2.0] * 7]
+    assert identical(sample([*tied, [3.0] * 7, *drawn(0, 5)])).tolist() == [True] * 3 + [False] * 2
+    assert not identical(sample([*tied, *drawn(0, 5, 7, 9)])).any()  # they lend a spread
     with pytest.raises(ValueError, match="finite"):
         sample([[float("nan"), 1.0]])
 
