@@ -225,6 +225,7 @@ _DEPENDS = (
     "(experiment.tune.seeds) could."
 )
 _BIMODAL_FROM = 10  # seeds a point; fewer look bimodal by chance
+_STEPS = 20  # within the range of a metric, at least: no evaluation has fewer rows
 FACTOR = math.log(1e6)  # an interval that reaches so far on both sides says nothing
 _ROUGHLY = 100  # seeds a point: where none has three, their spread is too uncertain for more
 
@@ -369,9 +370,11 @@ class Question:
         groups = [[*measured.groups[place].values()] for place in self.used]
         if self.hopeless:
             return self.hopeless
-        if spreads.identical(spreads.sample(measured.groups)) and not few:
+        same = spreads.identical(spreads.sample(measured.groups))
+        unknown = same.all() or np.isinf(self.evidence.lows).any()
+        if same[self.used].all() and unknown and not few:
             return "Seeds do not differ at all, so nothing tells a difference from chance."
-        if spreads.is_bimodal(groups):
+        if spreads.is_bimodal(groups, measured.range / _STEPS):
             return _BIMODAL
         if few:
             return f"It takes {FIRST} seeds of every point at least; one has {self.fewest}."

@@ -44,6 +44,7 @@ BEYOND = 1000.0
 WORTHS = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 1000.0)
 # With fewer degrees of freedom in all points together, nothing is decided.
 LEAST_DF = 12
+ROUNDING = 1e-9  # of values, relative to them
 _ROUNDS = 12
 
 
@@ -167,10 +168,14 @@ def moderated(given: Sample) -> Spreads:
 
 
 def identical(given: Sample) -> npt.NDArray[np.bool_]:
-    """Return whether seeds differ by rounding at most, so that nothing measures chance: (...)."""
-    size = np.abs(given.means).max(axis=-1)
-    largest = np.where(given.df > 0, given.variances, 0.0).max(axis=-1)
-    same: npt.NDArray[np.bool_] = np.sqrt(largest) <= 1e-9 * size
+    """Return for which points nothing measures chance, (..., points).
+
+    Their seeds differ by rounding at most, or are fewer than two, and no other point lends them a
+    spread.
+    """
+    size = np.abs(given.means).max(axis=-1, keepdims=True)
+    same: npt.NDArray[np.bool_] = np.sqrt(moderated(given).variances) <= ROUNDING * size
+    same |= given.df == 0
     return same
 
 
@@ -393,25 +398,32 @@ COMPARABLE = 0.1
 FAR = 64.0
 
 
-def is_bimodal(groups: Iterable[Sequence[float] | Floats]) -> bool:
+def is_bimodal(groups: Iterable[Sequence[float] | Floats], coarsest: float = np.inf) -> bool:
     """Return whether seeds of points are bimodal, so that a mean does not describe them.
 
     Each point is split in two where that leaves the least squares, as k-means does. Of normal
     values a sixth or more of the squares remains once there are LEAST_DF_OF_SEEDS more values than
     modes. Fewer values are never called bimodal: the three seeds of a wide point often lie two and
     one by chance.
+
+    Seeds tie where a metric has steps, as an accuracy on 100 rows has. A step is the least
+    difference between seeds of a point, at most `coarsest`. Rounding to it has a variance of
+    step**2 / 12, so the values within modes keep at least that; without ties they have more.
     """
     split = []  # number of values, their squared deviations, and those that the best split leaves
     for group in groups:
         if len(group) >= 3:
             values = np.sort(np.asarray(group, dtype=np.float64))
+            gaps = np.diff(values)
+            step = gaps[gaps > ROUNDING * np.abs(values).max()].min(initial=coarsest)
             values = values - values.mean()
             sizes = np.arange(1, len(values))
             left = np.cumsum(values)[:-1]
             between = left**2 / sizes + left**2 / (len(values) - sizes)
             with np.errstate(over="ignore"):
                 total = float((values**2).sum())
-            split.append((len(values), total, total - float(between.max())))
+                within = max(total - float(between.max()), len(values) * float(step**2) / 12)
+            split.append((len(values), total, within))
     widest = max((total / (n - 1) for n, total, _ in split), default=0.0)
     wide = [one for one in split if one[1] >= COMPARABLE * widest * (one[0] - 1)]
     narrow = [one for one in split if one not in wide]

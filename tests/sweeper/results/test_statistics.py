@@ -170,9 +170,12 @@ def test_one_seed_or_two_and_values_that_do_not_differ_decide_nothing():
         found = intervals(sample(groups), PAIR, EVEN)
         assert np.isinf(found.lows).all()
         assert np.isinf(found.highs).all()
-    assert identical(sample([[1.0] * 7, [2.0] * 7]))
-    assert identical(sample([[3.0, 3.0 + 1e-13], [3.0, 3.0]]))
-    assert not identical(sample(drawn(0, 5)))
+    assert identical(sample([[1.0] * 7, [2.0] * 7])).all()
+    assert identical(sample([[3.0, 3.0 + 1e-13], [3.0, 3.0]])).all()
+    assert not identical(sample(drawn(0, 5))).any()
+    tied = [[1.0] * 7, [2.0] * 7]
+    assert identical(sample([*tied, [3.0] * 7, *drawn(0, 5)])).tolist() == [True] * 3 + [False] * 2
+    assert not identical(sample([*tied, *drawn(0, 5, 7, 9)])).any()  # they lend a spread
     with pytest.raises(ValueError, match="finite"):
         sample([[float("nan"), 1.0]])
 
@@ -349,6 +352,14 @@ def test_bimodal_seeds_are_seen_and_ordinary_seeds_are_not():
     assert is_bimodal([[0.33, 0.6, 0.34, 0.61, 0.33, 0.6], [0.6, 0.61, 0.33, 0.6, 0.34, 0.33]])
     assert not is_bimodal(drawn(0, 5, seeds=7))
     assert not is_bimodal([[0.33, 0.33, 0.34], [0.6, 0.61, 0.6]])
+
+
+def test_ties_on_the_steps_of_a_metric_are_no_modes():
+    tied = [[97.0, 98.0, 97.0, 98.0, 98.0, 97.0], [92.0, 93.0, 93.0 + 1e-13, 92.0, 93.0, 92.0]]
+    assert not is_bimodal(tied)
+    assert is_bimodal([[33.0, 95.0, 33.0, 94.7, 95.0, 33.3], [33.3, 95.0, 95.0, 95.0, 33.0, 33.3]])
+    learned = [[0.0, 100.0, 100.0, 0.0, 100.0], [0.0, 0.0, 100.0, 0.0, 100.0, 0.0, 0.0]]
+    assert is_bimodal(learned, coarsest=5.0)
 
 
 CALM = [43.1, 42.7, 44.0, 43.3, 42.2]

@@ -101,6 +101,26 @@ def test_nothing_is_bought_for_a_claim_that_no_seed_can_decide(tmp_path):
     assert "price" not in verdict.numbers
 
 
+def test_nothing_is_bought_for_tied_points_where_most_others_tie(tmp_path):
+    def asked(noisy):
+        claims = ("fixed_size_beats_heuristic",)
+        labels = dict.fromkeys(["fixed", "standard", *(f"other{n}" for n in range(8))], "")
+        sweep = Sweep(labels=labels, claims=claims)
+        for place, arm in enumerate(labels):
+            noise = random.Random(place)
+            spread = 0.5 * (place >= len(labels) - noisy)
+            values = {seed: 40.0 + place + noise.gauss(0.0, spread) for seed in range(3)}
+            heads = 2 ** (place + 1)
+            sweep.add(arm, {"model.heads": heads}, Model(64, heads, 4096 // heads), values)
+        return sweep.table(tmp_path / str(noisy))
+
+    [verdict] = verdicts_on(asked(noisy=2))
+    assert "Seeds do not differ at all" in verdict.sentence
+    assert "price" not in verdict.numbers
+    assert not wanted(asked(noisy=2), 30, 2)
+    assert wanted(asked(noisy=8), 30, 2), "the others lend a spread"
+
+
 def test_a_value_of_zero_is_no_failure(tmp_path):
     sweep = figure(generous)
     sweep.results[most_heads(sweep)]["metrics"][sweep.metric] = 0.0
