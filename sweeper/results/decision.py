@@ -437,8 +437,9 @@ class Question:
     def expected_cost_at(self, effect: float) -> Cost:
         """Return the same if every contrast were `effect` beyond its threshold, at this spread.
 
-        `effect` is on the scale that is judged; 0 gives the cost of "no difference". The seeds are
-        enough with a probability of 80 %.
+        `effect` is on the scale that is judged; 0 gives the cost of "no difference". The seeds would
+        be enough with a probability of 80 % if the spread were known. They are too few while it is
+        not (docs/decisions.md).
         """
         unknown = np.full(len(self.contrasts), np.inf)
         asked = Intervals(np.full(len(self.contrasts), effect), -unknown, unknown)

@@ -167,7 +167,8 @@ class Known:
 def expected_cost(claim: Combination, known: Known, chance: float = 0.5) -> Cost:
     """Return the cost of the cheapest decision if each contrast is as large as estimated.
 
-    `chance` is the probability that the seeds are enough. The claim must be undecided.
+    `chance` is the probability that the seeds are enough if the spread is known. The claim must be
+    undecided.
     """
     goals: tuple[Goal, ...] = ("above", "below", "within")
     return reduce(_cheaper, (_way(claim, goal, known, chance) for goal in goals))
