@@ -437,9 +437,9 @@ class Question:
     def expected_cost_at(self, effect: float) -> Cost:
         """Return the same if every contrast were `effect` beyond its threshold, at this spread.
 
-        `effect` is on the scale that is judged; 0 gives the cost of "no difference". The seeds would
-        be enough with a probability of 80 % if the spread were known. They are too few while it is
-        not (docs/decisions.md).
+        `effect` is on the scale that is judged; 0 gives the cost of "no difference". With a known
+        spread the seeds would be enough with a probability of 80 %. While it is estimated they are
+        too few (docs/decisions.md).
         """
         unknown = np.full(len(self.contrasts), np.inf)
         asked = Intervals(np.full(len(self.contrasts), effect), -unknown, unknown)
