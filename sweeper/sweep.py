@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.cli.terminal import PIPE_WIDTH, Terminal
+from sweeper.cli.terminal import Terminal
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan, PlannedRun
 from sweeper.plan.planner import Planner
@@ -58,7 +58,7 @@ def sweep(
     Raises:
         UserError: nothing was started.
     """
-    console = Terminal(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    console = Terminal()
     driver = os.environ.get(DRIVER_CODE)  # set if this sweep is itself a job of a cluster
     with StopSignals(() if driver else STOPS) as signals, closing(size_server()) as process:
         process.code = registry.ROOT  # until the code of the sweep is pinned
@@ -68,6 +68,10 @@ def sweep(
             expected = "null with hydra.sweeper.decide=true, whose first round prices claims, too"
             remedy = "train the pilot first, then decide"
             raise invalid_value("hydra.sweeper.pilot", options.pilot, expected, remedy)
+        if options.decide and options.plan_only:
+            expected = "false with hydra.sweeper.plan_only=true, since rounds follow from results"
+            remedy = "plan the first round without it"
+            raise invalid_value("hydra.sweeper.decide", "true", expected, remedy)
         if (options.decide or options.pilot) and not plan.claims:
             key = "hydra.sweeper.decide" if options.decide else "hydra.sweeper.pilot"
             value = options.pilot or "true"
@@ -98,6 +102,12 @@ def sweep(
         if options.dry_run:
             if plan.claims:
                 show_prices(console, store, (tuning and tuning.judged) or plan, estimate)
+            return 0
+        if options.plan_only:
+            from sweeper.elsewhere import plan_elsewhere
+
+            ready = (tuning.judged or tuning.trials) if tuning else plan
+            plan_elsewhere(console, ready, store, process, code, estimate)
             return 0
         from sweeper.publish import print_everything
         from sweeper.train import Executor, freeze
