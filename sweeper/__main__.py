@@ -127,7 +127,7 @@ def collect(console: Terminal, options: argparse.Namespace) -> None:
     into = options.into or options.outputs
     found = collect_and_judge(options.outputs, options.experiments, into, options.faults)
     for path in print_tables(console, into, *found):
-        console.line(f"\n{relative_path(path)}")
+        console.print_line(f"\n{relative_path(path)}")
 
 
 def draw(console: Terminal, options: argparse.Namespace) -> None:
@@ -141,7 +141,7 @@ def draw(console: Terminal, options: argparse.Namespace) -> None:
     into, faults = options.into or options.outputs, options.faults
     tables = collect(options.outputs, options.experiments, faults)
     for path in write_figures(into, write_tables(into, tables, faults), faults):
-        console.line(path)
+        console.print_line(path)
 
 
 def report(console: Terminal, options: argparse.Namespace) -> None:
@@ -155,7 +155,7 @@ def report(console: Terminal, options: argparse.Namespace) -> None:
 
     into = options.into or options.outputs
     found = collect_and_judge(options.outputs, options.experiments, into, options.faults)
-    console.line(write_report(options.outputs, *found, into))
+    console.print_line(write_report(options.outputs, *found, into))
 
 
 def forget(console: Terminal, options: argparse.Namespace) -> int:
@@ -207,7 +207,7 @@ def dashboard(console: Terminal, options: argparse.Namespace) -> None:
 
     found = collect_and_judge(options.outputs, options.experiments)
     where = publish_dashboard(options.outputs, *found, options.project, offline=options.offline)
-    console.line(where)
+    console.print_line(where)
 
 
 class Parser(argparse.ArgumentParser):

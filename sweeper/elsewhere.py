@@ -35,7 +35,7 @@ def plan_elsewhere(
     left = [run for run in plan.runs if store.run(run).status().state is not State.DONE]
     freeze(plan, store, {run: estimate[run] for run in left if run in estimate})
     if not left:
-        console.line("Nothing is to be trained: all runs are done.")
+        console.print_line("Nothing is to be trained: all runs are done.")
         return
 
     configs = {run: plan.runs[run].config for run in left}
@@ -44,10 +44,10 @@ def plan_elsewhere(
 
     there = shlex.quote(plan.outputs.name)
     train = f"cd {there}/code/{process.code.name} && python -m sweeper train --outputs ../.."
-    console.line(f"\nTo train {plural(len(left), 'run')} on another machine:")
-    console.line(
+    console.print_line(f"\nTo train {plural(len(left), 'run')} on another machine:")
+    console.print_line(
         COMMANDS.format(
             here=shlex.quote(relative_path(plan.outputs)), there=there, train=shlex.quote(train)
         )
     )
-    console.line("Then type this command again, without hydra.sweeper.plan_only.")
+    console.print_line("Then type this command again, without hydra.sweeper.plan_only.")

@@ -17,7 +17,7 @@ class Terminal(Console):
     def __init__(self) -> None:
         super().__init__(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
-    def line(self, words: object) -> None:
+    def print_line(self, words: object) -> None:
         """Print words as they are, without markup, on a line that is not broken."""
         self.print(Text(str(words)), soft_wrap=True)
 

@@ -228,7 +228,7 @@ def read_bytes(path: Path, last: int | None = None) -> bytes | None:
 def digest_of_file(path: Path) -> str:
     """Return the sha256 of a regular file in hex; OSError as `read_bytes`."""
     with opened(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_json(path: Path) -> Any | None:
