@@ -177,9 +177,7 @@ class Watched:
         self.names = [*self.schedule.states]
         steps = dict.fromkeys(self.names, STEPS)
         self.now = 0.0  # as on a machine that has just booted
-        left = TimeLeft(
-            store, steps, lambda run: WHOLE, lambda *measured: None, lambda: self.now
-        )
+        left = TimeLeft(store, steps, lambda run: WHOLE, lambda *measured: None, lambda: self.now)
         width = 120 if terminal else PIPE_WIDTH
         self.file = io.StringIO()
         console = Console(file=self.file, width=width, force_terminal=terminal)
