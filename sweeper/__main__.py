@@ -1,6 +1,6 @@
 """The commands that read, judge and draw results, and the one that trains planned runs.
 
-To plan and train is another command: python sweep.py, or when installed headroom sweep.
+To plan a sweep and train it, type `python sweep.py`, or `headroom sweep` if it is installed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plans that are trained on another machine: the outputs folder has all that it needs."""
+"""Plans for another machine: an outputs folder with everything that training needs."""
 
 from __future__ import annotations
 

@@ -35,10 +35,11 @@ class MultiHeadAttention(nn.Module):
     With `qk_norm`, queries and keys are divided by their root mean square over the head and get
     learned scales, before positions turn them (Henry et al. 2020, as Qwen3 has it).
 
-    `glorot` is the shape that queries and keys are drawn by. By their whole matrix (D to H P), as
-    in the paper's code, logits start with a variance proportional to 1 / (D + H P)^2: with D = 64
-    and P = 32, that of 16 heads is a twentieth of that of 2. By the matrix of one head (D to P), it
-    is the same for any number of heads.
+    `glorot` chooses the matrix whose shape sets the initial variance of queries and keys. With
+    "matrix", it is the one of all heads (D to H P), as in the paper's code. The variance of the
+    initial logits is then proportional to 1 / (D + H P)^2, so more heads start with smaller logits:
+    with D = 64 and P = 32, 16 heads start with a twentieth of the variance of 2 heads. With "head",
+    it is the matrix of one head (D to P), and any number of heads starts with the same variance.
     """
 
     def __init__(

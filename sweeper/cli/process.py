@@ -1,4 +1,4 @@
-"""The process of a command."""
+"""Set-up of the process that runs a command."""
 
 import gc
 import os
@@ -9,10 +9,10 @@ from io import TextIOWrapper
 def settle_process() -> None:
     """Make a command independent of the streams, variables and permissions it was started with.
 
-    Garbage is also collected less often than Python does by default.
+    The function also makes Python collect garbage less often.
     """
-    # Tables of many runs are millions of objects that live as long as the command. By default each
-    # 700 new objects start a search, which takes a sixth of the command's time.
+    # Tables of many runs hold millions of objects that live as long as the command. By default,
+    # Python searches for garbage after every 700 new objects, a sixth of the command's time.
     gc.set_threshold(100_000)
     os.umask(0o077)  # files are for the owner alone (SECURITY.md)
     os.environ.pop("MPLBACKEND", None)  # figures are drawn into files
