@@ -76,6 +76,8 @@ class LanguageModel(Task):
 
     def evaluate(self, model: nn.Module, split: str, evaluator: Evaluator) -> dict[str, float]:
         found = super().evaluate(model, split, evaluator)
+        if split == "test":
+            found |= self.data.ngram_perplexities(self.config.trainer.steps)
         # A model that diverged has no logits to speak of; its loss says so.
         if split == "test" and all(map(math.isfinite, found.values())):
             few = np.arange(min(MEASURED_ROWS, len(self.data.splits[split])))
