@@ -365,7 +365,7 @@ def curve_looks(arms: Iterable[str], curves: Iterable[Curve]) -> dict[Curve, Loo
 Curves = Sequence[tuple[Look, Sequence[Mark]]]
 
 
-def fill(
+def fill(  # noqa: PLR0913 (all but the first four have names)
     axes: Axes,
     x: str,
     y: str,

@@ -99,7 +99,7 @@ def probabilities(fitted_N: Integers, tested_T: Integers, size: int, order: int)
 def _interpolated(fitted_N: Integers, tested_T: Integers, size: int, order: int) -> Floats:
     """Return the probabilities of an order whose n-grams are sorted.
 
-    p(w | context) = (max(c(context w) - D, 0) + D types(context) p(w | shorter context)) / c(context)
+    p(w | context) = (max(c(context w) - D, 0) + D types(context) p(w | shorter)) / c(context)
 
     The shorter context's model is fitted to the distinct n-grams without their first piece.
     """
