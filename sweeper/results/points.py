@@ -448,12 +448,12 @@ def standing(table: Table) -> list[str]:
     """Return a sentence on where models stand to n-gram models, for each measure that has some."""
     sentences = []
     for measure in measures_of_arms(table):
-        every = [point for point in measure.points(table) if point.values]
         baselines = measure.baselines(table)
-        if not every or "trigram" not in baselines:
+        own = [p for p in measure.points(table) if p.values and p.at("test/trigram_perplexity")]
+        if not own or "trigram" not in baselines:
             continue
         reached = ", ".join(f"{words} {short(value, 3)}" for words, value in baselines.items())
-        best, worst = (_between(table, measure, every, pick) for pick in (min, max))
+        best, worst = (_between(table, measure, own, pick) for pick in (min, max))
         where = f"all models are {best}"
         if best != worst:
             where = f"the best model is {best} and the worst {worst}"
@@ -462,14 +462,14 @@ def standing(table: Table) -> list[str]:
 
 
 def _between(
-    table: Table, measure: Measure, every: Sequence[Point], pick: Callable[..., Point]
+    table: Table, measure: Measure, own: Sequence[Point], pick: Callable[..., Point]
 ) -> str:
     """Return the n-gram models between which the least or the largest perplexity lies."""
-    point = pick(every, key=lambda point: point.mean)
+    point = pick(own, key=lambda point: point.mean)
     rows = [row for row in table.rows if row["run"] in point.runs.values()]
-    own = measure.baselines(replace(table, rows=rows))
-    better = [words for words, value in own.items() if value < point.mean]
-    worse = [words for words, value in own.items() if value >= point.mean]
+    reached = measure.baselines(replace(table, rows=rows))
+    better = [words for words, value in reached.items() if value < point.mean]
+    worse = [words for words, value in reached.items() if value >= point.mean]
     if not better:
         return f"better than the {worse[0]}"
     if not worse:

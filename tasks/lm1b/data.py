@@ -28,7 +28,6 @@ from models.cross_entropy import IGNORED
 from sweeper.store.files import publish_json
 from tasks.batch import Batch
 from tasks.data import PreparedRows
-from tasks.lm1b.ngrams import perplexities
 from tasks.text.corpus import PIECES, Add, Arrays, Chunk, Corpora, Corpus, new_arrays
 from tasks.text.encoding import Encoder, in_order
 from tasks.text.source import SPLITS, Counts, note_lines
@@ -271,16 +270,11 @@ class PackedText(PreparedRows):
 
     def open(self, folder: Path) -> dict[str, Any]:
         rows = super().open(folder)
-        self._folder = folder
+        self.folder = folder
         about = {split: of.about for split, of in self.splits.items()}
         tokens = {f"{split}_tokens": facts["tokens"] for split, facts in about.items()}
         noted = {key: about["train"][key] for key in ("skipped", "repaired")}
         return {**rows, **tokens, **noted}
-
-    def ngram_perplexities(self, steps: int) -> dict[str, float]:
-        """Return the test perplexities of n-gram models fitted to the rows of so many steps."""
-        found = perplexities(self._folder, self.splits, steps * self._rows)
-        return {f"test/{name}_perplexity": value for name, value in found.items()}
 
     def take(self, split: str, numbers: np.ndarray) -> Batch:
         arrays = self.splits[split].rows(numbers)

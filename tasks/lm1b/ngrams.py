@@ -7,25 +7,21 @@ of a segment's first pieces is filled with PAD, which is never a target.
 Shapes: N n-grams of a text, T n-grams of the test split.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweeper.store.files import FORMAT, publish_with_checksum, read_versioned
 from sweeper.store.liveness import held
+from tasks.lm1b.data import PackedRows, PackedText
 from tasks.seeds import permutation
 
-if TYPE_CHECKING:
-    from tasks.lm1b.data import PackedRows
-
-    Integers = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 ORDERS = {"unigram": 1, "bigram": 2, "trigram": 3}
 DISCOUNT = 0.75
@@ -33,40 +29,42 @@ MOST_PIECES = 1 << 26  # of a training text: sorting them takes some 3 GB
 ROWS_TOGETHER = 4096  # rows that are read at a time
 
 
-def perplexities(folder: Path, splits: Mapping[str, PackedRows], rows: int) -> dict[str, float]:
-    """Return the test perplexity per piece of each model in ORDERS, from a file or computed.
+def perplexities(data: PackedText, steps: int) -> dict[str, float]:
+    """Return `test/<name>_perplexity`, per piece, of each model in ORDERS.
 
-    The models are fitted to as many training rows as a run sees, each at most once, and to at most
-    MOST_PIECES pieces. These are the rows that seed 0 sees first, so that runs which differ in
-    their seed only share one file in `folder`.
+    The models are fitted to as many training rows as a run of `steps` sees, each at most once, and
+    to at most MOST_PIECES pieces. These are the rows that seed 0 sees first, so that runs which
+    differ only in their seed share one file in the folder of the data.
     """
-    train, test = splits["train"], splits["test"]
+    train = data.splits["train"]
     most = MOST_PIECES // train.sequence_length
-    seen = min(rows, len(train), most)
-    path = folder / f"ngrams-{seen}.json"
+    seen = min(data.tokens_seen(steps) // train.sequence_length, len(train), most)
+    path = data.folder / f"ngrams-{seen}.json"
+    found = _stored(path)
+    if found is None:
+        with suppress(OSError), held(path):  # a folder that may only be read keeps none
+            found = _stored(path)  # another process may have computed them meanwhile
+            if found is None:
+                found = _computed(data.splits, seen)
+                publish_with_checksum(path, {"format": FORMAT, "perplexities": found})
+    return found or _computed(data.splits, seen)
 
-    def stored() -> dict[str, float] | None:
-        found = read_versioned(path, keys=("perplexities",))
-        return found and found["perplexities"]
 
-    def computed() -> dict[str, float]:
-        fitted = trigrams(train, permutation(len(train), 0, "epoch", 0)[:seen])
-        tested = trigrams(test, np.arange(len(test)))
-        size = train.about["vocabulary_size"]
-        return {
-            name: float(np.exp(-np.log(probabilities(fitted, tested, size, order)).mean()))
-            for name, order in ORDERS.items()
-        }
+def _stored(path: Path) -> dict[str, float] | None:
+    content = read_versioned(path, keys=("perplexities",))
+    return content and content["perplexities"]
 
-    found = stored()
-    if found is not None:
-        return found
-    with suppress(PermissionError), held(path):
-        found = stored()  # another process may have computed them meanwhile
-        if found is None:
-            found = computed()
-            publish_with_checksum(path, {"format": FORMAT, "perplexities": found})
-    return found or computed()  # a folder that may only be read keeps none
+
+def _computed(splits: Mapping[str, PackedRows], seen: int) -> dict[str, float]:
+    train, test = splits["train"], splits["test"]
+    fitted_N = trigrams(train, permutation(len(train), 0, "epoch", 0)[:seen])
+    tested_T = trigrams(test, np.arange(len(test)))
+    size = train.about["vocabulary_size"]
+    found = {}
+    for name, order in ORDERS.items():
+        nats = -np.log(probabilities(fitted_N, tested_T, size, order)).mean()
+        found[f"test/{name}_perplexity"] = float(np.exp(nats))
+    return found
 
 
 def trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
