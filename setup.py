@@ -13,7 +13,7 @@ ROOMS = ("conf", "hydra_plugins", "models", "sweeper", "tasks")
 
 
 class House(build_py):
-    """The build step that copies the folders, sweep.py and lock.txt into `headroom_attention`."""
+    """The build step that copies the folders and sweep.py into `headroom_attention`."""
 
     def run(self) -> None:
         super().run()
@@ -21,8 +21,6 @@ class House(build_py):
             return
         house = Path(self.build_lib, "headroom_attention")
         shutil.copy("sweep.py", house)
-        (house / "requirements").mkdir(exist_ok=True)
-        shutil.copy("requirements/lock.txt", house / "requirements")  # a bundle has a copy
         for room in ROOMS:
             shutil.rmtree(house / room, ignore_errors=True)  # of an earlier build
             shutil.copytree(room, house / room, ignore=shutil.ignore_patterns("__pycache__"))

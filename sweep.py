@@ -17,7 +17,7 @@ import os
 import sys
 from itertools import pairwise
 
-from sweeper.cli.terminal import settle_process
+from sweeper.cli.process import settle_process
 from sweeper.plan.refused import FOLDERS, SWEEPS, refuse_arguments
 from sweeper.size_server import SINGLE_THREADED, size_server
 from sweeper.store.errors import sanitize

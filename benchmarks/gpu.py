@@ -1,6 +1,6 @@
 """Time the training steps of planned runs on a GPU: `python -m benchmarks.gpu RUN ...`.
 
-RUN is a folder of a run, with its data prepared: outputs/runs/ID where a sweep or a pack is. Each
+RUN is a folder of a run, with its data prepared: outputs/runs/ID. Each
 step is a job's own: its kernels launched one by one, played from a recording, or either with the
 blocks compiled. Beside them stands what the plan predicts.
 """

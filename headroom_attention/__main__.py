@@ -1,7 +1,7 @@
 """The command `headroom`: one name for every command of a checkout.
 
-`headroom sweep` is sweep.py; `headroom train`, `export` and `squad` are `python -m tasks.train` and
-so on; everything else is `python -m sweeper`.
+`headroom sweep` is sweep.py; `headroom train RUN`, `export` and `squad` are `python -m tasks.train`
+and so on; everything else is `python -m sweeper`, as is `headroom train` without a run.
 """
 
 import runpy
@@ -16,7 +16,9 @@ def main() -> int:
         del sys.argv[1]
         runpy.run_path(str(HOUSE / "sweep.py"), run_name="__main__")
         return 0
-    if sys.argv[1:2] in (["train"], ["export"], ["squad"]):
+    command, argument = [*sys.argv[1:3], "", ""][:2]
+    one_run = command == "train" and argument and not argument.startswith("-")
+    if one_run or command in ("export", "squad"):
         runpy.run_module(f"tasks.{sys.argv.pop(1)}", run_name="__main__", alter_sys=True)
     from sweeper.__main__ import main
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from sweeper.store import runs as store
 from sweeper.store.errors import invalid_value
-from sweeper.store.files import present
 from sweeper.store.identity import leaves
 from sweeper.store.plans import planned
 
@@ -31,7 +30,7 @@ MAPPED_ROWS = 4  # as many as the rank and entropy of heads are measured on (tas
 def run(id: str, *, outputs: str | Path = "outputs") -> Run:
     """Return the run of this id, a row's `run` in a table; UserError if there is none."""
     found = store.RunStore(Path(outputs)).run(id)
-    if not present(found.path / "run.json"):
+    if not (found.path / "run.json").is_file():
         expected = f"one that was planned in {outputs}"
         remedy = "headroom.runs() lists them, and so does a table's `run`"
         raise invalid_value("run", id, expected, remedy)
@@ -98,10 +97,7 @@ class Run:
 
     @property
     def checkpoint(self) -> Path:
-        """The file of the final weights, which `torch.load(..., weights_only=True)` reads.
-
-        Of an archived run it is there once you unzip the archive; `model` reads it in the archive.
-        """
+        """The file of the final weights, which `torch.load(..., weights_only=True)` reads."""
         from tasks.training.checkpoint import final_checkpoint
 
         return final_checkpoint(self._run, "run")[0]

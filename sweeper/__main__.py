@@ -1,7 +1,9 @@
-"""The commands that read, judge, draw and move results.
+"""The commands that read, judge and draw results, and the one that trains planned runs.
 
-Training is another command: python sweep.py, or when installed headroom sweep.
+To plan and train is another command: python sweep.py, or when installed headroom sweep.
 """
+
+from __future__ import annotations
 
 import argparse
 import inspect
@@ -11,12 +13,9 @@ import tomllib
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from rich.console import Console
-from rich.text import Text
-
-from sweeper.cli.terminal import PIPE_WIDTH, Terminal, settle_process
+from sweeper.cli.process import settle_process
 from sweeper.store.errors import (
     Faults,
     UserError,
@@ -26,26 +25,31 @@ from sweeper.store.errors import (
     take_notices,
 )
 from sweeper.store.files import make_directory
-from sweeper.store.numbers import plural
 from sweeper.store.plans import damaged
 from sweeper.store.registry import ROOT
 
-Command = Callable[[Console, argparse.Namespace], int | None]
+if TYPE_CHECKING:  # a machine that only trains need not have rich
+    from sweeper.cli.terminal import Terminal
+
+Command = Callable[[Any, argparse.Namespace], int | None]
 """A command; it returns the exit code, None for 0."""
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "python -m sweeper") -> int:
     """Run a command line and return the exit code."""
-    options = _parser(program).parse_args(arguments)
+    typed = sys.argv[1:] if arguments is None else arguments
+    if removed := REMOVED.get(typed[0] if typed else ""):
+        print(f"error: {typed[0]} was removed: {removed}.", file=sys.stderr)
+        return 2
+    options = _parser(program).parse_args(typed)
     settle_process()
     if options.outputs.is_symlink():
         options.outputs = options.outputs.resolve()
-    console = Terminal(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
     try:
         options.faults = Faults()
         if into := getattr(options, "into", None):
             make_directory(into, 0o755)  # for others to enter
-        code = options.command(console, options)
+        code = options.command(_console(options.command), options)
         faults = [*options.faults, *damaged(options.outputs)]
         for fault in faults:
             print(f"error: {sanitize(fault, 2000)}", file=sys.stderr)
@@ -61,6 +65,9 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
         if error.strerror and error.filename and hasattr(options, "into"):
             reason = f"{error.filename} cannot be written ({error.strerror})"
             reason += "; free the place, or name another folder with -o."
+    except ModuleNotFoundError as error:
+        reason = f"{error.name} is missing here; only `train` does without it: type this command "
+        reason += "where the sweep was planned."
     except UserError as error:
         reason = str(error)
     except KeyboardInterrupt:
@@ -69,7 +76,29 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
     return 2
 
 
-def status(console: Console, options: argparse.Namespace) -> int:
+def _console(command: Command) -> Terminal | None:
+    """Return the console of a command; `train` has none, as it does without rich."""
+    if command is train:
+        return None
+    from sweeper.cli.terminal import Terminal
+
+    return Terminal()
+
+
+def train(_: None, options: argparse.Namespace) -> int:
+    """Train the unfinished runs that are planned in the outputs folder, on this machine.
+
+    Parents start first, then the longest. Ctrl-C and SIGTERM save; the same command continues. It
+    needs torch, pytorch-lightning, numpy, tokenizers and pydantic, and no network.
+    """
+    from sweeper.run.unfinished import train as train_unfinished
+
+    return train_unfinished(
+        options.outputs.resolve(), slots=options.slots, jobs_per_device=options.jobs_per_device
+    )
+
+
+def status(console: Terminal, options: argparse.Namespace) -> int:
     """Print which runs are running, done or failed, and why.
 
     Counts the runs of each experiment's newest plan; lists those neither new nor done.
@@ -87,7 +116,7 @@ def status(console: Console, options: argparse.Namespace) -> int:
     return int(any(line.damaged for line in found))
 
 
-def collect(console: Console, options: argparse.Namespace) -> None:
+def collect(console: Terminal, options: argparse.Namespace) -> None:
     """Write the table of each experiment and judge its claims.
 
     Reads the records again; writes DIR/tables/<experiment>.csv, .json, .claims.json and, for
@@ -98,10 +127,10 @@ def collect(console: Console, options: argparse.Namespace) -> None:
     into = options.into or options.outputs
     found = collect_and_judge(options.outputs, options.experiments, into, options.faults)
     for path in print_tables(console, into, *found):
-        console.print(Text(f"\n{relative_path(path)}"), soft_wrap=True)
+        console.print_line(f"\n{relative_path(path)}")
 
 
-def draw(console: Console, options: argparse.Namespace) -> None:
+def draw(console: Terminal, options: argparse.Namespace) -> None:
     """Draw the figures of each experiment from its records.
 
     Writes DIR/figures/<experiment>.pdf, .png and .svg; equal records give equal bytes.
@@ -112,10 +141,10 @@ def draw(console: Console, options: argparse.Namespace) -> None:
     into, faults = options.into or options.outputs, options.faults
     tables = collect(options.outputs, options.experiments, faults)
     for path in write_figures(into, write_tables(into, tables, faults), faults):
-        console.print(Text(str(path)), soft_wrap=True)
+        console.print_line(path)
 
 
-def report(console: Console, options: argparse.Namespace) -> None:
+def report(console: Terminal, options: argparse.Namespace) -> None:
     """Write one HTML page of all results, to read or to share.
 
     Writes DIR/report.html: states, verdicts, figures, training curves, tables to sort and filter,
@@ -126,10 +155,10 @@ def report(console: Console, options: argparse.Namespace) -> None:
 
     into = options.into or options.outputs
     found = collect_and_judge(options.outputs, options.experiments, into, options.faults)
-    console.print(Text(str(write_report(options.outputs, *found, into))), soft_wrap=True)
+    console.print_line(write_report(options.outputs, *found, into))
 
 
-def forget(console: Console, options: argparse.Namespace) -> int:
+def forget(console: Terminal, options: argparse.Namespace) -> int:
     """Remove the results of an experiment, or a run, after listing them and asking.
 
     Runs of another plan stay, unless they are named; nothing is removed during training.
@@ -139,69 +168,7 @@ def forget(console: Console, options: argparse.Namespace) -> int:
     return 0 if remove(console, options.outputs, options.name, yes=options.yes) else 1
 
 
-def archive(console: Console, options: argparse.Namespace) -> None:
-    """Put the finished runs of an experiment into one file, which all commands still read.
-
-    Writes DIR/archives/NAME-0001.zip, reads it back and removes the folders of the runs; refuses
-    while one of them is in training. `unzip` in DIR puts them back.
-    """
-    from sweeper.cli.forget import archive as make
-    from sweeper.publish import relative_path
-
-    made, gone = make(options.outputs, options.name)
-    where = relative_path(made) if made else "nothing new"
-    runs = plural(gone, "run")
-    console.print(Text(f"{where}; removed the folders of {runs}"), soft_wrap=True)
-
-
-def pack(console: Console, options: argparse.Namespace) -> None:
-    """Write the unfinished runs of experiments into one file, to train on another machine.
-
-    The zip has records, prepared data and the code that trains. Unpacked there, `python run.py`
-    needs PyTorch and a few packages, and no network.
-    """
-    from sweeper.cli.pack import pack as write
-
-    how = {key: getattr(options, key) for key in ("config_dir", "wheels", "python", "max_mb")}
-    write(console, options.outputs.absolute(), options.experiments, options.output, **how)
-
-
-def merge(console: Console, options: argparse.Namespace) -> int:
-    """Import the results that `python run.py` of a pack wrote.
-
-    Verifies them and puts the runs where they would be if they had been trained here.
-    """
-    from sweeper.export.pack import merge as take_in
-
-    merged = take_in(options.outputs.absolute(), options.file)
-    for line in (*merged.kept, merged.summary()):
-        console.print(Text(line), soft_wrap=True)
-    return 1 if merged.kept else 0
-
-
-def bundle(console: Console, options: argparse.Namespace) -> None:
-    """Write the results of experiments into one file, to judge elsewhere.
-
-    The zip has records without weights, tables, figures, claims and the lock file, with the
-    SHA-256 of each.
-    """
-    from sweeper.export.bundle import write_bundle
-
-    written = write_bundle(options.outputs.absolute(), options.experiments, options.output)
-    console.print(Text(f"{written}: {written.stat().st_size / 10**6:.1f} MB"), soft_wrap=True)
-
-
-def judge(console: Console, options: argparse.Namespace) -> int:
-    """Judge the claims of a bundle again and draw its figures, without training.
-
-    Exit code 1 if a verdict differs from that in the bundle. A damaged bundle is refused.
-    """
-    from sweeper.export.bundle import judge_again
-
-    return judge_again(console, options.file, options.into or Path("judged"))
-
-
-def decide(console: Console, options: argparse.Namespace) -> None:
+def decide(console: Terminal, options: argparse.Namespace) -> None:
     """Print what deciding each claim would cost in seeds, runs and device hours.
 
     Trains nothing. Costs are those at the differences measured so far, at a difference of a given
@@ -217,7 +184,7 @@ def decide(console: Console, options: argparse.Namespace) -> None:
             print_costs(console, store, [table], options.effect)
 
 
-def compare(console: Console, options: argparse.Namespace) -> int:
+def compare(console: Terminal, options: argparse.Namespace) -> int:
     """Print the differences between two sweeps, and the claims whose verdict changed.
 
     Each is an outputs folder, a plan (its number or file) or an experiment; in another folder as
@@ -228,7 +195,7 @@ def compare(console: Console, options: argparse.Namespace) -> int:
     return print_differences(console, options.outputs, *options.sides)
 
 
-def dashboard(console: Console, options: argparse.Namespace) -> None:
+def dashboard(console: Terminal, options: argparse.Namespace) -> None:
     """Show the experiments in Weights & Biases, as a saved view with their results.
 
     Saves a view of the project that the runs are mirrored to, and sends the table, figures and
@@ -240,7 +207,7 @@ def dashboard(console: Console, options: argparse.Namespace) -> None:
 
     found = collect_and_judge(options.outputs, options.experiments)
     where = publish_dashboard(options.outputs, *found, options.project, offline=options.offline)
-    console.print(Text(where), soft_wrap=True)
+    console.print_line(where)
 
 
 class Parser(argparse.ArgumentParser):
@@ -278,13 +245,6 @@ def _into(about: str) -> Argument:
     return _argument("-o", dest="into", type=Path, metavar="FOLDER", help=about)
 
 
-def _file(default: str) -> Argument:
-    about = "what to write (default: %(default)s)"
-    return _argument(
-        "-o", dest="output", type=Path, default=Path(default), metavar="FILE", help=about
-    )
-
-
 EXPERIMENTS = _argument(
     "experiments",
     nargs="*",
@@ -293,6 +253,16 @@ EXPERIMENTS = _argument(
 )
 PUBLISHED = [EXPERIMENTS, _into("write here instead of in DIR, for others to read")]
 COMMANDS: dict[Command, list[Argument]] = {
+    train: [
+        _argument("--slots", type=int, metavar="N", help="runs at a time (default: all that fit)"),
+        _argument(
+            "--jobs-per-device",
+            type=int,
+            default=1,
+            metavar="N",
+            help="runs that share one GPU (default: %(default)s)",
+        ),
+    ],
     status: [
         EXPERIMENTS,
         _flag("--all", "also list runs new and done"),
@@ -306,44 +276,11 @@ COMMANDS: dict[Command, list[Argument]] = {
         _argument("name", metavar="NAME | RUN", help="an experiment, or a run's id"),
         _flag("--yes", "do not ask"),
     ],
-    archive: [_argument("name", metavar="EXPERIMENT", help="which experiment")],
     decide: [
         EXPERIMENTS,
         _argument("--effect", metavar="SIZE", help="of a difference: 1%%, or in the metric's unit"),
     ],
     compare: [_argument("sides", nargs=2, metavar="SWEEP", help="what to compare")],
-    pack: [
-        _argument(
-            "experiments",
-            nargs="+",
-            metavar="EXPERIMENT | KEY=VALUE",
-            help="which experiments; with overrides they are planned anew, as by sweep.py",
-        ),
-        _file("sweep.zip"),
-        _argument(
-            "--max-mb",
-            type=float,
-            metavar="N",
-            help="write a larger file in parts of at most N MB: FILE.001 and so on",
-        ),
-        _argument("--config-dir", metavar="DIR", help="yaml files of your own, as for sweep.py"),
-        _argument("--wheels", type=Path, metavar="DIR", help="a folder of wheels to pack too"),
-        _argument(
-            "--python",
-            metavar="3.12-x86_64",
-            help="pack wheels of what a machine with PyTorch and Lightning may lack, "
-            "for its Python and processor",
-        ),
-    ],
-    merge: [_argument("file", type=Path, metavar="FILE", help="results.zip")],
-    bundle: [
-        _argument("experiments", nargs="+", metavar="EXPERIMENT", help="which"),
-        _file("bundle.zip"),
-    ],
-    judge: [
-        _argument("file", type=Path, metavar="FILE", help="the bundle"),
-        _into("where tables and figures are written (default: judged)"),
-    ],
     dashboard: [
         EXPERIMENTS,
         _argument(
@@ -356,6 +293,17 @@ COMMANDS: dict[Command, list[Argument]] = {
 }
 
 
+REMOVED = {
+    "pack": "plan with hydra.sweeper.plan_only=true and copy the outputs folder, as "
+    "docs/clusters.md shows",
+    "merge": "copy the outputs folder back, as docs/clusters.md shows",
+    "bundle": f"zip the outputs folder; {as_typed('collect')} judges its records again",
+    "judge": f"unzip the outputs folder; {as_typed('collect')} judges its records again",
+    "archive": "zip the outputs folder, and unzip it before a command reads it",
+}
+"""Commands of earlier versions, and what to do instead."""
+
+
 def _parser(program: str) -> argparse.ArgumentParser:
     train = as_typed("sweep")
     epilog = f"To train: {train} -m experiment=fig1; {train} --help says more."
@@ -364,14 +312,13 @@ def _parser(program: str) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
     if program == "headroom":  # headroom_attention/__main__.py takes it before this parser does
         commands.add_parser("sweep", help="plan, train and publish, as python sweep.py does")
-        commands.add_parser("train", help="train one run that is planned")
         commands.add_parser("export", help="write a run's model for transformers to load")
         commands.add_parser("squad", help="score answers to SQuAD's questions")
     for command, arguments in COMMANDS.items():
         name, about = command.__name__, inspect.getdoc(command) or ""
         first = about.partition("\n")[0].rstrip(".")
         words = f"{first[0].lower()}{first[1:]}"
-        # Without abbreviations: `bundle --output FILE` would be taken for --outputs.
+        # Without abbreviations: `report --output FILE` would be taken for --outputs.
         sub = commands.add_parser(name, help=words, description=about, allow_abbrev=False)
         sub.add_argument(
             "--outputs",

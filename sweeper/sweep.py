@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.cli.terminal import PIPE_WIDTH, Terminal
+from sweeper.cli.terminal import Terminal
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan, PlannedRun
 from sweeper.plan.planner import Planner
@@ -58,21 +58,13 @@ def sweep(
     Raises:
         UserError: nothing was started.
     """
-    console = Terminal(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    console = Terminal()
     driver = os.environ.get(DRIVER_CODE)  # set if this sweep is itself a job of a cluster
     with StopSignals(() if driver else STOPS) as signals, closing(size_server()) as process:
         process.code = registry.ROOT  # until the code of the sweep is pinned
         code = Code.read(Path(driver or registry.ROOT))
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
-        if options.decide and options.pilot:
-            expected = "null with hydra.sweeper.decide=true, whose first round prices claims, too"
-            remedy = "train the pilot first, then decide"
-            raise invalid_value("hydra.sweeper.pilot", options.pilot, expected, remedy)
-        if (options.decide or options.pilot) and not plan.claims:
-            key = "hydra.sweeper.decide" if options.decide else "hydra.sweeper.pilot"
-            value = options.pilot or "true"
-            remedy = "give it experiment.claims, or leave this out"
-            raise invalid_value(key, value, "an experiment with claims", remedy)
+        _check_options(options, plan)
         if plan.claims or options.until:
             from sweeper.decide import check_claims, show_prices
 
@@ -99,6 +91,12 @@ def sweep(
             if plan.claims:
                 show_prices(console, store, (tuning and tuning.judged) or plan, estimate)
             return 0
+        if options.plan_only:
+            from sweeper.elsewhere import plan_elsewhere
+
+            ready = (tuning.judged or tuning.trials) if tuning else plan
+            plan_elsewhere(console, ready, store, process, code, estimate)
+            return 0
         from sweeper.publish import print_everything
         from sweeper.train import Executor, freeze
         from sweeper.tune import spent, tune
@@ -124,6 +122,23 @@ def sweep(
     for line in (*(spent(tuning, store) if tuning else ()), *take_notices()):
         console.print(Text(line), soft_wrap=True)
     return 0 if done and readable else 1
+
+
+def _check_options(options: SweepOptions, plan: Plan) -> None:
+    """Raise UserError for options that exclude each other, or that need claims."""
+    if options.decide and options.pilot:
+        expected = "null with hydra.sweeper.decide=true, whose first round prices claims, too"
+        remedy = "train the pilot first, then decide"
+        raise invalid_value("hydra.sweeper.pilot", options.pilot, expected, remedy)
+    if options.decide and options.plan_only:
+        expected = "false with hydra.sweeper.plan_only=true, since rounds follow from results"
+        remedy = "plan the first round without it"
+        raise invalid_value("hydra.sweeper.decide", "true", expected, remedy)
+    if (options.decide or options.pilot) and not plan.claims:
+        key = "hydra.sweeper.decide" if options.decide else "hydra.sweeper.pilot"
+        value = options.pilot or "true"
+        remedy = "give it experiment.claims, or leave this out"
+        raise invalid_value(key, value, "an experiment with claims", remedy)
 
 
 def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> bool:

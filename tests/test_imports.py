@@ -58,8 +58,6 @@ finally:
 
 
 WATCHING = ["sweeper.cli.status", "sweeper.__main__"]
-# Archives are checked with pydantic; other modules of the store import them when they read one.
-STORE = [name for name in modules_of("sweeper.store") if name != "sweeper.store.archive"]
 LIGHT = {
     "the sweeper": (modules_of("sweeper"), HEAVY | CLUSTERS),
     "planning and watching": (
@@ -67,7 +65,14 @@ LIGHT = {
         HEAVY | DRAWING,
     ),
     "a page": (["sweeper.results.report.page"], HEAVY | {"matplotlib", "pandas"}),
-    "the store": (STORE, HEAVY | DRAWING | CONFIGURATION | {"pydantic", "numpy", "rich"}),
+    "the store": (
+        modules_of("sweeper.store"),
+        HEAVY | DRAWING | CONFIGURATION | {"pydantic", "numpy", "rich"},
+    ),
+    "training without a plan": (
+        ["sweeper.run.unfinished", "sweeper.__main__"],
+        HEAVY | DRAWING | CONFIGURATION | {"rich", "yaml"},
+    ),
     "plugins, which Hydra loads at every start": (
         modules_of("hydra_plugins.headroom"),
         HEAVY | DRAWING | CLUSTERS | {"pydantic", "numpy"},
@@ -117,9 +122,8 @@ def commands():
     files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     started = [path for path in files if '__name__ == "__main__"' in path.read_text()]
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in started]
-    # Peers that a benchmark starts, and run.py of a pack, are started where they lie: by a path.
-    apart = ("_peer", "export.entry")
-    return [name.removesuffix(".__main__") for name in names if not name.endswith(apart)]
+    # Peers that a benchmark starts are started where they lie: by a path.
+    return [name.removesuffix(".__main__") for name in names if not name.endswith("_peer")]
 
 
 @pytest.mark.parametrize("name", commands())

@@ -1,6 +1,5 @@
-"""`forget` and `archive`: runs leave the outputs folder, for good or into one file."""
+"""The `forget` command: removes experiments and runs from the outputs folder."""
 
-import re
 import shutil
 import sys
 import tempfile
@@ -15,16 +14,12 @@ from rich.text import Text
 
 from sweeper.publish import relative_path
 from sweeper.results.table import files_made_of
-from sweeper.store.archive import archives, files_below, find, write_runs
 from sweeper.store.code import REVISION, revisions
 from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
-from sweeper.store.files import digest_of_file, present
 from sweeper.store.numbers import plural
 from sweeper.store.plans import older, path_of, planned, plans, rewrite, runs_of, without
 from sweeper.store.runs import RunStore, State
 
-_TAKEN_AWAY = ".archive."
-UNZIP = "unzip the archive in the outputs folder and remove it first"
 Plan = Mapping[str, Any]
 
 
@@ -52,9 +47,6 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
     removal = _experiment(outputs, known, name) or _run(store, known, name)
     if run := store.in_training(removal.near):
         raise UserError(f"{sanitize(name)}: run {run} is being trained; stop that sweep first.")
-    if packed := [run for run in removal.runs if find(outputs, run)]:
-        words = f"{len(packed)} of its runs lie in outputs/archives"
-        raise invalid_value("forget", name, f"runs in folders of their own, but {words}", UNZIP)
     removal = replace(removal, files=[*removal.files, *_unused_code(store, removal.runs)])
     for line in _listed(store, removal):
         console.print(Text(line), soft_wrap=True)
@@ -107,7 +99,7 @@ def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | N
 
 
 def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
-    if not present(store.run(name).path / "run.json"):
+    if not (store.run(name).path / "run.json").is_file():
         names = dict.fromkeys(one for plan in known for one in plan["experiments"])
         if not names:
             planned(store.outputs)  # raises: there is nothing to forget
@@ -156,41 +148,3 @@ def _listed(store: RunStore, removal: _Removal) -> Iterator[str]:
         if plan["experiments"]:
             yield f"  of plan {plan['number']} {sanitize(', '.join(plan['experiments']))} stays"
     yield from (f"  {sanitize(line)}" for line in removal.notes)
-
-
-def archive(outputs: Path, name: str) -> tuple[Path | None, int]:
-    """Put the finished runs of an experiment, and those they start from, into one file.
-
-    A run is never lost: its folder goes only after the archive was read back. The same command
-    again finishes an interrupted one, and archives the runs that were finished since. Return the
-    archive, None if all runs were archived already, and the number of folders removed.
-
-    Raises:
-        UserError: no such experiment, one of its runs or one that starts from them is in training,
-            or none of them is done.
-    """
-    store = RunStore(outputs)
-    runs = runs_of(planned(outputs, [name])[name], name)
-    every = [found for plan in plans(outputs) for found in plan["runs"].items()]
-    children = [run for run, about in every if about.get("parent") in runs]
-    if busy := store.in_training([*runs, *children]):
-        raise UserError(f"{sanitize(name)}: run {busy} is in training; archive it afterwards.")
-    for left in outputs.glob(f"{_TAKEN_AWAY}*.tmp"):
-        shutil.rmtree(left)
-    done = [store.run(run) for run in runs if store.run(run).status().state is State.DONE]
-    if not done:
-        expected = "an experiment with at least 1 finished run"
-        raise invalid_value("archive", name, expected, "train it first")
-    folders = [run.path for run in done if run.path.is_dir()]
-    new = []
-    for folder in folders:  # an interrupted command may have left a folder with its archive
-        known = [one.runs[folder.name] for one in archives(outputs) if folder.name in one.runs]
-        names = files_below(folder) if known else []
-        if not known or {name: digest_of_file(folder / name) for name in names} not in known:
-            new.append(folder)
-    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).lstrip(".-")[:100] or "runs"
-    made = write_runs(outputs, plain, new) if new else None
-    with tempfile.TemporaryDirectory(dir=outputs, prefix=_TAKEN_AWAY, suffix=".tmp") as away:
-        for folder in folders:
-            folder.rename(Path(away) / folder.name)
-    return made, len(folders)

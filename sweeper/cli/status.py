@@ -16,7 +16,6 @@ from rich.text import Text
 from sweeper.plan.grid import describe_values as in_words
 from sweeper.store.code import COMMIT, differing, loaded_code, state_of
 from sweeper.store.errors import UserError, sanitize
-from sweeper.store.files import present
 from sweeper.store.liveness import alive, identity
 from sweeper.store.numbers import clock
 from sweeper.store.plans import planned
@@ -88,7 +87,7 @@ def _status(run: Run) -> Status:
     """Return the status of a run; one with a damaged record has failed."""
     status = run.status()
     try:
-        if status.state is not State.NEW or present(run.path / "run.json"):
+        if status.state is not State.NEW or (run.path / "run.json").is_file():
             run.record()
         if status.state is State.RUNNING:
             info = run.attempt(status.attempt).info()

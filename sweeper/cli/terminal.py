@@ -1,44 +1,25 @@
-"""The process and the terminal of a command."""
+"""The terminal of a command."""
 
-import gc
-import os
 import sys
-from io import TextIOWrapper
 from typing import NoReturn
 
 from rich.console import Console
+from rich.text import Text
 
 from sweeper.store.errors import UserError, drop_output
-
-
-def settle_process() -> None:
-    """Make a command independent of the streams, variables and permissions it was started with.
-
-    Garbage is also collected less often than Python does by default.
-    """
-    # Tables of many runs are millions of objects that live as long as the command. By default each
-    # 700 new objects start a search, which takes a sixth of the command's time.
-    gc.set_threshold(100_000)
-    os.umask(0o077)  # files are for the owner alone (SECURITY.md)
-    os.environ.pop("MPLBACKEND", None)  # figures are drawn into files
-    if os.environ.get("COLUMNS") == "0":  # of a terminal that does not know its width
-        del os.environ["COLUMNS"]
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(number)
-        except OSError:  # closed by the caller: the next file to be opened would take its number
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
-            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8"))
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal may know ASCII alone
-
 
 PIPE_WIDTH = 10_000  # letters: nothing in a pipe or a file is cut or broken
 
 
 class Terminal(Console):
     """The console of a command; it ends in a sentence once its output is closed."""
+
+    def __init__(self) -> None:
+        super().__init__(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+
+    def print_line(self, words: object) -> None:
+        """Print words as they are, without markup, on a line that is not broken."""
+        self.print(Text(str(words)), soft_wrap=True)
 
     def on_broken_pipe(self) -> NoReturn:
         """End the command."""

@@ -16,9 +16,6 @@ from sweeper.store.errors import sanitize
 Rounds = Sequence[Mapping[str, Any]]
 """The rounds before a plan as plain data: what each bought and found."""
 
-_SWEEPER = ("-m", "sweeper")
-_PROGRAMS = {"__main__.py": _SWEEPER, "headroom": _SWEEPER}  # `pack` plans too
-
 
 @dataclass(frozen=True)
 class Matched:
@@ -133,7 +130,7 @@ class Plan:
         return {
             # Wherever sweep.py lies, and without the plus signs that it adds.
             "command": [
-                *_PROGRAMS.get(program := Path(sys.argv[0]).name, (program,)),
+                Path(sys.argv[0]).name,
                 *(re.sub(r"^\+\+experiment\.", "experiment.", one) for one in sys.argv[1:]),
             ],
             "scale": self.scale,

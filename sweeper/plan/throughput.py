@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from sweeper.plan.plan import Plan, PlannedRun
 from sweeper.store.errors import UserError
 from sweeper.store.files import canonical
-from sweeper.store.runs import Run, RunStore, Taken
+from sweeper.store.runs import RunStore, Taken
 
 
 class Rule(NamedTuple):
@@ -166,7 +166,7 @@ def measured(plan: Plan, store: RunStore, on: Device) -> Throughput:
     ids = store.ids() if missing else []
     ids = [run for run in ids if _task(run) in missing and run not in plan.runs]
     others: list[tuple[PlannedRun, float, float | None]] = []
-    for name in sorted(ids, key=lambda run: _changed(store.run(run)))[-OTHERS:]:
+    for name in sorted(ids, key=lambda run: store.run(run).path.stat().st_mtime)[-OTHERS:]:
         with suppress(UserError, OSError):  # a damaged run of another plan is skipped
             record = store.run(name).record()
             other = PlannedRun(name, record["config"], record["size"], record["names"])
@@ -179,13 +179,6 @@ def measured(plan: Plan, store: RunStore, on: Device) -> Throughput:
 
 def _task(run_id: str) -> str:
     return run_id.partition("-")[0]
-
-
-def _changed(run: Run) -> float:
-    try:
-        return run.path.stat().st_mtime
-    except OSError:  # it is in an archive
-        return 0.0
 
 
 def _finished(

@@ -16,7 +16,6 @@ from sweeper.results.points import measures
 from sweeper.results.table import Table, files_made_of, label, stem
 from sweeper.results.verdict import Verdict
 from sweeper.store.errors import UserError, invalid_value, sanitize
-from sweeper.store.files import present
 from sweeper.store.identity import digest_of
 from sweeper.store.runs import RunStore
 
@@ -205,7 +204,7 @@ def publish_dashboard(
     else:
         ids = dict.fromkeys(str(row["run"]) for table in tables for row in table.rows)
         runs = map(RunStore(outputs).run, ids)
-        project = project_of(run.record() for run in runs if present(run.path / "run.json"))
+        project = project_of(run.record() for run in runs if (run.path / "run.json").is_file())
     if not offline:
         module("wandb_workspaces.workspaces", EXTRA)  # before anything is sent
         api = connected()

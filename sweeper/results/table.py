@@ -134,7 +134,7 @@ def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, An
     """
     status = run.status()
     cells: dict[str, Any] = {"run": run.id, "state": str(status.state), "reason": status.reason}
-    if status.state is State.NEW and not files.present(run.path / "run.json"):
+    if status.state is State.NEW and not (run.path / "run.json").is_file():
         return cells | (planned_cells(config) if config else {})
     try:
         record = run.record()

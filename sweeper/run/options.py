@@ -1,13 +1,13 @@
 """Options from Hydra's own section: of the sweep, and what those of backends are made of.
 
-They are dataclasses: Hydra checks keys and types, construction checks ranges. Defaults and comments
-are in the yaml under conf/hydra/.
+They are dataclasses: Hydra checks keys and types, construction checks ranges. The yaml under
+conf/hydra/ repeats the defaults that are here, with comments.
 """
 
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, NamedTuple, get_type_hints
 
@@ -65,20 +65,21 @@ class SweepOptions(LimitedOptions):
     """The options of a sweep, `hydra.sweeper` (conf/hydra/sweeper/headroom.yaml)."""
 
     section: ClassVar[str] = "hydra.sweeper"
-    dry_run: bool
-    decide: bool
-    pilot: Annotated[int | None, at_least(2)]
-    max_seeds: Annotated[int, at_least(3)]
-    budget_device_hours: Annotated[float | None, at_least(0)]
-    until: list[str]
-    max_runs: Annotated[int, at_least(1)]
-    hang_after_s: Annotated[float | None, at_least(LEAST_S)]
-    hang_grace_s: Annotated[float, at_least(1)]
-    tries: Annotated[int, at_least(1)]
-    wait_s: Annotated[float, at_least(0)]
-    equal_failures: Annotated[int, at_least(0)]
-    fail_fast: bool
-    on_oom: OnOom
+    dry_run: bool = False
+    plan_only: bool = False
+    decide: bool = False
+    pilot: Annotated[int | None, at_least(2)] = None
+    max_seeds: Annotated[int, at_least(3)] = 30
+    budget_device_hours: Annotated[float | None, at_least(0)] = None
+    until: list[str] = field(default_factory=list)
+    max_runs: Annotated[int, at_least(1)] = 100_000
+    hang_after_s: Annotated[float | None, at_least(LEAST_S)] = 600
+    hang_grace_s: Annotated[float, at_least(1)] = 30
+    tries: Annotated[int, at_least(1)] = 3
+    wait_s: Annotated[float, at_least(0)] = 5
+    equal_failures: Annotated[int, at_least(0)] = 3
+    fail_fast: bool = False
+    on_oom: OnOom = OnOom.fail
 
     def again(self, status: Status, tries: int) -> bool:
         """Return whether a run that ended with `status` starts again after `tries` starts.

@@ -134,16 +134,17 @@ class Display(ExitStack):
     time_left: TimeLeft
     about: Callable[[float], str] = lambda seconds: ""
     of: str = ""  # what the time left refers to, if not to the whole sweep
-    _started: float = field(default_factory=time.monotonic)
+    _started: float = field(init=False)
+    _printed: float = field(init=False)
     _begun: dict[str, float] = field(default_factory=dict)
     _queued: set[str] = field(default_factory=set)
     _spent: dict[str, float] = field(default_factory=dict)  # slot seconds of finished runs
     _noted: str = ""
-    _printed: float = field(default_factory=time.monotonic)
     _live: Live | None = None
 
     def __post_init__(self) -> None:
         super().__init__()
+        self._started = self._printed = self._now()
         if self.console.is_terminal:
             live = Live(
                 console=self.console, refresh_per_second=2, transient=True, auto_refresh=False
@@ -170,12 +171,15 @@ class Display(ExitStack):
                 self._start(schedule, state)
             else:
                 if state.phase is Phase.DONE and state.job.run in self._begun:
-                    self._spent[state.job.run] = time.monotonic() - self._begun[state.job.run]
+                    self._spent[state.job.run] = self._now() - self._begun[state.job.run]
                 self._print_ended(schedule, state)
         if self._live:
             self._live.update(self._table(schedule), refresh=True)
-        elif time.monotonic() - self._printed >= HEARTBEAT_S:
+        elif self._now() - self._printed >= HEARTBEAT_S:
             self._line(Text(self._totals(schedule)))
+
+    def _now(self) -> float:
+        return self.time_left.clock()
 
     def _start(self, schedule: Schedule, state: JobState) -> None:
         """Note that a run has started, once its process has; until then it is queued."""
@@ -183,7 +187,7 @@ class Display(ExitStack):
             self._queued.add(state.job.run)
             return
         self._queued.discard(state.job.run)
-        self._begun[state.job.run] = time.monotonic()
+        self._begun[state.job.run] = self._now()
 
     def _print_ended(self, schedule: Schedule, state: JobState) -> None:
         """Print a line for a run that is done, failed, or waits for another start."""
@@ -211,7 +215,7 @@ class Display(ExitStack):
 
     def _line(self, line: Text) -> None:
         """Print a line without breaks, so that a name or a path in it can be copied."""
-        self._printed = time.monotonic()
+        self._printed = self._now()
         self.console.print(line, soft_wrap=True)
 
     def _table(self, schedule: Schedule) -> Group:
@@ -232,7 +236,7 @@ class Display(ExitStack):
                     f"{speed:,.0f}" if isinstance(speed, int | float) else "-",
                     clock(self.time_left.of_run(run)) if self.time_left.measured else "-",
                 )
-        now = time.monotonic()
+        now = self._now()
         running = (run for run, s in schedule.states.items() if s.phase is Phase.RUNNING)
         about = self.about(
             sum(self._spent.values()) + sum(now - self._begun.get(run, now) for run in running)
@@ -251,7 +255,7 @@ class Display(ExitStack):
         """Return the number of runs in each phase, the time so far and the time left."""
         tally = counts(schedule.states)
         words = [f"{tally[phase]} {phase}" for phase in Phase if tally[phase]]
-        so_far = clock(time.monotonic() - self._started)
+        so_far = clock(self._now() - self._started)
         return " · ".join([*words, f"{so_far} so far{self._left(schedule)}"])
 
     def _left(self, schedule: Schedule) -> str:

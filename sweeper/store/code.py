@@ -29,8 +29,11 @@ DISTRIBUTION = "headroom-attention"
 REVISION = "REVISION"  # a file beside exported code: its `revision`, then earlier ones, by line
 
 TRAINS = ("models", "tasks")
-FOLDERS = (*TRAINS, "sweeper/store", "sweeper/run", "sweeper/export")
-BESIDE = ("sweeper/__init__.py", "sweeper/size_server.py")
+FOLDERS = (*TRAINS, "sweeper/store", "sweeper/run")
+BESIDE = tuple(
+    f"sweeper/{name}.py"
+    for name in ("__init__", "__main__", "size_server", "cli/__init__", "cli/process")
+)
 COMMIT = "commit"  # in place of parts, for attempts that did not record them
 DRIVER_CODE = "HEADROOM_LEFT"  # variable of a sweep that is a job: the folder of its pinned code
 _NO_PARTS = ("tasks/size_server", "tasks/export")  # they train nothing
@@ -125,24 +128,16 @@ def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
 DIFF = "changes.diff"
 
 
-def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
-    """Return the files, of named packages too, that jobs with these configs start from."""
-    named = {found for config in configs for found in registry.named_by(config)}
-    outside = [registry.files_of(*found) for found in sorted(named)]
-    return {
-        **{name: file for files in outside for name, file in files.items()},
-        **code.files,
-        REVISION: code.revision.encode(),
-    }
-
-
 def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path:
-    """Copy the code that runs with these configs need to a folder of outputs/code; return it.
+    """Copy the code that jobs with these configs start from to a folder of outputs/code; return it.
+
+    It includes the packages that the configs name, and `python -m sweeper train`.
 
     Raise UserError if the folder exists with other content, or is a link.
     """
-    files = needed(code, configs)
-    del files[REVISION]
+    named = {found for config in configs for found in registry.named_by(config)}
+    outside = [registry.files_of(*found) for found in sorted(named)]
+    files = {name: content for one in (*outside, code.files) for name, content in one.items()}
     root = outputs.resolve() / "code"
     make_directory(root)
     root.chmod(0o700)  # write access there is access to the owner's account

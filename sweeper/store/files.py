@@ -1,6 +1,5 @@
 """Atomic writing and checked reading of files: a reader sees a whole file or none.
 
-The folder of a run may be in an archive: `opened`, `present` and `entries` read it there, too.
 The names of JSON files end up in paths, and their content may come from anybody: `child` checks
 names, `read_object` checks shapes, `read_versioned` checks the format and the checksum.
 """
@@ -14,12 +13,12 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import IO, Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from sweeper.store.errors import UserError, invalid_value, sanitize
 
@@ -189,47 +188,13 @@ def sha256_of(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
-class Packed(Protocol):
-    """An archive of run folders. Each access raises OSError if it cannot be read."""
-
-    @property
-    def runs(self) -> Mapping[str, Collection[str]]:
-        """The files of each run by their names below its folder."""
-
-    def read(self, run: str, name: str) -> bytes:
-        """Return the content of a file, verified."""
-
-
-_packed: dict[Path, Packed] = {}
-
-
-def mount(folder: Path, find: Callable[[], Packed | None]) -> None:
-    """Read the folder of a run from the archive that `find` returns, unless the folder exists."""
-    if folder.is_dir():
-        _packed.pop(folder, None)
-    elif (archive := find()) is not None:
-        _packed[folder] = archive
-
-
-def opened(path: Path) -> IO[bytes]:
+def opened(path: Path) -> io.FileIO:
     """Open a regular file for reading; OSError for anything else, such as a symbolic link."""
-    try:
-        descriptor = os.open(path, _READ)
-    except FileNotFoundError:
-        archive, run, name = _mounted(path)
-        if archive is None or name not in archive.runs.get(run, ()):
-            raise
-        return io.BytesIO(archive.read(run, name))
+    descriptor = os.open(path, _READ)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return io.FileIO(descriptor)
-
-
-def present(path: Path) -> bool:
-    """Return whether a run has this file."""
-    archive, run, name = _mounted(path)
-    return path.is_file() or (archive is not None and name in archive.runs.get(run, ()))
 
 
 def entries(folder: Path, *, folders: bool = False) -> list[str]:
@@ -242,19 +207,7 @@ def entries(folder: Path, *, folders: bool = False) -> list[str]:
                 if (entry.is_dir if folders else entry.is_file)(follow_symlinks=False)
             ]
     except FileNotFoundError:
-        archive, run, name = _mounted(folder)
-        start = f"{name}/" if name else ""
-        every = archive.runs.get(run, ()) if archive else ()
-        below = [one.removeprefix(start) for one in every if one.startswith(start)]
-        return list({one.partition("/")[0] for one in below if ("/" in one) is folders})
-
-
-def _mounted(path: Path) -> tuple[Packed | None, str, str]:
-    """Return the archive that holds a path, the run, and the name of the file in its folder."""
-    for folder in (path, *path.parents) if _packed else ():
-        if folder in _packed:
-            return _packed[folder], folder.name, "/".join(path.parts[len(folder.parts) :])
-    return None, "", ""
+        return []
 
 
 def read_bytes(path: Path, last: int | None = None) -> bytes | None:
@@ -275,7 +228,7 @@ def read_bytes(path: Path, last: int | None = None) -> bytes | None:
 def digest_of_file(path: Path) -> str:
     """Return the sha256 of a regular file in hex; OSError as `read_bytes`."""
     with opened(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_json(path: Path) -> Any | None:
@@ -288,8 +241,7 @@ def read_json(path: Path) -> Any | None:
         decoder = _GUARDED if _LONG in shape or _EXTREME.search(shape) else _DECODER
         return decoder.decode(data.decode("utf-8", "surrogatepass"))
     except OSError as error:
-        where = Path(error.filename or path)  # the archive, if the file is in one
-        raise _unreadable(where, error.strerror or str(error)) from error
+        raise _unreadable(path, error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:
         raise _unreadable(path, f"it is not JSON ({sanitize(error, 80)})") from error
 

@@ -29,6 +29,7 @@ NOT_IN_IDENTITY = frozenset(
 INTRODUCED_AS: dict[str, Any] = {
     "data.competitors": None,
     "data.directions": None,
+    "model.attention.glorot": "matrix",
     "model.attention.qk_norm": False,
     "model.biases": True,
     "model.feedforward": "plain",

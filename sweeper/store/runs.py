@@ -6,14 +6,12 @@ import json
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sweeper.store import files
-from sweeper.store.archive import archives, find
 from sweeper.store.attempts import Attempt, Cause, claim_attempt
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import INTRODUCED_AS, leaves, named_by
@@ -150,7 +148,7 @@ class Run:
         """Return the run in a directory that a user named; UserError if there is none."""
         real = path.resolve()
         run = RunStore(real.parent.parent).run(real.name)
-        if run.path != real or not files.present(real / "run.json"):
+        if run.path != real or not (real / "run.json").is_file():
             expected = "a run directory outputs/runs/<id>"
             raise invalid_value("run", path, expected, "give the path of one")
         run.record()
@@ -285,6 +283,15 @@ class RunStore:
     outputs: Path
     _watcher: Watcher = field(default_factory=Watcher)
 
+    def __post_init__(self) -> None:
+        """Raise UserError if an earlier version has put runs of this folder into zip files."""
+        if any((self.outputs / "archives").glob("[!.]*.zip")):
+            archives = sanitize(self.outputs / "archives")
+            raise UserError(
+                f"{archives} holds runs in zip files: unzip them in the outputs folder, as in "
+                f"`unzip -o archives/NAME.zip`, and delete the zip files."
+            )
+
     def check_writable(self) -> None:
         """Raise UserError unless the outputs folder allows every operation of the store."""
         files.check_writable(self.outputs)
@@ -299,9 +306,7 @@ class RunStore:
 
     def run(self, run_id: str) -> Run:
         """Return the run with this id, which need not exist; UserError for an id that is unsafe."""
-        path = files.child(self.outputs / "runs", run_id)
-        files.mount(path, lambda: find(self.outputs, run_id))
-        return Run(path, self._watcher)
+        return Run(files.child(self.outputs / "runs", run_id), self._watcher)
 
     def in_training(self, ids: Iterable[str]) -> str | None:
         """Return one of these runs that is in training; None if none is.
@@ -323,11 +328,7 @@ class RunStore:
         """Return the ids of all frozen runs, sorted."""
         folder = self.outputs / "runs"
         names = files.entries(folder, folders=True)
-        found = {name for name in names if files.present(folder / name / "run.json")}
-        for archive in archives(self.outputs):
-            with suppress(OSError):  # it cannot be read
-                found.update(archive.runs)
-        return sorted(found)
+        return sorted(name for name in names if (folder / name / "run.json").is_file())
 
     def freeze(self, record: Mapping[str, Any], *, apart_from: Collection[str] = ()) -> Run:
         """Write the record of a run, once.
@@ -342,12 +343,12 @@ class RunStore:
         """
         run = self.run(record["id"])
         path = run.path / "run.json"
-        if not files.present(path):
+        if not path.is_file():
             files.make_directory(run.path.parent)  # refuses a link: runs would lie elsewhere
             files.make_directory(run.path)
             if files.publish_with_checksum(path, {"format": files.FORMAT, **record}):
                 return run
-        wait_until_visible(lambda: files.present(path) or None)
+        wait_until_visible(lambda: path.is_file() or None)
         there, given = run.record(), json.loads(files.canonical(record["config"]))
         # As in ids, 1 equals 1.0, and an absent key equals the value it was introduced with.
         one, other = (INTRODUCED_AS | leaves(config) for config in (there["config"], given))
@@ -359,6 +360,6 @@ class RunStore:
                     f"run {run.id}: its record on disk has another {sanitize(key)} than the one "
                     f"planned now; move {sanitize(run.path)} away or choose another outputs folder."
                 )
-        if differing and not files.present(run.path / "result.json"):
+        if differing and not (run.path / "result.json").is_file():
             files.publish_json(path, files.with_checksum({**there, "config": given}))
         return run

@@ -82,6 +82,18 @@ def test_each_projection_is_drawn_by_its_own_shape():
         assert weight.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("glorot", "ratio"), [("matrix", (64 + 64) ** 2 / (64 + 512) ** 2), ("head", 1)]
+)
+def test_more_heads_start_with_smaller_logits_unless_each_head_is_drawn_by_itself(glorot, ratio):
+    def variance(heads):
+        attention = MultiHeadAttention(64, heads, 32, glorot=glorot)
+        query, key, _ = attention.qkv.weight.chunk(3)
+        return (query.var() * key.var()).item()
+
+    assert variance(16) / variance(2) == pytest.approx(ratio, rel=0.1)
+
+
 @pytest.mark.parametrize("qk_norm", [False, True])
 @pytest.mark.parametrize("shared", [2, 6])
 def test_heads_that_share_keys_are_heads_with_copies_of_them(shared, qk_norm):

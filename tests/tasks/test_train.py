@@ -2,16 +2,12 @@
 
 import math
 import re
-import shutil
 
 import pytest
 import torch
 
-from sweeper.store.archive import write_runs
-from sweeper.store.runs import RunStore
 from tasks.parse import parse, task_of
 from tasks.training import checkpoint
-from tasks.training.checkpoint import final_weights
 from tests.tasks.jobs import ended, freeze, last_word, run_job, science
 
 VOCABULARY = 307
@@ -66,16 +62,6 @@ def test_a_finished_run_leaves_eight_files(done):
         *("attempt.json", "attention.json", "log.txt", "metrics.jsonl", "result.json", "run.json"),
         *("weights.ckpt", "weights.ckpt.sha256"),
     ]
-
-
-def test_weights_are_read_from_an_archive_too(done, tmp_path):
-    copy = shutil.copytree(done.path, tmp_path / "runs" / done.id)
-    write_runs(tmp_path, "fig1", [copy])
-    shutil.rmtree(copy)
-    run = RunStore(tmp_path).run(done.id)
-    assert not run.path.exists()
-    result = run.result()
-    assert checkpoint.weights_digest(final_weights(run, "parent")) == result["weights_sha256"]
 
 
 def test_the_final_weights_are_those_whose_digest_is_published(done):

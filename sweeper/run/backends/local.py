@@ -29,9 +29,9 @@ _MIG_PART = re.compile(r"\s+(MIG .*)\(UUID: (MIG-[^)]+)\)")
 class Options(LimitedOptions):
     """The options of conf/hydra/launcher/local.yaml."""
 
-    jobs_per_device: Annotated[int, at_least(1, at_most=1000)]
-    stagger_s: Annotated[float, at_least(0)]
-    slots: Annotated[int | None, at_least(1, at_most=1000)]
+    jobs_per_device: Annotated[int, at_least(1, at_most=1000)] = 1
+    stagger_s: Annotated[float, at_least(0)] = 5
+    slots: Annotated[int | None, at_least(1, at_most=1000)] = None
 
 
 def backend(context: BackendContext) -> LocalBackend:

@@ -44,12 +44,6 @@ def test_every_text_of_an_experiment_is_named(plan, tmp_path):
     assert [*found.texts.values()] == [" and ".join(words)]
 
 
-@pytest.mark.parametrize("program", ["/h/sweeper/__main__.py", "/usr/bin/headroom"])
-def test_the_command_of_a_plan_of_a_pack_can_be_typed_again(plan, monkeypatch, program):
-    monkeypatch.setattr("sys.argv", [program, "pack", "fig1", "seed=0"])
-    assert plan("seed=0").as_data()["command"] == ["-m", "sweeper", "pack", "fig1", "seed=0"]
-
-
 def test_experiments_of_one_command_have_one_scale(plan, with_experiment):
     head = "# @package _global_\ndefaults:\n  - override /scale: cpu\n"
     arms = "{a: {grid: {model.heads: [2, 4]}}}"

@@ -1,9 +1,7 @@
 """Expected durations and sizes, and how long they are remembered."""
 
 import os
-import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -11,9 +9,8 @@ import pytest
 
 from sweeper.plan.facts import Facts
 from sweeper.plan.plan import PlannedRun
-from sweeper.plan.throughput import CPU, GPUS, NEWEST, Throughput, measured
+from sweeper.plan.throughput import CPU, GPUS, NEWEST, Throughput
 from sweeper.size_server import SizeServer
-from sweeper.store.archive import write_runs
 
 
 def _run(task: str, heads: int, seed: int = 0, steps: int = 2310) -> PlannedRun:
@@ -126,16 +123,6 @@ def test_a_part_of_a_training_tells_of_the_whole_until_the_whole_does():
     assert throughput.expected(_run("lm1b", 3)).training == pytest.approx(52.0)
     throughput.learn(_run("lm1b", 3), 47.0, 3.0)
     assert throughput.expected(_run("lm1b", 3, seed=1)) == pytest.approx((47.0, 3.0))
-
-
-def test_archived_runs_tell_how_long_those_of_another_plan_take(plan, store):
-    [run] = plan("model.heads=2").runs.values()
-    done = store.freeze({"id": run.id, "config": run.config, "size": run.size, "names": {}})
-    done.publish_result(done.claim({}), {"metrics": {}, "seconds": 13.0})
-    write_runs(store.outputs, "done", [done.path])
-    shutil.rmtree(done.path)
-    on = SimpleNamespace(device="cpu", sharing=1, gpu="")
-    assert measured(plan("model.heads=4"), store, on).measured
 
 
 CONFIG: dict[str, Any] = {"seed": 3, "task": {"name": "lm1b"}, "model": {"heads": 7}}

@@ -6,13 +6,15 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from omegaconf import OmegaConf
 
 from sweeper.run.backend import BackendContext, Job, Resources
 from sweeper.run.backends import local
 from sweeper.run.backends.ray import RayBackend
+from sweeper.run.options import SweepOptions
 from sweeper.store.errors import UserError
 from sweeper.store.registry import BACKENDS, names
-from tests.policies import launcher
+from tests.policies import launcher, shipped
 
 ROOT = Path(__file__).resolve().parents[3]
 CPU = Resources("cpu", devices=1, nodes=1, threads=1)
@@ -200,3 +202,10 @@ def test_what_cannot_be_is_one_sentence(gpus, needed, options, words):
     gpus(2, parts=("3g.40gb",) if needed is TWO else ())
     with pytest.raises(UserError, match=words.replace(".", r"\.")):
         on(needed, **options)
+
+
+def test_defaults_of_options_are_those_of_conf():
+    """`python -m sweeper train` reads no yaml."""
+    assert local.Options() == launcher("local")
+    configured = vars(OmegaConf.to_object(shipped().compose([]).hydra.sweeper))
+    assert {**vars(SweepOptions()), "_target_": configured["_target_"]} == configured

@@ -17,7 +17,7 @@ FILES = (
     *("models/block.py", "models/attention/wide.py", "tasks/train.py", "tasks/training/loop.py"),
     *("tasks/size_server/fork.py", "tasks/lm1b/task.py", "tasks/squad/task.py"),
     "tasks/export/folder.py",
-    *("sweeper/store/runs.py", "sweeper/run/schedule.py", "sweeper/export/runner.py"),
+    *("sweeper/store/runs.py", "sweeper/run/schedule.py"),
     *("sweeper/results/judge.py", "docs/install.md", *BESIDE),
 )
 

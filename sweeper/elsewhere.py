@@ -1,0 +1,53 @@
+"""Plans that are trained on another machine: the outputs folder has all that it needs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from sweeper.cli.terminal import Terminal
+from sweeper.plan.plan import Plan
+from sweeper.publish import relative_path
+from sweeper.size_server import SizeServer
+from sweeper.store.code import Code, pin
+from sweeper.store.numbers import plural
+from sweeper.store.runs import RunStore, State
+from sweeper.train import freeze, prepare
+
+COMMANDS = """\
+    rsync -a {here}/ HOST:{there}/
+    ssh HOST {train}
+    rsync -a HOST:{there}/ {here}/"""
+
+
+def plan_elsewhere(
+    console: Terminal,
+    plan: Plan,
+    store: RunStore,
+    process: SizeServer,
+    code: Code,
+    estimate: Mapping[str, float],
+) -> None:
+    """Freeze a plan, pin the code and prepare the data; print the commands that train the runs.
+
+    `estimate`: expected seconds of training, by run. Raise UserError if the data cannot be built.
+    """
+    left = [run for run in plan.runs if store.run(run).status().state is not State.DONE]
+    freeze(plan, store, {run: estimate[run] for run in left if run in estimate})
+    if not left:
+        console.print_line("Nothing is to be trained: all runs are done.")
+        return
+
+    configs = {run: plan.runs[run].config for run in left}
+    process.code = pin(plan.outputs, code, configs.values())
+    prepare(console, store, process, configs, set())
+
+    there = shlex.quote(plan.outputs.name)
+    train = f"cd {there}/code/{process.code.name} && python -m sweeper train --outputs ../.."
+    console.print_line(f"\nTo train {plural(len(left), 'run')} on another machine:")
+    console.print_line(
+        COMMANDS.format(
+            here=shlex.quote(relative_path(plan.outputs)), there=there, train=shlex.quote(train)
+        )
+    )
+    console.print_line("Then type this command again, without hydra.sweeper.plan_only.")

@@ -1,0 +1,124 @@
+"""The training of an outputs folder's unfinished runs from their records, without a plan.
+
+`python -m sweeper train` calls it, on machines that may have neither Hydra nor rich.
+"""
+
+from collections.abc import Collection, Mapping
+from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from sweeper.run.backend import BackendContext, Job, Resources
+from sweeper.run.backends import local
+from sweeper.run.options import SweepOptions
+from sweeper.run.schedule import JobState, Phase, Schedule, counts
+from sweeper.run.stop import Stopped, StopSignals
+from sweeper.size_server import size_server
+from sweeper.store.code import Code, pin
+from sweeper.store.errors import drop_output, invalid_value, sanitize
+from sweeper.store.numbers import plural
+from sweeper.store.runs import RunStore, State
+
+Record = Mapping[str, Any]
+
+
+def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) -> int:
+    """Train the unfinished runs of an outputs folder on this machine.
+
+    Args:
+        outputs: an absolute path; runs, data and code are below it.
+        slots: runs at a time; None for as many as fit.
+        jobs_per_device: runs that share one GPU.
+
+    Returns:
+        0 if all runs are done, else 1; 130 after Ctrl-C and 143 after SIGTERM, which save.
+
+    Raises:
+        UserError: nothing was started.
+    """
+    options = local.Options(jobs_per_device=jobs_per_device, slots=slots)
+    store = RunStore(outputs)
+    runs = [store.run(id) for id in store.ids()]
+    if not runs:
+        remedy = "plan them with hydra.sweeper.plan_only=true, and copy the folder here"
+        raise invalid_value("outputs", outputs, "a folder with planned runs", remedy)
+    store.check_writable()
+
+    records = {run.id: run.record() for run in runs if run.status().state is not State.DONE}
+    if not records:
+        _print(f"nothing to train: {plural(len(runs), 'run')} done")
+        return 0
+    configs = [record["config"] for record in records.values()]
+
+    with StopSignals() as signals, closing(size_server()) as process:
+        process.code = pin(outputs, Code.read(), configs)
+        backend = local.backend(
+            BackendContext(
+                options=options,
+                resources=frozenset(map(Resources.of, configs)),
+                logger=_logger({config["logger"]["name"] for config in configs}),
+                outputs=outputs,
+                process=process,
+            )
+        )
+        backend.warm()
+        devices = "GPUs" if backend.device == "gpu" else "the CPU"
+        _print(f"training {plural(len(records), 'run')} on {devices}, {backend.slots} at a time")
+
+        def report(schedule: Schedule, state: JobState | None) -> None:
+            if state is not None:
+                label = _label(records[state.job.run])
+                done = counts(schedule.states)[Phase.DONE]
+                outcome = schedule.outcome(state)
+                words = f"[{done}/{len(records)}] {outcome:8} {label}  {state.reason}"
+                _print(words.rstrip())
+
+        schedule = Schedule(
+            store,
+            backend,
+            [_job(record) for record in records.values()],
+            policy=SweepOptions(),
+            changed=report,
+            check_for_stop=signals.check,
+        )
+        with signals.held():
+            try:
+                finished = schedule.execute()
+            except Stopped as stopped:
+                _print(f"{stopped}: running jobs were saved. The same command continues.")
+                return stopped.code
+    if schedule.breaker.tripped:
+        _print(f"nothing more was started: {schedule.breaker.tripped}")
+    return 0 if finished else 1
+
+
+def _job(record: Record) -> Job:
+    """Return the job of a record, with its training FLOPs as the cost."""
+    size = record["size"]
+    cost = size["tokens"] * size["flops_per_token"]
+    return Job(record["id"], cost, record["config"].get("parent"))
+
+
+def _label(record: Record) -> str:
+    """Return the name of a run for people."""
+    names = record["names"]
+    return sanitize(f"{names['experiment']}/{names['arm']} {names['label']}")
+
+
+def _logger(names: Collection[str]) -> str:
+    """Return the logger that jobs import; print a line if it is W&B and is missing."""
+    if "wandb" not in names:
+        return "none"
+    if find_spec("wandb") is None:
+        _print("wandb is missing here: the runs train without their mirror in Weights & Biases")
+        return "none"
+    return "wandb"
+
+
+def _print(words: str) -> None:
+    """Print a line; once nobody reads the output, training goes on without it."""
+    try:
+        print(words, flush=True)
+    except OSError:
+        drop_output()

@@ -1,0 +1,121 @@
+"""A sweep planned here, trained where only training libraries are installed, and copied back."""
+
+import random
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.end_to_end.test_sweep import (
+    TINY,
+    attempts,
+    kill_at_checkpoint,
+    numbers,
+    python,
+    rows,
+    sweep,
+)
+
+pytestmark = pytest.mark.slow
+
+GRID = "-m name=grid-heads model.heads=2,3 model.head_size=4 trainer.steps=60".split()
+NEEDED = ("torch", "pytorch-lightning", "numpy", "pydantic")  # and tokenizers
+FOREIGN = ("hydra", "omegaconf", "rich", "pandas", "matplotlib", "wandb", "datasets")
+# Never twice the same; and `reason` says in which attempt.
+MEASURED = ("seconds", "tokens_per_second", "reason")
+
+
+def with_what_they_need(names):
+    """Return the installed distributions of these names and those that they require."""
+    found, wanted = {}, list(names)
+    while wanted:
+        name = wanted.pop()
+        if name.lower() not in found:
+            found[name.lower()] = distribution = metadata.distribution(name)
+            for requirement in map(Requirement, distribution.requires or []):
+                if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                    wanted.append(requirement.name)
+    return list(found.values())
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """The Python of an environment that has the libraries for training and nothing else."""
+    folder = tmp_path_factory.mktemp("bare") / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    [site] = folder.glob("lib/python*/site-packages")
+    tokenizers = metadata.distribution("tokenizers")  # what it requires is for downloads
+    for distribution in (*with_what_they_need(NEEDED), tokenizers):
+        for top in {file.parts[0] for file in distribution.files} - {"..", "__pycache__"}:
+            if not (site / top).exists():
+                (site / top).symlink_to(distribution.locate_file(top))
+    interpreter = folder / "bin" / "python"
+    found = f"import importlib.util as u; print([n for n in {FOREIGN} if u.find_spec(n)])"
+    listed = subprocess.run([interpreter, "-c", found], capture_output=True, text=True, check=True)
+    assert listed.stdout.strip() == "[]"
+    return interpreter
+
+
+@pytest.fixture
+def text(tmp_path):
+    """A folder of text of its own."""
+    folder, rng = tmp_path / "text", random.Random(0)
+    words = ["".join(rng.choices("abcdefgh", k=rng.randint(1, 7))) for _ in range(200)]
+    lines = (" ".join(rng.choices(words, k=rng.randint(5, 12))) for _ in range(900))
+    folder.mkdir()
+    (folder / "text.txt").write_text("\n".join(lines))
+    return folder
+
+
+def table(outputs):
+    found = rows(outputs, "grid-heads")
+    return [{key: cell for key, cell in row.items() if key not in MEASURED} for row in found]
+
+
+def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(bare, text, tmp_path):
+    home, there, here = (tmp_path / name for name in ("home", "there", "here"))
+    typed = (*GRID, "data=local", f"data.root={text}")
+    assert sweep(here, *typed).returncode == 0
+
+    tiny = [word for word in TINY if word != "logger=none"]
+    mirrored = (*tiny, "logger=wandb", "logger.mode=offline")
+    plan_only = (f"paths.outputs={home}", "hydra.sweeper.plan_only=true")
+    planned = python("sweep.py", *typed, *mirrored, *plan_only)
+    assert planned.returncode == 0, planned.stderr
+    assert not any(numbers(home).values())
+    [pinned] = (home / "code").iterdir()
+    there_typed = f"cd home/code/{pinned.name} && python -m sweeper train --outputs ../.."
+    assert f"    ssh HOST '{there_typed}'\n" in planned.stdout
+
+    shutil.copytree(home, there)
+    text.rename(tmp_path / "gone")  # the other machine has no text
+    train = [bare, "-m", "sweeper", "train", "--outputs", "../.."]
+    code = there / "code" / pinned.name
+    for finished in (0, 1):
+        kill_at_checkpoint(train, there, finished, cwd=code)
+    assert not all(numbers(there).values())
+    done = subprocess.run(train, cwd=code, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("wandb is missing here") == 1
+
+    (tmp_path / "gone").rename(text)
+    shutil.copytree(there, home, dirs_exist_ok=True)
+    trained = attempts(home)
+    assert sweep(home, *typed).returncode == 0
+    assert attempts(home) == trained
+    assert numbers(home) == numbers(here)
+    assert table(home) == table(here)
+
+
+def test_a_command_that_needs_more_says_so(bare, tmp_path):
+    asked = [bare, "-m", "sweeper", "status", "--outputs", tmp_path]
+    done = subprocess.run(asked, cwd=Path.cwd(), capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: rich is missing here; only `train` does without it: type this command where the "
+        "sweep was planned.\n"
+    )

@@ -1,0 +1,138 @@
+"""The training of an outputs folder from its records, with a backend that trains nothing."""
+
+import os
+import signal
+import zipfile
+
+import pytest
+
+from sweeper.run import unfinished
+from sweeper.run.unfinished import train
+from sweeper.store.errors import UserError
+from sweeper.store.runs import RunStore, State
+from tests.sweeper.run.conftest import FakeBackend, act
+
+NAMES = {"experiment": "fig2", "arm": "standard"}
+
+
+class Machine(FakeBackend):
+    """A machine with one slot; it keeps what it was asked for."""
+
+    device = "cpu"
+
+    def __init__(self, store, story):
+        super().__init__(store, story, slots=1)
+        self.context = None
+
+    def open(self, context):
+        """Return itself as the backend of a context."""
+        self.context = context
+        return self
+
+
+@pytest.fixture
+def freeze(store):
+    def freeze(name, *, flops=1.0, parent=None, logger="none"):
+        config = {
+            "seed": name,
+            "parent": parent and parent.id,
+            "task": {"name": "lm1b"},
+            "model": {"name": "decoder", "attention": {"name": "multi_head"}},
+            "trainer": {"accelerator": "cpu", "devices": 1, "num_nodes": 1, "threads": 1},
+            "logger": {"name": logger},
+        }
+        names = {**NAMES, "label": f"seed={name}"}
+        size = {"tokens": 1, "flops_per_token": flops}
+        id = f"lm1b-s0-{name}"
+        return store.freeze({"id": id, "config": config, "size": size, "names": names})
+
+    return freeze
+
+
+@pytest.fixture
+def machine(store, monkeypatch):
+    def machine(**story):
+        made = Machine(store, {f"lm1b-s0-{name}": list(what) for name, what in story.items()})
+        monkeypatch.setattr(unfinished.local, "backend", made.open)
+        return made
+
+    return machine
+
+
+def started(machine):
+    return [name[-1] for name in machine.started]
+
+
+def test_parents_start_first_then_the_longest_and_nothing_that_is_done(store, freeze, machine):
+    parent = freeze("p", flops=2.0)
+    freeze("c", flops=9.0, parent=parent)
+    freeze("a", flops=3.0)
+    act(freeze("d", flops=5.0), "done")
+    here = machine()
+    assert train(store.outputs) == 0
+    assert started(here) == ["a", "p", "c"]
+    assert here.context.process.code.parent == store.outputs / "code"
+    assert train(store.outputs) == 0
+    assert started(here) == ["a", "p", "c"], "there was nothing left"
+
+
+def test_after_a_signal_the_same_command_continues(store, freeze, machine, capsys):
+    freeze("a", flops=2.0)
+    freeze("b")
+    here, start = machine(a=["interrupted", "done"]), Machine.start
+
+    def stopped(*words):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return start(here, *words)
+
+    here.start = stopped
+    assert train(store.outputs) == 128 + signal.SIGTERM
+    printed = capsys.readouterr().out
+    assert "SIGTERM: running jobs were saved. The same command continues." in printed
+    del here.start
+    assert train(store.outputs) == 0
+    assert started(here) == ["a", "a", "b"]
+    assert {store.run(id).status().state for id in store.ids()} == {State.DONE}
+
+
+def test_a_failed_parent_blocks_its_children_and_the_exit_code_says_so(store, freeze, machine):
+    freeze("c", parent=freeze("p"))
+    here = machine(p=["nan"])
+    assert train(store.outputs) == 1
+    assert started(here) == ["p"]
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_without_wandb_runs_train_without_their_mirror(
+    store, freeze, machine, capsys, monkeypatch, installed
+):
+    freeze("a", logger="wandb")
+    freeze("b")
+    here = machine()
+    monkeypatch.setattr(unfinished, "find_spec", lambda name: installed or None)
+    assert train(store.outputs) == 0
+    assert here.context.logger == ("wandb" if installed else "none")
+    assert capsys.readouterr().out.count("wandb is missing here") == (0 if installed else 1)
+
+
+def test_a_folder_without_planned_runs_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"outputs=.*: expected a folder with planned runs; plan"):
+        train(tmp_path)
+
+
+def test_runs_in_a_zip_of_an_earlier_version_are_read_once_they_are_unzipped(store, freeze):
+    act(freeze("a"), "done")
+    result = store.run("lm1b-s0-a").result()
+    archive = store.outputs / "archives" / "fig2-0001.zip"
+    archive.parent.mkdir()
+    files = [path for path in (store.outputs / "runs").rglob("*") if path.is_file()]
+    with zipfile.ZipFile(archive, "w") as made:
+        for path in files:
+            made.write(path, path.relative_to(store.outputs))
+            path.unlink()
+    with pytest.raises(UserError, match="unzip them in the outputs folder"):
+        RunStore(store.outputs)
+    with zipfile.ZipFile(archive) as found:
+        found.extractall(store.outputs)
+    archive.unlink()
+    assert RunStore(store.outputs).run("lm1b-s0-a").result() == result
