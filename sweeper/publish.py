@@ -15,7 +15,7 @@ from rich.text import Text
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import Verdicts, judge, lines, verdicts_on
 from sweeper.results.paper_tables import summarise
-from sweeper.results.points import not_learned
+from sweeper.results.points import not_learned, standing
 from sweeper.results.summary import brief
 from sweeper.results.table import Table, exported, stem
 from sweeper.run.schedule import JobState, Phase, Schedule
@@ -136,7 +136,11 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     tables, verdicts = collect_and_judge(outputs, experiments, faults=faults)
     console.print()
     only = tables if len(tables) == 1 and not any(verdicts.values()) else []
-    rows = [Text(line) for t in only for line in dict.fromkeys([*summarise(t), *not_learned(t)])]
+    rows = [
+        Text(line)
+        for t in only
+        for line in dict.fromkeys([*summarise(t), *standing(t), *not_learned(t)])
+    ]
     for row in rows or brief(tables, verdicts, console.width):
         console.print(row, soft_wrap=True)
     measured = [t for t in tables if any(row["state"] == State.DONE for row in t.rows)]

@@ -8,6 +8,7 @@ from functools import cache
 from io import BytesIO
 from itertools import chain, pairwise, product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from sweeper.results.points import (
     marks_in_words,
     not_learned,
     origin,
+    standing,
     usual_rate,
 )
 from sweeper.results.table import LOGARITHMIC_FROM, Table, label, number
@@ -48,6 +50,15 @@ TEXT_PT, SMALL_PT, LEGEND_PT = RC["font.size"], RC["xtick.labelsize"], RC["legen
 INK, FAINT_INK = RC["text.color"], RC["axes.edgecolor"]
 # A dashed line that values are compared with.
 GUIDE: dict[str, Any] = {"color": FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
+_GUIDE_WORDS: dict[str, Any] = {
+    "xytext": (-2, 1),
+    "textcoords": "offset points",
+    "ha": "right",
+    "va": "bottom",
+    "fontsize": SMALL_PT,
+    "color": FAINT_INK,
+    "zorder": 1,
+}
 LETTER = 0.54  # width of a letter in its size, on average
 _TIGHT = 0.93  # of the letters that fit in a line on average
 
@@ -354,7 +365,7 @@ def curve_looks(arms: Iterable[str], curves: Iterable[Curve]) -> dict[Curve, Loo
 Curves = Sequence[tuple[Look, Sequence[Mark]]]
 
 
-def fill(
+def fill(  # noqa: PLR0913 (all but the first four have names)
     axes: Axes,
     x: str,
     y: str,
@@ -364,6 +375,7 @@ def fill(
     own: bool = False,
     scaled: Sequence[Mark] | None = None,
     exact: bool = False,
+    guides: Mapping[str, float] = MappingProxyType({}),
 ) -> None:
     """Draw the curves of a panel, and label its axes with `x` and `y`.
 
@@ -373,6 +385,7 @@ def fill(
         scaled: the marks that the axes span; by default the drawn ones.
         exact: draw curves where they are, as without `own`; else they are moved aside if their
             marks meet.
+        guides: heights by their words; each is a labelled line where it lies near the curves.
     """
     if letter:
         axes.set_title(f"({letter})", loc="left", fontweight="bold", pad=4)
@@ -389,8 +402,12 @@ def fill(
     reach = (high - low) * 1.5 or abs(high) * 0.05
     floor = max(low - reach, low / 2) if low > 0 else low - reach
     ends = [end for mark in held if mark.ends for end in mark.ends]
-    heights = [low, high, *(min(max(end, floor), high + reach) for end in ends)]
-    _scale(axes.yaxis, label(y), seeds, heights)
+    near = {words: at for words, at in guides.items() if floor <= at <= high + reach}
+    drawn = [min(max(end, floor), high + reach) for end in ends]
+    _scale(axes.yaxis, label(y), seeds, [low, high, *drawn, *near.values()])
+    for words, at in near.items():
+        axes.axhline(at, zorder=1, **GUIDE)
+        axes.annotate(words, (1, at), xycoords=axes.get_yaxis_transform(), **_GUIDE_WORDS)
     moved = _dodged(axes, curves) if own and not exact else [0.0] * len(curves)
     for (look, curve), aside in zip(curves, moved, strict=True):
         look.draw(axes, curve, aside)
@@ -547,4 +564,5 @@ def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[s
     if any(point.other_rate for point in points):
         usual = usual_rate(points)
         marked.append(f"Ringed: with another learning rate than most points, {usual:g}.")
-    return [*origin(table), *marked, *matches, *not_learned(table), *caveats(table)]
+    compared = [*standing(table), *not_learned(table)]
+    return [*origin(table), *marked, *matches, *compared, *caveats(table)]

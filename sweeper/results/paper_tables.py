@@ -16,6 +16,7 @@ from sweeper.results.points import (
     origin,
     points,
     range_in_words,
+    standing,
 )
 from sweeper.results.statistics.estimates import sd
 from sweeper.results.table import Table, csv_line, exported, label, publish_made, stem
@@ -147,6 +148,7 @@ def _notes(table: Table) -> Iterator[str]:
         found = [f"{words} {value:.2f}" for words, value in measure.baselines(table).items()]
         if found:
             yield f"{measure.words} of baselines: {', '.join(found)}."
+    yield from standing(table)
     yield from not_learned(table)
     yield from caveats(table)
 

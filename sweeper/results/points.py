@@ -16,12 +16,13 @@ from sweeper.results.table import (
     THEN,
     Row,
     Table,
+    direction,
     factor,
     label,
     number,
 )
 from sweeper.store.code import COMMIT, differing
-from sweeper.store.numbers import plural
+from sweeper.store.numbers import plural, short
 
 RATE = "optimizer.learning_rate"
 WITHOUT = {"done": "done without it", "new": "not started"}  # states of runs without a metric
@@ -354,8 +355,15 @@ def range_in_words(numbers: Collection[int]) -> str:
 
 
 TASKS = {"squad": "SQuAD", "mnli": "MNLI"}
-# Predictors without word order, or without any input: columns <split>/<baseline>_<metric>.
-BASELINES = {"majority": "majority class", "bag_of_words": "bag of words"}
+# Predictors that see little of the input or none: columns <split>/<baseline>_<metric>. Of those of
+# one metric, the first sees nothing.
+BASELINES = {
+    "majority": "majority class",
+    "bag_of_words": "bag of words",
+    "unigram": "unigram",
+    "bigram": "bigram",
+    "trigram": "trigram",
+}
 
 _LITTLE = 0.1  # share of the best run's lead over a baseline; a run with less has not learned
 _NAMED = 4  # settings
@@ -400,7 +408,7 @@ def near(baselines: Mapping[str, float], values: Collection[float]) -> dict[str,
 def not_learned(table: Table) -> list[str]:
     """Return a sentence for each measure by which seeds are no better than a baseline.
 
-    That is a constant guess, the majority class, where it is known.
+    That is a constant guess where it is known: the majority class, or the unigram frequencies.
     """
     sentences = []
     for measure in measures_of_arms(table):
@@ -409,10 +417,12 @@ def not_learned(table: Table) -> list[str]:
         every = [point for point in measure.points(table) if point.values]
         if words is None or not every:
             continue
-        nothing = baselines[words]
-        best = max(value for point in every for value in point.values.values())
-        learned = nothing + max(_LITTLE * (best - nothing), _LITTLE / 2 * abs(nothing))
-        counts = [sum(v <= learned for v in point.values.values()) for point in every]
+        sign, nothing = direction(measure.metric), baselines[words]
+        best = max(sign * (v - nothing) for point in every for v in point.values.values())
+        least = max(_LITTLE * best, _LITTLE / 2 * abs(nothing))
+        counts = [
+            sum(sign * (v - nothing) <= least for v in point.values.values()) for point in every
+        ]
         named = [
             f"{table.label(point.arm)} {point.name}".strip()
             + f" ({count} of {plural(len(point.values), 'seed')})"
@@ -425,6 +435,46 @@ def not_learned(table: Table) -> list[str]:
             listed = "; ".join([*named[:_NAMED], *more])
             sentences.append(f"{measure.words} not learned, no better than the {words}: {listed}.")
     return sentences
+
+
+def guides(table: Table) -> dict[str, float]:
+    """Return the perplexities of n-gram models by their words, where all runs have the same."""
+    found = Measure("", table.metric).baselines(table)
+    apart = {row.get("test/trigram_perplexity") for row in table.rows}
+    return found if "trigram" in found and len(apart - {None}) == 1 else {}
+
+
+def standing(table: Table) -> list[str]:
+    """Return a sentence on where models stand to n-gram models, for each measure that has some."""
+    sentences = []
+    for measure in measures_of_arms(table):
+        baselines = measure.baselines(table)
+        own = [p for p in measure.points(table) if p.values and p.at("test/trigram_perplexity")]
+        if not own or "trigram" not in baselines:
+            continue
+        reached = ", ".join(f"{words} {short(value, 3)}" for words, value in baselines.items())
+        best, worst = (_between(table, measure, own, pick) for pick in (min, max))
+        where = f"all models are {best}"
+        if best != worst:
+            where = f"the best model is {best} and the worst {worst}"
+        sentences.append(f"N-gram models of as much text reach {reached}: {where}.")
+    return sentences
+
+
+def _between(
+    table: Table, measure: Measure, own: Sequence[Point], pick: Callable[..., Point]
+) -> str:
+    """Return the n-gram models between which the least or the largest perplexity lies."""
+    point = pick(own, key=lambda point: point.mean)
+    rows = [row for row in table.rows if row["run"] in point.runs.values()]
+    reached = measure.baselines(replace(table, rows=rows))
+    better = [words for words, value in reached.items() if value < point.mean]
+    worse = [words for words, value in reached.items() if value >= point.mean]
+    if not better:
+        return f"better than the {worse[0]}"
+    if not worse:
+        return f"worse than the {better[-1]}"
+    return f"between {worse[0]} and {better[-1]}"
 
 
 def measures(table: Table) -> list[Measure]:

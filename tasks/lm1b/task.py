@@ -20,6 +20,7 @@ from tasks.architectures.decoder import DecoderSection
 from tasks.batch import Batch
 from tasks.config.schema import given, whole
 from tasks.config.sections import RunConfig, TextSection
+from tasks.lm1b import ngrams
 from tasks.lm1b.data import PackedText
 from tasks.task import Evaluator, Mean, Task
 from tasks.text.tokenizer import LARGEST_VOCABULARY, SMALLEST_BPE
@@ -76,6 +77,8 @@ class LanguageModel(Task):
 
     def evaluate(self, model: nn.Module, split: str, evaluator: Evaluator) -> dict[str, float]:
         found = super().evaluate(model, split, evaluator)
+        if split == "test":
+            found |= ngrams.perplexities(self.data, self.config.trainer.steps)
         # A model that diverged has no logits to speak of; its loss says so.
         if split == "test" and all(map(math.isfinite, found.values())):
             few = np.arange(min(MEASURED_ROWS, len(self.data.splits[split])))

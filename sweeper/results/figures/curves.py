@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 
 from sweeper.results import panel
 from sweeper.results.collect import plain
-from sweeper.results.points import Point, bent, points, seed_spread, settings_apart
+from sweeper.results.points import Point, bent, guides, points, seed_spread, settings_apart
 from sweeper.results.table import Table, label
 
 _PANEL_PT = 170.0
@@ -94,7 +94,7 @@ def draw(table: Table) -> Figure:
     ]
     figure = Figure(figsize=(panel.COLUMN, panel.COLUMN))
     axes = figure.add_subplot()
-    panel.fill(axes, x, table.metric, curves, own=x.startswith("model."))
+    panel.fill(axes, x, table.metric, curves, own=x.startswith("model."), guides=guides(table))
     named = x == "arm" and len(words) <= panel.MOST_CATEGORIES  # a legend would repeat the axis
     if words:
         panel.categories(axes, [table.label(word) for word in words] if named else words)

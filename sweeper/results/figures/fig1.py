@@ -10,7 +10,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from sweeper.results import panel
-from sweeper.results.points import Point, bent, points, seed_spread
+from sweeper.results.points import Point, bent, guides, points, seed_spread
 from sweeper.results.table import Table
 
 TOP = ("params_total", "model.embedding_size")
@@ -42,9 +42,10 @@ def draw(table: Table) -> Figure:
     above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(_TOP_PT, _BOTTOM_PT)).flat
     panels = dict(zip(TOP, above.subplots(1, 2), strict=True))
     panels |= dict(zip(BOTTOM, below.subplots(1, 3), strict=True))
+    lines = guides(table)
     for (x, axes), letter in zip(panels.items(), "abcde", strict=True):
         curves = [(look, panel.marks(one.points, x, spread, back)) for one, look in drawn]
-        panel.fill(axes, x, table.metric, curves, letter=letter, own=x == TOP[1])
+        panel.fill(axes, x, table.metric, curves, letter=letter, own=x == TOP[1], guides=lines)
         axes.label_outer()  # all panels have the same height axis
         if x == TOP[0]:
             ends: list[panel.Label] = []

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sweeper.results import panel
-from sweeper.results.points import BASELINES, measures, near, seed_spread
+from sweeper.results.points import BASELINES, guides, measures, near, seed_spread
 from sweeper.results.table import Table
 
 X = "params_total"
@@ -47,6 +47,7 @@ def draw(table: Table) -> Figure:
     figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     panels = figure.subplots(1, len(found), squeeze=False)[0]
     drawn: set[str] = set()
+    lines = guides(table)
     for axes, (measure, points), spread, letter in zip(
         panels, found.items(), spreads, "abc", strict=False
     ):
@@ -55,10 +56,11 @@ def draw(table: Table) -> Figure:
             for arm, look in looks.items()
         ]
         every = [mark for _, curve in curves for mark in curve]
-        baselines = measure.baselines(table)
+        reached = measure.baselines(table).items()
+        baselines = {words: value for words, value in reached if words in _BASELINE_LOOKS}
         within = near(baselines, [v for mark in every for v in mark.seeds]) if every else {}
         scaled = [*every, *(replace(every[0], ends=None, seeds=(it,)) for it in within.values())]
-        panel.fill(axes, X, measure.words, curves, letter=letter, scaled=scaled)
+        panel.fill(axes, X, measure.words, curves, letter=letter, scaled=scaled, guides=lines)
         edge = axes.get_yaxis_transform()
         for words, value in within.items():
             axes.plot([1.03], [value], transform=edge, **_BASELINE_LOOKS[words])

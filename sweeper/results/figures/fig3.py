@@ -6,7 +6,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from sweeper.results import panel
-from sweeper.results.points import bent, points, seed_spread
+from sweeper.results.points import bent, guides, points, seed_spread
 from sweeper.results.table import Table
 
 HEADS, SIZE = "model.heads", "model.head_size"
@@ -25,11 +25,12 @@ def draw(table: Table) -> Figure:
     looks = panel.curve_looks(arms, [(one.arm, one.key) for one in (*left, *right)])
     figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     axes_a, axes_b = figure.subplots(1, 2)
+    lines = guides(table)
     for axes, x, series, letter in ((axes_a, HEADS, left, "a"), (axes_b, SIZE, right, "b")):
         curves = [
             (looks[one.arm, one.key], panel.marks(one.points, x, spread, back)) for one in series
         ]
-        panel.fill(axes, x, table.metric, curves, letter=letter, own=True)
+        panel.fill(axes, x, table.metric, curves, letter=letter, own=True, guides=lines)
     by_arm = {arm: look for arm, look in panel.looks_of(arms).items() if arm != SIZES}
     heads = [
         ((looks[one.arm, one.key].handle(),), f"(b) {one.key or 0:.0f} heads") for one in right

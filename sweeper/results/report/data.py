@@ -29,6 +29,7 @@ from sweeper.results.points import (
     not_learned,
     seed_spread,
     settings_apart,
+    standing,
     tuned_in_words,
 )
 from sweeper.results.table import DIRECTIONS, RESULT_KEYS, Row, Table, cell, label, number
@@ -105,7 +106,7 @@ def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]
         "name": table.name,
         "title": table.title,
         "setting": "; ".join(str(part) for part in setting if part),
-        "notes": not_learned(table),
+        "notes": [*standing(table), *not_learned(table)],
         "arms": [
             {"name": arm, "label": table.label(arm), **look._asdict()}
             for arm, look in arm_looks(about["arms"]).items()

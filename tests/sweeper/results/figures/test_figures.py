@@ -31,7 +31,7 @@ from sweeper.results.figures import sequence_length as lengths_figure
 from sweeper.results.figures import table as table_figure
 from sweeper.results.figures import theorem1 as knees_figure
 from sweeper.results.panel import COLUMN, DOUBLE_COLUMN, apart, marks
-from sweeper.results.points import Point, points, seed_spread
+from sweeper.results.points import Point, not_learned, points, seed_spread, standing
 from sweeper.results.report.data import experiment_data
 from sweeper.store.registry import FIGURES, function, names
 from tests.sweeper.results.finetuned import MODELS, Finetuned, score
@@ -555,3 +555,29 @@ def test_a_tick_stands_at_the_number_that_it_shows():
     panel.fill(axes, "params_total", METRIC, [(panel.Look("black"), close)])
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1.515M", "1.52M"]
     assert list(axes.get_xticks()) == [1_515_000, 1_520_000]
+
+
+def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_path):
+    table = figure1(grid=FEW, seeds=1).table(tmp_path)
+    values = [row[table.metric] for row in table.rows]
+    trigram, bigram = min(values) - 30, max(values) + 1
+    reached = {"trigram": trigram, "bigram": bigram, "unigram": 400.0}
+    columns = {f"test/{name}_perplexity": value for name, value in reached.items()}
+    compared = replace(table, rows=[{**row, **columns} for row in table.rows])
+    figure = fig1.draw(compared)
+    [sentence] = standing(compared)
+    assert sentence.endswith(": all models are between bigram and trigram.")
+    told = " ".join(words(figure).split())
+    assert sentence in told
+    assert "not learned" not in told
+    for axes in figure.axes:
+        assert [text.get_text() for text in axes.texts].count("bigram") == 1
+        assert "unigram" not in [text.get_text() for text in axes.texts]
+    worse = {**compared.rows[0], table.metric: 401.0}
+    [sentence] = standing(replace(compared, rows=[worse, *compared.rows[1:]]))
+    assert sentence.endswith(
+        "the best model is between bigram and trigram and the worst worse than the unigram."
+    )
+    [sentence] = not_learned(replace(compared, rows=[worse, *compared.rows[1:]]))
+    assert "not learned, no better than the unigram" in sentence
+    assert standing(table) == []

@@ -1,0 +1,119 @@
+"""Unigram, bigram and trigram models of the pieces: a reader's scale for perplexities.
+
+They are interpolated Kneser-Ney models with one fixed discount (Chen and Goodman 1999, section
+2.7), so nothing is tuned. An n-gram is a number in base V, the size of the vocabulary. The context
+of a segment's first pieces is filled with PAD, which is never a target.
+
+Shapes: N n-grams of a text, T n-grams of the test split.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweeper.store.files import FORMAT, publish_with_checksum, read_versioned
+from sweeper.store.liveness import held
+from tasks.lm1b.data import PackedRows, PackedText
+from tasks.seeds import permutation
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+ORDERS = {"unigram": 1, "bigram": 2, "trigram": 3}
+DISCOUNT = 0.75
+MOST_PIECES = 1 << 26  # of a training text: sorting them takes some 3 GB
+ROWS_TOGETHER = 4096  # rows that are read at a time
+
+
+def perplexities(data: PackedText, steps: int) -> dict[str, float]:
+    """Return `test/<name>_perplexity`, per piece, of each model in ORDERS.
+
+    The models are fitted to as many training rows as a run of `steps` sees, each at most once, and
+    to at most MOST_PIECES pieces. These are the rows that seed 0 sees first, so that runs which
+    differ only in their seed share one file in the folder of the data.
+    """
+    train = data.splits["train"]
+    most = MOST_PIECES // train.sequence_length
+    seen = min(data.tokens_seen(steps) // train.sequence_length, len(train), most)
+    path = data.folder / f"ngrams-{seen}.json"
+    found = _stored(path)
+    if found is None:
+        with suppress(OSError), held(path):  # a folder that may only be read keeps none
+            found = _stored(path)  # another process may have computed them meanwhile
+            if found is None:
+                found = _computed(data.splits, seen)
+                publish_with_checksum(path, {"format": FORMAT, "perplexities": found})
+    return found or _computed(data.splits, seen)
+
+
+def _stored(path: Path) -> dict[str, float] | None:
+    content = read_versioned(path, keys=("perplexities",))
+    return content and content["perplexities"]
+
+
+def _computed(splits: Mapping[str, PackedRows], seen: int) -> dict[str, float]:
+    train, test = splits["train"], splits["test"]
+    fitted_N = trigrams(train, permutation(len(train), 0, "epoch", 0)[:seen])
+    tested_T = trigrams(test, np.arange(len(test)))
+    size = train.about["vocabulary_size"]
+    found = {}
+    for name, order in ORDERS.items():
+        nats = -np.log(probabilities(fitted_N, tested_T, size, order)).mean()
+        found[f"test/{name}_perplexity"] = float(np.exp(nats))
+    return found
+
+
+def trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
+    """Return the trigram that ends at each target of these rows, one after the other: (N,)."""
+    starts = range(0, len(numbers), ROWS_TOGETHER)
+    parts = [_trigrams(rows, numbers[start : start + ROWS_TOGETHER]) for start in starts]
+    return np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def _trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
+    size = rows.about["vocabulary_size"]
+    batch = rows.rows(numbers)
+    third_BT, second_BT = batch["targets"], batch["tokens"]
+    first_BT = np.zeros_like(second_BT)
+    first_BT[:, 1:] = second_BT[:, :-1]
+    first_BT[batch["positions"] == 0] = 0  # the piece before is of another segment
+    trigrams_BT = (first_BT * size + second_BT) * size + third_BT
+    return trigrams_BT[batch["segments"] > 0]
+
+
+def probabilities(fitted_N: Integers, tested_T: Integers, size: int, order: int) -> Floats:
+    """Return the probability of the last piece of each tested n-gram, given those before: (T,).
+
+    `fitted_N` and `tested_T` may be n-grams of a higher order: the pieces in front are dropped.
+    """
+    kinds = size**order
+    return _interpolated(np.sort(fitted_N % kinds), tested_T % kinds, size, order)
+
+
+def _interpolated(fitted_N: Integers, tested_T: Integers, size: int, order: int) -> Floats:
+    """Return the probabilities of an order whose n-grams are sorted.
+
+    p(w | context) = (max(c(context w) - D, 0) + D types(context) p(w | shorter)) / c(context)
+
+    The shorter context's model is fitted to the distinct n-grams without their first piece.
+    """
+    if order == 0:
+        return np.full(len(tested_T), 1 / size)
+    types = fitted_N[np.diff(fitted_N, prepend=-1) > 0]
+    shorter = size ** (order - 1)
+    lower_T = _interpolated(np.sort(types % shorter), tested_T % shorter, size, order - 1)
+    context_T = tested_T - tested_T % size
+    counts_T = _within(fitted_N, tested_T, 1)
+    contexts_T = _within(fitted_N, context_T, size)
+    types_T = _within(types, context_T, size)
+    discounted_T = np.maximum(counts_T - DISCOUNT, 0) + DISCOUNT * types_T * lower_T
+    return np.where(contexts_T > 0, discounted_T / np.maximum(contexts_T, 1), lower_T)
+
+
+def _within(ordered_N: Integers, first_T: Integers, width: int) -> Integers:
+    """Return how many of the sorted numbers lie in [first, first + width), for each first."""
+    return np.searchsorted(ordered_N, first_T + width) - np.searchsorted(ordered_N, first_T)

@@ -1,0 +1,117 @@
+"""The n-gram models are those of a slow implementation; runs that see the same rows share them."""
+
+import math
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+
+from sweeper.store.errors import UserError
+from tasks.lm1b import ngrams
+from tasks.seeds import Shuffled
+from tests.tasks.jobs import ended
+from tests.tasks.small import CPU, opened
+
+ROW_A_STEP = {"task.batch_tokens": 31}
+
+
+class KneserNey:
+    """Interpolated Kneser-Ney by dictionaries of tuples, as it is written in textbooks."""
+
+    def __init__(self, counts, order, size):
+        self.order, self.size = order, size
+        self.counts, self.followers = Counter(counts), defaultdict(set)
+        self.of_context = Counter()
+        for gram, count in self.counts.items():
+            self.of_context[gram[:-1]] += count
+            self.followers[gram[:-1]].add(gram[-1])
+        if order > 1:
+            self.shorter = KneserNey(Counter(gram[1:] for gram in self.counts), order - 1, size)
+
+    def probability(self, gram):
+        lower = self.shorter.probability(gram[1:]) if self.order > 1 else 1 / self.size
+        total = self.of_context[gram[:-1]]
+        if not total:
+            return lower
+        discounted = max(self.counts[gram] - ngrams.DISCOUNT, 0) / total
+        return discounted + ngrams.DISCOUNT * len(self.followers[gram[:-1]]) / total * lower
+
+
+def segments(data, split, numbers):
+    """The segments of rows, piece by piece."""
+    rows = data.splits[split].rows(numbers)
+    for targets, marks in zip(rows["targets"].tolist(), rows["segments"].tolist(), strict=True):
+        found = defaultdict(list)
+        for target, mark in zip(targets, marks, strict=True):
+            found[mark].append(target)
+        yield from (found[mark] for mark in sorted(found) if mark > 0)
+
+
+def grams(segments, order):
+    for pieces in segments:
+        padded = [0] * (order - 1) + pieces
+        for end in range(order, len(padded) + 1):
+            yield tuple(padded[end - order : end])
+
+
+def slow(data, rows):
+    """The test perplexities of models fitted to these rows of the training split."""
+    size = data.splits["train"].about["vocabulary_size"]
+    tested = np.arange(len(data.splits["test"]))
+    found = {}
+    for name, order in {"unigram": 1, "bigram": 2, "trigram": 3}.items():
+        model = KneserNey(Counter(grams(segments(data, "train", rows), order)), order, size)
+        logs = [
+            math.log(model.probability(g)) for g in grams(segments(data, "test", tested), order)
+        ]
+        found[f"test/{name}_perplexity"] = math.exp(-math.fsum(logs) / len(logs))
+    return found
+
+
+@pytest.mark.parametrize("changes", [{}, {"task.joined": True}, {"data.sentences": 5003}])
+def test_they_are_equal_to_a_slow_implementation(changes, shared):
+    data = opened(shared, {**changes, **ROW_A_STEP}).data
+    most = len(data.splits["train"])
+    seen = min(most, 1000)
+    expected = slow(data, Shuffled(most, 0).stretch(0, seen))
+    found = ngrams.perplexities(data, seen)
+    assert found == pytest.approx(expected, rel=1e-9, abs=0)
+    assert found["test/unigram_perplexity"] > found["test/bigram_perplexity"]
+
+
+def test_the_probabilities_of_a_context_sum_to_one():
+    text = np.random.default_rng(0).integers(1, 7, 101)
+    fitted = (text[:-2] * 7 + text[1:-1]) * 7 + text[2:]
+    for context in (0, 7, 1 * 49 + 3 * 7, 6 * 49 + 6 * 7):
+        every = context + np.arange(7)
+        for order in ngrams.ORDERS.values():
+            assert ngrams.probabilities(fitted, every, 7, order).sum() == pytest.approx(1)
+
+
+def test_without_a_training_row_every_piece_is_as_likely(shared):
+    data = opened(shared).data
+    size = data.splits["train"].about["vocabulary_size"]
+    assert ngrams.perplexities(data, 0) == pytest.approx(
+        {f"test/{name}_perplexity": size for name in ngrams.ORDERS}
+    )
+
+
+def test_a_training_longer_than_the_text_counts_each_row_once(shared):
+    data = opened(shared).data
+    rows = len(data.splits["train"])
+    assert ngrams.perplexities(data, 10 * rows) == ngrams.perplexities(data, rows)
+
+
+def test_runs_share_them_and_a_changed_file_is_one_sentence(shared):
+    task = opened(shared)
+    found = ngrams.perplexities(task.data, 19)
+    metrics = ended(shared).result()["metrics"]
+    assert {name: metrics[name] for name in found} == found
+    [path] = (shared / "data" / task.data.folder_name()).glob("ngrams-57.json")
+    content = path.read_text()
+    other = opened(shared, {"seed": 5, "task.batch_tokens": 31})
+    assert ngrams.perplexities(other.data, 57) == found
+    assert path.read_text() == content
+    path.write_text(content.replace("unigram", "uniform"))
+    with pytest.raises(UserError, match="changed after it was written"):
+        task.evaluate(task.build(), "test", CPU)
