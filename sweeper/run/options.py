@@ -58,6 +58,8 @@ class LimitedOptions:
 
 OnOom = StrEnum("OnOom", ["fail", "halve"])
 """The reaction to a run that is out of GPU memory."""
+Retrain = StrEnum("Retrain", ["changed"])
+"""The finished runs to train again: those of other code."""
 
 
 @dataclass
@@ -72,6 +74,8 @@ class SweepOptions(LimitedOptions):
     budget_device_hours: Annotated[float | None, at_least(0)]
     until: list[str]
     max_runs: Annotated[int, at_least(1)]
+    retrain: Retrain | None
+    accept_mixed_code: bool
     hang_after_s: Annotated[float | None, at_least(LEAST_S)]
     hang_grace_s: Annotated[float, at_least(1)]
     tries: Annotated[int, at_least(1)]
