@@ -144,15 +144,15 @@ class TrainedCode:
         return [self._state(config, attempt) for attempt in attempts]
 
     def _state(self, config: Mapping[str, Any], attempt: Mapping[str, Any]) -> State | None:
-        recorded = [attempt.get("code"), attempt.get("code_parts"), attempt.get("packages")]
-        key = canonical([recorded, _names(config)])
+        files_of = attempt.get("code"), attempt.get("code_parts"), attempt.get("packages")
+        key = canonical([*files_of, _names(config)])
         if key not in self._states:
             files = self._files(attempt)
             self._states[key] = None if files is None else state_of_files(files, config)
         return self._states[key]
 
     def _files(self, attempt: Mapping[str, Any]) -> Files | None:
-        if not attempt.get("code_parts"):  # early versions recorded the commit alone
+        if not attempt.get("code_parts"):
             return None
         for folder in sorted(path.parent for path in self.outputs.glob(f"code/*/{REVISION}")):
             if attempt.get("code") in revisions(folder):
@@ -185,7 +185,9 @@ class Changes:
             config, attempts = run.record()["config"], lineage(run, attempt)
         except UserError:  # tables and `status` report the damaged file
             return None
-        if all(one.get("code_parts") == self._parts_now(config) for one in attempts):
+        if not all(one.get("code_parts") for one in attempts):
+            return None  # early versions recorded the commit alone
+        if all(one["code_parts"] == self._parts_now(config) for one in attempts):
             return []
         states = [*self.trained.states(config, attempts), self._state_now(config)]
         known = [state for state in states if state is not None]
