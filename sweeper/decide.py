@@ -199,6 +199,7 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
     records = Records(executor.store)
     while True:
         if left := executor.left(now.plan):
+            executor.refuse_mixing(now.plan)
             _train(executor, now, left)
         progress = Progress.of(now.plan, records, executor.options.until, now.before)
         following = None if executor.tripped else _next(executor, now, progress)

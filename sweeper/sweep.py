@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.cli.terminal import Terminal
+from sweeper.other_code import in_words, of_other_code
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan, PlannedRun
 from sweeper.plan.planner import Planner
@@ -25,11 +27,12 @@ from sweeper.run.options import SweepOptions
 from sweeper.run.stop import STOPS, StopSignals
 from sweeper.size_server import size_server
 from sweeper.store import registry
+from sweeper.store.changes import Changes
 from sweeper.store.code import DRIVER_CODE, Code
 from sweeper.store.errors import as_typed, invalid_value, sanitize, take_notices
 from sweeper.store.numbers import clock, plural
 from sweeper.store.plans import older, replaced, with_other_seeds
-from sweeper.store.runs import RunStore, State
+from sweeper.store.runs import RunStore, State, Status
 
 # Imported where they are used: a dry run needs neither the scheduler nor statistics.
 if TYPE_CHECKING:
@@ -64,6 +67,7 @@ def sweep(
         process.code = registry.ROOT  # until the code of the sweep is pinned
         code = Code.read(Path(driver or registry.ROOT))
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
+        plan = replace(plan, accept_mixed_code=options.accept_mixed_code)
         _check_options(options, plan)
         if plan.claims or options.until:
             from sweeper.decide import check_claims, show_prices
@@ -86,7 +90,8 @@ def sweep(
                 process=process,
             )
         )
-        estimate = _show(console, whole, tuning, store, backend, options, verbose=verbose)
+        changes = Changes.of(plan.outputs, code)
+        estimate = _show(console, whole, tuning, store, backend, options, changes, verbose=verbose)
         if options.dry_run:
             if plan.claims:
                 show_prices(console, store, (tuning and tuning.judged) or plan, estimate)
@@ -134,6 +139,10 @@ def _check_options(options: SweepOptions, plan: Plan) -> None:
         expected = "false with hydra.sweeper.plan_only=true, since rounds follow from results"
         remedy = "plan the first round without it"
         raise invalid_value("hydra.sweeper.decide", "true", expected, remedy)
+    if options.retrain and options.plan_only:
+        expected = "null with hydra.sweeper.plan_only=true, which keeps finished runs"
+        remedy = "train them again here, or plan into another hydra.sweep.dir"
+        raise invalid_value("hydra.sweeper.retrain", options.retrain, expected, remedy)
     if (options.decide or options.pilot) and not plan.claims:
         key = "hydra.sweeper.decide" if options.decide else "hydra.sweeper.pilot"
         value = options.pilot or "true"
@@ -166,11 +175,18 @@ def _show(
     store: RunStore,
     backend: Backend,
     options: SweepOptions,
+    changes: Changes,
     *,
     verbose: bool,
 ) -> dict[str, float]:
     """Print the plan and its cost; return the expected seconds of training of each run."""
     statuses = {run: store.run(run).status() for run in plan.runs}
+    other_code = of_other_code(plan, store, changes, statuses)
+    for line in in_words(other_code, retrain=bool(options.retrain)):
+        console.print(Text(line, style="bold"), soft_wrap=True)
+    if options.retrain:
+        anew = Status(State.NEW, "trained again", 0)
+        statuses |= dict.fromkeys(other_code.again, anew)
     listed = options.dry_run or len(plan.points) <= 60
     print_plan(console, plan, statuses, points=listed, verbose=verbose)
     left = [run for run in plan.runs if statuses[run].state is not State.DONE]

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from sweeper.other_code import OtherCode, of_other_code, refuse_mixing
 from sweeper.plan.plan import Plan, Rounds
 from sweeper.plan.throughput import Throughput, measured
 from sweeper.publish import ResultsAsTheyCome, print_unfinished, print_warnings
@@ -22,6 +23,7 @@ from sweeper.run.progress import Display, TimeLeft
 from sweeper.run.schedule import JobState, Phase, Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import SizeServer
+from sweeper.store.changes import Changes
 from sweeper.store.code import Code, differing, pin
 from sweeper.store.errors import NOTE, UserError, sanitize
 from sweeper.store.files import make_directory, publish, read_bytes
@@ -96,10 +98,27 @@ class Executor:
     _numbers: dict[str, int] = field(default_factory=dict)  # of the newest plan, by experiment
     _edits_due: float = -math.inf
 
+    def __post_init__(self) -> None:
+        self._changes = Changes.of(self.store.outputs, self.code)
+
     def left(self, plan: Plan) -> list[str]:
-        """Return the runs of a plan that are to be trained."""
+        """Return the runs of a plan that are to be trained, perhaps again."""
+        again = self.other_code(plan).again if self.options.retrain else ()
         ids = [run for run in plan.runs if run not in self._failed]
-        return [run for run in ids if self.store.run(run).status().state is not State.DONE]
+        return [
+            run
+            for run in ids
+            if run in again or self.store.run(run).status().state is not State.DONE
+        ]
+
+    def other_code(self, plan: Plan) -> OtherCode:
+        """Return the runs of a plan that other code trained."""
+        return of_other_code(plan, self.store, self._changes)
+
+    def refuse_mixing(self, plan: Plan) -> None:
+        """Raise UserError if more seeds would mix code and so decide no claim."""
+        if not (self.options.retrain or self.options.accept_mixed_code):
+            refuse_mixing(self.other_code(plan))
 
     def done(self, plan: Plan) -> bool:
         """Return whether every run of a plan is done."""
@@ -133,8 +152,21 @@ class Executor:
         if not left:
             return True
         self.ready(plan, left)
+        if self.options.retrain:
+            self._begin_anew(plan, left)
         with self.signals.held():
             return self._run(plan, left, about)
+
+    def _begin_anew(self, plan: Plan, left: Sequence[str]) -> None:
+        """Set aside the results of other code.
+
+        Children come first: after a kill, the result of their parent still tells that they are of
+        other code.
+        """
+        again = self.other_code(plan).again
+        for run in reversed(left):
+            if run in again:
+                self.store.run(run).begin_anew()
 
     def freeze(self, plan: Plan, estimate: Mapping[str, float], rounds: Rounds = ()) -> None:
         """Freeze a plan, and remember its number."""

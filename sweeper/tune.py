@@ -256,6 +256,9 @@ def tune(executor: Executor, tuning: Tuning) -> Plan | None:
         UserError: the data cannot be built, or all trials of a setting diverged.
         SystemExit: stopped by a signal; running jobs were saved.
     """
+    if executor.options.retrain:
+        again = executor.other_code(tuning.trials).again
+        _train(executor, tuning, [run for run in tuning.trials.runs if run in again])
     while not tuning.advance():
         runs = {run: executor.store.run(run) for run in executor.left(tuning.trials)}
         left = [run for run in runs if runs[run].status().cause is not Cause.NAN]
@@ -264,9 +267,7 @@ def tune(executor: Executor, tuning: Tuning) -> Plan | None:
             words = f"Trials {missing}, so nothing is chosen and nothing judged. Repeat the command"
             executor.console.print(Text(f"{words} to try them again.", style="bold red"))
             return None
-        throughput = executor.throughput(tuning.trials)
-        estimate = {run: throughput.expected(tuning.trials.runs[run]).training for run in left}
-        executor.train(tuning.trials, left, estimate=estimate)
+        _train(executor, tuning, left)
     executor.freeze(tuning.trials, {})
     executor.chosen_h = hours(executor.store, tuning.trials.runs)
     assert tuning.judged is not None
@@ -274,6 +275,12 @@ def tune(executor: Executor, tuning: Tuning) -> Plan | None:
         for line in tuned_in_words(described):
             executor.console.print(Text(f"{name}: {line}"), soft_wrap=True)
     return tuning.judged
+
+
+def _train(executor: Executor, tuning: Tuning, left: Sequence[str]) -> None:
+    throughput = executor.throughput(tuning.trials)
+    estimate = {run: throughput.expected(tuning.trials.runs[run]).training for run in left}
+    executor.train(tuning.trials, left, estimate=estimate)
 
 
 def budgets(tuning: Tuning) -> Iterator[str]:

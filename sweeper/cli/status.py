@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeper.plan.grid import describe_values as in_words
+from sweeper.store.changes import Changes
 from sweeper.store.code import COMMIT, differing, loaded_code, state_of
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.liveness import alive, identity
@@ -39,7 +40,7 @@ class Line:
     left_s: float | None = None  # of training at its newest speed, if it is running
     seconds: float | None = None  # of training, if it is done
     damaged: bool = False  # whether it counts as failed because its files cannot be read
-    changed: Sequence[str] | None = None  # parts of the code that changed since it was trained
+    changed: Sequence[str] | None = None  # code that changed since it was trained
 
     def as_data(self) -> dict[str, Any]:
         """Return plain data for `--json`."""
@@ -60,9 +61,8 @@ def lines(
     # Each run is read once, however many experiments use it and runs start from it.
     run_of = cache(store.run)
     status_of = cache(lambda run: _status(run_of(run)))
-    now = loaded_code()
-    state = {COMMIT: now.revision, **now.parts()}
-    changed = cache(lambda run: _changed(run_of(run), status_of(run), state))
+    changes = Changes.of(outputs, loaded_code())
+    changed = cache(lambda run: _changed(run_of(run), status_of(run), changes))
     for name, plan in planned(outputs, experiments).items():
         own: dict[str, Mapping[str, Any]] = {}
         for point in (one for one in plan["points"] if one["experiment"] == name):
@@ -114,8 +114,17 @@ def _state(
     return str(status.state), waits or status.reason
 
 
-def _changed(run: Run, status: Status, now: Mapping[str, str]) -> list[str]:
-    """Return the parts of the code that changed since a run was, or began to be, trained."""
+def _changed(run: Run, status: Status, changes: Changes) -> list[str]:
+    """Return the code that changed since a run was, or began to be, trained.
+
+    It is named by file, or by part where the copy of the earlier code is gone.
+    """
+    if not status.attempt:
+        return []
+    files = changes.since(run, status.attempt)
+    if files is not None:
+        return files
+    now = {COMMIT: changes.code.revision, **changes.code.parts()}
     try:
         states = [state_of(attempt) for attempt in lineage(run, status.attempt)]
     except UserError:  # its status has the error

@@ -86,7 +86,9 @@ class Facts:
         (measured on it). Files that look as before are not read again.
         """
         data = {key: value for key, value in config["data"].items() if key != "digest"}
-        looks = _looks(Path(data["root"])) if data["root"] else None
+        hub = (data.get("hub") or {}).get("path")
+        place = data["root"] or (hub if hub and Path(hub).is_dir() else None)
+        looks = _looks(Path(place)) if place else None
         key = digest_of([data, config["task"], looks])
         known = self._known["texts"]
         if key not in known:

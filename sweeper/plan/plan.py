@@ -114,6 +114,7 @@ class Plan:
     points: list[PlannedPoint] = field(default_factory=list)
     runs: Mapping[str, PlannedRun] = field(default_factory=dict)
     tuning: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)  # choices
+    accept_mixed_code: bool = False  # whether runs of different code may decide a claim
 
     @property
     def claims(self) -> list[str]:
@@ -151,4 +152,5 @@ class Plan:
                 run.id: {"size": run.size, "parent": run.parent} for run in self.runs.values()
             },
             **({"rounds": list(rounds)} if rounds else {}),
+            **({"accept_mixed_code": True} if self.accept_mixed_code else {}),
         }

@@ -57,12 +57,16 @@ Collecting writes nothing, and equal records give equal bytes.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from sweeper.results.mixed_code import mixed_code
 from sweeper.results.paper_tables import has_paper_table, write_paper_table
+from sweeper.results.points import code_apart
 from sweeper.results.table import FILES, Table, planned_cells, run_cells, write_table
+from sweeper.store.changes import TrainedCode
 from sweeper.store.errors import Faults, UserError, collect_errors, invalid_value
 from sweeper.store.files import canonical
 from sweeper.store.identity import PLAIN
@@ -102,7 +106,7 @@ def collect(
     records, tables = Records(RunStore(outputs)), []
     for name, plan in planned(outputs, experiments).items():
         with collect_errors(faults, name):
-            tables.append(_table(name, plan, records.cells))
+            tables.append(records.table(name, plan))
     rows = (row for table in tables for row in table.rows if row.get("damaged"))
     damaged = {row["run"]: UserError(f"run {row['run']}: {row['reason']}") for row in rows}
     if faults is not None:
@@ -137,6 +141,7 @@ class Records:
         self._store = store
         self._configs = configs or {}
         self._known: dict[str, dict[str, Any]] = {}
+        self._code = TrainedCode(store.outputs)
 
     def cells(self, id: str) -> dict[str, Any]:
         """Return the cells of a run, as they were when it was first asked for."""
@@ -148,7 +153,14 @@ class Records:
         """Return the tables of a plan (plain data) with the present states of its runs."""
         known = self._known.items()
         self._known = {id: own for id, own in known if own["state"] == State.DONE}
-        return [_table(name, plan, self.cells) for name in plan["experiments"]]
+        return [self.table(name, plan) for name in plan["experiments"]]
+
+    def table(self, name: str, plan: Mapping[str, Any]) -> Table:
+        """Return the table of an experiment of a plan."""
+        table = _table(name, plan, self.cells)
+        if code_apart(table.rows) == []:
+            return table
+        return replace(table, code=mixed_code(table, self._code))
 
 
 def before_training(
@@ -216,6 +228,8 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
         # A cell is None, a boolean, a number, or a string that is not empty.
         rows.append({key: None if cell == "" else plain(cell) for key, cell in row.items()})
     provenance = {key: plan.get(key) for key in ("number", "command", "scale")}
+    if plan.get("accept_mixed_code"):
+        provenance["accept_mixed_code"] = True
     if "rounds" in plan:
         provenance["rounds"] = [{**r, "verdicts": r["verdicts"][name]} for r in plan["rounds"]]
     settings = {words(point["values"]): point["values"] for point in points}

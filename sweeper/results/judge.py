@@ -64,7 +64,17 @@ def verdicts_on(table: Table) -> list[Verdict]:
             verdict = replace(verdict, sentence=f"{words} finished run.", numbers=numbers)
         found.append(verdict)
     besides = [*tuned_in_words(table.experiment), *mixed(table)]
-    return [replace(one, sentence=" ".join([one.sentence, *besides])) for one in found]
+    found = [replace(one, sentence=" ".join([one.sentence, *besides])) for one in found]
+    return [_of_mixed_code(one, table) for one in found] if table.mixed_code else found
+
+
+def _of_mixed_code(verdict: Verdict, table: Table) -> Verdict:
+    """Return a verdict that begins with the mixed code; undecided unless the plan accepts it."""
+    sentence = f"{table.mixed_code} {verdict.sentence}"
+    if table.accepts_mixed_code:
+        return replace(verdict, sentence=sentence)
+    numbers = {key: value for key, value in verdict.numbers.items() if key != "price"}
+    return replace(verdict, verdict=Decision.UNDECIDED, sentence=sentence, numbers=numbers)
 
 
 def questions(table: Table) -> list[Question | Verdict]:

@@ -266,7 +266,9 @@ def summarise(table: Table) -> list[str]:
         ).rstrip()
         for row in rows
     ]
-    return [title, *lines, *map(sanitize, caveats(table))]
+    mixed = [table.mixed_code] if table.mixed_code else []
+    mixed = [sanitize(table.mixed_code, 2000)] if table.mixed_code else []
+    return [title, *mixed, *lines, *map(sanitize, caveats(table))]
 
 
 def clipped(text: str, limit: int) -> str:

@@ -281,10 +281,11 @@ def missing(table: Table, metric: str | None = None) -> str:
 
 
 def origin(table: Table) -> list[str]:
-    """Return sentences on the text, the scale and the typed overrides of a result."""
+    """Return sentences on mixed code, the text, the scale and the typed overrides of a result."""
     text, scale = table.experiment.get("text"), table.experiment.get("scale")
     fixed = f"With {', '.join(table.fixed)}." if table.fixed else ""
-    return [line for line in (text and f"Text: {text}; {scale} scale.", fixed) if line]
+    lines = (table.mixed_code, text and f"Text: {text}; {scale} scale.", fixed)
+    return [line for line in lines if line]
 
 
 def caveats(table: Table) -> list[str]:
@@ -304,7 +305,7 @@ def mixed(table: Table) -> list[str]:
         apart = ", ".join(changed or ()) if column == "code" else ""
         cells = (str(row[column]) for row in table.rows if row.get(column))
         found = sorted({one for cell in cells for one in cell.split(THEN)})
-        alike = column == "code" and changed == []
+        alike = column == "code" and (changed == [] or table.code is not None)
         if not alike and (len(found) > 1 or apart):
             parts = f"; they differ in {apart}" if apart else ""
             sentences.append(f"{words.format(max(len(found), 2))}: {', '.join(found)}{parts}.")

@@ -33,6 +33,10 @@ def brief(
     Measures with one decision share a line, with the words of the one that takes most seeds. Then
     a line for each caveat, such as missing runs; experiments with the same caveat share the line.
     """
+    for table in tables:
+        if table.mixed_code:
+            words = f"{sanitize(table.name)}: {sanitize(table.mixed_code, 2000)}"
+            yield Text(words, "bold")
     rows = [_HEAD]
     for table in tables:
         several = len(measures(table))

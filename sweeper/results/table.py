@@ -12,6 +12,7 @@ from sweeper.store import files
 from sweeper.store.code import state_of
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import can_change_results, leaves
+from sweeper.store.numbers import plural
 from sweeper.store.runs import Run, State, lineage
 
 LABELS = {
@@ -179,6 +180,19 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 
 
 @dataclass(frozen=True)
+class MixedCode:
+    """Runs of different code in a table.
+
+    Attributes:
+        groups: the number of runs by the revision that trained them; empty if the code is the same.
+        files: the files that differ.
+    """
+
+    groups: Mapping[str, int]
+    files: Sequence[str]
+
+
+@dataclass(frozen=True)
 class Table:
     """The rows of one experiment.
 
@@ -191,6 +205,7 @@ class Table:
         rows: one per (arm, point, seed), in the order of the plan.
         records: for each run that has them, `record` (config by dotted key, and size), `result` and
             `attempts`, the attempt.json of those that led to it.
+        code: how the code of its runs differs; None if that is unknown.
     """
 
     name: str
@@ -200,6 +215,7 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Row]
     records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    code: MixedCode | None = None
 
     @property
     def metric(self) -> str:
@@ -225,6 +241,21 @@ class Table:
             for found in typed
             if found and found[1] not in varied and can_change_results(found[1])
         ]
+
+    @property
+    def mixed_code(self) -> str:
+        """The sentence on runs of different code; empty if the code is the same or unknown."""
+        if self.code is None or not self.code.groups:
+            return ""
+        runs = ", ".join(f"{plural(n, 'run')} of {name}" for name, n in self.code.groups.items())
+        sentence = f"Mixed code: {runs}; they differ in {', '.join(self.code.files)}."
+        accepted = "Accepted by hydra.sweeper.accept_mixed_code=true."
+        return f"{sentence} {accepted}" if self.accepts_mixed_code else sentence
+
+    @property
+    def accepts_mixed_code(self) -> bool:
+        """Whether the plan says that runs of different code may decide a claim."""
+        return bool(self.provenance.get("accept_mixed_code"))
 
     def label(self, arm: str) -> str:
         """Return the words for an arm."""
@@ -268,6 +299,8 @@ def write_table(outputs: Path, table: Table) -> Path:
     """Write the rows of a table (.csv) and its description (.json); return the path of the .csv."""
     path = exported(outputs, table)
     about = {key: getattr(table, key) for key in _ABOUT}
+    if table.mixed_code:
+        about["mixed_code"] = table.mixed_code
     publish_made(
         exported(outputs, table, ".json"), files.as_json({"format": files.FORMAT, **about})
     )

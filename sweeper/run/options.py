@@ -58,6 +58,8 @@ class LimitedOptions:
 
 OnOom = StrEnum("OnOom", ["fail", "halve"])
 """The reaction to a run that is out of GPU memory."""
+Retrain = StrEnum("Retrain", ["changed"])
+"""The finished runs to train again: those of other code."""
 
 
 @dataclass
@@ -73,6 +75,8 @@ class SweepOptions(LimitedOptions):
     budget_device_hours: Annotated[float | None, at_least(0)] = None
     until: list[str] = field(default_factory=list)
     max_runs: Annotated[int, at_least(1)] = 100_000
+    retrain: Retrain | None = None
+    accept_mixed_code: bool = False
     hang_after_s: Annotated[float | None, at_least(LEAST_S)] = 600
     hang_grace_s: Annotated[float, at_least(1)] = 30
     tries: Annotated[int, at_least(1)] = 3

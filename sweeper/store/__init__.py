@@ -10,6 +10,7 @@
             log.txt          stdout and stderr of the job
             checkpoints/     step-<n>.ckpt
             exit.json        cause, message, traceback of an attempt without a result
+            result.json      its result, once the run is trained again with other code
         start.log            output of a start before its attempt; removed once the run is done
         result.json          of the first attempt that finished: the run is done
         differs-0002.json    of a later attempt that finished with other metrics

@@ -128,16 +128,22 @@ def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
 DIFF = "changes.diff"
 
 
-def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path:
-    """Copy the code that jobs with these configs start from to a folder of outputs/code; return it.
+def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
+    """Return the files that jobs with these configs start from, by path.
 
-    It includes the packages that the configs name, and `python -m sweeper train`.
-
-    Raise UserError if the folder exists with other content, or is a link.
+    They include the packages that the configs name, and `python -m sweeper train`.
     """
     named = {found for config in configs for found in registry.named_by(config)}
     outside = [registry.files_of(*found) for found in sorted(named)]
-    files = {name: content for one in (*outside, code.files) for name, content in one.items()}
+    return {name: content for files in (*outside, code.files) for name, content in files.items()}
+
+
+def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path:
+    """Copy the code that jobs with these configs start from to a folder of outputs/code; return it.
+
+    Raise UserError if the folder exists with other content, or is a link.
+    """
+    files = needed(code, configs)
     root = outputs.resolve() / "code"
     make_directory(root)
     root.chmod(0o700)  # write access there is access to the owner's account

@@ -116,6 +116,20 @@ def made_of(kind: Kind, name: Any) -> dict[str, str]:
     }
 
 
+def digest_of_source(files: Mapping[str, bytes]) -> str:
+    """Return the sha256 of the Python source of a package, given by path."""
+    digest = hashlib.sha256()
+    for name, source in sorted(files.items()):
+        digest.update(f"{name} {len(source)}\n".encode() + source)
+    return digest.hexdigest()
+
+
+def top_module(kind: Kind, name: Any) -> str | None:
+    """Return the top-level module that has a thing; None for an unknown name."""
+    found = _registered(kind).get(name) if isinstance(name, str) else None
+    return found and found.module.partition(".")[0]
+
+
 def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
     """Return the kinds and names in a config that its training depends on."""
     return [
@@ -209,12 +223,10 @@ def _unlike(kind: Kind, name: str, expected: str, found: str) -> UserError:
 @functools.cache
 def _digest(module: str) -> str:
     """Return the sha256 of all Python source of a module's package."""
-    digest = hashlib.sha256()
-    for name, path in sorted(_source(module).items()):
-        if path.suffix == ".py":
-            source = path.read_bytes()
-            digest.update(f"{name} {len(source)}\n".encode() + source)
-    return digest.hexdigest()
+    paths = _source(module).items()
+    return digest_of_source(
+        {name: path.read_bytes() for name, path in paths if path.suffix == ".py"}
+    )
 
 
 def _source(module: str) -> dict[str, Path]:

@@ -225,6 +225,21 @@ class Run:
             files.publish_with_checksum(self.path / f"differs-{attempt.number:04d}.json", value)
         return False
 
+    def begin_anew(self) -> None:
+        """Have the next attempt start from step 0; an old result moves into its attempt."""
+        result = self.result()
+        if result is None:
+            for path in self.checkpoints():
+                path.unlink(missing_ok=True)
+            return
+        folder = self.attempt(result["attempt"]).path
+        for name in (*self._differing(), "result.json"):  # the run is done until the last one moves
+            (self.path / name).rename(folder / name)
+
+    def _differing(self) -> list[str]:
+        """Return the results of later attempts with other metrics."""
+        return sorted(name for name in files.entries(self.path) if name.startswith("differs-"))
+
     def status(self) -> Status:
         """Return the state of the run; a run with an unreadable file has failed for that reason."""
         try:
@@ -268,9 +283,8 @@ class Run:
             return None
         step = sanitize(result.get("steps", "?"))
         reason = f"finished at step {step} (attempt {result['attempt']})"
-        differing = [name for name in files.entries(self.path) if name.startswith("differs-")]
-        if differing:
-            names = sanitize(", ".join(sorted(differing)))
+        if differing := self._differing():
+            names = sanitize(", ".join(differing))
             reason += f"; a later attempt got other metrics: {names}"
         took = result.get("seconds")
         return Status(State.DONE, reason, result["attempt"], seconds=took, result=result)

@@ -23,20 +23,27 @@ from tasks.training.causes import message_of
 _SEGMENTS = (1, 1, 1, 1, 2, 2, 2, 2, 0, 0)  # of a packed row; 0 is padding
 # A variant that computes in blocks may take another path where a row has whole blocks.
 _LONG = (*[1] * 40, *[2] * 16, *[0] * 8)
+_CHANGED = 20  # positions of a row, each in a row of its own
+_CHANGED_OF_OWN = 3  # of a row as long as the run's, which may be long
+_LONGEST = 2048  # positions; of longer rows, this many are tried
 _LOUD = 10.0  # standard deviations of a changed position: even a small weight on it shows
 _ROUNDING = 1e-5
 _checked: set[object] = set()
 
 
-def check(section: Architecture) -> None:
+def check(section: Architecture, length: int = 0) -> None:
     """Check the variant of a config at the sizes of all its layers, each combination once.
+
+    `length`: the positions of a row of the run; 0 if its task has no such number.
 
     Raises:
         UserError: the variant has no layer of these sizes, or breaks the contract.
     """
     name, build = section.attention.name, section.attention.builder()
     rotated = getattr(section, "position_encoding", None) == "rotary"
-    options = canonical([section.attention.model_dump(), rotated])
+    options = canonical([section.attention.model_dump(), rotated, length])
+    rows = [(_SEGMENTS, _CHANGED), (_LONG, _CHANGED)]
+    rows += [(row, _CHANGED_OF_OWN) for row in _own_rows(length)]
     for sizes in _layer_sizes(section):
         embedding_size, heads, head_size = sizes
         # Behaviour may depend on these properties of the sizes, hardly on the sizes themselves.
@@ -59,8 +66,8 @@ def check(section: Architecture) -> None:
             fault = shape_fault(layer, embedding_size, rotated)
             if fault is None and (options, shape_class) not in _checked:
                 faults = (
-                    behaviour_fault(build, *sizes, rotated=rotated, segments=segments)
-                    for segments in (_SEGMENTS, _LONG)
+                    behaviour_fault(build, *sizes, rotated=rotated, segments=row, most=most)
+                    for row, most in rows
                 )
                 fault = next(filter(None, faults), None)
         except Exception as error:  # anybody's code runs here
@@ -68,6 +75,15 @@ def check(section: Architecture) -> None:
         if fault:
             raise invalid_value(KEY, name, fault, "mend its code")
         _checked.update({(options, sizes), (options, shape_class)})
+
+
+def _own_rows(length: int) -> list[tuple[int, ...]]:
+    """Return packed rows as long as the run's, and one shorter: one is even, the other odd."""
+    rows = []
+    for own in (min(length, _LONGEST), min(length, _LONGEST) - 1):
+        first = own // 2
+        rows.append((*[1] * first, *[2] * (own - first)))
+    return rows if length > 1 else []
 
 
 def _layer_sizes(section: Architecture) -> list[tuple[int, int, int]]:
@@ -119,13 +135,18 @@ def behaviour_fault(
     *,
     rotated: bool = False,
     segments: Sequence[int] = _SEGMENTS,
+    most: int = _CHANGED,
 ) -> str | None:
     """Return the first way in which a layer breaks the contract, in words; None if it keeps it.
 
     An output depends on no position that the mask hides from its query, and on no other row. Every
     parameter receives a gradient. Without dropout, training computes what evaluation does. With
     rotary positions (`rotated`), the output depends on them. A layer computes the same once it is
-    built anew and has loaded its state. The row has these `segments`.
+    built anew and has loaded its state.
+
+    Args:
+        segments: of the row that is tried.
+        most: about this many of its positions are changed.
     """
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.manual_seed(0)
@@ -137,7 +158,7 @@ def behaviour_fault(
             for parameter in layer.parameters():  # else zeros at the start would hide a fault
                 parameter.add_(0.1 * torch.randn_like(parameter))
         anew.load_state_dict(layer.state_dict())
-        changed = range(0, len(segments), max(1, len(segments) // 20))
+        changed = range(0, len(segments), max(1, len(segments) // most))
         x_BTD = torch.randn(1, len(segments), embedding_size)
         x_BTD = x_BTD.repeat(1 + len(changed), 1, 1)  # each row but the first has another position
         for row, t in enumerate(changed, 1):

@@ -157,7 +157,7 @@ def size(
     """
     run = parse(config)
     model = run.model
-    attention_contract.check(model)
+    attention_contract.check(model, getattr(run.task, "sequence_length", 0))
     found = dict(counted(run))
     flops, positions = found.pop("forward_flops"), found.pop("positions")
     rotary = model.heads * getattr(model.attention, "rotary_size", 0)  # apart, of latent attention

@@ -247,6 +247,16 @@ def hash_files(files: TextFiles) -> str:
     return total.hexdigest()
 
 
+def _hash_folder(root: Path) -> str:
+    """Return the sha256 of the names and contents of all files below a folder."""
+    total = hashlib.sha256()
+    for name in visible(root):
+        with (root / name).open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        total.update(f"{content} {name}\n".encode("utf-8", "surrogateescape"))
+    return total.hexdigest()
+
+
 COLUMN = "text"
 
 
@@ -306,9 +316,14 @@ class Source:
         return find_files(root)
 
     def digest(self, data: Mapping[str, Any]) -> str:
-        """Return a hash of all files or of the generator; for the hub, name and revision."""
+        """Return a hash of all files or of the generator; for the hub, name and revision.
+
+        A dataset that lies in a folder of this machine is named by its files, too.
+        """
         if data["source"] == "hub":
-            return f"hub:{name_of(data['hub'])}"
+            folder = Path(str(data["hub"]["path"]))
+            own = f":sha256:{_hash_folder(folder)}" if folder.is_dir() else ""
+            return f"hub:{name_of(data['hub'])}{own}"
         if data["source"] == "sample":
             return self.sample.digest(data["sentences"], World.of(data))
         return f"sha256:{hash_files(self.files(_local(data)))}"

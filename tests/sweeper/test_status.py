@@ -23,7 +23,9 @@ BEAT = {"step": 25, "steps": 100, "loss": 3.25, "tokens_per_second": 50.0}
 @pytest.fixture
 def outputs(tmp_path):
     store = RunStore(tmp_path)
-    runs = {name: store.freeze({"id": name, "config": {"of": name}}) for name in NAMES}
+    model = {"name": "decoder", "attention": {"name": "multi_head"}}
+    code = {"task": {"name": "lm1b"}, "model": model}
+    runs = {name: store.freeze({"id": name, "config": {"of": name, **code}}) for name in NAMES}
     attempt = runs["done"].claim({})
     runs["done"].publish_result(attempt, {"metrics": {}, "steps": 100, "seconds": 90.0})
     attempt.finish("done")

@@ -115,6 +115,14 @@ def test_a_variant_that_breaks_it_is_one_sentence(installed, breach, told):
     assert "\n" not in sentence
 
 
+@pytest.mark.parametrize("cheats", ["len(x_BTD[0]) > 64", "len(x_BTD[0]) % 2"])
+def test_a_variant_that_looks_ahead_in_rows_of_the_run_alone_is_refused(installed, cheats):
+    attend = f"{ATTEND}\n        if {cheats}: context = context + v.roll(-1, 2)"
+    source = VARIANT.format(signature=SIGNATURE, attend=attend)
+    with pytest.raises(UserError, match="changes the output at position"):
+        planned(installed, source, changes={"task.sequence_length": 96, "task.batch_tokens": 96})
+
+
 ROTARY = {"model.position_encoding": "rotary", "model.rotary_size": 2, "model.head_size": 4}
 
 

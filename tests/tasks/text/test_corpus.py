@@ -150,6 +150,15 @@ def test_the_digest_says_what_the_text_is(tmp_path):
     assert len({first, *changed}) == len(changed) + 1
 
 
+def test_a_dataset_in_a_local_folder_is_another_text_once_its_files_change(tmp_path):
+    data = {"source": "hub", "hub": {"path": str(tmp_path), "name": None, "revision": None}}
+    found = []
+    for text in ("one", "two"):
+        (tmp_path / "train.jsonl").write_text(text)
+        found.append(CORPORA.digest(data))
+    assert len({*found, f"hub:{tmp_path}@main"}) == 3
+
+
 def test_a_folder_that_is_missing_is_said_in_one_sentence(tmp_path):
     for ask in (CORPORA.digest, CORPORA.describe, lambda data: CORPORA.open(data, tmp_path)):
         with pytest.raises(UserError, match=r"^data\.root=/nowhere: expected a folder.*\.$"):

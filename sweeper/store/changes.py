@@ -1,0 +1,212 @@
+"""The code that a run depends on, and the files of it that changed since the run was trained.
+
+A run depends on its task, its architecture, its attention variant and the training loop, with all
+modules of models/ and tasks/ that these import, and on the whole package of a plugin that its
+config names. Comments, docstrings and layout change nothing. The code that trained a run is read
+from its copy in outputs/code.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sweeper.store import registry
+from sweeper.store.code import REVISION, TRAINS, Code, differing, needed, revisions
+from sweeper.store.errors import UserError
+from sweeper.store.files import canonical
+from sweeper.store.runs import Run, lineage
+
+Files = Mapping[str, bytes]
+"""Sources by path from the root of the program; plugins lie beside models/ and tasks/."""
+State = Mapping[str, str]
+"""The digest of each file that a run depends on, by path."""
+
+STARTS = ("tasks/train.py", "tasks/prepare.py")
+_VARIANTS = "models/attention/"
+_DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def state_of_files(files: Files, config: Mapping[str, Any]) -> State | None:
+    """Return the state of the code that a run with this config depends on; None if some is absent.
+
+    Args:
+        files: models/, tasks/ and the plugins that the config names.
+        config: of the run.
+    """
+    waiting = [*STARTS]
+    for kind, name in registry.named_by(config):
+        own = kind.place.replace("<name>", str(name))
+        top = registry.top_module(kind, name)
+        plugin = [path for path in files if path.startswith(f"{top}/") or path == f"{top}.py"]
+        starts = [own] if own in files else plugin
+        if not starts:
+            return None
+        waiting += starts
+    found: dict[str, str] = {}
+    while waiting:
+        path = waiting.pop()
+        if path in found or path not in files or not path.endswith(".py"):
+            continue
+        source = _parsed(files[path])
+        found[path] = source.digest
+        waiting += _imported(path, source.imports)
+    return found
+
+
+@dataclass(frozen=True)
+class _Source:
+    digest: str  # of the syntax tree
+    imports: Sequence[tuple[int, str]]  # the level of a relative import, and the dotted name
+
+
+@functools.cache  # versions of the code share most files
+def _parsed(source: bytes) -> _Source:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _Source(hashlib.sha256(source).hexdigest(), ())
+    imports: list[tuple[int, str]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imports += [(0, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            imports += [(node.level, f"{node.module or ''}.{alias.name}") for alias in node.names]
+        elif isinstance(node, _DEFINITIONS) and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+    return _Source(hashlib.sha256(ast.dump(tree).encode()).hexdigest(), tuple(imports))
+
+
+def _imported(importer: str, imports: Sequence[tuple[int, str]]) -> Iterator[str]:
+    """Yield the paths in models/ and tasks/ that a file may import, whether they exist or not."""
+    for level, name in imports:
+        package = importer.split("/")[:-level] if level else []
+        parts = [*package, *filter(None, name.split("."))]
+        if parts[0] not in TRAINS:
+            continue
+        for length in range(1, len(parts) + 1):
+            module = "/".join(parts[:length])
+            yield f"{module}/__init__.py"
+            # Shared code imports variants to convert weights; runs of others do not use them.
+            private = module.removeprefix(_VARIANTS).startswith("_")
+            if private or not module.startswith(_VARIANTS) or importer.startswith(_VARIANTS):
+                yield f"{module}.py"
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A folder of outputs/code."""
+
+    files: Files
+    parts: Mapping[str, str]
+    plugins: frozenset[str]  # digests of the packages beside our own
+
+    def trained(self, attempt: Mapping[str, Any]) -> bool:
+        """Return whether this is the code that an attempt recorded."""
+        packages = attempt.get("packages", [])
+        plugins = {f"package {one['package']}": one["sha256"] for one in packages}
+        parts = attempt["code_parts"].items()
+        own = {(part, digest) for part, digest in parts if part not in plugins}
+        return own <= self.parts.items() and self.plugins.issuperset(plugins.values())
+
+
+@functools.cache  # a folder is named by its content
+def _copy(folder: Path) -> _Copy:
+    paths = [path for path in sorted(folder.rglob("*.py")) if path.is_file()]
+    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+    by_package: dict[str, dict[str, bytes]] = {}
+    for path, source in files.items():
+        by_package.setdefault(path.partition("/")[0], {})[path] = source
+    plugins = {
+        registry.digest_of_source(own)
+        for package, own in by_package.items()
+        if package not in (*TRAINS, "sweeper")
+    }
+    return _Copy(files, Code(folder, files).parts(), frozenset(plugins))
+
+
+@dataclass
+class TrainedCode:
+    """The code that trained the runs of an outputs folder; it remembers what it has read."""
+
+    outputs: Path
+    _states: dict[str, State | None] = field(default_factory=dict)
+
+    def states(
+        self, config: Mapping[str, Any], attempts: Iterable[Mapping[str, Any]]
+    ) -> list[State | None]:
+        """Return the state of the code of each attempt at a run; None where its copy is gone."""
+        return [self._state(config, attempt) for attempt in attempts]
+
+    def _state(self, config: Mapping[str, Any], attempt: Mapping[str, Any]) -> State | None:
+        files_of = attempt.get("code"), attempt.get("code_parts"), attempt.get("packages")
+        key = canonical([*files_of, _names(config)])
+        if key not in self._states:
+            files = self._files(attempt)
+            self._states[key] = None if files is None else state_of_files(files, config)
+        return self._states[key]
+
+    def _files(self, attempt: Mapping[str, Any]) -> Files | None:
+        if not attempt.get("code_parts"):
+            return None
+        for folder in sorted(path.parent for path in self.outputs.glob(f"code/*/{REVISION}")):
+            if attempt.get("code") in revisions(folder):
+                copy = _copy(folder)
+                if copy.trained(attempt):
+                    return copy.files
+        return None
+
+
+@dataclass
+class Changes:
+    """The differences between today's code and the code that trained runs."""
+
+    trained: TrainedCode
+    code: Code  # of today
+    _parts: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    _states: dict[str, State | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, outputs: Path, code: Code) -> Changes:
+        """Compare the runs of an outputs folder with `code`."""
+        return cls(TrainedCode(outputs), code)
+
+    def since(self, run: Run, attempt: int) -> list[str] | None:
+        """Return the files that changed since the code that trained an attempt; None if unknown.
+
+        An attempt that continued others depends on the code of each.
+        """
+        try:
+            config, attempts = run.record()["config"], lineage(run, attempt)
+        except UserError:  # tables and `status` report the damaged file
+            return None
+        if not all(one.get("code_parts") for one in attempts):
+            return None  # early versions recorded the commit alone
+        if all(one["code_parts"] == self._parts_now(config) for one in attempts):
+            return []
+        states = [*self.trained.states(config, attempts), self._state_now(config)]
+        known = [state for state in states if state is not None]
+        return differing(known) if len(known) == len(states) else None
+
+    def _parts_now(self, config: Mapping[str, Any]) -> Mapping[str, str]:
+        key = canonical(_names(config))
+        if key not in self._parts:
+            named = registry.named_by(config)
+            packages = [made for one in named if (made := registry.made_of(*one))]
+            self._parts[key] = self.code.parts(config["task"]["name"], packages)
+        return self._parts[key]
+
+    def _state_now(self, config: Mapping[str, Any]) -> State | None:
+        key = canonical(_names(config))
+        if key not in self._states:
+            self._states[key] = state_of_files(needed(self.code, [config]), config)
+        return self._states[key]
+
+
+def _names(config: Mapping[str, Any]) -> list[str]:
+    return [str(name) for _, name in registry.named_by(config)]

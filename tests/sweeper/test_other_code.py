@@ -1,0 +1,156 @@
+"""Runs that other code trained are named, kept, and trained again on request."""
+
+from dataclasses import replace
+
+import pytest
+
+from sweeper.other_code import in_words, of_other_code, refuse_mixing
+from sweeper.plan.plan import Plan, PlannedRun
+from sweeper.results.collect import collect
+from sweeper.results.judge import verdicts_on
+from sweeper.results.verdict import Decision
+from sweeper.store.changes import Changes, state_of_files
+from sweeper.store.code import Code, differing, needed, pin
+from sweeper.store.errors import UserError
+from sweeper.store.plans import write_plan
+from sweeper.store.runs import RunStore, State
+from tests.tasks.jobs import config
+
+MULTI_HEAD = "models/attention/multi_head.py"
+TODAY = Code.read()
+
+
+def edited(path, change):
+    """Today's code with one file changed."""
+    source = change(TODAY.files[path].decode())
+    return Code(TODAY.root, {**TODAY.files, path: source.encode()})
+
+
+SCALED = edited(MULTI_HEAD, lambda source: source.replace("scale=1 /", "scale=0.1 /"))
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "counts"),
+    [
+        (MULTI_HEAD, lambda s: s.replace("scale=1 /", "scale=0.1 /"), True),
+        (MULTI_HEAD, lambda s: f"# a comment\n{s}\n\n", False),
+        ("models/block.py", lambda s: s.replace('"""', '"""Edited. ', 1), False),
+        ("tasks/training/loop.py", lambda s: f"{s}\nEDITED = 1\n", True),
+        ("models/attention/latent.py", lambda s: f"{s}\nEDITED = 1\n", False),
+        ("models/attention/collaborative.py", lambda s: f"{s}\nEDITED = 1\n", False),
+        ("tasks/squad/task.py", lambda s: f"{s}\nEDITED = 1\n", False),
+        ("sweeper/store/runs.py", lambda s: f"{s}\nEDITED = 1\n", False),
+    ],
+)
+def test_only_code_that_a_run_can_import_counts_and_only_if_it_computes_another_thing(
+    path, change, counts
+):
+    code = edited(path, change)
+    assert code.files[path] != TODAY.files[path]
+    states = [state_of_files(needed(one, [config()]), config()) for one in (TODAY, code)]
+    assert differing(states) == ([path] if counts else [])
+
+
+def test_a_plugin_counts_as_a_whole(installed):
+    installed("of_mine", "class Mine: ...", {"headroom.attention": "wide = of_mine"})
+    state = state_of_files(needed(TODAY, [mine := config({"model.attention.name": "wide"})]), mine)
+    assert "of_mine/__init__.py" in state
+    assert MULTI_HEAD in state or "models/block.py" in state
+
+
+def trained(outputs, code, *seeds):
+    """Finished runs of one point that this code trained, and their plan."""
+    runs = {}
+    for seed in seeds:
+        one = {**config(), "seed": seed}
+        run = PlannedRun(f"lm1b-s{seed}", one, {"params_total": 11}, {})
+        stored = RunStore(outputs).freeze({"id": run.id, "config": one, "size": run.size})
+        facts = {"code": code.revision, "code_parts": code.parts("lm1b")}
+        attempt = stored.claim(facts)
+        stored.publish_result(attempt, {"metrics": {"test/perplexity": 40.0 + seed}})
+        attempt.finish("done")
+        runs[run.id] = run
+    pin(outputs, code, [config()])
+    return Plan("demo", outputs, {}, {}, {}, runs=runs)
+
+
+def test_the_plan_names_the_changed_file_and_the_way_to_train_again(tmp_path):
+    plan = trained(tmp_path, TODAY, 0, 1, 2)
+    store = RunStore(tmp_path)
+    assert not [*in_words(of_other_code(plan, store, Changes.of(tmp_path, TODAY)), retrain=False)]
+    found = of_other_code(plan, store, Changes.of(tmp_path, SCALED))
+    assert [*in_words(found, retrain=False)] == [
+        f"3 of 3 finished runs are of other code: {MULTI_HEAD} changed. Kept. "
+        "Train them again with hydra.sweeper.retrain=changed"
+    ]
+    with pytest.raises(UserError, match=r"more seeds would mix code and decide no claim"):
+        refuse_mixing(found)
+
+
+def test_code_whose_copy_is_gone_is_unknown(tmp_path):
+    plan = trained(tmp_path, TODAY, 0)
+    (tmp_path / "code").rename(tmp_path / "elsewhere")
+    found = of_other_code(plan, RunStore(tmp_path), Changes.of(tmp_path, SCALED))
+    [line] = in_words(found, retrain=False)
+    assert line.startswith("1 finished run may be of other code")
+    assert not found.again
+
+
+def test_a_child_of_a_run_of_other_code_is_of_other_code(tmp_path):
+    old = trained(tmp_path, TODAY, 0)
+    new = trained(tmp_path, SCALED, 1)
+    child = new.runs["lm1b-s1"]
+    child = replace(child, config={**child.config, "parent": "lm1b-s0"})
+    plan = replace(old, runs={**old.runs, child.id: child})
+    found = of_other_code(plan, RunStore(tmp_path), Changes.of(tmp_path, SCALED))
+    assert found.again == {"lm1b-s0", "lm1b-s1"}
+
+
+def test_a_run_that_begins_anew_keeps_its_old_result_beside_its_attempt(tmp_path):
+    trained(tmp_path, TODAY, 0)
+    run = RunStore(tmp_path).run("lm1b-s0")
+    before = (run.path / "result.json").read_bytes()
+    run.begin_anew()
+    assert run.status().state is not State.DONE
+    assert (run.path / "attempts/0001/result.json").read_bytes() == before
+    attempt = run.claim({})
+    assert run.publish_result(attempt, {"metrics": {"test/perplexity": 7.0}})
+    assert run.status().attempt == 2
+
+
+def planned(outputs, accept):
+    """Write a plan with a claim over five seeds of one point and five of another."""
+    points, runs = [], {}
+    for seed in range(4):
+        values = {"model.heads": 3}
+        run = f"lm1b-s{seed}"
+        point = {"experiment": "grid", "arm": "grid", "task": "lm1b", "values": values}
+        points.append({**point, "seed": seed, "run": run, "matched": None})
+        runs[run] = {"size": {"params_total": 11}, "parent": None}
+    about = {"title": "t", "metric": "test/perplexity", "x": "model.heads", "figure": "lines"}
+    experiment = {**about, "claims": ["more_heads_help"], "arms": {"grid": {"label": "grid"}}}
+    plan = {"command": [], "scale": "demo", "experiments": {"grid": experiment}}
+    plan |= {"points": points, "runs": runs, **({"accept_mixed_code": True} if accept else {})}
+    write_plan(outputs, plan)
+
+
+@pytest.mark.parametrize("accept", [False, True])
+def test_a_table_over_mixed_code_says_so_and_its_verdicts_are_undecided(
+    tmp_path, monkeypatch, accept
+):
+    trained(tmp_path, TODAY, 0, 1, 2)
+    monkeypatch.setitem(vars(SCALED), "revision", "5ca1ed")
+    trained(tmp_path, SCALED, 3)
+    planned(tmp_path, accept)
+    [table] = collect(tmp_path, ["grid"])
+    words = f"Mixed code: 3 runs of {TODAY.revision}, 1 run of 5ca1ed; they differ in {MULTI_HEAD}."
+    assert table.mixed_code.startswith(words)
+    assert table.mixed_code.endswith("accept_mixed_code=true.") == accept
+    from sweeper.results import judge
+    from sweeper.results.verdict import Verdict
+
+    decided = Verdict("more_heads_help", Decision.SUPPORTED, "It helps.", {"contrasts": []})
+    monkeypatch.setattr(judge, "questions", lambda table: [decided])
+    [verdict] = verdicts_on(table)
+    assert verdict.verdict is (Decision.SUPPORTED if accept else Decision.UNDECIDED)
+    assert verdict.sentence.startswith(words)
