@@ -26,14 +26,12 @@ from sweeper.results.design import (
     by,
     check_equal,
     curves,
-    flops,
     keeps_improving,
     knee,
     larger_heads_gain_more,
     most_heads_lose,
     over,
     read_at,
-    scales,
     slopes,
     trends_apart,
 )
@@ -211,25 +209,6 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
     others = " and ".join(dict.fromkeys(point.arm for weight, point in weights if weight > 0))
     words = f"over {plural(pairs, 'pair')} with equal {equal}, {others} over {rival}"
     return Contrast(words, [(weight / pairs, point) for weight, point in weights])
-
-
-def wins_grow_with_scale(design: Design, *, standard: str = "standard") -> Statement:
-    """Do heads of a fixed size win more at equal size, the more compute training takes?
-
-    Beyond the paper. The trend over scales, in the logarithm of their training FLOPs, of what fixed
-    heads win over the standard heuristic in pairs of equal size (`wins_at_equal_size` at each
-    number of training steps).
-    """
-    every = scales(design.of(*design.arms))
-    if len(every) < 2:
-        raise Unanswerable("The claim needs two numbers of training steps.")
-    weights = []
-    for scale, slope in zip(every, slopes([flops(scale) for scale in every]), strict=True):
-        own = Design(scale, design.metric, ratios=design.ratios)
-        won = wins_at_equal_size(own, standard=standard)
-        weights += [(slope * weight, point) for weight, point in won.weights]
-    times = flops(every[-1]) / flops(every[0])
-    return Contrast(f"what fixed heads win with {short(times, 2)} times the compute", weights)
 
 
 def fixed_size_beats_heuristic(

@@ -7,7 +7,6 @@ with the same runs count as one point, or their difference would count as an ind
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -22,10 +21,7 @@ from sweeper.results.design import (
     Unanswerable,
     Weights,
     asked,
-    at,
     placed,
-    scales,
-    with_alternatives,
 )
 from sweeper.results.points import Point, metric_of, points
 from sweeper.results.statistics import sequential, spreads
@@ -34,7 +30,6 @@ from sweeper.results.statistics.expected_cost import MOST, Cost, Known, expected
 from sweeper.results.statistics.sequential import FIRST, AnyOf, Combination, Each, Floats, Intervals
 from sweeper.results.table import LOGARITHMIC, PER_CENT, RESOLUTION, Table, direction, number
 from sweeper.results.verdict import Decision, Found, JudgedMargin, Verdict, explain
-from sweeper.store import registry
 from sweeper.store.errors import invalid_value
 from sweeper.store.plans import ERROR
 
@@ -505,30 +500,3 @@ def _ranked(statement: Statement, found: Iterator[tuple[Contrast, Found]]) -> Ra
         first = min(parts, key=lambda part: (not part.fails, part.favour))
         first = first._replace(holds=all(part.holds for part in parts))
     return first._replace(listed=[one for part in parts for one in part.listed])
-
-
-def effects(table: Table, claim: str, **roles: str) -> list[tuple[float, Found]]:
-    """Return the deciding contrast of a claim at each scale that has three seeds of its points.
-
-    The claim is judged at each scale by the points of that scale alone. Before the contrast stand
-    the FLOPs of a whole training, the mean over the finished points of the scale.
-    """
-    ask = registry.function(registry.CLAIMS, claim, "scaling", "claim")
-    by_scale: list[list[Point]] = []
-    with suppress(Unanswerable):
-        by_scale = scales(points(table, table.metric))
-    found: list[tuple[float, Found]] = []
-    for scale in by_scale:
-        every = [one for point in scale for one in (point, *point.alternatives)]
-        names = {(point.arm, point.name) for point in every}
-        rows = [row for row in table.rows if (row["arm"], row["point"] or "") in names]
-        measured = Measurements(replace(table, rows=rows), table.metric)
-        with suppress(Unanswerable):
-            statement = with_alternatives(ask(measured.design(), **roles), measured.average)
-            question = Question(claim, "", statement, measured)
-            own = question.ranked.deciding
-            if math.isfinite(own.low) and math.isfinite(own.high):
-                done = [point for point in scale if point.at("tokens_seen") is not None]
-                trained = [at(one, "tokens_seen") * at(one, "flops_per_token") for one in done]
-                found.append((mean(trained), own))
-    return found

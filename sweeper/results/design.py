@@ -13,7 +13,6 @@ from typing import TypeAlias
 import numpy as np
 
 from sweeper.results.points import Point
-from sweeper.results.statistics.estimates import mean
 from sweeper.results.statistics.sequential import (
     Above,
     All,
@@ -26,7 +25,6 @@ from sweeper.results.statistics.sequential import (
 from sweeper.results.table import label
 from sweeper.store.numbers import plural
 
-STEPS = "trainer.steps"
 NOTHING = 1e-12  # weights are about 1, those of points that cancel are left from rounding
 _SHAPE = ("layers", "embedding_size", "heads", "head_size", "feedforward_size")  # of a model
 Weights = Sequence[tuple[float, Point]]
@@ -195,16 +193,6 @@ def curves(column: str, given: Collection[Point]) -> dict[float, list[Point]]:
     return {
         number: list(same) for number, same in groupby(ordered, lambda point: at(point, column))
     }
-
-
-def flops(scale: Sequence[Point]) -> float:
-    """Return the mean training FLOPs of a scale's models, per position of a batch."""
-    return mean([at(point, STEPS) * at(point, "flops_per_token") for point in scale])
-
-
-def scales(given: Sequence[Point]) -> list[list[Point]]:
-    """Return the points of each scale, which is a number of training steps, the cheapest first."""
-    return sorted(curves(STEPS, given).values(), key=flops)
 
 
 def over(one: Point, other: Point, words: str) -> Contrast:

@@ -76,7 +76,6 @@ def test_the_verdict_is_the_truth(tmp_path, truth, expected):
 def test_every_claim_that_exists_is_tested_here():
     every = [WORSENS, IMPROVES, BEATS, LARGER, N_MINUS_1, HALF, SAVES, WINS, SMALL_LOSE, LONGER]
     every += [BOTTLENECK, EQUAL, *ARMS, *GAINS]
-    every += ["wins_grow_with_scale"]  # test_scaling.py, beside the figures
     assert names(CLAIMS) == sorted(every)
 
 
