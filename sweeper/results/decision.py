@@ -8,7 +8,7 @@ with the same runs count as one point, or their difference would count as an ind
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -404,13 +404,6 @@ class Question:
         if margin:
             numbers["margin"] = {"size": margin.words, "reason": margin.reason}
 
-        def read(place: int, sums: Sequence[Weights]) -> Intervals:
-            ends = np.repeat(self.levels[[place]], len(sums), axis=0)
-            found = sequential.intervals(self.measured.analyses(), self._rows(sums), ends)
-            return sequential.closed(found)
-
-        noted = [] if few else enumerate(self.contrasts)
-        notes = [contrast.note(partial(read, place)) for place, contrast in noted]
         spread_known = any(len(group) > 1 for group in (*self.measured.groups, *self.others))
         priced = not self.obstacle or (few and spread_known and not self.hopeless)
         if self.decision is Decision.UNDECIDED and priced:
@@ -418,7 +411,6 @@ class Question:
         text = explain(
             self.decision,
             listed,
-            [note for note in notes if note],
             obstacle=_DEPENDS if self.depends else self.obstacle,
             margin=margin,
             cost=numbers.get("price"),

@@ -19,7 +19,6 @@ from sweeper.results.statistics.sequential import (
     AnyOf,
     Combination,
     Each,
-    Intervals,
     Same,
 )
 from sweeper.results.table import label
@@ -28,8 +27,6 @@ from sweeper.store.numbers import plural
 NOTHING = 1e-12  # weights are about 1, those of points that cancel are left from rounding
 _SHAPE = ("layers", "embedding_size", "heads", "head_size", "feedforward_size")  # of a model
 Weights = Sequence[tuple[float, Point]]
-Read = Callable[[Sequence[Weights]], Intervals]
-"""Returns intervals of further sums, each at the level of a contrast."""
 
 
 class Unanswerable(Exception):
@@ -45,14 +42,12 @@ class Contrast:
         weights: of the points' means; more is better, whichever way the metric goes.
         above: on the scale that is judged: for ratios (`Design.ratios`) a natural logarithm.
         same: the claim is instead that the sum is within the experiment's margin.
-        note: returns more words, given intervals of other sums; "" for none.
     """
 
     words: str
     weights: Weights
     above: float = 0.0
     same: bool = False
-    note: Callable[[Read], str] = lambda read: ""
 
 
 Statement: TypeAlias = "Contrast | All[Statement] | AnyOf[Statement] | Each[Statement]"
