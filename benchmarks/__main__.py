@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from benchmarks.measure import ROOT, fill
 
 DOCUMENT = ROOT / "docs" / "performance.md"
-BENCHMARKS = ("sweeps", "many_runs", "step", "time_left", "preparation")
+BENCHMARKS = ("sweeps", "step")
 
 
 def main() -> int:

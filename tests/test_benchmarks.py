@@ -18,16 +18,13 @@ ROOT = Path(__file__).resolve().parents[1]
 PLACES = {
     **{f"benchmarks.{name}": DOCUMENT for name in BENCHMARKS},
     "benchmarks.decisions": DECISIONS,
-    "benchmarks.tuned_decisions": DECISIONS,
     "benchmarks.controls": CONTROLS,
     "tests.faults": ROOT / "docs" / "faults.md",
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["decisions", "tuned_decisions", *(name for name in BENCHMARKS if name != "step")]
-)
+@pytest.mark.parametrize("name", ["decisions", *(name for name in BENCHMARKS if name != "step")])
 def test_a_benchmark_prints_tables_at_tiny_sizes(name):
     command = [sys.executable, "-m", f"benchmarks.{name}", "--smoke"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -57,6 +57,9 @@ def explained(problem: Exception) -> UserError:
     if isinstance(problem, MissingConfigException) and problem.missing_cfg_file:
         path = problem.missing_cfg_file
         group, _, name = path.rpartition("/")
+        typed = f"{group}={name}"
+        if typed in REMOVED:
+            return UserError(f"{typed} was removed: {REMOVED[typed]}.")
         options = {one.lower(): one for one in problem.options or ()}
         same = [name.lower()] if name.lower() in options else []
         if near := same or difflib.get_close_matches(name.lower(), options):
@@ -165,8 +168,13 @@ REMOVED = {
         "memory is not predicted any more; set how many runs share a GPU, as in "
         "hydra.launcher.jobs_per_device=2"
     ),
+    "experiment=scaling": "choose another experiment; fig3 compares the same arms at one scale",
+    "experiment=heads_vs_rank": (
+        "choose another experiment; equal_width compares few large heads with many small ones"
+    ),
+    "task=nearest_neighbour": "choose another task; representation needs no text either",
 }
-"""Keys of earlier versions, without a possible prefix, and what to do instead."""
+"""Keys and files of earlier versions, without a possible prefix, and what to do instead."""
 
 
 def unknown_key(key: str, known: Iterable[str]) -> UserError:

@@ -9,15 +9,11 @@ To add one, write a function here, and give its name under `claims` in the exper
 package registers a module instead, with a function called `claim`.
 """
 
-import math
 from collections.abc import Sequence
-
-import numpy as np
 
 from sweeper.results.design import (
     Contrast,
     Design,
-    Read,
     Statement,
     Unanswerable,
     ahead,
@@ -26,14 +22,12 @@ from sweeper.results.design import (
     by,
     check_equal,
     curves,
-    flops,
     keeps_improving,
     knee,
     larger_heads_gain_more,
     most_heads_lose,
     over,
     read_at,
-    scales,
     slopes,
     trends_apart,
 )
@@ -138,42 +132,12 @@ def saves_parameters(
     return All(tuple(_lower(design.of(fixed), rival, words) for words, rival in curve))
 
 
-_SHARES = [per_cent / 100 for per_cent in range(-99, 100)]
-
-
 def _lower(fixed: Sequence[Point], rival: Sequence[Point], words: str) -> Contrast:
-    """Return the contrast of two curves at the largest size that both have.
-
-    Its note is the share saved: the lead over what the fixed arm gains with a factor of parameters,
-    along the line through its points, so a ratio of two sums of means. Its interval is Fieller's
-    (Biometrika 27, 1940): every share but those at which the lead, less what that share is worth,
-    is not 0. It holds as often as the claim's other intervals, each by itself.
-    """
+    """Return the contrast of two curves at the largest size that both have."""
     largest = min(max(at(point, "params_total") for point in curve) for curve in (fixed, rival))
     weights = [*read_at(fixed, largest), *((-weight, p) for weight, p in read_at(rival, largest))]
     heads = f"heads of a fixed size over {words}, at {short(largest, 3)} parameters,"
-
-    def saved(read: Read) -> str:
-        ordered = sorted(fixed, key=lambda point: at(point, "params_total"))
-        sizes = [at(point, "params_total") for point in ordered]
-        gain, span = list(zip(slopes(sizes), ordered, strict=True)), math.log(sizes[-1] / sizes[0])
-        worth = [-math.log1p(-share) / span for share in _SHARES]
-        less = [[*weights, *((-part * weight, p) for weight, p in gain)] for part in worth]
-        ahead, gained = read([weights, gain]).values
-        if gained <= 0:
-            return ""
-        share = -math.expm1(-ahead / gained * span)
-        if share < _SHARES[0]:  # so far off the line tells no number
-            return "more than twice the parameters needed, as the slope of its curve goes"
-        left = read(less)
-        (could,) = np.nonzero((left.lows <= 0) & (left.highs >= 0))
-        interval = "[no interval]"
-        if len(could) and could[0] > 0 and could[-1] < len(_SHARES) - 1:
-            low, high = _SHARES[could[0] - 1], _SHARES[could[-1] + 1]  # next to what is excluded
-            interval = f"[{low * 100:.0f}, {high * 100:.0f}]"
-        return f"{share:.0%} of the parameters saved {interval}, as the slope of its curve goes"
-
-    return Contrast(heads, weights, note=saved)
+    return Contrast(heads, weights)
 
 
 def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contrast:
@@ -211,25 +175,6 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
     others = " and ".join(dict.fromkeys(point.arm for weight, point in weights if weight > 0))
     words = f"over {plural(pairs, 'pair')} with equal {equal}, {others} over {rival}"
     return Contrast(words, [(weight / pairs, point) for weight, point in weights])
-
-
-def wins_grow_with_scale(design: Design, *, standard: str = "standard") -> Statement:
-    """Do heads of a fixed size win more at equal size, the more compute training takes?
-
-    Beyond the paper. The trend over scales, in the logarithm of their training FLOPs, of what fixed
-    heads win over the standard heuristic in pairs of equal size (`wins_at_equal_size` at each
-    number of training steps).
-    """
-    every = scales(design.of(*design.arms))
-    if len(every) < 2:
-        raise Unanswerable("The claim needs two numbers of training steps.")
-    weights = []
-    for scale, slope in zip(every, slopes([flops(scale) for scale in every]), strict=True):
-        own = Design(scale, design.metric, ratios=design.ratios)
-        won = wins_at_equal_size(own, standard=standard)
-        weights += [(slope * weight, point) for weight, point in won.weights]
-    times = flops(every[-1]) / flops(every[0])
-    return Contrast(f"what fixed heads win with {short(times, 2)} times the compute", weights)
 
 
 def fixed_size_beats_heuristic(

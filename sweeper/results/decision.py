@@ -7,9 +7,8 @@ with the same runs count as one point, or their difference would count as an ind
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,10 +21,7 @@ from sweeper.results.design import (
     Unanswerable,
     Weights,
     asked,
-    at,
     placed,
-    scales,
-    with_alternatives,
 )
 from sweeper.results.points import Point, metric_of, points
 from sweeper.results.statistics import sequential, spreads
@@ -34,7 +30,6 @@ from sweeper.results.statistics.expected_cost import MOST, Cost, Known, expected
 from sweeper.results.statistics.sequential import FIRST, AnyOf, Combination, Each, Floats, Intervals
 from sweeper.results.table import LOGARITHMIC, PER_CENT, RESOLUTION, Table, direction, number
 from sweeper.results.verdict import Decision, Found, JudgedMargin, Verdict, explain
-from sweeper.store import registry
 from sweeper.store.errors import invalid_value
 from sweeper.store.plans import ERROR
 
@@ -409,13 +404,6 @@ class Question:
         if margin:
             numbers["margin"] = {"size": margin.words, "reason": margin.reason}
 
-        def read(place: int, sums: Sequence[Weights]) -> Intervals:
-            ends = np.repeat(self.levels[[place]], len(sums), axis=0)
-            found = sequential.intervals(self.measured.analyses(), self._rows(sums), ends)
-            return sequential.closed(found)
-
-        noted = [] if few else enumerate(self.contrasts)
-        notes = [contrast.note(partial(read, place)) for place, contrast in noted]
         spread_known = any(len(group) > 1 for group in (*self.measured.groups, *self.others))
         priced = not self.obstacle or (few and spread_known and not self.hopeless)
         if self.decision is Decision.UNDECIDED and priced:
@@ -423,7 +411,6 @@ class Question:
         text = explain(
             self.decision,
             listed,
-            [note for note in notes if note],
             obstacle=_DEPENDS if self.depends else self.obstacle,
             margin=margin,
             cost=numbers.get("price"),
@@ -505,30 +492,3 @@ def _ranked(statement: Statement, found: Iterator[tuple[Contrast, Found]]) -> Ra
         first = min(parts, key=lambda part: (not part.fails, part.favour))
         first = first._replace(holds=all(part.holds for part in parts))
     return first._replace(listed=[one for part in parts for one in part.listed])
-
-
-def effects(table: Table, claim: str, **roles: str) -> list[tuple[float, Found]]:
-    """Return the deciding contrast of a claim at each scale that has three seeds of its points.
-
-    The claim is judged at each scale by the points of that scale alone. Before the contrast stand
-    the FLOPs of a whole training, the mean over the finished points of the scale.
-    """
-    ask = registry.function(registry.CLAIMS, claim, "scaling", "claim")
-    by_scale: list[list[Point]] = []
-    with suppress(Unanswerable):
-        by_scale = scales(points(table, table.metric))
-    found: list[tuple[float, Found]] = []
-    for scale in by_scale:
-        every = [one for point in scale for one in (point, *point.alternatives)]
-        names = {(point.arm, point.name) for point in every}
-        rows = [row for row in table.rows if (row["arm"], row["point"] or "") in names]
-        measured = Measurements(replace(table, rows=rows), table.metric)
-        with suppress(Unanswerable):
-            statement = with_alternatives(ask(measured.design(), **roles), measured.average)
-            question = Question(claim, "", statement, measured)
-            own = question.ranked.deciding
-            if math.isfinite(own.low) and math.isfinite(own.high):
-                done = [point for point in scale if point.at("tokens_seen") is not None]
-                trained = [at(one, "tokens_seen") * at(one, "flops_per_token") for one in done]
-                found.append((mean(trained), own))
-    return found

@@ -13,25 +13,20 @@ from typing import TypeAlias
 import numpy as np
 
 from sweeper.results.points import Point
-from sweeper.results.statistics.estimates import mean
 from sweeper.results.statistics.sequential import (
     Above,
     All,
     AnyOf,
     Combination,
     Each,
-    Intervals,
     Same,
 )
 from sweeper.results.table import label
 from sweeper.store.numbers import plural
 
-STEPS = "trainer.steps"
 NOTHING = 1e-12  # weights are about 1, those of points that cancel are left from rounding
 _SHAPE = ("layers", "embedding_size", "heads", "head_size", "feedforward_size")  # of a model
 Weights = Sequence[tuple[float, Point]]
-Read = Callable[[Sequence[Weights]], Intervals]
-"""Returns intervals of further sums, each at the level of a contrast."""
 
 
 class Unanswerable(Exception):
@@ -47,14 +42,12 @@ class Contrast:
         weights: of the points' means; more is better, whichever way the metric goes.
         above: on the scale that is judged: for ratios (`Design.ratios`) a natural logarithm.
         same: the claim is instead that the sum is within the experiment's margin.
-        note: returns more words, given intervals of other sums; "" for none.
     """
 
     words: str
     weights: Weights
     above: float = 0.0
     same: bool = False
-    note: Callable[[Read], str] = lambda read: ""
 
 
 Statement: TypeAlias = "Contrast | All[Statement] | AnyOf[Statement] | Each[Statement]"
@@ -195,16 +188,6 @@ def curves(column: str, given: Collection[Point]) -> dict[float, list[Point]]:
     return {
         number: list(same) for number, same in groupby(ordered, lambda point: at(point, column))
     }
-
-
-def flops(scale: Sequence[Point]) -> float:
-    """Return the mean training FLOPs of a scale's models, per position of a batch."""
-    return mean([at(point, STEPS) * at(point, "flops_per_token") for point in scale])
-
-
-def scales(given: Sequence[Point]) -> list[list[Point]]:
-    """Return the points of each scale, which is a number of training steps, the cheapest first."""
-    return sorted(curves(STEPS, given).values(), key=flops)
 
 
 def over(one: Point, other: Point, words: str) -> Contrast:

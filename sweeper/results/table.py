@@ -41,7 +41,6 @@ LABELS = {
     "test/majority_accuracy": "accuracy of the majority class (%)",
     "test/bag_of_words_accuracy": "accuracy of a bag of words (%)",
     "test/context_error": "error of the context",
-    "test/relative_error": "relative squared error",
     "test/attention_rank": "rank of a head's logits",
     "test/attention_entropy": "entropy of attention (nats)",
     "validation/loss": "validation loss (nats per subword)",
@@ -63,11 +62,10 @@ DIRECTIONS = {
     "nsp_loss": -1,
     "nsp_accuracy": 1,
     "context_error": -1,
-    "relative_error": -1,
 }
 
 # By the same: metrics whose ratios are judged, because they are positive and grow by factors.
-LOGARITHMIC = ("perplexity", "perplexity_per_word", "context_error", "relative_error")
+LOGARITHMIC = ("perplexity", "perplexity_per_word", "context_error")
 # By the same: metrics that lie between 0 and 100 as they are shown.
 PER_CENT = ("accuracy", "mlm_accuracy", "nsp_accuracy", "f1", "exact_match")
 # From this ratio of the largest to the smallest value on, a scale is logarithmic.

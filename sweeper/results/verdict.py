@@ -142,7 +142,6 @@ class Found:
 def explain(
     decision: Decision,
     found: Sequence[Found],
-    notes: Sequence[str],
     *,
     obstacle: str | None = None,
     margin: JudgedMargin | None = None,
@@ -152,12 +151,11 @@ def explain(
 
     Args:
         found: the contrasts; only the first few are named.
-        notes: more words on them.
         cost: seeds a point, more runs and device hours; None for a claim that needs no more.
     """
     more = len(found) - _SHOWN
     named = [str(one) for one in found[:_SHOWN]] + ([f"and {more} more"] if more > 0 else [])
-    contrasts = "; ".join([*named, *notes[:_SHOWN]])
+    contrasts = "; ".join(named)
     sentences = [*([obstacle] if obstacle else []), f"{contrasts[0].upper()}{contrasts[1:]}."]
     if decision is Decision.NO_DIFFERENCE and margin:
         sentences.append(f"All within {margin.words}: {margin.reason}")

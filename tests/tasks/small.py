@@ -50,17 +50,12 @@ REPRESENTATION = {
     ),
     "trainer.precision": "64-true",
 }
-NEAREST_NEIGHBOUR = _sections(
-    "task=nearest_neighbour task.points=7 task.batch_rows=3 task.sharpness=11.0",
-    "model.embedding_size=5 model.head_size=3",
-)
 SMALL = {
     "lm1b": {},
     "pretraining": PRETRAINING,
     "mnli": MNLI,
     "squad": SQUAD,
     "representation": REPRESENTATION,
-    "nearest_neighbour": NEAREST_NEIGHBOUR,
 }
 
 CPU = Evaluator(torch.device("cpu"), "32-true")

@@ -57,7 +57,7 @@ def test_what_is_prepared_is_opened_in_a_folder_that_may_only_be_read(of, monkey
     task, outputs, folder = of
     monkeypatch.setattr("tasks.prepare.held", Mock(side_effect=OSError("it may only be read")))
     assert prepare(task, outputs) == folder
-    drawn = made(SMALL["nearest_neighbour"])
+    drawn = made(SMALL["representation"])
     assert not prepare(drawn, outputs / "none").exists()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from typing import Literal, NamedTuple
@@ -69,57 +68,6 @@ def allocated(
         np.put_along_axis(counts, best, np.take_along_axis(counts, best, axis=-1) + more, axis=-1)
         left = np.where(more[..., 0], left - 1, 0)
     return counts - before
-
-
-_FARTHEST = 6.0  # decades beyond the last estimate in which a line is followed
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line; `spread` (2, 2) is the covariance of its ends in squares of half widths."""
-
-    coefficients: Floats
-    spread: Floats
-    last: float
-
-    def at(self, places: Sequence[float] | Floats) -> Intervals:
-        """Return the line and its band at places, each (places,)."""
-        design = np.stack([np.ones(len(places)), np.asarray(places, dtype=np.float64)], axis=1)
-        values = design @ self.coefficients
-        half = np.sqrt(np.einsum("ij,jk,ik->i", design, self.spread, design))
-        return Intervals(values, values - half, values + half)
-
-    def reaches(self, level: float) -> list[float | None]:
-        """Return where the line and the two ends of its band reach a level: line, soonest, latest.
-
-        None for one that does not reach it within six decades beyond the last estimate.
-        """
-        places = np.linspace(self.last, self.last + _FARTHEST, 601)
-        band = self.at(places)
-        found: list[float | None] = []
-        for ends in (band.values, band.highs, band.lows):
-            (above,) = np.nonzero(ends >= level)
-            found.append(float(places[above[0]]) if len(above) else None)
-        return found
-
-
-_HALF_WIDTH = 1.96  # standard errors in the half of an interval of 95 % confidence, at least
-
-
-def line(places: Sequence[float], values: Sequence[float], halves: Sequence[float]) -> Line:
-    """Fit the line through values with intervals of these half widths; at least two places.
-
-    Where values scatter about the line more than their intervals allow, its band is widened by the
-    Birge ratio, the square root of the reduced chi-square (Birge, Physical Review 40, 1932).
-    """
-    design = np.stack([np.ones(len(places)), np.asarray(places, dtype=np.float64)], axis=1)
-    weights = 1.0 / np.square(np.asarray(halves, dtype=np.float64))
-    spread: Floats = np.linalg.inv(design.T @ (design * weights[:, None])).astype(np.float64)
-    coefficients = spread @ design.T @ (weights * np.asarray(values))
-    free = max(len(places) - 2, 1)  # two points are on their line
-    squares = weights * np.square(np.asarray(values) - design @ coefficients)
-    lack_of_fit = _HALF_WIDTH**2 * float(squares.sum()) / free
-    return Line(coefficients, spread * max(1.0, lack_of_fit), max(places))
 
 
 MOST = 1000  # seeds a point; stands for any larger number too

@@ -26,7 +26,7 @@ def gradients(task, model, parts):
 def whole(request, shared):
     """A task and its model, with loss and gradients of a whole batch in single precision."""
     name = request.param
-    task = opened(shared, {**SMALL[name], **(STILL if name != "nearest_neighbour" else {})})
+    task = opened(shared, {**SMALL[name], **STILL})
     model = task.build()
     return task, model, *gradients(task, model, 1)
 
