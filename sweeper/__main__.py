@@ -126,7 +126,8 @@ def report(console: Console, options: argparse.Namespace) -> None:
 
     into = options.into or options.outputs
     found = collect_and_judge(options.outputs, options.experiments, into, options.faults)
-    console.print(Text(str(write_report(options.outputs, *found, into))), soft_wrap=True)
+    page = write_report(options.outputs, *found, into, faults=options.faults)
+    console.print(Text(str(page)), soft_wrap=True)
 
 
 def forget(console: Console, options: argparse.Namespace) -> int:

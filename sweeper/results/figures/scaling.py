@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -42,7 +41,6 @@ _COLOUR = PALETTE[0]
 _AHEAD_LINE: dict[str, Any] = {"color": _COLOUR, "linestyle": (0, (3, 2)), "linewidth": 1.0}
 
 
-@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw a table with the arms `standard`, `fixed` and `larger` at each scale."""
     measured = Measurements(table, table.metric)
