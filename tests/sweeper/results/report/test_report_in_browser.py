@@ -144,11 +144,15 @@ class Browser:
         return [entry["message"] for entry in self._post("se/log", {"type": "browser"})]
 
     def requests(self) -> list[str]:
-        """Return the addresses that the page has requested since the last call."""
+        """Return the addresses that the page has requested since the last call.
+
+        A figure is a data: address, which is part of the page.
+        """
         entries = self._post("se/log", {"type": "performance"})
         events = [json.loads(entry["message"])["message"] for entry in entries]
         sent = [e["params"] for e in events if e["method"] == "Network.requestWillBeSent"]
-        return [str(one["request"]["url"]) for one in sent]
+        addresses = [str(one["request"]["url"]) for one in sent]
+        return [address for address in addresses if not address.startswith("data:")]
 
     def _command(self, name: str, parameters: dict[str, Any]) -> None:
         self._post("goog/cdp/execute", {"cmd": name, "params": parameters})
