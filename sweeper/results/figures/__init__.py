@@ -50,7 +50,7 @@ def svg_of(outputs: Path, table: Table) -> str:
         UserError: a figure that is unknown or cannot be drawn.
     """
     if is_drawn(outputs, table):
-        return read_bytes(_file(outputs, table, "svg")).decode()
+        return _file(outputs, table, "svg").read_bytes().decode()
     return _drawn(table, ["svg"])["svg"].decode()
 
 
