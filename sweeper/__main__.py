@@ -155,7 +155,8 @@ def report(console: Terminal, options: argparse.Namespace) -> None:
 
     into = options.into or options.outputs
     found = collect_and_judge(options.outputs, options.experiments, into, options.faults)
-    console.print_line(write_report(options.outputs, *found, into))
+    page = write_report(options.outputs, *found, into, faults=options.faults)
+    console.print_line(page)
 
 
 def forget(console: Terminal, options: argparse.Namespace) -> int:

@@ -22,7 +22,6 @@ from sweeper.run.schedule import JobState, Phase, Schedule
 from sweeper.store.errors import Faults, UserError, as_typed, collect_errors, sanitize
 from sweeper.store.numbers import plural
 from sweeper.store.plans import newest
-from sweeper.store.runs import State
 
 PAGE_S = 30.0
 PAGE_SHARE = 0.01
@@ -83,7 +82,7 @@ class ResultsAsTheyCome(ExitStack):
                 with collect_errors(faults, table.name):
                     verdicts[table.name] = verdicts_on(table)
             shown = [table for table in tables if table.name in verdicts]
-            write_report(self._outputs, shown, verdicts, refresh_s=refresh_s)
+            write_report(self._outputs, shown, verdicts, refresh_s=refresh_s, faults=faults)
         pause = (time.thread_time() - began) / PAGE_SHARE / self._slots
         self._page_due = time.monotonic() + max(PAGE_S, pause)
 
@@ -127,9 +126,9 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
 
     A single experiment without claims shows its table. Figures that are not as drawn from
     their table are drawn again, if a run is done; the page shows every experiment ever planned.
-    Return whether all records of these experiments could be read and judged.
+    Return whether all records of these experiments could be read, judged and drawn.
     """
-    from sweeper.results.figures import is_drawn, write_figures
+    from sweeper.results.figures import is_drawn, is_measured, write_figures
     from sweeper.results.report.page import write_report
 
     faults = Faults()
@@ -143,18 +142,18 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     ]
     for row in rows or brief(tables, verdicts, console.width):
         console.print(row, soft_wrap=True)
-    measured = [t for t in tables if any(row["state"] == State.DONE for row in t.rows)]
-    figures = [outputs / "figures" / f"{stem(table.name)}.png" for table in measured]
+    measured = [table for table in tables if is_measured(table)]
     write_figures(outputs, [t for t in measured if not is_drawn(outputs, t)], faults)
     own = len(faults)
     rest = [name for name in newest(outputs) if name not in experiments]
     others = collect(outputs, rest, faults) if rest else []
     verdicts = {**judge(outputs, others, faults), **verdicts}
     every = [table for table in (*tables, *others) if table.name in verdicts]
-    page = write_report(outputs, every, verdicts)
-    for fault in faults:
+    page = write_report(outputs, every, verdicts, faults=faults)
+    for fault in dict.fromkeys(map(str, faults)):  # the page draws a figure that failed once more
         console.print(Text(sanitize(fault, 2000)), soft_wrap=True)
-    drawn = [path for path in figures if path.exists()]
+    figures = outputs / "figures"
+    drawn = [figures / f"{stem(t.name)}.png" for t in measured if is_drawn(outputs, t)]
     files = [f"  {relative_path(path)}" for path in (*drawn, outputs / "tables")]
     heading = "\nFigures (also as .pdf and .svg) and tables:" if drawn else "\nTables:"
     for line in (heading, *files, *_next_steps(outputs, page)):

@@ -21,8 +21,6 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
-from matplotlib.patheffects import withStroke
-from matplotlib.text import Annotation
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import Locator, LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
@@ -45,7 +43,8 @@ from sweeper.store.numbers import short
 COLUMN = 3.25
 DOUBLE_COLUMN = 6.75
 
-RC = rc_params_from_file(Path(__file__).with_name("house.mplstyle"), use_default_template=False)
+# The template is matplotlib's own defaults, so that a user's matplotlibrc changes no figure.
+RC = rc_params_from_file(Path(__file__).with_name("house.mplstyle"), use_default_template=True)
 TEXT_PT, SMALL_PT, LEGEND_PT = RC["font.size"], RC["xtick.labelsize"], RC["legend.fontsize"]
 INK, FAINT_INK = RC["text.color"], RC["axes.edgecolor"]
 # A dashed line that values are compared with.
@@ -61,6 +60,12 @@ _GUIDE_WORDS: dict[str, Any] = {
 }
 LETTER = 0.54  # width of a letter in its size, on average
 _TIGHT = 0.93  # of the letters that fit in a line on average
+# Without the dates and versions that matplotlib would write.
+_METADATA: dict[str, dict[str, None]] = {
+    "pdf": {"CreationDate": None, "ModDate": None},
+    "png": {"Software": None},
+    "svg": {"Date": None},
+}
 
 
 def plain(value: object, limit: int = 48) -> str:
@@ -84,20 +89,12 @@ def wrapped(text: str, size: float, width: float, *, weight: str = "normal") -> 
     return textwrap.wrap(text, letters, break_on_hyphens=False)
 
 
-def rendered(figure: Figure) -> dict[str, bytes]:
-    """Return the figure's files by suffix; equal figures always give equal bytes."""
-    metadata = {
-        "pdf": {"CreationDate": None, "ModDate": None},
-        "png": {"Software": None},
-        "svg": {"Date": None},
-    }
-    files = {}
+def rendered(figure: Figure, kind: str) -> bytes:
+    """Return the figure as a file of this kind; equal figures give equal bytes."""
+    buffer = BytesIO()
     with rc_context(RC):
-        for kind, own in metadata.items():
-            buffer = BytesIO()
-            figure.savefig(buffer, format=kind, metadata=own)
-            files[kind] = buffer.getvalue()
-    return files
+        figure.savefig(buffer, format=kind, metadata=_METADATA[kind])
+    return buffer.getvalue()
 
 
 @cache
@@ -166,8 +163,6 @@ def marks(
 _GAP = SMALL_PT * 1.2 / 130.0  # of the height of a panel, which is about 130 points
 _NEAR_THE_EDGE = 0.9  # of the width of a panel
 _LEADER: dict[str, Any] = {"arrowstyle": "-", "relpos": (0.0, 0.5), "shrinkA": 1}
-_BESIDE = 4.5  # points from a mark to its label
-_SIDES = {1: "left", -1: "right", 0: "center"}  # where a label begins, by its side of the mark
 
 Label = tuple[str, str, Mark]  # text, colour, where
 
@@ -195,58 +190,10 @@ def label_ends(axes: Axes, ends: Sequence[Label]) -> bool:
     return True
 
 
-def label_points(axes: Axes, labels: Iterable[Label]) -> None:
-    """Write text beside marks, where it covers few marks; leave it out if lines are everywhere.
-
-    Lay out the figure first.
-    """
-    _figure(axes).draw_without_rendering()
-    for text, colour, mark in labels:
-        written = axes.annotate(
-            plain(text, 20),
-            (mark.x, mark.mean),
-            xytext=(0, 0),
-            textcoords="offset points",
-            fontsize=SMALL_PT,
-            color=colour,
-            path_effects=[withStroke(linewidth=2, foreground="white")],
-            zorder=2,  # data go over words
-        )
-        free = {}
-        for up, (across, side) in product((1, -1, 2, -2, 3, -3, 4, -4), _SIDES.items()):
-            position, level = (_BESIDE * across, _BESIDE * up), "bottom" if up > 0 else "top"
-            written.set(position=position, ha=side, va=level)
-            marks = _covered(axes, written)
-            if marks is not None:
-                free[position, side, level] = marks + 2 * abs(up)  # near is better
-        if not free:
-            written.remove()
-            continue
-        position, side, level = min(free, key=lambda place: free[place])
-        written.set(position=position, ha=side, va=level)
-
-
 def _figure(axes: Axes) -> Figure:
     root = axes.get_figure(root=True)
     assert root is not None
     return root
-
-
-def _covered(axes: Axes, written: Annotation) -> int | None:
-    """Return how many marks a text covers; None if it covers a line or words, or leaves a panel."""
-    box, edge, root = written.get_window_extent(), axes.get_window_extent(), _figure(axes)
-    corners = [(box.x0, box.y0), (box.x1, box.y1)]
-    others = (text for text in axes.texts if text is not written)
-    if edge.count_contains(corners) < 2 or any(box.overlaps(t.get_window_extent()) for t in others):
-        return None
-    found = 0
-    for line in axes.get_lines():
-        path = line.get_transform().transform_path(line.get_path())
-        if line.get_linestyle() != "None" and path.intersects_bbox(box, filled=False):
-            return None
-        reach = line.get_markersize() / 2 * root.dpi / 72
-        found += box.padded(reach).count_contains(path.vertices)
-    return found
 
 
 def apart(wanted: Sequence[float], gap: float) -> list[float]:

@@ -23,6 +23,5 @@ def store(tmp_path):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Figures are files, but nothing is drawn."""
-    drawn = {kind: b"drawn" for kind in ("pdf", "png", "svg")}
     monkeypatch.setattr("sweeper.results.figures.figure_of", lambda table: None)
-    monkeypatch.setattr("sweeper.results.panel.rendered", lambda figure: drawn)
+    monkeypatch.setattr("sweeper.results.panel.rendered", lambda figure, kind: b"drawn")

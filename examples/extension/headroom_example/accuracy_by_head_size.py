@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from operator import methodcaller
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from sweeper.results.panel import (
     COLUMN,
-    RC,
     fill,
     lay_out,
     legend_of,
@@ -25,7 +23,6 @@ SIZE = "model.head_size"
 _PANEL_PT = 150.0
 
 
-@rc_context(RC)
 def draw(table: Table) -> Figure:
     """The figure, from a table whose points differ in head size."""
     points = Measure("", table.metric).points(table)

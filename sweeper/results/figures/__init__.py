@@ -1,8 +1,8 @@
 """The figure of each experiment, drawn from its table by the file that its `figure` key names.
 
-A figure is a module with `draw(table) -> matplotlib.figure.Figure`, under the style sheet `RC` of
-results/panel.py. It splits the table's points into series, draws each panel with `fill`, and adds
-title, legend and notes with `lay_out`.
+A figure is a module with `draw(table) -> matplotlib.figure.Figure`. It splits the table's points
+into series, draws each panel with `fill`, and adds title, legend and notes with `lay_out`. All
+figures are drawn in the style `RC` of results/panel.py, whatever the user's matplotlibrc says.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from sweeper.results.table import Table, csv_text, publish_made, stem
 from sweeper.store import registry
-from sweeper.store.errors import Faults, collect_errors
+from sweeper.store.errors import Faults, UserError, collect_errors, sanitize
 from sweeper.store.files import digest_of_file, read_bytes, sha256_of
+from sweeper.store.runs import State
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,40 +30,82 @@ def write_figures(into: Path, tables: Sequence[Table], faults: Faults | None = N
     With `faults`, a table that cannot be drawn is reported there and left out.
 
     Raises:
-        UserError: an unknown figure.
+        UserError: a figure that is unknown or cannot be drawn.
     """
-    folder = into / "figures"
     written = []
     for table in tables:
-        # Imported here: it takes most of a second, and often nothing is to be drawn.
-        from sweeper.results.panel import rendered
-
         with collect_errors(faults, table.name):
-            for kind, data in rendered(figure_of(table)).items():
-                path = folder / f"{stem(table.name)}.{kind}"
+            for kind, data in _drawn(table, KINDS).items():
+                path = _file(into, table, kind)
                 publish_made(path, data)
                 written.append(path)
-            publish_made(folder / f".{stem(table.name)}.drawn", _digest(into, table))
+            publish_made(_mark(into, table), _digest(into, table))
     return written
+
+
+def svg_of(outputs: Path, table: Table) -> str:
+    """Return the figure of a table as SVG: its file, or a new drawing if the table has changed.
+
+    Raises:
+        UserError: a figure that is unknown or cannot be drawn.
+    """
+    if is_drawn(outputs, table):
+        return _file(outputs, table, "svg").read_bytes().decode()
+    return _drawn(table, ["svg"])["svg"].decode()
 
 
 def is_drawn(into: Path, table: Table) -> bool:
     """Return whether the files of a figure are as they were drawn, from this table."""
     with suppress(OSError):
-        drawn = into / "figures" / f".{stem(table.name)}.drawn"
-        return read_bytes(drawn) == _digest(into, table).encode()
+        return read_bytes(_mark(into, table)) == _digest(into, table).encode()
     return False
+
+
+def is_measured(table: Table) -> bool:
+    """Return whether a run of the table is done, so that there is something to draw."""
+    return any(row["state"] == State.DONE for row in table.rows)
+
+
+def _file(into: Path, table: Table, kind: str) -> Path:
+    return into / "figures" / f"{stem(table.name)}.{kind}"
+
+
+def _mark(into: Path, table: Table) -> Path:
+    """Return the file with the digest of the table and the files of its figure."""
+    return into / "figures" / f".{stem(table.name)}.drawn"
 
 
 def _digest(into: Path, table: Table) -> str:
     """Return the digest of a table and of the files of its figure."""
-    paths = (into / "figures" / f"{stem(table.name)}.{kind}" for kind in KINDS)
-    return sha256_of([table.experiment, csv_text(table), *map(digest_of_file, paths)])
+    files = [digest_of_file(_file(into, table, kind)) for kind in KINDS]
+    return sha256_of([table.experiment, csv_text(table), *files])
+
+
+def _drawn(table: Table, kinds: Sequence[str]) -> dict[str, bytes]:
+    """Draw a table and return its files by kind."""
+    # Imported here: it takes most of a second, and often nothing is to be drawn.
+    from sweeper.results.panel import rendered
+
+    try:
+        figure = figure_of(table)
+        return {kind: rendered(figure, kind) for kind in kinds}
+    except UserError:
+        raise
+    except Exception as error:  # a figure may come from another package
+        reason = sanitize(f"{type(error).__name__}: {error}", 120)
+        name = sanitize(table.experiment.get("figure") or "curves")
+        remedy = "correct its draw(table), or choose another with experiment.figure"
+        raise UserError(f"the figure {name} cannot be drawn ({reason}); {remedy}.") from error
 
 
 def figure_of(table: Table) -> Figure:
     """Return the figure of a table, drawn by the file of results/figures that it names."""
+    from matplotlib import rc_context
+
+    from sweeper.results.panel import RC
+
     name = str(table.experiment.get("figure") or "curves")
     draw = registry.function(registry.FIGURES, name, f"experiment.figure of {table.name}", "draw")
-    drawn: Figure = draw(table)
+    with rc_context(RC):
+        drawn: Figure = draw(table)
     return drawn

@@ -3,7 +3,6 @@
 from operator import methodcaller
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -16,7 +15,6 @@ HEADS, SIZE = "model.heads", "model.head_size"
 _PANEL_PT = 170.0
 
 
-@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw a table whose points differ in heads and head size."""
     measured = {metric: points(table, metric) for metric in METRICS}

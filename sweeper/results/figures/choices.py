@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from sweeper.results import panel
@@ -22,7 +21,6 @@ from sweeper.store.errors import UserError
 _PANEL_PT = 170.0
 
 
-@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw a table of trials; rings appear once every choice is made."""
     tuned = tuned_keys(table)

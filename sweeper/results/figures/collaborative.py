@@ -7,7 +7,6 @@ above a panel are the saved shares of the attention parameters.
 from dataclasses import replace
 from typing import Any
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
@@ -21,7 +20,6 @@ _PANEL_PT = 165.0
 _BEFORE: dict[str, Any] = {"color": panel.FAINT_INK, "linewidth": 0.9, "linestyle": (0, (4, 2))}
 
 
-@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw a table with arms that start from others and vary the shared size."""
     known = table.experiment["arms"]

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -77,7 +76,6 @@ def legend_of(names: Sequence[str], looks: Sequence[panel.Look]) -> list[panel.E
     return legend
 
 
-@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     x = str(table.experiment.get("x") or "params_total")
     everything, back = bent(points(table, table.metric), table.metric)

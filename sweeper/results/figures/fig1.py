@@ -6,11 +6,10 @@ Above, as in the paper: (a) total parameters, (b) embedding size. Below, the sam
 
 from collections.abc import Iterable
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from sweeper.results import panel
-from sweeper.results.points import Point, bent, guides, points, seed_spread
+from sweeper.results.points import Point, bent, guides, points, range_in_words, seed_spread
 from sweeper.results.table import Table
 
 TOP = ("params_total", "model.embedding_size")
@@ -30,7 +29,6 @@ def series_of(every: Iterable[Point]) -> list[panel.Series]:
     return sorted(found, key=lambda one: (order.get(one.arm, 1), one.key or 0.0))
 
 
-@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw the arms that the table has, these three or others."""
     everything, back = bent(points(table, table.metric), table.metric)
@@ -48,14 +46,11 @@ def draw(table: Table) -> Figure:
         panel.fill(axes, x, table.metric, curves, letter=letter, own=x == TOP[1], guides=lines)
         axes.label_outer()  # all panels have the same height axis
         if x == TOP[0]:
-            ends: list[panel.Label] = []
-            beside: list[panel.Label] = []
-            for one, (look, curve) in zip(series, curves, strict=True):
-                if curve and one.arm == STANDARD:
-                    ends.append((_heads(curve[-1].point), look.colour, curve[-1]))
-                elif curve and one.arm == FIXED:
-                    for mark in {mark.x: mark for mark in (curve[0], curve[-1])}.values():
-                        beside.append((_heads(mark.point), look.colour, mark))
+            ends = [
+                (_heads([curve[-1].point]), look.colour, curve[-1])
+                for one, (look, curve) in zip(series, curves, strict=True)
+                if curve and one.arm == STANDARD
+            ]
             direct = panel.label_ends(axes, ends)
     legend: list[panel.Entry] = []
     shades = [look for one, look in drawn if one.arm == STANDARD]
@@ -64,17 +59,15 @@ def draw(table: Table) -> Figure:
         handles = tuple(look.handle() for look in chosen)
         legend.append((handles, panel.plain(table.label(STANDARD))))
     for one, look in drawn:
-        if one.arm != STANDARD:
-            legend.append(((look.handle(),), panel.plain(table.label(one.arm))))
-        elif not direct:
-            name = f"{panel.plain(table.label(one.arm), 32)}, {_heads(one.points[0])}"
-            legend.append(((look.handle(),), name))
+        if one.arm != STANDARD or not direct:
+            name = panel.plain(table.label(one.arm))
+            heads = _heads(one.points) if one.arm in (STANDARD, FIXED) else ""
+            legend.append(((look.handle(),), f"{name}, {heads}" if heads else name))
     notes = panel.notes_on(table, everything, spread)
     panel.lay_out(figure, _TOP_PT + _BOTTOM_PT, table, legend, notes)
-    panel.label_points(panels[TOP[0]], beside)
     return figure
 
 
-def _heads(point: Point) -> str:
-    heads = point.at("model.heads")
-    return "" if heads is None else f"{heads:.0f} heads"
+def _heads(points: Iterable[Point]) -> str:
+    counts = [int(heads) for point in points if (heads := point.at("model.heads")) is not None]
+    return f"{range_in_words(counts)} heads" if counts else ""

@@ -7,7 +7,6 @@ curve. Marks at the right edge are two baselines: the majority class, and a bag 
 from dataclasses import replace
 from typing import Any
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -33,7 +32,6 @@ _BASELINE_LOOKS: dict[str, dict[str, Any]] = {
 }
 
 
-@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw any table; without fine-tuning, its one metric."""
     looks = panel.looks_of(table.experiment["arms"])

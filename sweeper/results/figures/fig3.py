@@ -2,7 +2,6 @@
 
 from operator import methodcaller
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from sweeper.results import panel
@@ -14,7 +13,6 @@ SIZES = "sizes"  # the arm of panel (b)
 _PANEL_PT = 170.0
 
 
-@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw the arm `sizes` in panel (b) and all other arms in panel (a)."""
     everything, back = bent(points(table, table.metric), table.metric)

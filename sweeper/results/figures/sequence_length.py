@@ -9,7 +9,6 @@ import textwrap
 from dataclasses import replace
 from typing import Any
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -24,7 +23,6 @@ _CAUSAL: dict[str, Any] = {**ABOVE, "clip_on": False}
 _BIDIRECTIONAL: dict[str, Any] = {**_CAUSAL, "markeredgewidth": None, "markerfacecolor": "white"}
 
 
-@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw a table whose points differ in sequence length and head size."""
     every = points(table, table.metric)

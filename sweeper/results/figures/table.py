@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from sweeper.results import panel
@@ -16,7 +15,6 @@ _PAGE_PT = 520.0  # height of all blocks; further blocks are in the text file on
 _FEWEST = 3  # columns that the layout has room for, even if the table has fewer
 
 
-@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     content = paper_table(table)
     figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))

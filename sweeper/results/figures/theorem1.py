@@ -15,8 +15,6 @@ from dataclasses import replace
 from itertools import pairwise, product
 from typing import Any
 
-from matplotlib import rc_context
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -45,7 +43,6 @@ ABOVE: dict[str, Any] = {
 }
 
 
-@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw a table whose points differ in sequence length and head size."""
     every = points(table, table.metric)
@@ -67,7 +64,7 @@ def draw(table: Table) -> Figure:
     looks = panel.curve_looks(arms, product(arms, lengths))
     figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     panels = figure.subplots(1, len(arms), squeeze=False)[0]
-    beside: list[tuple[Axes, panel.Label]] = []
+    knees: list[str] = []
     for letter, axes, arm in zip("abcdef", panels, arms, strict=False):
         own = {n: found[arm, n] for n in lengths if (arm, n) in found}
         curves = [(looks[arm, n], curve) for n, curve in own.items()]
@@ -88,18 +85,18 @@ def draw(table: Table) -> Figure:
             knee = knee_of(curve)
             if knee is not None:
                 axes.plot([knee.x], [knee.mean], color=panel.INK, zorder=5, **_RING)
-                beside.append((axes, (f"{knee.point.at(HEAD_SIZE):.0f}", panel.INK, knee)))
+                knees.append(f"({letter}) {knee.point.at(HEAD_SIZE):.0f} for n = {n}")
     notes = panel.notes_on(table, logs, *[spread] * bool(found))
+    if knees:
+        notes.insert(0, f"Head sizes of the measured knees: {', '.join(knees)}.")
     legend: list[panel.Entry] = [
         (tuple(looks[arm, n].handle() for arm in arms), f"n = {n}") for n in lengths
     ]
     if looks:
         ring = Line2D([], [], color=panel.INK, linestyle="none", **_RING)
         triangle = Line2D([], [], color=panel.FAINT_INK, **ABOVE)
-        legend += [((ring,), "measured knee, its head size"), ((triangle,), "n - 1")]
+        legend += [((ring,), "measured knee"), ((triangle,), "n - 1")]
     panel.lay_out(figure, _PANEL_PT, table, legend, notes)
-    for axes in panels:
-        panel.label_points(axes, [label for own, label in beside if own is axes])
     return figure
 
 

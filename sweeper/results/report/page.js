@@ -69,7 +69,7 @@ const UNITS = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
 const signed = (text) => text.replace("-", "−");
 const counted = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 
-// Format as on the axes of the printed figures: 13.12M, 512, 0.25, 1e−7.
+// Format as on the axes of the figures: 13.12M, 512, 0.25, 1e−7.
 function short(value, digits = 4) {
   const size = Number(Math.abs(value).toPrecision(digits));
   if (size >= 10000) {
@@ -108,7 +108,6 @@ const numbersOf = (values) =>
 function openAddressed() {
   const id = decodeURIComponent(location.hash.match(/^#run=(.+)$/)?.[1] ?? "");
   if (!Object.hasOwn(data.runs, id)) return sheet.close();
-  tip.togglePopover(false);
   const close = make("button", { onclick: () => sheet.close() }, "Close");
   sheet.replaceChildren(make("div.sheet-head", make("h2", { id: "run-name" }, id), close));
   fill(sheet, runView(id, data.runs[id]));
@@ -119,14 +118,13 @@ function openAddressed() {
 window.addEventListener("hashchange", openAddressed);
 sheet.addEventListener("click", (event) => event.target === sheet && sheet.close());
 sheet.addEventListener("close", () => {
-  tip.togglePopover(false);
   if (location.hash.startsWith("#run=")) history.replaceState(null, "", location.pathname);
 });
 
 function runView(id, run) {
   const curves = namesOfCurves([id]).map((name) => trainingChart([id], name));
   const attempts = run.attempts.map((attempt) => {
-    const { hardware, versions, code } = data.environments[attempt.environment];
+    const { hardware, versions, code } = attempt;
     const facts = Object.entries({ ...hardware, ...versions }).map((pair) => pair.join(" "));
     return terms([
       ["attempt", attempt.number],
@@ -263,9 +261,23 @@ function compared(a, b, down = false) {
 
 // An experiment
 
+const lookOf = (arms, arm) => arms.find(({ name }) => name === arm);
+const colourOf = (arms, arm) => `var(--arm-${lookOf(arms, arm).colour})`;
+
 function answerWord(answer) {
   const words = answer[0].toUpperCase() + answer.slice(1);
   return make(`strong.answer.${answer.replaceAll(" ", "-")}`, words);
+}
+
+const POINT = 1.5; // pixels on the page for a point of a printed figure
+
+// Create the figure that matplotlib drew, as an image on a light card.
+function figureView({ name, figure_in_words: alt }) {
+  if (!Object.hasOwn(data.figures, name)) return emptyNote("No figure is drawn yet.");
+  const svg = data.figures[name];
+  const width = POINT * svg.match(/ width="([\d.]+)pt"/)[1];
+  const src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
+  return make("figure.card", make("img", { src, alt, width }));
 }
 
 function experimentView(about) {
@@ -279,7 +291,7 @@ function experimentView(about) {
         : make("p", sentence),
     ]),
   ];
-  const figures = make("div", about.figures.map((figure) => figureView(figure, about.arms)));
+  const figure = figureView(about);
   const claims = [...Map.groupBy(about.verdicts, ({ question }) => question)].map(claim);
   return make(
     "section.experiment",
@@ -287,9 +299,7 @@ function experimentView(about) {
     make("p.name", about.name),
     make("h2", about.title),
     make("p.faint", about.setting),
-    claims.length ? make("div.beside", figures, make("div.claims", list(claims))) : figures,
-    about.notes.map((note) => make("p.faint", note)),
-    about.closing.length && closingView(about.closing),
+    make("div.beside", figure, claims.length > 0 && make("div.claims", list(claims))),
     about.paper_table && paperTableView(about.paper_table),
     make("h3", "Runs"),
     rowsView(about, curves.show),
@@ -298,7 +308,7 @@ function experimentView(about) {
 }
 
 const paperTableView = ({ blocks, notes }) =>
-  details(true, "As a table", blocks.map(table), notes.map((note) => make("p.faint", note)));
+  details(false, "As a table", blocks.map(table), notes.map((note) => make("p.faint", note)));
 
 // The sweep as a whole
 
@@ -405,17 +415,6 @@ async function showPage() {
   if (history.state?.scroll !== undefined) window.scrollTo(0, history.state.scroll);
   else named?.scrollIntoView();
 }
-
-// Canvases take the colours of the page when they are drawn. Printing is always light.
-function setPrinted(printed) {
-  document.documentElement.toggleAttribute("data-printed", printed);
-  redrawAll();
-}
-
-document.getElementById("theme").addEventListener("change", redrawAll);
-window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
-window.addEventListener("beforeprint", () => setPrinted(true));
-window.addEventListener("afterprint", () => setPrinted(false));
 
 // A refresh by the browser itself would only scroll where the address names a part of the page.
 const refresh = document.querySelector("meta[name=refresh]");

@@ -17,28 +17,18 @@ from matplotlib.text import Text
 
 from sweeper.results import panel
 from sweeper.results.collect import collect
-from sweeper.results.figures import (
-    attention,
-    collaborative,
-    curves,
-    fig1,
-    fig2,
-    fig3,
-    figure_of,
-    write_figures,
-)
-from sweeper.results.figures import sequence_length as lengths_figure
-from sweeper.results.figures import table as table_figure
-from sweeper.results.figures import theorem1 as knees_figure
+from sweeper.results.figures import curves, fig1, figure_of, write_figures
 from sweeper.results.panel import COLUMN, DOUBLE_COLUMN, apart, marks
 from sweeper.results.points import Point, not_learned, points, seed_spread, standing
-from sweeper.results.report.data import experiment_data
-from sweeper.store.registry import FIGURES, function, names
+from sweeper.results.report.page import write_report
+from sweeper.results.table import Table
+from sweeper.store.errors import Faults
+from sweeper.store.registry import FIGURES, names
 from tests.sweeper.results.finetuned import MODELS, Finetuned, score
 from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1, theorem1
+from tests.sweeper.results.report.reported import content_of
 from tests.sweeper.results.synthetic import METRIC, Model, Sweep, paper
 
-SLOW = pytest.mark.slow
 HOSTILE = "$\\foo$ _{x} <script>alert(1)</script>\x1b[31m\n\u202e=cmd() \U0001f600 日本 \0" * 7
 
 
@@ -58,6 +48,11 @@ def texts(figure: Figure) -> list[Text]:
     figure.draw_without_rendering()
     found = [text for text in figure.findobj(Text) if text.get_visible()]
     return [text for text in found if text.get_text().strip() and text.get_window_extent().width]
+
+
+def draw(kind: str, table: Table) -> Figure:
+    """Draw a table by the figure of this name."""
+    return figure_of(replace(table, experiment={**table.experiment, "figure": kind}))
 
 
 def words(figure: Figure) -> str:
@@ -85,27 +80,17 @@ SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {
     ),
     "fine-tuned, paper": lambda: Finetuned("table3", scale="paper"),
 }
-QUICK = ("none", "hostile", "lists")  # drawn by every figure in `make test` too
-PARAMS = [
-    *(pytest.param(name, False, id=name) for name in SWEEPS),
-    *(
-        pytest.param(name, True, id=f"{name} by every", marks=() if name in QUICK else SLOW)
-        for name in SWEEPS
-    ),
-]
+BY_EVERY = ("none", "hostile", "lists")  # drawn by each figure that can
 
 
-@pytest.mark.parametrize(("name", "by_every"), PARAMS)
-def test_a_figure_is_as_wide_as_a_column_and_no_text_is_clipped_or_covered(
-    tmp_path, name, by_every
-):
-    """One sweep, drawn by its own figure, or by each that can."""
+@pytest.mark.parametrize("name", SWEEPS)
+def test_a_figure_is_as_wide_as_a_column_and_no_text_is_clipped_or_covered(tmp_path, name):
     sweep = SWEEPS[name]()
     table = sweep.table(tmp_path)
     able = [one for one in names(FIGURES) if one != "fig1" or "standard" in sweep.labels]
-    draws = [function(FIGURES, one, "figure", "draw") for one in able]
-    for draw in draws if by_every else [figure_of]:
-        figure = draw(table)
+    own = str(table.experiment["figure"])
+    for kind in able if name in BY_EVERY else [own]:
+        figure = draw(kind, table)
         assert figure.get_figwidth() in (COLUMN, DOUBLE_COLUMN)
         assert figure.get_figheight() < 9.0  # the height of a page
         written = texts(figure)
@@ -121,17 +106,34 @@ def test_a_figure_is_as_wide_as_a_column_and_no_text_is_clipped_or_covered(
             assert across <= 0.5 or up <= 0.5, f"{text!r} and {other!r} overlap"
 
 
-@pytest.mark.slow
+MATPLOTLIBRC = """
+text.usetex: True
+font.family: serif
+font.size: 23
+axes.facecolor: black
+axes.formatter.use_mathtext: True
+figure.autolayout: True
+legend.fancybox: False
+path.sketch: 3, 100, 2
+savefig.bbox: tight
+svg.hashsalt: another
+"""
+
+
 def test_files_hold_no_code_and_drawn_again_they_are_the_same_bytes(tmp_path):
-    """In another process, in another order of hashing, after everything drawn was deleted."""
-    hostile().write(tmp_path)
+    """In another process, in another order of hashing, whatever the user's matplotlibrc says."""
+    sweep = figure1(grid=FEW)
+    sweep.title = HOSTILE
+    sweep.write(tmp_path)
+    (tmp_path / "matplotlibrc").write_text(MATPLOTLIBRC)
     first = {path: path.read_bytes() for path in write_figures(tmp_path, collect(tmp_path))}
     files = {path.name: data for path, data in first.items()}
     assert set(files) == {"fig1.pdf", "fig1.png", "fig1.svg"}
     for path in first:
         path.unlink()
     command = [sys.executable, "-m", "sweeper", "draw", f"--outputs={tmp_path}"]
-    subprocess.run(command, check=True, env={"PYTHONHASHSEED": "7"}, capture_output=True)
+    environment = {"PYTHONHASHSEED": "7", "MATPLOTLIBRC": str(tmp_path)}
+    subprocess.run(command, check=True, env=environment, capture_output=True)
     assert {path: path.read_bytes() for path in first} == first
     # Files are what they are called and hold no code.
     assert files["fig1.pdf"].startswith(b"%PDF")
@@ -145,11 +147,26 @@ def test_files_hold_no_code_and_drawn_again_they_are_the_same_bytes(tmp_path):
     assert not tags & {"script", "foreignObject", "image", "a"}
 
 
+def test_a_figure_that_cannot_be_drawn_is_named_and_everything_else_is_written(tmp_path):
+    table = by_hand({"model.heads": [2, 3]}).table(tmp_path)
+    tables = [replace(table, name=name) for name in ("first", "broken", "last")]
+    rows = [{**row, "seed": "two"} for row in tables[1].rows]  # figures expect a number
+    tables[1] = replace(tables[1], rows=rows)
+    faults = Faults()
+    written = write_figures(tmp_path, tables, faults)
+    assert {path.stem for path in written} == {"first", "last"}
+    [fault] = map(str, faults)
+    assert fault.startswith("broken: the figure curves cannot be drawn (ValueError: ")
+    page = write_report(tmp_path, tables, {table.name: [] for table in tables}, faults=faults)
+    assert set(content_of(page)["figures"]) == {"first", "last"}
+    assert len(content_of(page)["experiments"]) == 3
+
+
 def test_every_seed_and_every_mean_is_drawn(tmp_path):
     table = figure1(grid=PAPER, done=half).table(tmp_path)
     found = points(table, METRIC)
     spread = seed_spread(found)
-    figure = fig1.draw(table)
+    figure = draw("fig1", table)
     for axes, column in zip(figure.axes, (*fig1.TOP, *fig1.BOTTOM), strict=True):
         lines = (np.column_stack(line.get_data()) for line in axes.get_lines())
         drawn = {(float(x), float(y)) for line in lines for x, y in line}
@@ -165,21 +182,21 @@ def test_every_seed_and_every_mean_is_drawn(tmp_path):
                 assert {(x, value) for value in values if len(values) > 1} <= drawn
 
 
-@pytest.mark.parametrize("kind", [fig1, fig3, curves])
-def test_means_are_geometric_from_a_factor_of_ten_and_those_of_the_page(tmp_path, kind):
+@pytest.mark.parametrize("kind", ["fig1", "fig3", "curves"])
+def test_means_are_geometric_from_a_factor_of_ten(tmp_path, kind):
     sweep = figure1(grid=FEW)
     sweep.results[sweep.points[-1]["run"]]["metrics"][METRIC] = 900.0  # it did not learn
     table = sweep.table(tmp_path)
-    figure = kind.draw(table)
+    figure = draw(kind, table)
     drawn = {float(y) for line in figure.axes[0].get_lines() for y in line.get_ydata()}
-    [page] = experiment_data(table, [])["figures"]
-    assert {point["mean"] for point in page["points"]} <= drawn
-    assert page["average"] == "geometric mean"
+    for point in points(table, METRIC):
+        geometric = math.prod(point.values.values()) ** (1 / len(point.values))
+        assert any(math.isclose(geometric, y) for y in drawn)
     assert "Geometric mean of 3 seeds" in words(figure)
 
 
 def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path):
-    figure = fig2.draw(Finetuned("fig2", seeds=3).table(tmp_path))
+    figure = draw("fig2", Finetuned("fig2", seeds=3).table(tmp_path))
     shown = (("test/f1", 1), ("test/exact_match", 1), ("test/accuracy", 100))
     for axes, (metric, times) in zip(figure.axes, shown, strict=True):
         drawn = np.concatenate([np.column_stack(line.get_data()) for line in axes.get_lines()])
@@ -192,7 +209,7 @@ def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path):
 def test_metrics_beyond_the_panels_are_counted(tmp_path):
     finetune = {"squad": ["test/f1", "test/exact_match", "test/loss"], "mnli": ["test/accuracy"]}
     table = Finetuned("fig2", about={"finetune": finetune}).table(tmp_path)
-    assert "The first 3 of 4 metrics." in words(fig2.draw(table))
+    assert "The first 3 of 4 metrics." in words(draw("fig2", table))
 
 
 @pytest.mark.parametrize(
@@ -206,7 +223,7 @@ def test_metrics_beyond_the_panels_are_counted(tmp_path):
     ],
 )
 def test_scales_are_logarithmic_from_a_factor_of_ten_and_say_so(tmp_path, values, scale):
-    axes = curves.draw(by_hand({"model.heads": [*values]}).table(tmp_path)).axes[0]
+    axes = draw("curves", by_hand({"model.heads": [*values]}).table(tmp_path)).axes[0]
     assert axes.get_xscale() == scale
     assert axes.get_xlabel() == ("heads (log)" if scale == "log" else "heads")
 
@@ -214,7 +231,9 @@ def test_scales_are_logarithmic_from_a_factor_of_ten_and_say_so(tmp_path, values
 def test_a_grid_typed_by_hand_has_a_title_and_its_fixed_overrides(tmp_path):
     table = by_hand({"model.heads": [2, 3]}).table(tmp_path)
     typed = "model.heads=2,3 trainer.steps=50 trainer.threads=2 paths.outputs=x name=y seed=1"
-    told = words(curves.draw(replace(table, provenance={"command": ["sweep.py", *typed.split()]})))
+    told = words(
+        draw("curves", replace(table, provenance={"command": ["sweep.py", *typed.split()]}))
+    )
     assert "Test perplexity per subword by heads" in told
     assert "With trainer.steps=50." in told
 
@@ -222,15 +241,15 @@ def test_a_grid_typed_by_hand_has_a_title_and_its_fixed_overrides(tmp_path):
 def test_a_setting_that_was_not_learned_is_named(tmp_path):
     table = Finetuned("fig2").table(tmp_path)
     chance = {**table.rows[-1], "test/accuracy": 0.3531}
-    told = words(fig2.draw(replace(table, rows=[*table.rows[:-1], chance]))).replace("\n", " ")
+    told = words(draw("fig2", replace(table, rows=[*table.rows[:-1], chance]))).replace("\n", " ")
     assert "MNLI accuracy (%) not learned, no better than the majority class" in told
     assert "heads=32 (1 of 2 seeds)." in told
-    assert "not learned" not in words(fig2.draw(table))
+    assert "not learned" not in words(draw("fig2", table))
 
 
 def test_baselines_are_marks_outside_the_panel_and_told_if_far_below_the_curves(tmp_path):
     table = Finetuned("fig2").table(tmp_path)
-    figure = fig2.draw(table)
+    figure = draw("fig2", table)
     marks = [line for line in figure.axes[2].get_lines() if line.get_marker() == "<"]
     assert [float(line.get_ydata()[0]) for line in marks] == pytest.approx([35.3, 38.1])
     assert all(line.get_xdata()[0] > 1 for line in marks)  # of the width: they cross no line
@@ -238,7 +257,7 @@ def test_baselines_are_marks_outside_the_panel_and_told_if_far_below_the_curves(
     assert {"majority class", "bag of words"} <= {t.get_text() for t in texts(figure)}
     low = {"mnli": {"test/majority_accuracy": 0.01}}
     rows = [{**row, **low.get(row["task"], {})} for row in table.rows]
-    figure = fig2.draw(replace(table, rows=rows))
+    figure = draw("fig2", replace(table, rows=rows))
     assert "majority class" not in {text.get_text() for text in texts(figure)}
     assert "Outside panel (c): majority class 1.0." in words(figure)
 
@@ -248,7 +267,7 @@ def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure(tmp_path):
     table = sweep.table(tmp_path)
     rows = [{**row, "code": f"of {row['seed'] % 2}"} for row in table.rows]
     columns = [*dict.fromkeys([*table.columns, "code"])]
-    told = words(fig1.draw(replace(table, columns=columns, rows=rows)))
+    told = words(draw("fig1", replace(table, columns=columns, rows=rows)))
     runs, missing = len(sweep.records), len(sweep.records) - len(sweep.results)
     assert missing
     assert f"{missing} of {runs} runs are missing: {missing} not started." in told
@@ -260,7 +279,7 @@ def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure(tmp_path):
 
 
 def test_one_seed_has_no_interval_and_the_figure_says_so(tmp_path):
-    figure = fig1.draw(figure1(grid=FEW, seeds=1).table(tmp_path))
+    figure = draw("fig1", figure1(grid=FEW, seeds=1).table(tmp_path))
     assert "there is no interval" in words(figure)
     for axes in figure.axes:
         for lines in axes.collections:
@@ -269,19 +288,19 @@ def test_one_seed_has_no_interval_and_the_figure_says_so(tmp_path):
 
 
 def test_heads_stand_beside_the_lines_or_else_in_the_legend(tmp_path):
-    beside = words(fig1.draw(figure1().table(tmp_path / "beside")))
+    beside = words(draw("fig1", figure1().table(tmp_path / "beside")))
     assert "16 heads" in beside
     assert "head size d/h, 16 heads" not in beside
     # At the largest embedding size one line has no point, so it ends far from the edge.
     grid = Grid((64, 96, 128, 160), (2, 4, 8, 16, 32, 64))
-    legend = words(fig1.draw(figure1(grid=grid).table(tmp_path / "legend")))
+    legend = words(draw("fig1", figure1(grid=grid).table(tmp_path / "legend")))
     assert "head size d/h, 64 heads" in legend
 
 
 def test_a_long_entry_of_a_legend_is_wrapped_not_cut(tmp_path):
     sweep = figure1(grid=FEW)
     sweep.labels = {arm: f"{arm}: a layer's heads that share keys".upper() for arm in sweep.labels}
-    figure = curves.draw(sweep.table(tmp_path))
+    figure = draw("curves", sweep.table(tmp_path))
     entries = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "\n" in entries[0]
     assert "…" not in "".join(entries)
@@ -337,13 +356,15 @@ def test_keys_that_move_together_are_one_curve(tmp_path):
     assert one.key == ()
 
 
-def test_every_knee_is_marked_with_its_head_size(tmp_path):
-    figure = knees_figure.draw(theorem1().table(tmp_path))
+def test_every_knee_is_marked_and_named(tmp_path):
+    figure = draw("theorem1", theorem1().table(tmp_path))
     for axes, knees in zip(figure.axes, ({5: 4, 7: 6}, {5: 2, 7: 3}), strict=True):
         rings = {line.get_xdata()[0] for line in axes.get_lines() if line.get_markersize() == 9.0}
         assert rings == {head_size / n for n, head_size in knees.items()}
         guides = [text.get_text() for text in axes.texts]
         assert {"n", "n / 2"} <= set(guides)
+    knees = "(a) 4 for n = 5, (a) 6 for n = 7, (b) 2 for n = 5, (b) 3 for n = 7"
+    assert f"Head sizes of the measured knees: {knees}." in words(figure).replace("\n", " ")
 
 
 def lengths(sizes: Sequence[int], measured: Callable[[int, int, int], float | None]) -> Sweep:
@@ -359,7 +380,7 @@ def lengths(sizes: Sequence[int], measured: Callable[[int, int, int], float | No
 
 def test_each_length_has_its_knees_above_what_smaller_heads_cost(tmp_path):
     sweep = lengths((2, 4, 16, 32), lambda n, size, seed: 5 - n / 16 + 0.25 / size + seed / 1024)
-    figure = lengths_figure.draw(sweep.table(tmp_path))
+    figure = draw("sequence_length", sweep.table(tmp_path))
     lines = [[*zip(*line.get_data(), strict=True)] for line in figure.axes[0].get_lines()]
     placed = {point for line in lines if len(line) == 1 for point in line}
     assert placed == {(4, 1.02), (7, 1.06), (16, 1.02), (31, 1.06)}
@@ -374,7 +395,7 @@ def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head(tmp_path
     for size in (2, 8):
         values = {"task.sequence_length": 8, "model.head_size": size}
         sweep.add("other", values, Model(9, 4, size), {0: 7 + 2 / size, 2: 7 + 2 / size})
-    figure = lengths_figure.draw(sweep.table(tmp_path))
+    figure = draw("sequence_length", sweep.table(tmp_path))
     lines = [line.get_data() for line in figure.axes[0].get_lines()]
     drawn = {(*xs, round(ys[0], 5)) for xs, ys in lines if len(xs) == 2}
     # A loss is the logarithm of a perplexity there, plus 1.
@@ -394,7 +415,7 @@ def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path):
     arms = {"trained": {"label": "MNLI"}, "shared": {"label": "shared", "parent": "trained"}}
     rows = [{**row, "params_attention_saved": 0.25} for row in table.rows]
     about = {**table.experiment, "arms": arms}
-    figure = collaborative.draw(replace(table, experiment=about, rows=rows))
+    figure = draw("collaborative", replace(table, experiment=about, rows=rows))
     curve, *lines = figure.axes[0].get_lines()
     levels = [line.get_ydata()[0] for line in lines if len(set(line.get_ydata())) == 1]
     assert pytest.approx(55.0) in levels
@@ -416,28 +437,28 @@ def two_arms(**about) -> Sweep:
 
 def test_arms_that_meet_are_drawn_side_by_side(tmp_path):
     table = two_arms().table(tmp_path)
-    figure = curves.draw(table)
+    figure = draw("curves", table)
     figure.draw_without_rendering()
     lines = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 2]
     places = [line.get_transform().transform(line.get_xydata())[0] for line in lines]
     one, other = sorted(place[0] * 72 / figure.dpi for place in places)
     assert other - one == pytest.approx(4.0)
     alone = replace(table, rows=[row for row in table.rows if row["arm"] == "one"])
-    [line, *_] = curves.draw(alone).axes[0].get_lines()
+    [line, *_] = draw("curves", alone).axes[0].get_lines()
     assert np.allclose(
         line.get_transform().transform((2, 1)), line.axes.transData.transform((2, 1))
     )
 
 
-@pytest.mark.parametrize("kind", [fig1, fig3, curves])
+@pytest.mark.parametrize("kind", ["fig1", "fig3", "curves"])
 def test_the_mean_of_a_percentage_is_never_geometric(tmp_path, kind):
     sweep = two_arms(metric="test/accuracy")
     sweep.results[sweep.points[-1]["run"]]["metrics"]["test/accuracy"] = 0.05
     table = sweep.table(tmp_path)
-    [page] = experiment_data(table, [])["figures"]
-    assert page["average"] == "mean"
-    assert page["points"][-1]["mean"] == pytest.approx((38 + 5) / 2)
-    assert "Mean of 2 seeds" in words(kind.draw(table))
+    figure = draw(kind, table)
+    drawn = [float(y) for line in figure.axes[0].get_lines() for y in line.get_ydata()]
+    assert any(math.isclose(y, (38 + 5) / 2) for y in drawn)
+    assert "Mean of 2 seeds" in words(figure)
 
 
 def test_the_interval_of_a_percentage_stays_within_it(tmp_path):
@@ -472,28 +493,12 @@ def test_a_point_with_another_learning_rate_than_most_has_a_ring(tmp_path):
         for row in table.rows
     ]
     tuned = replace(table, rows=rows)
-    figure = curves.draw(tuned)
+    figure = draw("curves", tuned)
     rings = [line for line in figure.axes[0].get_lines() if line.get_markersize() == 8.0]
     assert [line.get_xydata().tolist() for line in rings] == [[[7.0, pytest.approx(0.4)]]]
     assert "Ringed: with another learning rate than most points, 0.01." in words(figure)
     varied = {name: {**values, rate: 0.01} for name, values in tuned.settings.items()}
-    assert "Ringed" not in words(curves.draw(replace(tuned, settings=varied)))
-
-
-def test_no_line_crosses_the_words_beside_a_mark(tmp_path):
-    for figure in (
-        fig1.draw(figure1().table(tmp_path / "fig1")),
-        knees_figure.draw(theorem1().table(tmp_path / "knees")),
-    ):
-        figure.draw_without_rendering()
-        for axes in figure.axes:
-            for text in axes.texts:
-                box = text.get_window_extent()
-                inside = axes.get_window_extent().contains(box.x0, box.y0)
-                for line in axes.get_lines() if inside else []:
-                    path = line.get_transform().transform_path(line.get_path())
-                    crosses = line.get_linestyle() == "-" and path.intersects_bbox(box, False)
-                    assert not crosses, text.get_text()
+    assert "Ringed" not in words(draw("curves", replace(tuned, settings=varied)))
 
 
 def test_the_rank_of_heads_stands_beside_the_most_it_can_be(tmp_path):
@@ -505,7 +510,7 @@ def test_the_rank_of_heads_stands_beside_the_most_it_can_be(tmp_path):
             sweep.add("sizes", values, Model(64, heads, size), {0: 0.5 * size, 1: 0.7 * size})
     for result in sweep.results.values():
         result["metrics"]["test/attention_entropy"] = 1.1
-    figure = attention.draw(sweep.table(tmp_path))
+    figure = draw("attention", sweep.table(tmp_path))
     ranks, entropies = figure.axes
     drawn = [(list(line.get_xdata()), list(line.get_ydata())) for line in ranks.get_lines()]
     [bound] = [xs for xs, ys in drawn if xs == ys]
@@ -523,7 +528,7 @@ def test_no_two_of_many_arms_look_alike():
 
 def test_a_curve_of_a_length_without_its_largest_head_is_left_out_and_that_is_said(tmp_path):
     sweep = lengths((2, 4, 16), lambda n, size, seed: None if (n, size) == (8, 16) else 1.0 + seed)
-    figure = lengths_figure.draw(sweep.table(tmp_path))
+    figure = draw("sequence_length", sweep.table(tmp_path))
     assert [len(line.get_xdata()) for line in figure.axes[0].get_lines()].count(3) == 1
     assert "Left out, as the largest head has no finished run: n = 8." in words(figure)
 
@@ -533,16 +538,16 @@ def test_no_number_of_a_table_is_cut(tmp_path):
     for heads in (2, 3, 5, 7, 11):
         measured = {0: 127.73, 1: 139.05, 2: None}
         sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), measured)
-    told = words(table_figure.draw(sweep.table(tmp_path)))
+    told = words(draw("table", sweep.table(tmp_path)))
     assert told.count("133.39 ± 8.00 (2/3)") == 5
     assert "test perplexity per subword" in told
 
 
 def test_marks_over_a_size_stand_where_they_are(tmp_path):
     table = figure1(seeds=2).table(tmp_path)
-    drawn = fig1.draw(table)
+    figure = draw("fig1", table)
     sizes = {row["params_total"] for row in table.rows}
-    means = [line for line in drawn.axes[0].get_lines() if line.get_markersize() > 3]
+    means = [line for line in figure.axes[0].get_lines() if line.get_markersize() > 3]
     assert {x for line in means for x in line.get_xdata()} <= sizes
     moves = {line.get_transform().transform((1, 1))[0] for line in means}
     assert len(moves) == 1

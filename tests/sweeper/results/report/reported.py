@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.publish import collect_and_judge
-from sweeper.results.report.page import write_report
+from sweeper.results.figures import svg_of
+from sweeper.results.report.data import page_data
+from sweeper.results.report.page import as_html, write_report
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.grids import FEW, figure1
@@ -100,7 +102,10 @@ def fine_tuned(outputs: Path) -> Path:
 
 
 def foreign(outputs: Path, words: tuple[str, ...]) -> Path:
-    """Write a page with an experiment for each word, used wherever a person may write text."""
+    """Write a page with an experiment for each word, used wherever a person may write text.
+
+    Only the first has a figure, because thirty take a minute.
+    """
     for place, word in enumerate(words):
         sweep = Sweep(
             name=word, title=word, metric=f"{word}/{word}", x=word, claims=(), labels={word: word}
@@ -120,7 +125,11 @@ def foreign(outputs: Path, words: tuple[str, ...]) -> Path:
                 run.claim({"code": word, "versions": {word: word}}).finish("crash", word, word)
             log = f"{word}\n".encode("utf-8", "replace")
             run.attempts()[-1].log_path.write_bytes(log)
-    return page_of(outputs)
+    tables, verdicts = collect_and_judge(outputs, None)
+    figures = {tables[0].name: svg_of(outputs, tables[0])}
+    page = outputs / "report.html"
+    page.write_text(as_html(page_data(outputs, tables, verdicts), figures))
+    return page
 
 
 def content_of(page: Path) -> dict[str, Any]:

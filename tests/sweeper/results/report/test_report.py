@@ -5,8 +5,6 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,12 +14,10 @@ import pytest
 from sweeper.__main__ import main
 from sweeper.publish import collect_and_judge
 from sweeper.results import report
-from sweeper.results.judge import verdicts_on
-from sweeper.results.palette import MARKERS, PALETTE
+from sweeper.results.palette import PALETTE
 from sweeper.results.panel import looks_of
 from sweeper.results.report.data import (
     curves,
-    experiment_data,
     page_data,
     provenance,
     take_shared_settings,
@@ -39,7 +35,7 @@ from tests.sweeper.results.report.reported import (
     small_sweep,
     write_sweep,
 )
-from tests.sweeper.results.synthetic import Model, Sweep, contrary, paper
+from tests.sweeper.results.synthetic import Model, Sweep
 
 
 def data_of(outputs: Path, experiments: list[str] | None = None) -> dict[str, Any]:
@@ -61,16 +57,12 @@ def test_every_run_is_there_with_its_state_verdicts_and_seeds(page: Path) -> Non
     assert set(states) == {"done", "failed", "new"}
     [failed] = [run for run in runs.values() if run["state"] == "failed"]
     assert failed["reason"] == "nan: the loss is nan at step 7 (attempt 1)"
-    [figure] = experiment["figures"]
-    assert figure["missing"] == (
-        f"2 of {len(runs)} runs are missing: 1 failed, {states['new']} not started."
-    )
-    assert "95 % interval" in figure["marks"]
-    assert all(len(point["ends"]) == 2 for point in figure["points"])
-    drawn = {seed[2] for point in figure["points"] for seed in point["seeds"]}
-    assert drawn == {id for id, run in runs.items() if run["state"] == "done"}
+    [svg] = found["figures"].values()
+    assert "95 % interval" in svg  # text stays text
+    missing = f"2 of {len(runs)} runs are missing: 1 failed, {states['new']} not started."
+    assert missing in experiment["figure_in_words"]
     verdicts = experiment["verdicts"]
-    assert [verdict["claim"] for verdict in verdicts] == list(figure1().claims)
+    assert len(verdicts) == len(figure1().claims)
     assert all(verdict["question"].endswith("?") for verdict in verdicts)
     assert {verdict["answer"] for verdict in verdicts} == {"undecided"}  # runs are missing
     assert [verdict["effect"] for verdict in verdicts if verdict["effect"]] == [
@@ -87,37 +79,20 @@ def test_a_done_run_has_settings_result_curve_and_log(page: Path) -> None:
     assert settings["model.attention.name"] == "multi_head"
     assert run["metrics"]["test perplexity per subword"] > 1
     steps, values = run["curves"]["train/loss"]
-    assert found["steps"][steps] == list(range(1, 42))
+    assert steps == list(range(1, 42))
     assert values[0] == 8
     assert run["log"][-1].startswith(f"step 3 of {id}")
-    assert len(found["steps"]) == len(found["environments"]) == 1, "runs share what is alike"
 
 
 def test_a_claim_without_runs_is_not_measured_yet(tmp_path: Path) -> None:
     sweep = figure1(seeds=2, done=lambda arm, model, seed: arm == "standard")
     write_sweep(tmp_path, sweep)
-    verdicts = {one["claim"]: one for one in data_of(tmp_path)["experiments"][0]["verdicts"]}
+    shown = data_of(tmp_path)["experiments"][0]["verdicts"]
+    verdicts = dict(zip(sweep.claims, shown, strict=True))
     told = verdicts["fixed_keeps_improving"]
     assert told["answer"] == "not measured yet"
     assert told["sentence"] == "3 of the 4 points that it rests on have no finished run."
     assert verdicts["standard_worsens_beyond"]["answer"] == "undecided"
-
-
-@pytest.mark.parametrize(("truth", "word"), [(paper, "better"), (contrary, "worse")])
-def test_closing_intervals_are_in_per_cent_below_zero_where_the_claim_is_wrong(
-    tmp_path: Path, truth: Callable[[Model], float], word: str
-) -> None:
-    sweep = figure1(truth, seeds=6, noise=0.002)
-    sweep.claims = ["fixed_keeps_improving"]
-    table = sweep.table(tmp_path)
-    table = replace(table, provenance=table.provenance | {"rounds": [{"verdicts": []}]})
-    [verdict] = verdicts_on(table)
-    [closing] = experiment_data(table, [verdict])["closing"]
-    [[value, *ends]] = closing["contrasts"][0]["steps"]
-    drawn = [abs(value), *sorted(map(abs, ends))]
-    assert {"better": value, "worse": -value}[word] > 0
-    said = "{} by {:.2f} % [{:.2f}, {:.2f}]".format(word, *drawn)
-    assert verdict.sentence.startswith(f"From 2 to 16 heads {said};")
 
 
 def test_experiments_with_claims_come_first(tmp_path: Path) -> None:
@@ -138,20 +113,16 @@ def test_columns_that_are_alike_in_all_rows_are_listed_once(page: Path) -> None:
     assert all(list(row) == keys for row in experiment["rows"])
 
 
-def test_a_fine_tuned_experiment_shows_each_measure_and_its_paper_table(tmp_path: Path) -> None:
+def test_a_fine_tuned_experiment_shows_its_measures_its_paper_table_and_its_colours(
+    tmp_path: Path,
+) -> None:
     [experiment] = content_of(fine_tuned(tmp_path))["experiments"]
-    words = [figure["words"] for figure in experiment["figures"]]
-    assert words == ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
-    accuracy = experiment["figures"][2]
-    assert all(1 < point["mean"] < 100 for point in accuracy["points"])
-    assert accuracy["baselines"]
     shown = [row["test/accuracy"] for row in experiment["rows"]]
     assert min(filter(None, shown)) > 1, "accuracies are in percent wherever they are called so"
     assert experiment["paper_table"]["blocks"]
     looks = looks_of([arm["name"] for arm in experiment["arms"]])
     for arm in experiment["arms"]:
         assert PALETTE[arm["colour"]] == looks[arm["name"]].colour.upper()
-        assert MARKERS[arm["marker"]] == looks[arm["name"]].marker
 
 
 def test_policy_names_the_style_and_the_script_and_allows_nothing_else(page: Path) -> None:
@@ -171,23 +142,15 @@ def test_the_script_of_the_page_makes_no_markup_of_text() -> None:
         assert not re.findall(markup, files(report).joinpath(name).read_text("utf-8")), name
 
 
-def test_the_chart_library_is_the_one_that_its_readme_names() -> None:
-    folder = files(report).joinpath("vendor")
-    for name in ("uPlot.iife.min.js", "uPlot.min.css"):
-        digest = hashlib.sha256(folder.joinpath(name).read_bytes()).hexdigest()
-        assert digest in folder.joinpath("README.md").read_text("utf-8")
-
-
 def test_foreign_text_stays_in_the_data(tmp_path: Path) -> None:
-    page = foreign(tmp_path, PAYLOADS)
+    page = foreign(tmp_path, PAYLOADS[:3])
     text = page.read_text("utf-8")
     [data] = re.findall(r'id="data">(.*?)</script>', text)
     assert re.fullmatch(r"[A-Za-z0-9+/=]+", data)
-    [empty] = re.findall(r'id="data">(.*?)</script>', as_html({}))
-    assert text.replace(data, empty) == as_html({})
+    [empty] = re.findall(r'id="data">(.*?)</script>', as_html({}, {}))
+    assert text.replace(data, empty) == as_html({}, {})
     titles = [one["title"] for one in content_of(page)["experiments"]]
-    assert titles[0] == PAYLOADS[0]
-    assert len(titles) == 30
+    assert titles == list(PAYLOADS[:3])
 
 
 @pytest.mark.slow
@@ -195,7 +158,7 @@ def test_five_hundred_runs_stay_below_half_a_megabyte(tmp_path: Path) -> None:
     page = large_sweep(tmp_path)
     found = content_of(page)
     assert len(found["runs"]) == 500
-    assert [len(steps) for steps in found["steps"]] == [150]
+    assert {len(run["curves"]["train/loss"][0]) for run in found["runs"].values()} == {150}
     assert all(len(run["log"]) == 40 for run in found["runs"].values())
     assert page.stat().st_size < 5e5
 
@@ -216,8 +179,7 @@ def test_a_damaged_record_is_reported_and_hides_only_itself(tmp_path: Path) -> N
     damaged, other, *_ = sweep.records
     (RunStore(tmp_path).run(damaged).path / "run.json").write_text("{")
     data = data_of(tmp_path)
-    runs, points = data["runs"], data["experiments"][0]["figures"][0]["points"]
-    assert {point["ends"] for point in points} == {None}, "one seed has no interval"
+    runs = data["runs"]
     assert "cannot be read" in runs[damaged]["problem"]
     assert runs[damaged]["state"] == "failed"
     assert "problem" not in runs[other]
@@ -231,7 +193,7 @@ def test_settings_that_all_runs_share_are_held_once() -> None:
 
 
 def test_hours_count_each_run_once_for_every_device_it_took(tmp_path: Path) -> None:
-    environments = [{"hardware": {"cpu": "a processor"}, "versions": {"torch": "2"}, "code": "abc"}]
+    made = {"hardware": {"cpu": "a processor"}, "versions": {"torch": "2"}, "code": "abc"}
     two = {"trainer.devices": 2, "trainer.num_nodes": 3}
     runs: dict[str, dict[str, Any]] = {
         "slow": {"result": {"device": "a processor", "seconds": 7200}, "settings": {}},
@@ -239,10 +201,10 @@ def test_hours_count_each_run_once_for_every_device_it_took(tmp_path: Path) -> N
         "begun": {"result": {}, "settings": {}},
     }
     for id, run in runs.items():
-        run["attempts"] = [{"number": 1, "environment": 0}]
+        run["attempts"] = [{"number": 1, **made}]
         run["finished"] = None if id == "begun" else 1
     table = figure1(grid=FEW, seeds=1).table(tmp_path)
-    found = provenance([table, table], runs, environments)
+    found = provenance([table, table], runs)
     assert found["devices"] == [
         {"device": "a processor", "kind": "CPU", "runs": 1, "hours": 2.0},
         {"device": "a card", "kind": "GPU", "runs": 1, "hours": 3.0},
@@ -267,5 +229,9 @@ def test_the_command_writes_the_page_of_planned_experiments_and_says_where(
 
 def test_data_is_json_whatever_it_holds(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    page.write_text(as_html({"a": "</script>\ud800\u2028", "<b>": [1, 2.5, None, True, math.inf]}))
-    assert content_of(page) == {"a": "</script>\\ud800\\u2028", "<b>": [1, 2.5, None, True, None]}
+    page.write_text(
+        as_html({"a": "</script>\ud800\u2028", "<b>": [1, 2.5, None, True, math.inf]}, {})
+    )
+    shown = content_of(page)
+    assert shown["a"] == "</script>\\ud800\\u2028"
+    assert shown["<b>"] == [1, 2.5, None, True, None]
