@@ -35,7 +35,7 @@ def options() -> argparse.Namespace:
 if __name__ == "__main__":
     options()  # answers --help before numpy is imported
 
-from sweeper.store.liveness import cores
+from sweeper.store.cores import cores
 from tasks.lm1b.data import FirstFit, pack
 from tasks.synthetic.samples import LM1B, World
 from tasks.text.corpus import Corpora, Corpus

@@ -152,7 +152,12 @@ class SizeServer:
         jobs = set()
         with process.stdout as lines:
             for line in lines:
-                message = json.loads(line)
+                try:
+                    message = json.loads(line)
+                except ValueError:  # the interpreter printed something at its start
+                    continue
+                if not isinstance(message, dict):
+                    continue
                 if "exited" in message:
                     jobs.discard(message["id"])
                     self.exits.put((message["id"], message["exited"]))
