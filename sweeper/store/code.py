@@ -33,7 +33,6 @@ TRAINS = ("models", "tasks")
 FOLDERS = (*TRAINS, "sweeper/store", "sweeper/run", "sweeper/export")
 BESIDE = ("sweeper/__init__.py", "sweeper/size_server.py")
 COMMIT = "commit"  # in place of parts, for attempts that did not record them
-DRIVER_CODE = "HEADROOM_LEFT"  # variable of a sweep that is a job: the folder of its pinned code
 _NO_PARTS = ("tasks/size_server", "tasks/export")  # they train nothing
 
 
