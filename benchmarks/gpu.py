@@ -7,7 +7,6 @@ blocks compiled. Beside them stands what the plan predicts.
 
 import argparse
 import json
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +35,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.measure import measured_on, table
+from models.block import compile_blocks
 from sweeper.plan.plan import PlannedRun
 from sweeper.plan.throughput import GPUS
 from tasks.batch import Prefetched
@@ -53,15 +53,13 @@ HEAD += ["million tokens/s", "s of the first 10 steps", "weights apart"]
 Step = Callable[[int], Tensor]
 
 
-def training(task: Task, recorded: bool, compiled: Path | None) -> tuple[Step, TrainingModule]:
+def training(task: Task, recorded: bool, compiled: bool) -> tuple[Step, TrainingModule]:
     """Return the steps of a model from its first weights, taken as a job does, and the model."""
     torch.manual_seed(0)
     fabric = fabric_for(task.config.trainer, "cuda")
     module = TrainingModule(task, task.build())
-    if compiled is not None:
-        from tasks.training.compile_cache import compile_blocks
-
-        compile_blocks(module.model, compiled, compiled / "own")
+    if compiled:
+        compile_blocks(module.model)
     steps = Steps(fabric, module)
     take_step = CapturedSteps(steps) if recorded else steps
     build = task.data.share if task.separable else task.data.batch
@@ -102,8 +100,7 @@ def measured(
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     begun = time.perf_counter()
-    folder = Path(tempfile.gettempdir()) / "compiled" if "compiled" in variant else None
-    step, module = training(task, "recorded" in variant, folder)
+    step, module = training(task, "recorded" in variant, "compiled" in variant)
     for number in range(1, EQUAL + 1):
         step(number)
     weights = torch.cat([one.detach().flatten() for one in module.parameters()])

@@ -89,3 +89,10 @@ class Block(nn.Module):
             x_BTD = self.attention_norm(x_BTD + self.dropout(attended_BTD))
             x_BTD = self.feed_forward_norm(x_BTD + self.dropout(self.feed_forward(x_BTD)))
         return x_BTD
+
+
+def compile_blocks(model: nn.Module) -> None:
+    """Compile each block of a model with `torch.compile`, at the first call of the block."""
+    for part in model.modules():
+        if isinstance(part, Block):
+            part.compile()

@@ -152,11 +152,11 @@ class SizeServer:
         jobs = set()
         with process.stdout as lines:
             for line in lines:
-                message = json.loads(line)
+                message = _parsed(line)
                 if "exited" in message:
                     jobs.discard(message["id"])
                     self.exits.put((message["id"], message["exited"]))
-                elif waiting := answers.pop(message.get("id"), None):
+                elif waiting := answers.pop(message.get("id", 0), None):
                     if "pid" in message:
                         jobs.add(message["id"])
                     waiting.set_result(message)  # what follows it with this id is too late
@@ -170,6 +170,15 @@ class SizeServer:
         return Gone(
             "the model process ended unexpectedly; `python -m tasks.size_server` by hand shows why."
         )
+
+
+def _parsed(line: str) -> dict[str, Any]:
+    """Return a message of the server; empty for text that the interpreter prints at its start."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return {}
+    return message if isinstance(message, dict) else {}
 
 
 @cache

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -28,7 +25,7 @@ from sweeper.run.stop import STOPS, StopSignals
 from sweeper.size_server import size_server
 from sweeper.store import registry
 from sweeper.store.changes import Changes
-from sweeper.store.code import DRIVER_CODE, Code
+from sweeper.store.code import Code
 from sweeper.store.errors import as_typed, invalid_value, sanitize, take_notices
 from sweeper.store.numbers import clock, plural
 from sweeper.store.plans import older, replaced, with_other_seeds
@@ -62,10 +59,9 @@ def sweep(
         UserError: nothing was started.
     """
     console = Terminal()
-    driver = os.environ.get(DRIVER_CODE)  # set if this sweep is itself a job of a cluster
-    with StopSignals(() if driver else STOPS) as signals, closing(size_server()) as process:
+    with StopSignals(STOPS) as signals, closing(size_server()) as process:
         process.code = registry.ROOT  # until the code of the sweep is pinned
-        code = Code.read(Path(driver or registry.ROOT))
+        code = Code.read(registry.ROOT)
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
         plan = replace(plan, accept_mixed_code=options.accept_mixed_code)
         _check_options(options, plan)
@@ -103,20 +99,10 @@ def sweep(
             plan_elsewhere(console, ready, store, process, code, estimate)
             return 0
         from sweeper.publish import print_everything
-        from sweeper.train import Executor, freeze
+        from sweeper.train import Executor
         from sweeper.tune import spent, tune
 
         executor = Executor(console, store, process, backend, options, signals, code)
-        if getattr(launcher_options, "leave", False) and not driver:
-            ready = (tuning.judged or tuning.trials) if tuning else plan
-            left = executor.left(ready)
-            if left:
-                freeze(ready, store, {run: estimate[run] for run in left if run in estimate})
-                executor.ready(ready, left)
-            if left or options.decide or options.pilot:
-                command = [sys.executable, str(registry.ROOT / "sweep.py"), *sys.argv[1:]]
-                console.print(Text(backend.submit_driver(command)), soft_wrap=True)
-                return 0
         unknown = tuning is not None and not tuning.judged
         judged = tune(executor, tuning) if tuning else plan
         if judged and unknown:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sweeper.store.cores import cores
 from sweeper.store.errors import UserError
 from sweeper.store.files import (
     FORMAT,
@@ -21,7 +22,7 @@ from sweeper.store.files import (
     read_versioned,
 )
 from sweeper.store.identity import digest_of
-from sweeper.store.liveness import cores, held, identity
+from sweeper.store.liveness import held, identity
 from sweeper.store.runs import Run
 from tasks.process import typed_run
 

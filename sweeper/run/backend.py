@@ -111,13 +111,6 @@ class Backend(Protocol):
         """Return whether a job may have begun; jobs that wait in a queue are not polled."""
         return True
 
-    def submit_driver(self, command: Sequence[str]) -> str:
-        """Submit the sweep itself, a command, as a job; return a line about it for the user.
-
-        Only a backend with the option `leave` is asked.
-        """
-        raise AssertionError("it has no option `leave`")
-
     def signal(self, job: int, number: int) -> None:
         """Send a signal to a job."""
 

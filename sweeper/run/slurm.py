@@ -31,10 +31,9 @@ from typing import Any, NamedTuple
 
 from sweeper.run.backend import Backend, BackendContext, Job, Resources
 from sweeper.run.backends.slurm import Options
-from sweeper.run.slurm_job import DriverWork, RunsWork, job_file
-from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
+from sweeper.run.slurm_job import RunsWork, job_file
+from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.files import make_directory, publish_json, read_object
-from sweeper.store.identity import digest_of
 from sweeper.store.runs import Run, State
 
 OVER = frozenset(
@@ -216,25 +215,6 @@ class SlurmBackend(Backend):
 
     def begun(self, job: int) -> bool:
         return self._of[job].state != "PENDING"
-
-    def submit_driver(self, command: Sequence[str]) -> str:
-        """Submit a sweep itself as a job, unless it is queued already; return a line about it."""
-        name = digest_of([*command, str(Path.cwd())])[:12]
-        try:
-            if (names := self._active_names()) is None:
-                raise NotNow(SILENT)
-            job = next((id for id, known in names.items() if known == name), "")
-            if not job:
-                executor = self._executor(name, Resources("cpu", devices=1, nodes=1, threads=1))
-                work = DriverWork(command, str(Path.cwd()), str(self.code))
-                [job] = _submit(executor, [work])
-        except NotNow as refusal:
-            raise UserError(f"hydra.launcher.leave=true: {refusal}; try again later.") from None
-        return (
-            f"the sweep is Slurm job {job} and needs nothing here; its log: "
-            f"{self._outputs / 'slurm' / name / job}_0_log.out; where it stands: "
-            f"{as_typed('status')}, or the same command again"
-        )
 
     def signal(self, job: int, number: int) -> None:
         """Signal a job that runs; cancel one that waits, if the signal ends it.
@@ -481,6 +461,13 @@ def send(job: str, number: signal.Signals) -> None:
         choices.insert(0, ["--state=PENDING"])
     for choice in choices:
         subprocess.run(["scancel", *choice, job], capture_output=True, check=False)
+
+
+def leave_allocation() -> None:
+    """Remove the variables of a surrounding job, which sbatch would pass on or prefer."""
+    for name in [*os.environ]:
+        if name.startswith(("SLURM_", "SBATCH_", "SRUN_")) and name != "SLURM_CONF":
+            del os.environ[name]
 
 
 class NotNow(Exception):

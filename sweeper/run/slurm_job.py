@@ -1,4 +1,4 @@
-"""The work of a Slurm job: train frozen runs one after the other, or drive a whole sweep."""
+"""The work of a Slurm job: train frozen runs one after the other."""
 
 import contextlib
 import os
@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sweeper.store.code import DRIVER_CODE
 from sweeper.store.files import read_object
 
 INTERRUPTED = 75
@@ -44,7 +43,7 @@ class Work:
     def checkpoint(self) -> Any:
         """End the command before the time limit and return what submitit requeues.
 
-        A run saves at SIGTERM; a sweep that is a job ends at once.
+        The run saves at SIGTERM.
         """
         from submitit.helpers import DelayedSubmission
 
@@ -115,27 +114,3 @@ class RunsWork(Work):
                 codes.append(self._execute(command, self.root, environment))
         if any(codes):
             sys.exit(INTERRUPTED if INTERRUPTED in codes else max(codes))
-
-
-@dataclass
-class DriverWork(Work):
-    """A sweep that drives its runs from a job.
-
-    Its end does not touch the runs in the queue, and its next start takes them over. So it may be
-    killed at any time.
-    """
-
-    command: Sequence[str]
-    folder: str  # that the command was typed in
-    code: str  # the folder of the pinned code that its runs start from
-
-    def __call__(self) -> None:
-        """Execute the sweep; SystemExit with its code if it is not done."""
-        # The jobs that it submits must not inherit the variables of its own job.
-        own = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("SLURM", "SUBMITIT_")) or name == "SLURM_CONF"
-        }
-        if code := self._execute(self.command, self.folder, {**own, DRIVER_CODE: self.code}):
-            sys.exit(code)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.metadata
+import os
 import secrets
 import shutil
 import subprocess
@@ -35,7 +36,6 @@ BESIDE = tuple(
     for name in ("__init__", "__main__", "size_server", "cli/__init__", "cli/process")
 )
 COMMIT = "commit"  # in place of parts, for attempts that did not record them
-DRIVER_CODE = "HEADROOM_LEFT"  # variable of a sweep that is a job: the folder of its pinned code
 _NO_PARTS = ("tasks/size_server", "tasks/export")  # they train nothing
 
 
@@ -90,10 +90,20 @@ class Code:
         return self._git("diff", "HEAD", *plain, "--", *TRAINS, "sweeper", "conf")
 
     def _git(self, *words: str) -> str:
-        command = ["git", "--no-optional-locks", *words]
+        # The checkout may belong to another user, as in a container. The environment may name
+        # another repository, and the user's settings may change what git prints.
+        environment = {name: v for name, v in os.environ.items() if not name.startswith("GIT_")}
+        environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+        settings = ["-c", f"safe.directory={self.root.resolve()}", "-c", "core.fsmonitor=false"]
+        command = ["git", "--no-optional-locks", *settings, *words]
         try:
             done = subprocess.run(
-                command, cwd=self.root, capture_output=True, timeout=10, check=True
+                command,
+                cwd=self.root,
+                env=environment,
+                capture_output=True,
+                timeout=10,
+                check=True,
             )
         except (OSError, subprocess.SubprocessError):
             return ""

@@ -32,12 +32,6 @@ LEASE_SECONDS = 90.0
 _PROC = Path("/proc")
 
 
-def cores() -> int:
-    """Return how many cores this process may use: all of them if the system sets no limit."""
-    affinity = getattr(os, "sched_getaffinity", None)  # macOS has none
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
 def identity() -> dict[str, Any]:
     """Return what tells this process from any other, of a later boot or another machine too.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from sweeper.store.liveness import cores
+from sweeper.store.cores import cores
 from tasks.text.corpus import PIECES
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from models.block import compile_blocks
 from sweeper.store.attempts import VISIBLE, Attempt, Cause
 from sweeper.store.code import COMMIT, differing, state_of
 from sweeper.store.errors import UserError, invalid_value
@@ -162,9 +163,7 @@ class Job:
                 heads = parent.record()["config"]["model"]["heads"]
                 task.inherit(model, adapted(model, final_weights(parent, "parent"), heads))
             if config.trainer.compile:
-                from tasks.training.compile_cache import compile_blocks
-
-                compile_blocks(model, self._run.outputs, self._attempt.path / "compiled")
+                compile_blocks(model)
             parts = self._micro_batches(task)
             module = TrainingModule(task, model, parts)
             with self._interruption.deferred():

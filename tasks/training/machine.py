@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import functools
-import hashlib
 import importlib.metadata
 import os
 import platform
@@ -104,19 +103,9 @@ def code_of(config: Mapping[str, Any]) -> dict[str, Any]:
 @functools.cache
 def cpu_name() -> str:
     """Return the processor's model name on Linux, else its architecture."""
-    named = (line for line in _cpu_lines() if line.startswith("model name"))
+    lines = _text(Path("/proc/cpuinfo")).splitlines()
+    named = (line for line in lines if line.startswith("model name"))
     return next((line.split(":", 1)[1].strip() for line in named), platform.machine())
-
-
-@functools.cache
-def instructions() -> str:
-    """Return a name of this processor's instructions: equal names run equal machine code."""
-    flags = [line for line in _cpu_lines() if line.startswith(("flags", "Features"))][:1]
-    return hashlib.sha256(f"{cpu_name()} {flags}".encode()).hexdigest()[:12]
-
-
-def _cpu_lines() -> list[str]:
-    return _text(Path("/proc/cpuinfo")).splitlines()
 
 
 def _text(path: Path) -> str:

@@ -4,6 +4,7 @@ All calls of W&B happen in a thread behind a queue. If W&B is absent, cannot rea
 killed or hangs, the run computes the same bits and ends.
 """
 
+import os
 import queue
 import sys
 import threading
@@ -18,6 +19,16 @@ INIT_SECONDS = 20
 FINISH_SECONDS = 60
 MOST_LETTERS = 64  # of a tag; W&B refuses a run with a longer one
 STEP = "trainer/global_step"  # the key of the step that W&B's tools and Lightning use
+
+OF_ANOTHER_RUN = (
+    "WANDB_SWEEP_ID",
+    "WANDB_SWEEP_PARAM_PATH",
+    "WANDB_CONFIG_PATHS",
+    "WANDB_RUN_ID",
+    "WANDB_RUN_DIR",
+    "WANDB_RESUME",
+)
+"""Variables that `wandb agent` sets for the sweep; they would give every run the same id."""
 
 Message = tuple[int, Mapping[str, float]] | int
 """A row of metrics, or the exit code that ends the mirror."""
@@ -67,6 +78,8 @@ def start(section: LoggerSection, run: Run) -> Any:
     """
     import wandb  # takes a second, and is absent on some machines
 
+    for name in OF_ANOTHER_RUN:
+        os.environ.pop(name, None)
     record = run.record()
     config, names = record["config"], record.get("names") or {}
     tags = (names.get("experiment"), config["task"]["name"], config["model"]["name"])

@@ -17,8 +17,8 @@ from typing import Annotated
 from sweeper.run.backend import Backend, BackendContext, Job
 from sweeper.run.options import LimitedOptions, at_least
 from sweeper.store.attempts import NO_GPUS, START_LOG, VISIBLE
+from sweeper.store.cores import cores
 from sweeper.store.errors import invalid_value
-from sweeper.store.liveness import cores
 
 _SILENT_S = 20.0  # nvidia-smi of a broken driver may never answer
 _GPU = re.compile(r"GPU \d+: (.*)\(UUID: (GPU-[^)]+)\)")

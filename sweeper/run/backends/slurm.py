@@ -34,7 +34,6 @@ class Options(LimitedOptions):
     signal_delay_s: Annotated[int, at_least(1)]
     max_num_timeout: Annotated[int, at_least(0)]
     poll_s: Annotated[float, at_least(0.1)]
-    leave: bool
 
     @property
     def longest_s(self) -> float:
@@ -60,6 +59,7 @@ def backend(context: BackendContext) -> Backend:
 
     if context.outputs.exists():
         slurm.refuse_shared(context.outputs)  # checked again before each submission
+    slurm.leave_allocation()
     for needed in context.resources:
         slurm.check_room(context.options, needed)
     return slurm.SlurmBackend(context, slurm.read_limits(context.options))

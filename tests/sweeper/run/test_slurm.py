@@ -1,7 +1,6 @@
 """The Slurm backend and its jobs, without a Slurm."""
 
 import itertools
-import json
 import os
 import signal
 import sys
@@ -14,9 +13,8 @@ import pytest
 from sweeper.run import slurm as slurm_module
 from sweeper.run.backend import BackendContext, Job, Resources
 from sweeper.run.slurm import NO_LIMIT, SILENT, Limits, NotNow, SlurmBackend, read_limits, request
-from sweeper.run.slurm_job import DriverWork, RunsWork, belongs, job_file
+from sweeper.run.slurm_job import RunsWork, belongs, job_file
 from sweeper.size_server import SizeServer
-from sweeper.store.code import DRIVER_CODE
 from sweeper.store.errors import UserError
 from sweeper.store.files import make_directory, publish_json
 from tests.policies import launcher
@@ -206,27 +204,12 @@ def test_nothing_is_started_or_lost_while_slurm_does_not_answer(cluster):
     assert slurm.backend.note == ""
 
 
-def test_a_sweep_is_submitted_as_a_job_once_however_often_it_is_typed(cluster, monkeypatch):
-    slurm, submitted = cluster(), []
-
-    def submit(name, work):
-        submitted.append(name)
-        slurm.states["7"], slurm.names["7"] = "PENDING", name
-        return ["7"]
-
-    monkeypatch.setattr(slurm.backend, "_executor", lambda name, needed: name)
-    monkeypatch.setattr(slurm_module, "_submit", submit)
-    command = ["python", "sweep.py", "-m", "seed=1,2"]
-    said = [slurm.backend.submit_driver(command) for _ in range(2)]
-    assert said[0] == said[1]
-    assert "the sweep is Slurm job 7 " in said[0]
-    assert len(submitted) == 1
-    slurm.states["7"] = "COMPLETED"
-    slurm.backend.submit_driver(command)
-    assert len(submitted) == 2
-    slurm.answers = False
-    with pytest.raises(UserError, match="does not answer"):
-        slurm.backend.submit_driver(["python", "sweep.py"])
+def test_variables_of_a_surrounding_job_do_not_reach_the_jobs_of_a_sweep(monkeypatch):
+    for name in ("SLURM_CONF", "SLURM_MEM_PER_CPU", "SBATCH_PARTITION", "SRUN_CPUS_PER_TASK"):
+        monkeypatch.setenv(name, "there")
+    slurm_module.leave_allocation()
+    own = {name for name in os.environ if name.startswith(("SLURM", "SBATCH", "SRUN"))}
+    assert own == {"SLURM_CONF"}
 
 
 def test_sbatch_is_asked_for_what_a_run_takes(tmp_path, monkeypatch):
@@ -428,14 +411,3 @@ def test_a_job_trains_its_runs_in_order_until_it_is_asked_to_stop(
     one = work(codes, when or (lambda work: None))
     assert one.ends() == code
     assert (one.names(), one.names("saved")) == (trained, saved)
-
-
-def test_a_sweep_that_is_a_job_speaks_for_itself_and_not_for_its_job(tmp_path, monkeypatch):
-    for name in ("SLURM_CONF", "SLURM_CPUS_PER_TASK", "SUBMITIT_EXECUTOR"):
-        monkeypatch.setenv(name, "there")
-    script = "import json, os; json.dump(dict(os.environ), open('seen', 'w')); raise SystemExit(3)"
-    with pytest.raises(SystemExit, match="3"):
-        DriverWork([sys.executable, "-c", script], str(tmp_path), "pinned")()
-    seen = json.loads((tmp_path / "seen").read_text())
-    assert seen[DRIVER_CODE] == "pinned"
-    assert {name for name in seen if name.startswith(("SLURM", "SUBMITIT"))} == {"SLURM_CONF"}

@@ -1,5 +1,6 @@
 """The state of the code: what of it matters to whom, and a copy that stays as it is."""
 
+import os
 import shutil
 import subprocess
 from importlib.metadata import entry_points
@@ -171,3 +172,24 @@ def test_attempts_that_would_continue_themselves_have_an_end(tmp_path, continues
     run = freeze(tmp_path)
     run.claim({"continues": continues})
     assert len(lineage(run, 1)) == 1
+
+
+def test_the_revision_is_that_of_the_program_whatever_git_is_told(root, tmp_path, monkeypatch):
+    expected = Code.read(root).revision
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    git(other, "commit", "-q", "--allow-empty", "-m", "of another repository")
+
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    assert Code.read(root).revision == expected
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
+def test_a_program_that_belongs_to_another_user_has_its_revision(root):
+    expected = Code.read(root).revision
+    assert expected != "unknown"
+    for path in (root, *root.rglob("*")):
+        os.chown(path, 1009, 1009)
+
+    assert Code.read(root).revision == expected

@@ -72,6 +72,14 @@ def test_offline(outputs, undisturbed):
     assert list(outputs.glob(f"wandb/offline-run-*-{run.id}/run-{run.id}.wandb"))
 
 
+def test_a_run_of_a_sweep_that_wandb_agent_started_has_its_own_id(outputs, monkeypatch):
+    monkeypatch.setenv("WANDB_SWEEP_ID", "abcd1234")
+    monkeypatch.setenv("WANDB_RUN_ID", "agentrun")
+    run = ended(outputs, OFFLINE, sabotage=wait_for_the_mirror)
+    assert list(outputs.glob(f"wandb/offline-run-*-{run.id}/run-{run.id}.wandb"))
+    assert not list(outputs.glob("wandb/*agentrun*"))
+
+
 def test_online_everything_arrives(server, outputs, undisturbed):
     run = ended(outputs, ONLINE, sabotage=wait_for_the_mirror)
     assert science(run) == undisturbed
