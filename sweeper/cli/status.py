@@ -19,7 +19,7 @@ from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import present
 from sweeper.store.liveness import alive, identity
 from sweeper.store.numbers import clock
-from sweeper.store.plans import planned
+from sweeper.store.plans import command_of, planned
 from sweeper.store.runs import Run, RunStore, State, Status, lineage
 
 BLOCKED = "blocked"
@@ -40,6 +40,7 @@ class Line:
     left_s: float | None = None  # of training at its newest speed, if it is running
     seconds: float | None = None  # of training, if it is done
     damaged: bool = False  # whether it counts as failed because its files cannot be read
+    command: str = ""  # that planned its experiment
     changed: Sequence[str] | None = None  # parts of the code that changed since it was trained
 
     def as_data(self) -> dict[str, Any]:
@@ -80,6 +81,7 @@ def lines(
                 damaged=status.state is State.FAILED and not status.attempt,
                 left_s=_left(status, plan["runs"].get(run)),
                 seconds=status.seconds,
+                command=command_of(plan),
                 changed=changed(run) or None,
             )
 
@@ -154,6 +156,9 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
     if len(names) > 1:
         totals.add_row(Text("all"), *_tally(list(runs.values()), states))
     console.print(totals)
+    commands = {line.experiment: line.command for line in found}
+    for name, command in commands.items():
+        console.print(Text(sanitize(f"{name}: {command}", 1000)), soft_wrap=True)
     quiet = () if every else (State.NEW, State.DONE)
     listed = [line for line in runs.values() if line.state not in quiet]
     if listed:

@@ -260,7 +260,6 @@ COMMANDS = {
     "statsu": "invalid choice: 'statsu'",
     "status fig3 --outputs HERE/none": "start with a sweep: python sweep.py -m experiment=fig3",
     "status fig3": "or plan it: python sweep.py -m experiment=fig3",
-    "status first-0007": "experiment=first-0007: expected one that was planned (first)",
     "compare ² 1": "experiment=²: expected one that was planned (first)",
     "collect first fig9": "expected one that was planned (first); correct the name.",
     "compare first": "the following arguments are required: SWEEP",

@@ -2,7 +2,6 @@
 
 import inspect
 import math
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -37,6 +36,7 @@ from sweeper.store import registry
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError, as_typed, sanitize
 from sweeper.store.files import canonical
+from sweeper.store.plans import command_of
 from sweeper.store.runs import Run, RunStore, merged_rows
 
 # The page offers these columns as x axes where they vary, beside the keys of the plan.
@@ -377,9 +377,7 @@ def provenance(
     commands: dict[tuple[Any, ...], list[str]] = {}
     for table in tables:
         about = table.provenance
-        words = shlex.join(map(str, about.get("command") or ()))
-        command = words if words.startswith("python ") else f"python {words}"
-        key = (about.get("number"), about.get("scale"), command)
+        key = (about.get("number"), about.get("scale"), command_of(about))
         commands.setdefault(key, []).append(table.name)
     code: Counter[str] = Counter()
     libraries: Counter[str] = Counter()
