@@ -25,7 +25,7 @@ from sweeper.run.stop import STOPS, StopSignals
 from sweeper.size_server import size_server
 from sweeper.store import registry
 from sweeper.store.code import DRIVER_CODE, Code
-from sweeper.store.errors import invalid_value, sanitize, take_notices
+from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.numbers import clock, plural
 from sweeper.store.plans import command_of, replaced
 from sweeper.store.runs import RunStore, State
@@ -120,7 +120,7 @@ def sweep(
         done = judged is not None and _train(executor, judged, estimate)
     ended = (tuning.whole if judged else tuning.trials) if tuning else plan
     readable = print_everything(console, ended.outputs, [*ended.experiments])
-    for line in (*(spent(tuning, store) if tuning else ()), *take_notices()):
+    for line in spent(tuning, store) if tuning else ():
         console.print(Text(line), soft_wrap=True)
     return 0 if done and readable else 1
 

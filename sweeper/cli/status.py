@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeper.plan.grid import describe_values as in_words
-from sweeper.store.code import COMMIT, differing, loaded_code, state_of
+from sweeper.store.code import differing, loaded_code, state_of
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import present
 from sweeper.store.liveness import alive, identity
@@ -62,8 +62,7 @@ def lines(
     # Each run is read once, however many experiments use it and runs start from it.
     run_of = cache(store.run)
     status_of = cache(lambda run: _status(run_of(run)))
-    now = loaded_code()
-    state = {COMMIT: now.revision, **now.parts()}
+    state = loaded_code().parts()
     changed = cache(lambda run: _changed(run_of(run), status_of(run), state))
     for name, plan in planned(outputs, experiments).items():
         own: dict[str, Mapping[str, Any]] = {}

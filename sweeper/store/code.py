@@ -31,7 +31,6 @@ REVISION = "REVISION"  # a file beside exported code: its `revision`, then earli
 TRAINS = ("models", "tasks")
 FOLDERS = (*TRAINS, "sweeper/store", "sweeper/run", "sweeper/export")
 BESIDE = ("sweeper/__init__.py", "sweeper/size_server.py")
-COMMIT = "commit"  # in place of parts, for attempts that did not record them
 DRIVER_CODE = "HEADROOM_LEFT"  # variable of a sweep that is a job: the folder of its pinned code
 _NO_PARTS = ("tasks/size_server", "tasks/export")  # they train nothing
 
@@ -111,9 +110,8 @@ def loaded_code() -> Code:
 
 
 def state_of(attempt: Mapping[str, Any]) -> dict[str, str]:
-    """Return the code state in attempt.json: by parts, or of early versions the commit alone."""
-    commit = attempt.get("code")
-    return attempt.get("code_parts") or ({COMMIT: commit} if commit else {})
+    """Return the code state in attempt.json: a digest of each part."""
+    return attempt.get("code_parts") or {}
 
 
 def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
