@@ -95,7 +95,7 @@ def holds(expression: str | None, config: Mapping[str, Any]) -> bool:
     ) as problem:
         raise UserError(
             f"where={sanitize(repr(expression), 100)}: expected a condition over config keys such "
-            f"as 'model.embedding_size % model.heads == 0' ({problem}); correct it in the experiment."
+            f"as 'model.embedding_size % model.heads == 0' ({problem}); correct it in the yaml."
         ) from None
 
 
