@@ -100,7 +100,7 @@ SWEEPS = {
     "parent=nope": "parent=nope: expected the id of a finished run in /",
     "model={head_size:8}": "model={head_size:8}: expected one value; type its keys one by one",
     "experiment=fig1 model.heads=8": "model.heads is what arm matched of experiment=fig1 solves",
-    "experiment=three model.heads=2,4": "three or more values of model.heads, and has 2. Plan the points they need",
+    "experiment=three model.heads=2,4": "more values of model.heads, and has 2. Plan the points",
     "experiment=three experiment.claims=[larger]": "experiment.claims of three=larger",
     "experiment=fig1 model.embedding_size=16,24": "model.embedding_size == 40",
     "model.heads=range(1,5000) model.layers=range(1,5000)": "24,990,001",
@@ -162,7 +162,7 @@ FILES = {
     "step": (f"trainer: {{step: 3}}\n{ARM}", "write trainer.steps"),
     "few": (
         FIXED + CLAIMED,
-        "The claim needs three or more values of model.heads, and has 2. Plan the points they need, or leave them",
+        "The claim needs three or more values of model.heads, and has 2. Plan the points",
     ),
     "measured": (ARM.replace("/loss", "/los"), "experiment.metric of measured=test/los: expected"),
     "once": (
