@@ -14,13 +14,20 @@ sweeper/sweep.py, which has them planned by sweeper/plan/planner.py.
 
 import gc
 import os
+import re
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 from sweeper.cli.process import settle_process
 from sweeper.plan.refused import FOLDERS, SWEEPS, refuse_arguments
+from sweeper.plan.yaml_limits import check_yaml
 from sweeper.size_server import SINGLE_THREADED, size_server
 from sweeper.store.errors import sanitize
+from sweeper.store.registry import ROOT
+
+# Hydra reads ~ only in quotes, and a shell leaves it as it is after a key.
+HOME = re.compile(r"^((?:data\.root|paths\.outputs)=)(~/[^'\"]*)$")
 
 
 def run(arguments: list[str]) -> None:
@@ -28,6 +35,11 @@ def run(arguments: list[str]) -> None:
     settle_process()
     os.environ |= SINGLE_THREADED | os.environ  # what was asked for otherwise stays
     refuse_arguments(arguments)
+    arguments = [HOME.sub(r"\1'\2'", one) for one in arguments]
+    named = [one for flag, one in pairwise(arguments) if flag in ("-cd", "--config-dir")]
+    named += [one.partition("=")[2] for one in arguments if one.startswith("--config-dir=")]
+    for folder in (ROOT / "conf", *map(Path, named)):
+        check_yaml(folder)
     # Hydra looks these up without an experiment, where there are several. The planner checks them.
     arguments = [f"++{one}" if one.startswith("experiment.") else one for one in arguments]
     flags = {argument.partition("=")[0] for argument in arguments if argument.startswith("-")}

@@ -22,7 +22,6 @@ from sweeper.store.errors import (
     as_typed,
     drop_output,
     sanitize,
-    take_notices,
 )
 from sweeper.store.files import make_directory
 from sweeper.store.plans import damaged
@@ -53,8 +52,6 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
         faults = [*options.faults, *damaged(options.outputs)]
         for fault in faults:
             print(f"error: {sanitize(fault, 2000)}", file=sys.stderr)
-        for notice in take_notices():
-            print(f"note: {notice}", file=sys.stderr)
         return int(code or bool(faults))
     except OSError as error:
         reason = str(error)

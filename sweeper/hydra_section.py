@@ -18,6 +18,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 from sweeper.plan.compose import CONF, Composer
+from sweeper.plan.yaml_limits import check_yaml
 from sweeper.run.options import SweepOptions
 from sweeper.store import registry
 
@@ -54,6 +55,8 @@ def composer(conf: Path = CONF, config_dir: str | None = None) -> Composer:
     `config_dir` is a folder of further yaml files, as after `--config-dir`.
     """
     declare()
+    for folder in (conf, *([Path(config_dir)] if config_dir else [])):
+        check_yaml(folder)
     with initialize_config_dir(str(conf), version_base="1.3"):
         loader = GlobalHydra.instance().config_loader()
     if config_dir is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -26,9 +25,9 @@ from sweeper.size_server import size_server
 from sweeper.store import registry
 from sweeper.store.changes import Changes
 from sweeper.store.code import Code
-from sweeper.store.errors import as_typed, invalid_value, sanitize, take_notices
+from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.numbers import clock, plural
-from sweeper.store.plans import older, replaced, with_other_seeds
+from sweeper.store.plans import command_of, replaced
 from sweeper.store.runs import RunStore, State, Status
 
 # Imported where they are used: a dry run needs neither the scheduler nor statistics.
@@ -106,11 +105,11 @@ def sweep(
         unknown = tuning is not None and not tuning.judged
         judged = tune(executor, tuning) if tuning else plan
         if judged and unknown:
-            _print_replaced(console, judged, options)
+            _print_replaced(console, judged)
         done = judged is not None and _train(executor, judged, estimate)
     ended = (tuning.whole if judged else tuning.trials) if tuning else plan
-    readable = print_everything(console, ended.outputs, executor.names(ended))
-    for line in (*(spent(tuning, store) if tuning else ()), *take_notices()):
+    readable = print_everything(console, ended.outputs, [*ended.experiments])
+    for line in spent(tuning, store) if tuning else ():
         console.print(Text(line), soft_wrap=True)
     return 0 if done and readable else 1
 
@@ -183,28 +182,16 @@ def _show(
         for line in budgets(tuning):
             console.print(Text(line), soft_wrap=True)
     if not tuning or tuning.judged:  # else runs have other ids once values are chosen
-        _print_replaced(console, plan, options)
+        _print_replaced(console, plan)
     return estimate
 
 
-def _print_replaced(console: Console, plan: Plan, options: SweepOptions) -> None:
-    """Print which results of earlier plans this one replaces, or shows only in part."""
-    others = replaced(plan.outputs, plan.as_data())
-    for name, number in others.items():
-        words = f"{name}: plan {number} has other points under this name; its results stay"
-        remedy = f"as {older(name, number)}. name=... gives this one a name of its own."
-        console.print(Text(sanitize(f"{words} {remedy}", 400)), soft_wrap=True)
-    # Rounds begin with fewer seeds too, and go on to those that an earlier sweep bought.
-    more = {} if options.decide else with_other_seeds(plan.outputs, plan.as_data())
-    for name, number in more.items():
-        words = f"{name}: plan {number} has seeds that tables of this command will not show;"
-        from sweeper.publish import relative_path
-
-        where = relative_path(plan.outputs)
-        option = "" if where == "outputs" else f" --outputs {shlex.quote(where)}"
-        remedy = f"{as_typed('collect')} {older(name, number)}{option} shows them."
-        if name not in others:
-            console.print(Text(sanitize(f"{words} {remedy}", 400)), soft_wrap=True)
+def _print_replaced(console: Console, plan: Plan) -> None:
+    """Print which results of other commands lose their name to this sweep."""
+    for name, before in replaced(plan.outputs, plan.as_data()).items():
+        words = f"{name}: these results replace those of another command, whose runs stay on disk."
+        remedy = f"To count them again, type {command_of(before)}"
+        console.print(Text(sanitize(f"{words} {remedy}", 1000)), soft_wrap=True)
 
 
 def _print_cost(

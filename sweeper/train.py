@@ -15,7 +15,7 @@ from sweeper.other_code import OtherCode, of_other_code, refuse_mixing
 from sweeper.plan.plan import Plan, Rounds
 from sweeper.plan.throughput import Throughput, measured
 from sweeper.publish import ResultsAsTheyCome, print_unfinished, print_warnings
-from sweeper.results.table import set_aside
+from sweeper.results.table import files_made_of
 from sweeper.run.backend import Backend, Job
 from sweeper.run.failures import hours
 from sweeper.run.options import SweepOptions
@@ -28,7 +28,7 @@ from sweeper.store.code import Code, differing, pin
 from sweeper.store.errors import NOTE, UserError, sanitize
 from sweeper.store.files import make_directory, publish, read_bytes
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
-from sweeper.store.plans import newest, older, replaced, write_plan
+from sweeper.store.plans import replaced, write_plan
 from sweeper.store.runs import RunStore, State
 
 EDITS_POLL_S = 30.0  # at least, between two readings of all files of the code
@@ -95,7 +95,6 @@ class Executor:
     chosen_h: float = 0.0  # device hours spent on trials
     _failed: set[str] = field(default_factory=set)
     _prepared: set[str] = field(default_factory=set)
-    _numbers: dict[str, int] = field(default_factory=dict)  # of the newest plan, by experiment
     _edits_due: float = -math.inf
 
     def __post_init__(self) -> None:
@@ -169,23 +168,8 @@ class Executor:
                 self.store.run(run).begin_anew()
 
     def freeze(self, plan: Plan, estimate: Mapping[str, float], rounds: Rounds = ()) -> None:
-        """Freeze a plan, and remember its number."""
-        number = freeze(plan, self.store, estimate, rounds)
-        self._numbers |= dict.fromkeys(plan.experiments, number)
-
-    def names(self, plan: Plan) -> list[str]:
-        """Return the present names of a plan's experiments; print those that another sweep took."""
-        newer, names = newest(plan.outputs), []
-        for name in plan.experiments:
-            number = newer[name]["number"] if name in newer else 0
-            own = self._numbers.get(name, number)
-            taken = number > own
-            names.append(older(name, own) if taken else name)
-            if taken:
-                words = f"{name}: plan {number} of another sweep took this name; the results of"
-                line = sanitize(f"{words} this sweep are named {names[-1]}.", 400)
-                self.console.print(Text(line), soft_wrap=True)
-        return names
+        """Write every record of a plan, and the plan itself."""
+        freeze(plan, self.store, estimate, rounds)
 
     def ready(self, plan: Plan, left: Sequence[str]) -> None:
         """Pin the code and prepare the data of the runs that are left of a frozen plan."""
@@ -271,14 +255,14 @@ class Executor:
             self.console.print(Text(f"{words} {self.backend.code}"), soft_wrap=True)
 
 
-def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: Rounds = ()) -> int:
-    """Write every record and the plan, before anything starts; return the number of the plan."""
+def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: Rounds = ()) -> None:
+    """Write every record and the plan, before anything starts."""
     store.check_writable()
     for run in plan.runs.values():
         record = {"id": run.id, "config": run.config, "size": run.size, "names": run.names}
         store.freeze(record, apart_from=NOT_IN_IDENTITY)
     data = plan.as_data(rounds)
-    for name, number in replaced(plan.outputs, data).items():
-        set_aside(plan.outputs, name, older(name, number))
-    path = write_plan(plan.outputs, {**data, "estimate": estimate})
-    return int(path.stem)
+    for name in replaced(plan.outputs, data):
+        for path in files_made_of(plan.outputs, name):  # made again from the records
+            path.unlink()
+    write_plan(plan.outputs, {**data, "estimate": estimate})

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from sweeper.store import registry
-from sweeper.store.errors import take_notices
 
 ROOT = Path(__file__).resolve().parents[1]
 TEST_DATA = Path(os.environ.get("HEADROOM_TEST_DATA", ROOT.parent / "shared" / "data"))
@@ -62,8 +61,7 @@ def _users_outputs():
 
 @pytest.fixture(autouse=True)
 def _seeds():
-    """Every test draws the same numbers and sees its own notices, alone or among others."""
-    take_notices()
+    """Every test draws the same numbers, alone or among others."""
     random.seed(0)
     # Looked up, not imported: most tests of the sweeper need neither library.
     if "numpy" in sys.modules:

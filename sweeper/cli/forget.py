@@ -17,7 +17,7 @@ from sweeper.results.table import files_made_of
 from sweeper.store.code import REVISION, revisions
 from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
 from sweeper.store.numbers import plural
-from sweeper.store.plans import older, path_of, planned, plans, rewrite, runs_of, without
+from sweeper.store.plans import path_of, planned, plans, rewrite, runs_of, without
 from sweeper.store.runs import RunStore, State
 
 Plan = Mapping[str, Any]
@@ -72,26 +72,18 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
 
 
 def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | None:
-    """Return the removal of an experiment from all plans, or from the plan that its name names."""
-    every = [(plan, one) for plan in known for one in plan["experiments"]]
-    parts = [(plan, one) for plan, one in every if one == name]
-    # An experiment may have the very name of an older plan of another.
-    parts = parts or [(plan, one) for plan, one in every if older(one, plan["number"]) == name]
-    if not parts:
+    """Return the removal of an experiment from all plans; None if no plan has it."""
+    own = [plan for plan in known if name in plan["experiments"]]
+    if not own:
         return None
-    own = parts[0][1]
-    left = [without(plan, own) for plan, _ in parts]
-    numbers = {plan["number"] for plan in left}
-    others = [*(plan for plan in known if plan["number"] not in numbers), *left]
+    left = [without(plan, name) for plan in own]
+    others = [*(plan for plan in known if name not in plan["experiments"]), *left]
     used = {run for plan in others for run in _needed(plan)}
-    runs = dict.fromkeys(run for plan, _ in parts for run in runs_of(plan, own))
-    names = [name, *(older(own, number) for number in numbers if name == own)]
-    if max(plan["number"] for plan, one in every if one == own) in numbers:
-        names.append(own)  # its results stand under the plain name
+    runs = dict.fromkeys(run for plan in own for run in runs_of(plan, name))
     stay = len(used & runs.keys())
     words = "stays: another plan has it" if stay == 1 else "stay: other plans have them"
     notes = [f"{plural(stay, 'run')} {words}"] if stay else []
-    files = [path for one in dict.fromkeys(names) for path in files_made_of(outputs, one)]
+    files = files_made_of(outputs, name)
     if not any(plan["experiments"] for plan in others):  # nothing is left to report
         files += outputs.glob("report.html")
     removed = [run for run in runs if run not in used]

@@ -15,11 +15,11 @@ from rich.text import Text
 
 from sweeper.plan.grid import describe_values as in_words
 from sweeper.store.changes import Changes
-from sweeper.store.code import COMMIT, differing, loaded_code, state_of
+from sweeper.store.code import differing, loaded_code, state_of
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.liveness import alive, identity
 from sweeper.store.numbers import clock
-from sweeper.store.plans import planned
+from sweeper.store.plans import command_of, planned
 from sweeper.store.runs import Run, RunStore, State, Status, lineage
 
 BLOCKED = "blocked"
@@ -40,6 +40,7 @@ class Line:
     left_s: float | None = None  # of training at its newest speed, if it is running
     seconds: float | None = None  # of training, if it is done
     damaged: bool = False  # whether it counts as failed because its files cannot be read
+    command: str = ""  # that planned its experiment
     changed: Sequence[str] | None = None  # code that changed since it was trained
 
     def as_data(self) -> dict[str, Any]:
@@ -79,6 +80,7 @@ def lines(
                 damaged=status.state is State.FAILED and not status.attempt,
                 left_s=_left(status, plan["runs"].get(run)),
                 seconds=status.seconds,
+                command=command_of(plan),
                 changed=changed(run) or None,
             )
 
@@ -124,7 +126,7 @@ def _changed(run: Run, status: Status, changes: Changes) -> list[str]:
     files = changes.since(run, status.attempt)
     if files is not None:
         return files
-    now = {COMMIT: changes.code.revision, **changes.code.parts()}
+    now = changes.code.parts()
     try:
         states = [state_of(attempt) for attempt in lineage(run, status.attempt)]
     except UserError:  # its status has the error
@@ -162,6 +164,9 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
     if len(names) > 1:
         totals.add_row(Text("all"), *_tally(list(runs.values()), states))
     console.print(totals)
+    commands = {line.experiment: line.command for line in found}
+    for name, command in commands.items():
+        console.print(Text(sanitize(f"{name}: {command}", 1000)), soft_wrap=True)
     quiet = () if every else (State.NEW, State.DONE)
     listed = [line for line in runs.values() if line.state not in quiet]
     if listed:

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from sweeper.plan.hydra_errors import explained, unknown_key, wrong_kind
+from sweeper.plan.hydra_errors import explained, unknown_key
 from sweeper.plan.refused import refuse_tree
 from sweeper.store.errors import UserError
 from sweeper.store.identity import leaves, lookup
@@ -81,7 +81,7 @@ def as_dataclass(kind: type[Made], data: Mapping[str, Any], where: str) -> Made:
     try:
         made = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(kind), dict(data)))
     except OmegaConfBaseException as problem:
-        raise UserError(f"{where}: {wrong_kind(kind, data) or explained(problem)}") from None
+        raise UserError(f"{where}: {explained(problem)}") from None
     assert isinstance(made, kind)
     return made
 

@@ -402,6 +402,9 @@ def _section(key: str, given: Any) -> Mapping[str, Any]:
     if given is not None and not isinstance(given, Mapping):
         expected = "a section of keys and values"
         raise invalid_value(key, given, expected, "write it as in conf/experiment/fig1.yaml")
+    if any(isinstance(name, bool) for name in given or ()):
+        expected = "names in quotes, since YAML reads on, off, yes and no as true or false"
+        raise invalid_value(key, [*(given or ())], expected, "write 'on':")
     return given or {}
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.files import canonical
 from sweeper.store.identity import lookup
 
@@ -70,6 +70,9 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 
+_LONGEST = 500  # letters of a condition
+
+
 def holds(expression: str | None, config: Mapping[str, Any]) -> bool:
     """Return whether `expression` is true of a run's config; None is always true.
 
@@ -79,11 +82,20 @@ def holds(expression: str | None, config: Mapping[str, Any]) -> bool:
     if expression is None:
         return True
     try:
+        if len(expression) > _LONGEST:
+            raise ValueError(f"it is longer than {_LONGEST} letters")
         return bool(_value(ast.parse(expression, mode="eval").body, config))
-    except (SyntaxError, TypeError, ZeroDivisionError, KeyError, ValueError) as problem:
+    except (
+        SyntaxError,
+        TypeError,
+        ArithmeticError,
+        KeyError,
+        ValueError,
+        RecursionError,
+    ) as problem:
         raise UserError(
-            f"where={expression!r}: expected a condition over config keys such as "
-            f"'model.embedding_size % model.heads == 0' ({problem}); correct it in the experiment."
+            f"where={sanitize(repr(expression), 100)}: expected a condition over config keys such "
+            f"as 'model.embedding_size % model.heads == 0' ({problem}); correct it in the yaml."
         ) from None
 
 
@@ -100,7 +112,10 @@ def _value(node: ast.expr, config: Mapping[str, Any]) -> Any:
         case ast.BoolOp(op=op, values=values):
             return _TOGETHER[type(op)](_value(value, config) for value in values)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            return _BINARY[type(op)](_value(left, config), _value(right, config))
+            operands = [_value(left, config), _value(right, config)]
+            if not all(isinstance(one, int | float) for one in operands):
+                raise TypeError("arithmetic is for numbers")  # a text times 10**9 fills the memory
+            return _BINARY[type(op)](*operands)
         case ast.Compare(ops=ops) if all(type(op) in _COMPARE for op in ops):
             sides = [_value(side, config) for side in (node.left, *node.comparators)]
             pairs = zip(ops, pairwise(sides), strict=True)

@@ -2,10 +2,9 @@
 
 import difflib
 import traceback
-from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
 
 import yaml
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
@@ -18,6 +17,7 @@ from omegaconf.errors import (
     ReadonlyConfigError,
 )
 
+from sweeper.store import registry
 from sweeper.store.errors import INSTALLED, UserError, invalid_value, sanitize
 from sweeper.store.identity import leaves
 
@@ -55,25 +55,11 @@ def explained(problem: Exception) -> UserError:
     if isinstance(problem, OverrideParseException):
         return unreadable(problem.override)
     if isinstance(problem, MissingConfigException) and problem.missing_cfg_file:
-        path = problem.missing_cfg_file
-        group, _, name = path.rpartition("/")
-        typed = f"{group}={name}"
-        if typed in REMOVED:
-            return UserError(f"{typed} was removed: {REMOVED[typed]}.")
-        options = {one.lower(): one for one in problem.options or ()}
-        same = [name.lower()] if name.lower() in options else []
-        if near := same or difflib.get_close_matches(name.lower(), options):
-            expected = f"a file in conf/{group}"
-            remedy = did_you_mean(options[one] for one in near)
-        else:
-            expected = f"one of {', '.join(options.values()) or 'the files in conf/'}"
-            added = f"{path}.yaml to a folder that --config-dir names"
-            remedy = f"correct it, or add {added if INSTALLED else f'conf/{path}.yaml'}"
-        return invalid_value(group or "--config-name", name, expected, remedy)
+        return _no_such_file(problem.missing_cfg_file, problem.options or ())
     causes = (problem, problem.__cause__, problem.__context__)
     cause = next((one for one in causes if isinstance(one, OmegaConfBaseException)), None)
     if cause is None or not cause.full_key:
-        return UserError(_of_groups(" ".join(str(problem).split())))
+        return UserError(sanitize(" ".join(str(problem).split()), 700).rstrip(".") + ".")
     key = sanitize(cause.full_key)
     if isinstance(cause, ConfigKeyError | ConfigAttributeError):
         from sweeper.plan.experiment import Experiment  # which imports this module
@@ -97,54 +83,25 @@ def explained(problem: Exception) -> UserError:
     return UserError(f"{key}: {sanitize(reason)}; correct the value.")
 
 
-_SCALARS = {int: "a whole number", float: "a number", str: "text"}
-
-
-def wrong_kind(hint: Any, value: Any, key: str = "") -> UserError | None:
-    """Return the sentence for the first value that is no list, section or number where one is due.
-
-    Args:
-        hint: its type; a dataclass has a section.
-        value: plain data.
-        key: its dotted key.
-    """
-    if isinstance(hint, UnionType):  # X | None
-        hint = get_args(hint)[0]
-    kind, inner = get_origin(hint) or hint, get_args(hint)
-    expected, inside = "", list[tuple[Any, Any, str]]()
-    if kind is list and isinstance(value, list):
-        inside = [(inner[0], one, f"{key}[{place}]") for place, one in enumerate(value)]
-    elif (kind is dict or is_dataclass(kind)) and isinstance(value, Mapping):
-        hints = dict.fromkeys(value, inner[1]) if inner else get_type_hints(kind)
-        inside = [
-            (hints[name], one, f"{key}.{name}" if key else name)
-            for name, one in value.items()
-            if name in hints
-        ]
-    elif kind is list:
-        expected = "a list, as in [1, 2]"
-    elif kind is dict or is_dataclass(kind):
-        expected = "a section of keys and values"
-    elif kind in _SCALARS and isinstance(value, list | Mapping):
-        expected = _SCALARS[kind]
-    elif kind in (int, float):
-        try:
-            kind(value)
-        except (TypeError, ValueError):
-            expected = _SCALARS[kind]
-    if expected and value is not None:
-        return invalid_value(key, value, expected, "correct the value")
-    return next(filter(None, (wrong_kind(*one) for one in inside)), None)
-
-
-def _of_groups(words: str) -> str:
-    """Return what Hydra says of config groups in words for the command line, not for yaml files."""
-    if words.startswith("Multiple values for "):
-        key = sanitize(words.split()[3].rstrip("."))
-        return f"{key} has a value already; write {key}=NAME without a plus sign."
-    if words.startswith("Config group override must be a string"):
-        return "A config group is null or a number; give it a name, as in task=lm1b."
-    return words
+def _no_such_file(path: str, known: Iterable[str]) -> UserError:
+    """Return the sentence for a config file that does not exist, with the nearest `known` ones."""
+    group, _, name = path.rpartition("/")
+    typed = f"{group}={name}"
+    if typed in REMOVED:
+        return UserError(f"{typed} was removed: {REMOVED[typed]}.")
+    if group == "hydra/launcher":  # Hydra's own launchers are no backends
+        known = registry.names(registry.BACKENDS)
+    options = {one.lower(): one for one in known}
+    meant = SYNONYMS.get(name.lower(), name.lower())
+    same = [meant] if meant in options else []
+    if near := same or difflib.get_close_matches(name.lower(), options):
+        expected = f"a file in conf/{group}"
+        remedy = did_you_mean(options[one] for one in near)
+    else:
+        expected = f"one of {', '.join(options.values()) or 'the files in conf/'}"
+        added = f"{path}.yaml to a folder that --config-dir names"
+        remedy = f"correct it, or add {added if INSTALLED else f'conf/{path}.yaml'}"
+    return invalid_value(group or "--config-name", name, expected, remedy)
 
 
 def unreadable(override: str) -> UserError:
@@ -178,28 +135,50 @@ REMOVED = {
 """Keys and files of earlier versions, without a possible prefix, and what to do instead."""
 
 
+SYNONYMS = {
+    "d_model": "embedding_size",
+    "hidden_size": "embedding_size",
+    "n_heads": "heads",
+    "num_heads": "heads",
+    "n_layers": "layers",
+    "num_layers": "layers",
+    "lr": "learning_rate",
+    "max_epochs": "steps",
+    "epochs": "steps",
+    "n_jobs": "slots",
+    "gqa": "grouped_query",
+    "mla": "latent",
+}
+"""Words of other programs, and the key or option here."""
+
+GROUPS = {"attention": "model/attention", "experiments": "experiment"}
+"""Words for groups of yaml files, which are no keys of the config."""
+
+
 def unknown_key(key: str, known: Iterable[str]) -> UserError:
     """Return the sentence for a key that does not exist, with the nearest ones that do."""
     for removed, remedy in REMOVED.items():
         if f".{removed}." in f".{key}.":
             return UserError(f"{sanitize(key)} was removed: {remedy}.")
-    section, _, last = key.rpartition(".")
+    if key in GROUPS:
+        return UserError(f"{key} is not a key of the config; {did_you_mean([GROUPS[key]])}")
+    section, _, last = key.replace("/", ".").rpartition(".")
+    last = SYNONYMS.get(last, last)
     of_experiment = key.startswith("experiment.")
     ends = {
         one: one.rpartition(".")[2]
         for one in known
         if one.startswith("experiment.") == of_experiment
     }
-    # Keys with the same end, or whose initials are the typed word (lr: learning_rate), or similar.
+    # Keys with the same end, or similar.
     alike = [one for one, end in ends.items() if end == last]
-    short = [one for one, end in ends.items() if "".join(w[:1] for w in end.split("_")) == last]
     words = difflib.get_close_matches(last, {*ends.values()})
     words += [end for end in ends.values() if end.startswith(last) and end not in words]
     similar = [one for word in words for one, end in ends.items() if end == word]
     inside = [one for one in similar if one.rpartition(".")[0] == section]
     others = {one.partition(".")[0] for one in ends} - {key.partition(".")[0]}
     sections = difflib.get_close_matches(key, others)
-    near = alike or short or inside or sections or similar
+    near = alike or inside or sections or similar
     hint = "`--cfg all` prints every key."
     if near:
         hint = did_you_mean(near)

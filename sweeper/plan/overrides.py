@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,7 +141,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-_LONGEST = 56  # letters; with the number of a plan it is still a file name (results/table.py)
+_LONGEST = 56  # letters of a typed name; with a suffix it is still the name of a file
 _PLAIN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{_LONGEST - 1}}}")
 
 
@@ -157,61 +157,25 @@ def check_name(name: Any, experiments: int) -> None:
 def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> str:
     """Return the name of the results of a command line: of one experiment, or of a grid.
 
-    It is the name of the experiment, followed by every typed key that changes a result, with its
-    values. Keys typed with the value they have anyway are left out, as are seeds that add to those
-    of the experiment. A name that gets too long has the ends of lists, else keys without values,
-    and four letters of a digest.
+    It is the name of the experiment, `grid` or `run`. A hash follows of what was typed that changes
+    results. Keys typed with the value they have anyway do not count, nor do seeds that add to those
+    of the experiment.
     """
     base = experiment.yaml if experiment else "grid" if typed.axes.keys() - {"seed"} else "run"
     given = {**typed.axes, **typed.values}
-    ordered = sorted(given, key=lambda key: ("." in key, key))  # yaml files first
-    asked = {key: given[key] for key in ordered if can_change_results(key)}
-    if not asked:
-        return base
     plain = composer.base([f"experiment={experiment.yaml}"] if experiment else [])
-    named: dict[str, Any] = {}
-    for key, value in asked.items():
+    own_seeds = experiment.seeds if experiment else [plain.run({})["seed"]]
+    arms = experiment.arms.values() if experiment else ()
+    varied = {key for arm in arms for key in (*arm.set, *arm.swept)}
+
+    def changes_results(key: str, value: Any) -> bool:
+        if not can_change_results(key):
+            return False
         if key == "seed":
-            own = experiment.seeds if experiment else [plain.run({})["seed"]]
-            changes = not set(own) <= set(value if key in typed.axes else [value])
-        else:
-            arms = experiment.arms.values() if experiment else ()
-            varied = any(key in (*arm.set, *arm.swept) for arm in arms)
-            differs = varied or key.startswith("experiment.") or not plain.says(key, value)
-            changes = key in typed.axes or differs
-        if changes:
-            named[key] = value
+            return not {*own_seeds} <= {*(value if key in typed.axes else [value])}
+        if key in typed.axes or key in varied or key.startswith("experiment."):
+            return True
+        return not plain.says(key, value)
 
-    def joined(words: Callable[[str, Any], str]) -> str:
-        parts = [base]
-        for key, value in named.items():
-            # The value of a group or of a folder says what it is.
-            if not composer.is_group(key) and key != "data.root":
-                parts.append(key.lstrip("+").rpartition(".")[2])
-            parts.append(words(key, value))
-        return "-".join(filter(None, parts))
-
-    whole = joined(_in_words)
-    if len(whole) <= _LONGEST:
-        return whole
-    mark = digest_of(whole)[:4]  # tells it from other long names
-    room = _LONGEST - len(mark) - 1
-    shorter = joined(_ends_in_words), joined(lambda key, value: ""), f"{base}-{len(named)}-settings"
-    name = next((name for name in shorter if len(name) <= room), base[:room])
-    return f"{name}-{mark}"
-
-
-def _ends_in_words(key: str, value: Any) -> str:
-    """Return `4-to-32` for a list of several values."""
-    several = isinstance(value, list) and len(value) > 2
-    words = [_in_words(key, one) for one in ([value[0], value[-1]] if several else [value])]
-    return "-to-".join(words)
-
-
-def _in_words(key: str, value: Any) -> str:
-    if isinstance(value, list):
-        return "-".join(_in_words(key, one) for one in value)
-    if key == "data.root":
-        value = Path(str(value)).name
-    word = "null" if value is None else str(value).lower() if value in (True, False) else str(value)
-    return re.sub(r"[^A-Za-z0-9]+", "_", word).strip("_")
+    changes = {key: value for key, value in given.items() if changes_results(key, value)}
+    return f"{base}-{digest_of(changes)[:8]}" if changes else base

@@ -11,13 +11,16 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
+from sweeper.plan.yaml_limits import DEEPEST, LONGEST_NUMBER
 from sweeper.store.errors import UserError, invalid_value, sanitize
 
 CALLS = re.compile(r"_(target|partial|args|recursive|convert)_|\(\)")
+LARGE = re.compile(rf"\d{{{LONGEST_NUMBER + 1}}}")
 SECRET = re.compile(r"(?i)(api_?key|secret|passw(or)?d|credential|authorization|(^|_)token$)")
 AWAY = re.compile(r"[/\\$~]|\.\.")  # in a name: a path, or what may become one
 RESOLVER = re.compile(r"\$\{\s*[\w.]+\s*:")
 # A key of the config inside an experiment, whose dots Hydra would take for sections of its yaml.
+SUFFIX = re.compile(r"\.ya?ml(?=,|$)")
 DOTTED = re.compile(r"(experiment\.(?:.+\.)?(?:set|grid))\.(.+\..+)")
 # A command line may set only these parts of Hydra's own section.
 HYDRA = ("hydra.sweeper.", "hydra.launcher.", "hydra/launcher", "hydra.mode", "hydra.verbose")
@@ -43,6 +46,11 @@ def refuse_arguments(arguments: list[str]) -> None:
                 meant = MEANT.get(flag, "--help lists its flags")
                 raise UserError(f"{sanitize(flag)} is not a flag of this program; {meant}.")
         elif before not in WITH_VALUE:
+            if LARGE.search(argument) or argument.count("[") + argument.count("{") > DEEPEST:
+                most = f"numbers of at most {LONGEST_NUMBER} digits and {DEEPEST} brackets"
+                raise invalid_value(
+                    flag, argument.partition("=")[2][:30], most, "type a smaller value"
+                )
             refuse_key(flag)
             if "=" in before and before.endswith(("=", ",")) and "=" not in argument:
                 whole = f"{sanitize(before)}{sanitize(argument)}"
@@ -78,7 +86,11 @@ def refuse_key(key: str) -> None:
 
 
 def refuse_path(key: str, typed: str) -> None:
-    """Raise UserError for a choice of a yaml file outside its folder of conf/."""
+    """Raise UserError for a choice of a yaml file by its suffix, or outside its folder of conf/."""
+    if SUFFIX.search(typed):
+        name = SUFFIX.sub("", typed)
+        remedy = f"write {sanitize(key)}={sanitize(name)}"
+        raise invalid_value(key, typed, "a name without .yaml", remedy)
     if AWAY.search(typed) or ".." in key:
         raise UserError(
             f"{sanitize(key)}={sanitize(typed)}: expected the name of a file in "

@@ -34,7 +34,7 @@ def print_plan(
 ) -> None:
     """Print the points of a plan, a row for all seeds of a point, and the totals.
 
-    Without `points` print the totals alone; with `verbose` every point, however many there are.
+    Without `points` print names and totals; with `verbose` print every point.
     """
     by_experiment = {
         name: [
@@ -45,9 +45,11 @@ def print_plan(
     }
     every = sum(map(len, by_experiment.values()))
     many = not verbose and every > _MANY
-    for name, rows in by_experiment.items() if points else ():
+    for name, rows in by_experiment.items():
         title = f"{name} ({plan.scale}): {plan.experiments[name].title}"
         console.print(Text(errors.sanitize(title), style="bold"))
+        if not points:
+            continue
         shown = rows[: max(_LISTED // len(by_experiment), 1)] if many else rows
         table = _table(shown, plan, statuses)
         room = console.options.update(width=_ANY_WIDTH)

@@ -114,9 +114,9 @@ class Measurements:
             self.flops.append(_mean(self._taken(lines[run], *cost) for run in runs))
             self.trainings.append(max(map(len, lines.values())))
             self.alone.append(len(key) > len({line[-1] for line in lines.values()}) == 1)
-        rounds = [one.get("seeds_judged") for one in table.provenance.get("rounds") or ()]
+        rounds = [one["seeds_judged"] for one in table.provenance.get("rounds") or ()]
         self.looks: list[list[int]] = []
-        if rounds and None not in rounds:  # version 0.1.0 did not record them
+        if rounds:
             self.looks = [
                 [max((had.get(run, 0) for _, run in key), default=0) for key in self._places]
                 for had in rounds

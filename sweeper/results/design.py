@@ -257,7 +257,9 @@ def slopes(sizes: Sequence[float]) -> list[float]:
 def keeps_improving(curve: Collection[Point], column: str, several: str) -> Statement:
     """Return the statement that a curve rises as a whole, and still from its middle on."""
     if len(curve) < 3:
-        raise Unanswerable(f"The claim needs three or more {several}, and has {len(curve)}.")
+        raise Unanswerable(
+            f"The claim needs three or more values of {column}, and has {len(curve)}."
+        )
     ordered = alone(column, curve)
     upper = ordered[(len(ordered) - 1) // 2 :]
     ends = [f"{at(part[0], column):.0f} to {at(part[-1], column):.0f}" for part in (ordered, upper)]

@@ -21,7 +21,7 @@ from sweeper.results.table import (
     label,
     number,
 )
-from sweeper.store.code import COMMIT, differing
+from sweeper.store.code import differing
 from sweeper.store.numbers import plural, short
 
 RATE = "optimizer.learning_rate"
@@ -55,10 +55,6 @@ def tuned_in_words(experiment: Mapping[str, Any]) -> list[str]:
     if at_end:
         words = "Chosen at an end of the range tried, so a better one may lie beyond"
         sentences.append(f"{words}: {by_arm(at_end)}.")
-    if "alternative" not in found[0]:
-        length = f"{tune['steps']:.0%} of the full length"
-        words = f"Chosen by the rule of version 0.1.0, {plural(seeds, 'seed')} at {length}"
-        return [*sentences, f"{words}: how sure the choices are is unknown."]
     if unsure := [one for one in found if one["alternative"]]:
         count = f"{len(unsure)} of {plural(len(found), 'choice')}"
         words = f"{count} cannot be distinguished from the next best"
@@ -326,8 +322,7 @@ def code_apart(rows: Iterable[Row]) -> list[str] | None:
     """
     parts = (str(row.get("code_parts") or "[]") for row in rows if row.get("code"))
     states = [state for one in parts for state in json.loads(one) or [{}]]
-    known = all(state.keys() - {COMMIT} for state in states)
-    return differing(states) if known else None
+    return differing(states) if all(states) else None
 
 
 def average(points: Iterable[Point]) -> str:

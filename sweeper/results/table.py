@@ -280,12 +280,6 @@ def files_made_of(outputs: Path, name: str) -> list[Path]:
     return [path for pattern in names for path in sorted(outputs.glob(pattern))]
 
 
-def set_aside(outputs: Path, name: str, called: str) -> None:
-    """Rename the tables and figures of an experiment that has a new name."""
-    for path in files_made_of(outputs, name):
-        path.rename(path.with_name(path.name.replace(stem(name), stem(called), 1)))
-
-
 def publish_made(path: Path, data: bytes | str) -> None:
     """Write a file made from records; everyone who may enter the outputs folder can read it."""
     files.make_directory(path.parent, 0o755)

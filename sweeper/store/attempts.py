@@ -14,14 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store import files
-from sweeper.store.errors import NOTICES, UserError
+from sweeper.store.errors import UserError
 from sweeper.store.liveness import HeartbeatFile, Watcher, alive, identity, read_heartbeat
 from sweeper.store.metrics import MetricsWriter, spell_float
 
-_UNVERIFIED = (
-    "Some attempt.json have no checksum: version 0.1.0 wrote none. Whether they were changed since "
-    "cannot be seen; they say on which device and with which code a run was trained."
-)
 START_LOG = "start.log"  # beside the record
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 NO_GPUS = ("", "-1", "NoDevFiles")  # its values that name no GPU; the last is Slurm's
@@ -77,9 +73,6 @@ class Attempt:
         """Return attempt.json: number, folder, process, resumed_from, fields given to the claim."""
         path = self.path / "attempt.json"
         found = files.read_object(path, shape=_INFO) or {}
-        if found and files.CHECKSUM not in found:  # of version 0.1.0
-            NOTICES[_UNVERIFIED] = None
-            return found
         return files.verified(path, found) if found else found
 
     def heartbeat(self, **fields: Any) -> None:

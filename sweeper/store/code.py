@@ -35,7 +35,6 @@ BESIDE = tuple(
     f"sweeper/{name}.py"
     for name in ("__init__", "__main__", "size_server", "cli/__init__", "cli/process")
 )
-COMMIT = "commit"  # in place of parts, for attempts that did not record them
 _NO_PARTS = ("tasks/size_server", "tasks/export")  # they train nothing
 
 
@@ -124,9 +123,8 @@ def loaded_code() -> Code:
 
 
 def state_of(attempt: Mapping[str, Any]) -> dict[str, str]:
-    """Return the code state in attempt.json: by parts, or of early versions the commit alone."""
-    commit = attempt.get("code")
-    return attempt.get("code_parts") or ({COMMIT: commit} if commit else {})
+    """Return the code state in attempt.json: a digest of each part."""
+    return attempt.get("code_parts") or {}
 
 
 def differing(states: Sequence[Mapping[str, str]]) -> list[str]:

@@ -6,16 +6,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-NOTICES: dict[str, None] = {}
-"""Sentences about what this command has read, in order; it prints them when it ends."""
-
-
-def take_notices() -> tuple[str, ...]:
-    """Return the notices and forget them: the next command in this process has its own."""
-    taken = (*NOTICES,)
-    NOTICES.clear()
-    return taken
-
 
 class UserError(Exception):
     """An error in what a user typed or gave; `str(error)` is one sentence."""

@@ -278,7 +278,7 @@ def read_versioned(
 def verified(path: Path, value: dict[str, Any]) -> dict[str, Any]:
     """Return an object without its checksum; UserError if this is missing or another."""
     if CHECKSUM not in value:
-        raise _unreadable(path, f"its {CHECKSUM} was removed")
+        raise _unreadable(path, f"it has no {CHECKSUM} (commit 5941da1b reads version 0.1.0)")
     if value.pop(CHECKSUM) != sha256_of(value):
         raise _unreadable(path, "it was changed after it was written")
     return value

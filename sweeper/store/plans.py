@@ -2,7 +2,8 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,55 +104,28 @@ def newest(outputs: Path) -> dict[str, dict[str, Any]]:
     return {name: plan for plan in plans(outputs) for name in plan["experiments"]}
 
 
-def older(name: str, number: int) -> str:
-    """Return the name of an experiment of an older plan, once a newer plan took its name."""
-    return f"{name}-{number:04d}"
-
-
-def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
-    """Return the experiments that this plan replaces under their names, by plan number.
-
-    An older experiment is replaced if it has a point that this plan lacks; a plan that only adds
-    seeds replaces nothing.
-    """
+def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return, by experiment, the newest plan of another command with runs that this plan lacks."""
     found = {}
-    for name, number, before, now in _points_of_older(outputs, plan):
-        changed = any(now.get(seed, run) != run for seed, run in before.items())
-        if changed or not now.keys() & before.keys():
-            found[name] = number
+    for name in plan["experiments"]:
+        before = newest(outputs).get(name)
+        if before is None or before.get("command") == plan["command"]:
+            continue
+        if runs_of(before, name).keys() - runs_of(plan, name).keys():
+            found[name] = before
     return found
 
 
-def with_other_seeds(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
-    """Return, by experiment, the number of an earlier plan with seeds that this plan lacks."""
-    points = _points_of_older(outputs, plan)
-    return {name: number for name, number, before, now in points if before.keys() - now.keys()}
-
-
-def _points_of_older(
-    outputs: Path, plan: Mapping[str, Any]
-) -> Iterator[tuple[str, int, dict[int, str], dict[int, str]]]:
-    """Yield every point of the newest older plan of each experiment of this plan.
-
-    That is: the experiment, the number of the older plan, and the point's runs by seed in both.
-    """
-    left = {*plan["experiments"]}
-    for path in reversed(_paths(outputs)):
-        if not left:
-            return
-        before = _read(path, [])
-        for name in left & before.get("experiments", {}).keys():
-            left.discard(name)
-            now = _runs_by_seed(plan, name)
-            for point, runs in _runs_by_seed(before, name).items():
-                yield name, int(path.stem), runs, now.get(point, {})
+def command_of(plan: Mapping[str, Any]) -> str:
+    """Return the command that was typed for a plan."""
+    words = shlex.join(map(str, plan.get("command") or ()))
+    return words if words.startswith("python ") else f"python {words}"
 
 
 def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
     """Return the newest plan of each named experiment, or of all that were ever planned.
 
-    An experiment of an older plan is named with its number, as in `older`. Raise UserError if
-    nothing was planned here, or no experiment of that name.
+    Raise UserError if nothing was planned here, or no experiment of that name.
     """
     wanted, known = set(experiments or ()), dict[str, dict[str, Any]]()
     for path in reversed(_paths(outputs)):
@@ -159,9 +133,6 @@ def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str
             break
         plan = _read(path, [])
         known = {name: plan for name in plan.get("experiments", {})} | known
-        for own in plan.get("experiments", {}):
-            if (name := older(own, plan["number"])) in wanted:
-                known.setdefault(name, _alone(plan, own, name))
     shipped = {path.stem for path in (ROOT / "conf" / "experiment").glob("*.yaml")}
     if not known:
         for fault in damaged(outputs):
@@ -177,30 +148,6 @@ def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str
                 remedy += f", or plan it: {as_typed('sweep')} -m experiment={name}"
             raise invalid_value("experiment", name, expected, remedy)
     return {name: known[name] for name in experiments or known}
-
-
-def _alone(plan: Mapping[str, Any], experiment: str, name: str) -> dict[str, Any]:
-    """Return a plan with one of its experiments, under another name."""
-    own = without(plan, *(plan["experiments"].keys() - {experiment}))
-    rounds = [
-        {**one, "verdicts": {name: one["verdicts"][experiment]}} for one in plan.get("rounds", [])
-    ]
-    return {
-        **own,
-        "experiments": {name: plan["experiments"][experiment]},
-        "points": [{**point, "experiment": name} for point in own["points"]],
-        **({"rounds": rounds} if rounds else {}),
-    }
-
-
-def _runs_by_seed(plan: Mapping[str, Any], name: str) -> dict[str, dict[int, str]]:
-    """Return the run of each seed, by point of an experiment."""
-    found: dict[str, dict[int, str]] = {}
-    for point in plan["points"]:
-        if point["experiment"] == name:
-            place = files.canonical([point["arm"], point.get("task"), point["values"]])
-            found.setdefault(place, {})[point["seed"]] = point["run"]
-    return found
 
 
 _readable: set[tuple[Path, int, int]] = set()

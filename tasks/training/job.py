@@ -23,7 +23,7 @@ from torch import nn
 
 from models.block import compile_blocks
 from sweeper.store.attempts import VISIBLE, Attempt, Cause
-from sweeper.store.code import COMMIT, differing, state_of
+from sweeper.store.code import differing, state_of
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import publish_json
 from sweeper.store.liveness import HEARTBEAT_SECONDS, Watcher, alive
@@ -97,8 +97,7 @@ class Job:
         if resumed:
             facts["continues"] = int(resumed.parent.parent.name)
             before = lineage(self._run, facts["continues"])
-            now = {COMMIT: facts["code"], **facts["code_parts"]}
-            if changed := differing([*map(state_of, before), now]):
+            if changed := differing([*map(state_of, before), facts["code_parts"]]):
                 commits = ", ".join(str(one.get("code")) for one in before)
                 self._notices.append(
                     f"another state of the code ({commits}) trained it until there; "

@@ -78,7 +78,7 @@ def test_every_line_of_the_readme_does_what_it_says(checkout):
     assert {line.split()[1] for line in LINES} == {"demo", "paper", "test", "sweep.py", "-m"}
     outputs = checkout / "outputs"
     figures = {path.stem for path in (outputs / "figures").glob("*.png")}
-    assert {"theorem1-seed-0", "fig1-seed-0", "fig1"} <= figures
+    assert {"theorem1-bd048884", "fig1-bd048884", "fig1"} <= figures
     assert (outputs / "report.html").is_file()
     own = headroom.runs(None, {"model.heads": [4, 8, 16], "model.head_size": 8}, outputs=outputs)
     assert {run.state for run in own} == {"done"}

@@ -180,7 +180,7 @@ def test_a_bad_result_costs_its_run_alone(key, value, outputs, capfd):
 @pytest.mark.parametrize(
     ("change", "seal", "told"),
     [
-        (lambda plan: None, False, "0001.json cannot be read: its sha256 was removed"),
+        (lambda plan: None, False, "0001.json cannot be read: it has no sha256"),
         (child(values={"model.heads": 3}), True, "model.heads of run a=5: expected model.heads=3"),
         (child(seed=4), True, "seed of run a=3: expected seed=4"),
     ],
@@ -193,15 +193,14 @@ def test_a_changed_plan_gives_no_table(change, seal, told, outputs, capfd):
     assert not (outputs / "tables" / "first.csv").exists()
 
 
-def test_a_changed_attempt_is_seen_and_one_without_a_checksum_is_noted(outputs, capfd):
+def test_a_changed_attempt_is_seen_and_so_is_one_without_a_checksum(outputs, capfd):
     attempt = outputs / "runs" / "b" / "attempts" / "0001" / "attempt.json"
     attempt.write_text(attempt.read_text().replace('"resumed_from": 0', '"resumed_from": 9'))
     assert main(["collect", "--outputs", str(outputs)]) == 1
     assert "attempt.json cannot be read: it was changed" in capfd.readouterr().err
     changed(attempt, lambda info: None, seal=False)
-    assert main(["collect", "--outputs", str(outputs)]) == 0
-    [note] = capfd.readouterr().err.splitlines()
-    assert note.startswith("note: Some attempt.json have no checksum: version 0.1.0 wrote none.")
+    assert main(["collect", "--outputs", str(outputs)]) == 1
+    assert "it has no sha256 (commit 5941da1b reads version 0.1.0)" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("key", ["step", "steps", "tokens_per_second", "loss", "beat", "phase"])

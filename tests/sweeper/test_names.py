@@ -12,35 +12,30 @@ from sweeper.__main__ import main
 from sweeper.decide import check_claims
 from sweeper.plan.planner import Planner
 from sweeper.publish import print_everything
-from sweeper.store.plans import plans, replaced, with_other_seeds
+from sweeper.store.plans import command_of, plans, replaced
 from sweeper.store.runs import RunStore
-from sweeper.train import Executor, freeze
+from sweeper.train import freeze
 from tests.end_to_end.test_sweep import rows
 from tests.policies import shipped
 from tests.sweeper.plan.conftest import FakeProcess, described
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
-TYPED = {
-    "head_sizes": "experiment=head_sizes",
-    "head_sizes-steps-50": "experiment=head_sizes trainer.steps=50",
-    "grid-heads-4-8": "model.heads=4,8",
-    "grid-head_size-8-heads-4-8": "model.heads=4,8 model.head_size=8",
-}
-SAME = {
+TYPED = (
+    "experiment=head_sizes",
+    "experiment=head_sizes trainer.steps=50",
+    "model.heads=4,8",
+    "model.heads=4,8 model.head_size=8",
+)
+PLAIN = {
     "fig1": "experiment=fig1 scale=demo seed=0,1,2,3,4,5,6,7 logger=none trainer.threads=2",
-    "fig1-seed-0": "experiment=fig1 seed=0",
-    "fig1-gpu": "experiment=fig1 scale=gpu",
-    "fig1-local-novels": "experiment=fig1 data=local data.root=/some/novels/",
     "run": "seed=0",
-    "run-mnli": "task=mnli",
+    "grid": "trainer.threads=1,2",
 }
-LONG = {
-    "grid-heads-2-warmup_steps-1-to-52": "optimizer.warmup_steps=range(1,53) model.heads=2",
-    "grid-head_size-heads-warmup_steps-steps": "model.head_size=32 model.heads=4,8,16,32 "
-    "optimizer.warmup_steps=2 trainer.steps=30",
-    "grid-5-settings": "model.head_size=32 model.heads=4,8,16,32 optimizer.warmup_steps=2 "
-    "trainer.steps=30 optimizer.learning_rate=0.001",
+HASHED = {
+    "fig1": "experiment=fig1 seed=0",
+    "grid": "model.heads=4,8 model.head_size=8",
+    "run": "data=local data.root=/some/novels",
 }
 
 
@@ -85,74 +80,72 @@ def left(outputs: Path) -> list[set[str]]:
 
 
 def test_four_sweeps_leave_four_tables_and_four_figures(sweep, outputs):
-    assert [sweep(typed) for typed in TYPED.values()] == list(TYPED)
-    assert left(outputs) == [set(TYPED), set(TYPED)]
-    assert {row["steps"] for row in rows(outputs, "head_sizes-steps-50")} == {"50"}
-    assert "50" not in {row["steps"] for row in rows(outputs, "head_sizes")}
-    assert {row["model.head_size"] for row in rows(outputs, "grid-heads-4-8")} == {"8", "4"}
+    names = [sweep(typed) for typed in TYPED]
+    assert left(outputs) == [{*names}, {*names}]
+    assert {row["steps"] for row in rows(outputs, names[1])} == {"50"}
+    assert "50" not in {row["steps"] for row in rows(outputs, names[0])}
+    assert {row["model.head_size"] for row in rows(outputs, names[2])} == {"8", "4"}
 
 
-@pytest.mark.parametrize("name", SAME)
-def test_a_name_holds_what_can_change_a_result_and_is_not_so_anyway(name):
-    assert described(SAME[name])[1] == name
+@pytest.mark.parametrize("name", PLAIN)
+def test_what_changes_no_result_is_not_in_the_name(name):
+    assert described(PLAIN[name])[1] == name
 
 
-@pytest.mark.parametrize("name", LONG)
-def test_a_long_name_consists_of_whole_words_and_is_told_from_others(name):
-    found, other = (described(f"{LONG[name]}{more}")[1] for more in ("", " model.layers=2"))
-    assert re.fullmatch(f"{name}-[0-9a-f]{{4}}", found)
-    assert found != other
-    assert len(found) <= 56
+@pytest.mark.parametrize("base", HASHED)
+def test_a_hash_tells_apart_what_changes_results(base):
+    typed = HASHED[base]
+    name, other = (described(f"{typed}{more}")[1] for more in ("", " model.layers=2"))
+    again = " ".join(reversed(typed.split(" ")))
+    assert re.fullmatch(f"{base}-[0-9a-f]{{8}}", name)
+    assert described(f"{again} logger=none")[1] == name != other
 
 
-def test_another_grid_of_a_name_leaves_the_older_one_numbered(sweep, outputs):
-    sweep("name=mine model.heads=2,4")
-    before = (outputs / "tables" / "mine.csv").read_bytes()
-    sweep("name=mine model.heads=2,8")
-    assert left(outputs) == [{"mine", "mine-0001"}] * 2
-    assert (outputs / "tables" / "mine-0001.csv").read_bytes() == before
-    assert [row["model.heads"] for row in rows(outputs, "mine")] == ["2", "8"]
-    assert main(["collect", "mine-0001", "--outputs", str(outputs)]) == 0
-    assert [row["model.heads"] for row in rows(outputs, "mine-0001")] == ["2", "4"]
-    assert main(["status", "mine-0001", "--outputs", str(outputs)]) == 0
+def test_a_hash_stays_the_same_in_later_versions():
+    assert described(HASHED["grid"])[1] == "grid-72d70907"
+    assert described(HASHED["fig1"])[1] == "fig1-bd048884"
 
 
-def test_a_sweep_whose_name_another_took_meanwhile_ends_under_its_number(planner, outputs):
-    typed = ("name=mine", f"paths.outputs={outputs}")
-    plan, other = (planner.plan([f"model.heads={heads}", *typed]) for heads in ("2,4", "8"))
-    console, nothing = Console(file=io.StringIO(), width=40), Mock()
-    executor = Executor(console, RunStore(outputs), *[nothing] * 5)
-    executor.train(plan, [], estimate={})
-    assert executor.names(plan) == ["mine"]
-    freeze(other, RunStore(outputs), {})
-    assert executor.names(plan) == ["mine-0001"]
-    assert console.file.getvalue().startswith("mine: plan 2 of another sweep took this name")
-
-
-@pytest.mark.parametrize("more", ["model.heads=2,4,8", "model.heads=2,4 seed=0,1"])
-def test_a_grid_that_holds_the_older_one_takes_its_place(sweep, outputs, more):
-    sweep("name=mine model.heads=2,4")
-    sweep(f"name=mine {more}")
-    assert left(outputs) == [{"mine"}] * 2
-    assert replaced(outputs, plans(outputs)[-1]) == {}
-
-
-@pytest.mark.parametrize(
-    ("heads", "seeds", "told"),
-    [
-        ("2,4", "0", {"mine": 1}),
-        ("2,4", "0,1", {}),
-        ("2,4", "0,1,2", {}),
-        ("2,4,8,16", "0", {"mine": 1}),  # as many runs as before
-        ("2,4", "1,2,3", {"mine": 1}),
-    ],
-)
-def test_a_plan_without_some_seeds_of_an_older_one_is_told_apart(
-    sweep, planner, outputs, heads, seeds, told
+def test_a_name_used_again_holds_the_new_results_until_the_older_command_is_typed(
+    sweep, planner, outputs, monkeypatch
 ):
+    def typed(heads):
+        monkeypatch.setattr("sys.argv", ["sweep.py", "-m", "name=mine", f"model.heads={heads}"])
+        again = planner.plan(["name=mine", f"model.heads={heads}", f"paths.outputs={outputs}"])
+        taken = {n: command_of(plan) for n, plan in replaced(outputs, again.as_data()).items()}
+        sweep(f"name=mine model.heads={heads}")
+        assert left(outputs) == [{"mine"}] * 2
+        assert {row["model.heads"] for row in rows(outputs, "mine")} == {*heads.split(",")}
+        return taken
+
+    assert typed("2,4") == {}
+    assert typed("2,8") == {"mine": "python sweep.py -m name=mine model.heads=2,4"}
+    assert len(RunStore(outputs).ids()) == 3
+    assert typed("2,4") == {"mine": "python sweep.py -m name=mine model.heads=2,8"}
+    assert typed("2,4,16") == {}
+
+
+def test_files_made_of_replaced_results_do_not_stay_under_the_name(
+    sweep, planner, outputs, monkeypatch
+):
+    sweep("name=mine model.heads=2,4")
+    claims = outputs / "tables" / "mine.claims.json"
+    claims.write_text("[]")
+    monkeypatch.setattr("sys.argv", ["sweep.py", "other"])
     sweep("name=mine model.heads=2,4 seed=0,1")
-    again = ["name=mine", f"model.heads={heads}", f"seed={seeds}", f"paths.outputs={outputs}"]
-    assert with_other_seeds(outputs, planner.plan(again).as_data()) == told
+    assert claims.exists()
+    monkeypatch.setattr("sys.argv", ["sweep.py", "another"])
+    other = planner.plan(["name=mine", "model.heads=8", f"paths.outputs={outputs}"])
+    freeze(other, RunStore(outputs), {})
+    assert left(outputs) == [set(), set()]
+    assert not claims.exists()
+
+
+def test_status_shows_the_command_of_a_name(sweep, outputs, capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["sweep.py", "-m", "model.heads=2,4"])
+    name = sweep("model.heads=2,4")
+    assert main(["status", name, "--outputs", str(outputs)]) == 0
+    assert f"{name}: python sweep.py -m model.heads=2,4" in capsys.readouterr().out
 
 
 def forget(outputs: Path, name: str, *options: str) -> int:
@@ -182,15 +175,6 @@ def test_what_is_forgotten_goes_and_what_others_use_stays(sweep, outputs, capsys
     assert not page.exists()
 
 
-def test_the_newest_plan_goes_by_its_number_with_the_results_under_the_plain_name(sweep, outputs):
-    sweep("name=mine model.heads=2")
-    sweep("name=mine model.heads=4")
-    (outputs / ".forget.killed.tmp" / "3").mkdir(parents=True)
-    assert forget(outputs, "mine-0002", "--yes") == 0
-    assert left(outputs) == [{"mine-0001"}] * 2
-    assert [*outputs.glob(".*")] == []
-
-
 def test_what_runs_of_another_plan_start_from_stays(sweep, outputs):
     sweep("name=mine model.heads=2,4")
     parent, other = sorted(RunStore(outputs).ids(), key=lambda run: "-h4" in run)
@@ -210,14 +194,6 @@ def test_a_run_that_a_sweep_in_training_waits_for_stays(sweep, outputs, capsys):
     assert forget(outputs, waiting, "--yes") == 2
     assert f"run {trained} is being trained" in capsys.readouterr().err
     assert store.ids() == [trained, waiting]
-
-
-def test_an_experiment_of_a_name_goes_before_an_older_plan_of_another(sweep, outputs):
-    sweep("name=mine model.heads=2")
-    sweep("name=mine-0001 model.heads=4")
-    assert forget(outputs, "mine-0001", "--yes") == 0
-    assert left(outputs) == [{"mine"}] * 2
-    assert ["-h2x" in run for run in RunStore(outputs).ids()] == [True]
 
 
 def test_a_run_goes_when_it_is_named_and_is_new_again(sweep, outputs, capsys):

@@ -132,11 +132,9 @@ def test_runs_of_an_earlier_state_of_the_code_are_told_where_that_matters(output
     for name, facts in {
         "new": {"code": "0ther", "code_parts": now},
         "waits": {"code": "c0de", "code_parts": {**now, "models": "1", "tasks/training": "2"}},
-        "child": {"code": "0ld"},
-        "grandchild": {"code": code.revision},
     }.items():
         store.run(name).claim(facts).finish("interrupted")
     changed = {name: line.changed for name, line in told(outputs).items() if line.changed}
-    assert changed == {"waits": ["models", "tasks/training"], "child": ["commit"]}
+    assert changed == {"waits": ["models", "tasks/training"]}
     text = " ".join(printed([*lines(outputs)], every=False).split())
     assert "waits: 1 of an earlier state of the code (models, tasks/training changed since)" in text

@@ -2,7 +2,6 @@
 
 import inspect
 import math
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -20,6 +19,7 @@ from sweeper.results.verdict import Verdict
 from sweeper.store import registry
 from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.errors import UserError, as_typed, sanitize
+from sweeper.store.plans import command_of
 from sweeper.store.runs import Run, RunStore, merged_rows
 
 CURVES = ("train/loss", "validation/loss")
@@ -225,9 +225,7 @@ def provenance(tables: Sequence[Table], runs: Mapping[str, Mapping[str, Any]]) -
     commands: dict[tuple[Any, ...], list[str]] = {}
     for table in tables:
         about = table.provenance
-        words = shlex.join(map(str, about.get("command") or ()))
-        command = words if words.startswith("python ") else f"python {words}"
-        key = (about.get("number"), about.get("scale"), command)
+        key = (about.get("number"), about.get("scale"), command_of(about))
         commands.setdefault(key, []).append(table.name)
     code: Counter[str] = Counter()
     libraries: Counter[str] = Counter()

@@ -148,7 +148,7 @@ def test_a_value_that_trials_cannot_tell_from_the_chosen_one_is_an_alternative()
     half = stats.t.ppf(0.975, 2) * apart.std(ddof=1) / math.sqrt(3)
     assert (paired.values, paired.alternative) == ({RATE: 0.2}, None)
     assert (paired.difference, paired.error) == pytest.approx((apart.mean(), half))
-    [one_seed] = choices(trials({0.1: [3.0], 0.2: [2.0]}))  # the trials of version 0.1.0
+    [one_seed] = choices(trials({0.1: [3.0], 0.2: [2.0]}))
     assert (one_seed.alternative, one_seed.error) == (None, None)
 
 
@@ -177,12 +177,6 @@ def test_the_words_say_what_was_chosen_among_how_many_and_what_is_open():
         "Chosen at an end of the range tried, so a better one may lie beyond: standard 0.4.",
         "1 of 3 choices cannot be distinguished from the next best (the error of their difference "
         "is 0.012), so claims are judged with either.",
-    ]
-    old = {"values": {RATE: 0.1}, "among": 3, "at_end": [], "alike": None, "arm": "a"}
-    tune = {"per": "size", "seeds": [7], "steps": 0.7}
-    assert tuned_in_words({"tune": tune, "tuning": [old]})[1:] == [
-        "Chosen by the rule of version 0.1.0, 1 seed at 70% of the full length: how sure the "
-        "choices are is unknown."
     ]
     assert tuned_in_words({"title": "of another experiment"}) == []
 

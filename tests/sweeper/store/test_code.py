@@ -156,14 +156,14 @@ def test_a_package_that_a_run_names_is_pinned_with_it(tmp_path, installed, monke
 def test_what_was_continued_comes_of_all_that_trained_it(tmp_path):
     run = freeze(tmp_path)
     for facts in (
-        {"code": "old"},
+        {"code": "old", "code_parts": {"models": "z"}},
         {"code": "one", "code_parts": {"models": "a"}, "continues": 1},
         {"code": "lost", "code_parts": {"models": "b"}},  # from the beginning: of nothing else
         {"code": "two", "code_parts": {"models": "c"}, "continues": 2},
     ):
         run.claim(facts)
     states = [state_of(one) for one in lineage(run, 4)]
-    assert states == [{"commit": "old"}, {"models": "a"}, {"models": "c"}]
+    assert states == [{"models": "z"}, {"models": "a"}, {"models": "c"}]
     assert differing(states) == ["models"]
 
 

@@ -51,17 +51,6 @@ def test_plans_are_numbered_and_the_latest_of_an_experiment_is_found(tmp_path):
     assert scales == {"fig1": "gpu", "fig3": "gpu", "fig2": "paper"}
 
 
-def test_an_experiment_of_an_older_plan_comes_with_its_own_runs_alone(tmp_path):
-    used = {"fig1": "child", "fig3": "other"}
-    runs = {"child": {"parent": "mother"}, "mother": {"parent": None}, "other": {"parent": None}}
-    points = [{"experiment": name, "run": run} for name, run in used.items()]
-    write_plan(tmp_path, plan(*used, points=points, runs=runs))
-    write_plan(tmp_path, plan("fig1", points=[], runs={}))
-    found = planned(tmp_path, ["fig1-0001"])["fig1-0001"]
-    assert found["points"] == [{"experiment": "fig1-0001", "run": "child"}]
-    assert list(found["runs"]) == ["child", "mother"]
-
-
 def test_plans_written_at_once_never_overwrite_each_other(tmp_path, race):
     race(RACE, 3, tmp_path)
     found = plans(tmp_path)

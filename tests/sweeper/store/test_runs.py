@@ -253,7 +253,7 @@ def test_a_changed_result_and_files_without_a_checksum_are_not_read(run):
         value = json.loads(path.read_text())
         del value["sha256"]
         path.write_text(json.dumps(value))
-    with pytest.raises(UserError, match=r"run\.json cannot be read: its sha256 was removed"):
+    with pytest.raises(UserError, match=r"run\.json cannot be read: it has no sha256"):
         run.record()
     assert run.status().state is State.FAILED
     assert "sha256" in run.status().reason

@@ -168,7 +168,7 @@ def test_too_few_seeds_decide_nothing(tmp_path, seeds):
 
 def test_a_claim_that_the_points_cannot_decide_is_refused(tmp_path):
     table = figure(generous, FEW).table(tmp_path)
-    with pytest.raises(UserError, match="three or more heads, and has 1") as told:
+    with pytest.raises(UserError, match=r"three or more values of model\.heads, and has 1") as told:
         check_decidable(table)
     assert f"{WORSENS}: No two numbers of heads" in str(told.value)
     assert "experiment.claims=[small_beats_large]." in str(told.value)  # what is left
