@@ -113,7 +113,7 @@ def test_a_card_names_the_measure_of_each_verdict(tmp_path, monkeypatch):
     ("changes", "told"),
     [
         ({}, "model.position_encoding=sinusoidal: expected rotary"),
-        (SMALL["nearest_neighbour"], "task=nearest_neighbour: expected a task on text"),
+        (SMALL["representation"], "task=representation: expected a task on text"),
     ],
     ids=["decoder", "numbers"],
 )

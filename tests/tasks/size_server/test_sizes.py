@@ -6,7 +6,7 @@ import pytest
 
 from sweeper.store.errors import UserError
 from tasks.lm1b.task import LanguageModel
-from tasks.parse import parse, task_of
+from tasks.parse import module_of, parse
 from tasks.size_server.sizes import BUILT_FIRST, CountPolynomials, counts, size
 from tests.tasks.jobs import config
 from tests.tasks.small import SMALL
@@ -25,7 +25,7 @@ def test_a_task_whose_outputs_read_the_labels_is_refused(monkeypatch):
 def test_it_counts_what_training_would_train(tied):
     tree = config({"model.tie_embeddings": tied})
     counted = size(tree)
-    model = task_of(parse(tree)).build()
+    model = module_of(parse(tree)).model
     assert counted["params_total"] == sum(p.numel() for p in model.parameters())
     assert counted["params_embedding"] == 307 * 17 * (1 if tied else 2)
     assert counted["params_total"] == counted["params_embedding"] + counted["params_non_embedding"]

@@ -1,1 +1,0 @@
-"""The nearest-neighbour task: many small heads against a large one."""
