@@ -131,7 +131,7 @@ def counts(run: RunConfig) -> dict[str, int]:
     except KeyError as missing:
         if missing.args[0] not in module.labels:
             raise
-        expected = f"outputs that read no labels, but they read {missing} of a batch"
+        expected = f"a forward pass that reads no labels, but it reads {missing} of a batch"
         raise invalid_value("task.name", run.task.name, expected, "mend its code") from None
     except Exception as error:  # anybody's code runs here
         expected = (

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from models.cross_entropy import IGNORED
 from models.measure import parameter_counts
-from tasks.pretraining.task import MaskedDocuments, Pretraining
+from tasks.pretraining.task import MaskedDocuments, MaskedLanguageModel
 from tasks.size_server.sizes import size
 from tasks.text.tokenizer import BERT_MARKS
 from tests.tasks.jobs import at_call, config, ended, kill_self, run_job, science
@@ -198,8 +198,8 @@ def whole(shared):
 
 @pytest.mark.parametrize("step", [15, 18])  # continued from step 12 of the first phase, and from 16
 def test_a_job_killed_in_the_second_phase_ends_with_the_same_bits(step, shared, whole):
-    kill = partial(at_call, MaskedDocuments, "share", step, kill_self)
+    kill = partial(at_call, MaskedDocuments, "batch", step, kill_self)
     broken = ended(shared, PRETRAINING, f"broken-{step}", sabotage=kill, code=-9)
     assert run_job(broken) == 0
     assert science(broken) == science(whole)
-    assert set(science(whole)["metrics"]) == set(Pretraining.measured)
+    assert set(science(whole)["metrics"]) == set(MaskedLanguageModel.measured)

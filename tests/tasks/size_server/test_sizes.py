@@ -12,12 +12,13 @@ from tests.tasks.jobs import config
 from tests.tasks.small import SMALL
 
 
-def test_a_task_whose_outputs_read_the_labels_is_refused(monkeypatch):
-    def outputs(self, model, batch):
-        return model.logits(model(batch["tokens"], batch["targets"], batch["positions"]))
+def test_a_task_whose_forward_pass_reads_the_labels_is_refused(monkeypatch):
+    def forward(self, batch):
+        hidden_BTD = self.model(batch["tokens"], batch["targets"], batch["positions"])
+        return self.model.logits(hidden_BTD)
 
-    monkeypatch.setattr(LanguageModel, "outputs", outputs)
-    with pytest.raises(UserError, match=r"task\.name=lm1b: expected outputs that read no labels"):
+    monkeypatch.setattr(LanguageModel, "forward", forward)
+    with pytest.raises(UserError, match=r"task\.name=lm1b: expected a forward pass that reads no"):
         size(config())
 
 
