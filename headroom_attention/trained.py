@@ -138,9 +138,7 @@ class Run:
 
         module = module_of(self._config_with(changes), self.data(changes))
         if self._run.result() is not None:
-            weights = final_weights(self._run, "run")
-            dtype = next(w.dtype for w in weights.values() if w.is_floating_point())
-            module.model.to(dtype).load_state_dict(weights)
+            module.model.load_state_dict(final_weights(self._run, "run"))
             module.parent = None
         return module
 

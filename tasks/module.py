@@ -57,6 +57,8 @@ class TaskModule(pl.LightningModule, ABC):
         self._sums: dict[str, Tensor] = {}
         torch.default_generator.manual_seed(derive(config.seed, "weights"))
         self.model: Any = self.build()
+        if config.trainer.precision == "64-true":
+            self.double()  # pl.Trainer loads a checkpoint before it would do this
 
     # The task
 

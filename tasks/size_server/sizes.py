@@ -123,7 +123,7 @@ def _weights(nodes: Sequence[int], x: int) -> tuple[int, dict[int, int]]:
 def counts(run: RunConfig) -> dict[str, int]:
     """Return parameter and cache counts, and the FLOPs and positions of a forward pass."""
     with torch.device("meta"):
-        module = module_of(run).eval()
+        module = module_of(run).float().eval()  # as the example
         example = module.example()
     inputs = {name: value for name, value in example.items() if name not in module.labels}
     try:

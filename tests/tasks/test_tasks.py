@@ -53,8 +53,6 @@ def test_a_training_step_reads_no_value_of_its_device(name, shared):
         with torch.device("meta"):
             module = module_of(data.config, data)
         module.fabric = fabric_for(data.config.trainer, "cpu")
-        if data.config.trainer.precision == "64-true":
-            module.double()
         divisors = module.divisors(batch)
         for part in ranks.split(batch, parts):
             module.training_step(part, 0, divisors).backward()

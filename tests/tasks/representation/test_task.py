@@ -30,7 +30,7 @@ def test_problems_are_a_function_of_the_seed_and_not_of_the_head():
 )
 def test_the_construction_has_no_error_and_another_head_has(mask, smallest):
     task = _task({"task.mask": mask, "model.head_size": smallest})
-    model, batch = task.model.double(), task.data.batch(1)
+    model, batch = task.model, task.data.batch(1)
     assert evaluated(task)["test/context_error"] > 1e-3
     with torch.no_grad():
         for problem, (x_DN, logs_NN) in enumerate(zip(batch["inputs"], batch["logs"], strict=True)):
@@ -49,7 +49,7 @@ def test_gradient_descent_finds_contexts_at_the_smallest_head_and_not_below(mask
     for head_size in (smallest - 1, smallest):
         task = _task({"task.mask": mask, "model.head_size": head_size})
         torch.manual_seed(0)
-        model = task.model.double()
+        model = task.model
         optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
         for _ in range(300):
             optimizer.zero_grad()
