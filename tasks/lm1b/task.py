@@ -5,7 +5,7 @@ model is models/transformer.py.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,8 +20,7 @@ from sweeper.store.files import with_checksum
 from tasks.architectures.decoder import DecoderSection
 from tasks.batch import Batch, moved
 from tasks.config.schema import given, whole
-from tasks.config.sections import RunConfig, TextSection
-from tasks.data import TaskData
+from tasks.config.sections import TextSection
 from tasks.lm1b.data import PackedText
 from tasks.module import TaskModule
 from tasks.text.tokenizer import LARGEST_VOCABULARY, SMALLEST_BPE
@@ -54,10 +53,7 @@ class LanguageModel(TaskModule):
         "test/attention_rank",
         "test/attention_entropy",
     )
-
-    def __init__(self, config: RunConfig, data: TaskData) -> None:
-        super().__init__(config, data)
-        self._layers: list[dict[str, list[float]]] = []
+    _layers: Sequence[dict[str, list[float]]] = ()  # rank and entropy of each head
 
     def build(self) -> Decoder:
         assert isinstance(self.config.model, DecoderSection)

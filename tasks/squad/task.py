@@ -23,8 +23,6 @@ from sweeper.store.files import make_directory
 from tasks import ranks
 from tasks.batch import Batch
 from tasks.config.schema import Problem, whole
-from tasks.config.sections import RunConfig
-from tasks.data import TaskData
 from tasks.fine_tuning import dataset as strict_json
 from tasks.fine_tuning.bag_of_words import guessed_answer
 from tasks.fine_tuning.dataset import DataSet, Malformed
@@ -241,11 +239,8 @@ class QuestionAnswering(FineTuning):
     model: SpanFinder
     labels = ("start", "end")
     measured = ("test/loss", "test/exact_match", "test/f1")
-
-    def __init__(self, config: RunConfig, data: TaskData) -> None:
-        super().__init__(config, data)
-        self._scored: list[Batch] = []
-        self._predictions: dict[str, str] = {}
+    _scored: list[Batch]  # the logits of the batches of a split
+    _predictions: dict[str, str]  # of the last evaluation, by question
 
     def build(self) -> SpanFinder:
         return SpanFinder(self.encoder())
