@@ -6,6 +6,7 @@ blocks compiled. Beside them stands what the plan predicts.
 """
 
 import argparse
+import itertools
 import json
 import time
 from collections.abc import Callable
@@ -38,13 +39,13 @@ from benchmarks.measure import measured_on, table
 from models.block import compile_blocks
 from sweeper.plan.plan import PlannedRun
 from sweeper.plan.throughput import GPUS
-from tasks.batch import Prefetched
-from tasks.parse import parse, task_of
-from tasks.prepare import open_data
-from tasks.task import Task
+from tasks.batch import prefetched
+from tasks.data import TaskData
+from tasks.module import TaskModule
+from tasks.parse import data_of, module_of, parse
 from tasks.training import machine
 from tasks.training.captured import CapturedSteps
-from tasks.training.steps import Steps, TrainingModule, fabric_for
+from tasks.training.steps import Steps, fabric_for
 
 EQUAL = 10  # steps after which weights are compared with those of the first variant
 HEAD = ["run", "variant", "ms predicted", "ms", "ms of launches", "ms of kernels", "GB at most"]
@@ -53,18 +54,16 @@ HEAD += ["million tokens/s", "s of the first 10 steps", "weights apart"]
 Step = Callable[[int], Tensor]
 
 
-def training(task: Task, recorded: bool, compiled: bool) -> tuple[Step, TrainingModule]:
+def training(data: TaskData, recorded: bool, compiled: bool) -> tuple[Step, TaskModule]:
     """Return the steps of a model from its first weights, taken as a job does, and the model."""
-    torch.manual_seed(0)
-    fabric = fabric_for(task.config.trainer, "cuda")
-    module = TrainingModule(task, task.build())
+    fabric = fabric_for(data.config.trainer, "cuda")
+    module = module_of(data.config, data)
     if compiled:
         compile_blocks(module.model)
     steps = Steps(fabric, module)
     take_step = CapturedSteps(steps) if recorded else steps
-    build = task.data.share if task.separable else task.data.batch
-    batches = Prefetched(build, fabric.device, 10**6)
-    return lambda number: take_step(number, batches.at(number)), module
+    batches = prefetched(map(data.batch, itertools.count(1)), fabric.device)
+    return lambda number: take_step(number - 1, next(batches)), module
 
 
 def timed(step: Step, first: int, count: int) -> tuple[float, float]:
@@ -94,13 +93,13 @@ def kernels(step: Step, number: int) -> dict[str, float]:
 
 
 def measured(
-    task: Task, variant: str, count: int, plain: Tensor | None
+    data: TaskData, variant: str, count: int, plain: Tensor | None
 ) -> tuple[list[str], Tensor, dict[str, float]]:
     """Return the cells of a row, the weights after EQUAL steps, and the kernels."""
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     begun = time.perf_counter()
-    step, module = training(task, "recorded" in variant, "compiled" in variant)
+    step, module = training(data, "recorded" in variant, "compiled" in variant)
     for number in range(1, EQUAL + 1):
         step(number)
     weights = torch.cat([one.detach().flatten() for one in module.parameters()])
@@ -109,7 +108,7 @@ def measured(
     taken, launched = timed(step, EQUAL + 1, count)
     peak = torch.cuda.max_memory_allocated() / 1e9
     found = kernels(step, EQUAL + count + 1)
-    rate = task.data.tokens_seen(1) / taken / 1e3
+    rate = data.tokens_seen(1) / taken / 1e3
     numbers = [taken, launched, sum(found.values()), peak, rate, started]
     return [*(f"{number:.2f}" for number in numbers), f"{apart:.1g}"], weights, found
 
@@ -123,13 +122,14 @@ def main(typed: argparse.Namespace) -> None:
         record = json.loads((path / "run.json").read_text("utf-8"))
         config = parse(record["config"])
         machine.set_up(config.trainer)
-        task = task_of(config)
-        open_data(task, path.parent.parent)
+        data = data_of(config, path.parent.parent)
+        data.prepare_data()
+        data.setup("fit")
         planned = PlannedRun(path.name, record["config"], record["size"], record["names"])
         predicted = 1e3 * rule.training(planned) / planned.steps
         plain: Tensor | None = None
         for variant in typed.variants:
-            cells, weights, found = measured(task, variant, typed.steps, plain)
+            cells, weights, found = measured(data, variant, typed.steps, plain)
             plain = weights if plain is None else plain
             rows.append([path.name, variant, f"{predicted:.2f}", *cells])
             print(*rows[-1], sep=" | ", flush=True)

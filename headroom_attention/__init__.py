@@ -6,6 +6,7 @@
     headroom.verdicts("fig1"), headroom.figure("fig1")         what it says, and its picture
     run = headroom.runs("fig1", {"model.heads": 8})[0]         a run; or headroom.run(id)
     run.model(), run.tokenizer(), run.batch()                  the trained model and what it reads
+    run.module(), run.data()                                   for pl.Trainer (docs/lightning.md)
     run.attention()                                            what its heads attend to
     headroom.plan(["model.heads=4,8"])                         what a sweep would train
     headroom.sweep(["model.heads=4,8"])                        and to train it

@@ -5,9 +5,9 @@ Shapes: B rows, H heads, T positions.
 
 from __future__ import annotations
 
+import copy
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:  # imported where they are needed: asking a command for help n
     from torch import Tensor, nn
 
     from tasks.batch import Batch
-    from tasks.task import Task
+    from tasks.config.sections import RunConfig
+    from tasks.data import TaskData
+    from tasks.module import TaskModule
 
 MAPPED_ROWS = 4  # as many as the rank and entropy of heads are measured on (tasks/lm1b/task.py)
 
@@ -98,19 +100,58 @@ class Run:
     @property
     def checkpoint(self) -> Path:
         """The file of the final weights, which `torch.load(..., weights_only=True)` reads."""
-        from tasks.training.checkpoint import final_checkpoint
+        from tasks.checkpoint import final_checkpoint
 
         return final_checkpoint(self._run, "run")[0]
 
-    @cached_property
-    def task(self) -> Task:
-        """The task of the run (tasks/task.py) with its data: loss, outputs and batches."""
-        from tasks.parse import recorded_task
-        from tasks.prepare import open_data
+    def data(self, changes: Mapping[str, Any] | None = None) -> TaskData:
+        """Return the run's data, a `LightningDataModule` that is prepared and open.
 
-        task = recorded_task(self._run)
-        open_data(task, self._run.outputs)
-        return task
+        Args:
+            changes: keys of the config with other values: `{"trainer.steps": 500}`.
+        """
+        from tasks.parse import data_of
+
+        data = data_of(self._config_with(changes), self._run.outputs)
+        data.prepare_data()
+        data.setup("fit")
+        return data
+
+    def module(self, changes: Mapping[str, Any] | None = None) -> TaskModule:
+        """Return the run's task, a `LightningModule` that `pl.Trainer` can fit and test.
+
+        A finished run has its trained weights. Another run has the fresh weights that its training
+        starts with; `pl.Trainer` loads those of a parent when it starts.
+
+        Args:
+            changes: as in `data`.
+
+        Raises:
+            UserError: the weights of the run differ from those it published.
+        """
+        from tasks.checkpoint import final_weights
+        from tasks.parse import module_of
+
+        module = module_of(self._config_with(changes), self.data(changes))
+        if self._run.result() is not None:
+            module.model.load_state_dict(final_weights(self._run, "run"))
+            module.parent = None
+        return module
+
+    def _config_with(self, changes: Mapping[str, Any] | None) -> RunConfig:
+        """Return the typed config with other values; raise UserError if one is invalid."""
+        from tasks.parse import parse, recorded_config
+
+        if not changes:
+            return recorded_config(self._run)
+        config = copy.deepcopy(self.config)
+        for key, value in changes.items():
+            *path, last = key.split(".")
+            section = config
+            for name in path:
+                section = section.setdefault(name, {})
+            section[last] = value
+        return parse(config)
 
     def metrics(self) -> dict[str, float]:
         """Return the final metrics by name; raise UserError if the run is not done."""
@@ -129,26 +170,22 @@ class Run:
     def model(self) -> nn.Module:
         """Return the trained model, on the CPU and in evaluation mode.
 
-        `run.task.outputs(model, batch)` calls it with the right arguments.
+        `run.module()(batch)` calls it with the right arguments.
 
         Raises:
             UserError: the run is not done, or its weights differ from those it published.
         """
-        from tasks.training.checkpoint import final_weights
-
-        weights = final_weights(self._run, "run")
-        model = self.task.build().to(
-            next(w.dtype for w in weights.values() if w.is_floating_point())
-        )
-        model.load_state_dict(weights)
+        self.metrics()  # raises UserError unless the run is done
+        model: nn.Module = self.module().model
         return model.eval()
 
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer of the run's text; raise UserError if its task has no text."""
         from tasks.export.folder import tokenizer_of
+        from tasks.parse import recorded_config
         from tasks.text.tokenizer import load_tokenizer
 
-        return load_tokenizer(tokenizer_of(self._run, self.task))
+        return load_tokenizer(tokenizer_of(self._run, recorded_config(self._run)))
 
     def export(self, folder: str | Path) -> list[Path]:
         """Write the trained model to a new folder that transformers loads; return its files.
@@ -169,9 +206,9 @@ class Run:
             UserError: there is no such split.
         """
         _check_split(split, ("train", "validation", "test"))
-        data = self.task.data
+        data = self.data()
         batch = data.batch(1) if split == "train" else next(data.batches(split))
-        rows = rows if self.task.separable else None
+        rows = rows if data.separable else None
         return {name: tensor[:rows] for name, tensor in batch.items()}
 
     def attention(self, batch: Batch | None = None) -> list[Tensor]:
@@ -190,10 +227,11 @@ class Run:
         from models.attention_map import attention_weights
         from models.head_sizes import heads_by_layer
 
-        model, rows = self.model(), batch or self.batch(rows=MAPPED_ROWS)
+        self.metrics()  # raises UserError unless the run is done
+        module, rows = self.module().eval(), batch or self.batch(rows=MAPPED_ROWS)
         with torch.inference_mode():
-            parts = attention_weights(lambda: self.task.outputs(model, rows))
-        section = self.task.config.model
+            parts = attention_weights(lambda: module(rows))
+        section = module.config.model
         sizes = (getattr(section, "layers", 1), section.heads, section.resolved_head_size)
         layers = heads_by_layer(parts, *sizes, dim=1)
         if not layers:
@@ -211,14 +249,18 @@ class Run:
         Raises:
             UserError: there is no such split.
         """
-        import torch
-
-        from tasks.task import Evaluator
+        from tasks.training.evaluate import evaluate
+        from tasks.training.steps import fabric_for
 
         _check_split(split, ("validation", "test"))
-        own = self.model() if model is None else model
-        evaluator = Evaluator(torch.device("cpu"), self.config["trainer"]["precision"])
-        return self.task.evaluate(own, split, evaluator)
+        module = self.module()
+        if model is None:
+            self.metrics()  # raises UserError unless the run is done
+        else:
+            module.model = model
+        trainer = module.config.trainer.model_copy(update={"devices": 1, "num_nodes": 1})
+        fabric_for(trainer, "cpu").setup_module(module)
+        return evaluate(module, split)
 
 
 def _check_split(split: str, known: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """Batches of named tensors, and moving them to a device."""
 
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor
@@ -25,23 +25,20 @@ def pinned(batch: Batch) -> Batch:
     }
 
 
-class Prefetched:
-    """Batches on a device, by step; on a GPU the next is built and pinned while a step runs."""
+def prefetched(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch]:
+    """Yield batches on a device. On a GPU a thread builds and pins the next one meanwhile."""
+    if device.type != "cuda":
+        yield from batches
+        return
+    source = iter(batches)
 
-    def __init__(self, build: Callable[[int], Batch], device: torch.device, last: int) -> None:
-        self._build, self._device, self._last = build, device, last
-        self._ahead: dict[int, Future[Batch]] = {}
-        self._thread: ThreadPoolExecutor | None = None
-        if device.type == "cuda":  # a thread pins for the first GPU unless given another
-            set_device = torch.cuda.set_device
-            self._thread = ThreadPoolExecutor(1, initializer=set_device, initargs=(device,))
+    def following() -> Batch | None:
+        batch = next(source, None)
+        return None if batch is None else pinned(batch)
 
-    def at(self, step: int) -> Batch:
-        """Return the batch of a step; begin with that of the next one."""
-        if self._thread is None:
-            return moved(self._build(step), self._device)
-        ahead = self._ahead.pop(step, None)
-        batch = ahead.result() if ahead else pinned(self._build(step))
-        if step < self._last:
-            self._ahead[step + 1] = self._thread.submit(lambda: pinned(self._build(step + 1)))
-        return moved(batch, self._device)
+    # A thread pins for the first GPU unless given another.
+    with ThreadPoolExecutor(1, initializer=torch.cuda.set_device, initargs=(device,)) as thread:
+        ahead = thread.submit(following)
+        while (batch := ahead.result()) is not None:
+            ahead = thread.submit(following)
+            yield moved(batch, device)

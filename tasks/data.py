@@ -1,54 +1,50 @@
-"""The contract of a task's data: which examples there are, from where, in what order."""
+"""The base classes of a task's data: a LightningDataModule whose batches have numbers.
+
+Whatever looks random is a function of the run's seed and a counter, so a run that was killed and
+continued sees the same batches.
+"""
+
+from __future__ import annotations
 
 import hashlib
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pytorch_lightning as pl
 
 from sweeper.store.errors import UserError
-from sweeper.store.files import canonical, make_directory
+from sweeper.store.files import canonical, child, make_directory
+from sweeper.store.liveness import held
 from tasks import ranks
 from tasks.batch import Batch
 from tasks.config.sections import RunConfig
+from tasks.digests import DIGESTS, check_digests, write_digests
 from tasks.seeds import Shuffled
 from tasks.text.source import SPLITS, Source
 
-DRAWN = "drawn"  # what stands for a text where there is none
+DRAWN = "drawn"  # the digest and the folder of data that are not read from a text
 
 
-class Data(ABC):
-    """Examples in batches; as written here, drawn at random and not read.
+class TaskData(pl.LightningDataModule, ABC):
+    """Examples in batches. As written here they are drawn at random and not read."""
 
-    Whatever looks random is a function of the run's seed and a counter: a run that was killed and
-    continued ends with the same bits.
-    """
+    separable: ClassVar[bool] = True
+    """True if some rows of a batch are a batch too; otherwise each device computes all rows."""
 
-    def __init__(self, config: RunConfig) -> None:
+    def __init__(self, config: RunConfig, outputs: Path | None = None) -> None:
+        super().__init__()
         self.config = config
-        self.section: Any = config.task  # of the class that the task says
+        self.section: Any = config.task  # of the class that the task names
+        self.outputs: Any = outputs  # a folder; planning needs none
+        self.facts: dict[str, Any] = {}  # what a result says about the data, once they are set up
 
-    def source(self) -> tuple[str, str]:
-        """Return the digest of what the text is, and one line for people; UserError if missing."""
-        return DRAWN, "none, examples are drawn at random"
-
-    def folder_name(self) -> str:
-        """Return the name of the folder of the prepared data: equal names, equal data."""
-        return DRAWN
-
-    def complete(self, folder: Path) -> bool:
-        """Return whether everything is prepared in that folder; drawn examples have none."""
-        return True
-
-    def prepare(self, folder: Path) -> None:  # noqa: B027  (nothing to prepare is an answer)
-        """Make what is missing in that folder. The caller keeps other processes out meanwhile."""
-
-    def open(self, folder: Path) -> dict[str, Any]:
-        """Open the prepared data and return what a result says about it; UserError if unusable."""
-        return {}
+    # The examples
 
     @abstractmethod
     def batch(self, step: int) -> Batch:
@@ -58,22 +54,78 @@ class Data(ABC):
     def batches(self, split: str) -> Iterator[Batch]:
         """Yield a whole split ("validation" or "test"), each example exactly once, in order."""
 
-    def share(self, step: int) -> Batch:
-        """Return this rank's rows of the training batch of a step."""
-        batch = self.batch(step)
+    @abstractmethod
+    def tokens_seen(self, steps: int) -> int:
+        """Return the number of positions in the batches of the first `steps` steps, at most."""
+
+    # Where they come from
+
+    def source(self) -> tuple[str, str]:
+        """Return the digest of the text and one line that describes it; UserError if missing."""
+        return DRAWN, "none, examples are drawn at random"
+
+    def folder_name(self) -> str:
+        """Return the name of the folder of the prepared data: equal names, equal data."""
+        return DRAWN
+
+    def check(self, *, again: bool = False) -> None:
+        """Raise UserError if the prepared data have changed; drawn examples cannot."""
+
+    # The hooks of Lightning
+
+    def train_dataloader(self) -> TrainingBatches:
+        return TrainingBatches(self)
+
+    def val_dataloader(self) -> SplitBatches:
+        return SplitBatches(self, "validation")
+
+    def test_dataloader(self) -> SplitBatches:
+        return SplitBatches(self, "test")
+
+
+class TrainingBatches:
+    """This rank's rows of every training batch of a run, in order.
+
+    pl.Trainer saves `state_dict` in its checkpoints and continues after the last batch.
+    """
+
+    def __init__(self, data: TaskData) -> None:
+        self._data = data
+        self._done = 0
+
+    def __len__(self) -> int:
+        return self._data.config.trainer.steps
+
+    def __iter__(self) -> Iterator[Batch]:
+        for step in range(self._done + 1, len(self) + 1):
+            self._done = step
+            yield self._rows(self._data.batch(step))
+        self._done = 0
+
+    def state_dict(self) -> dict[str, int]:
+        return {"done": self._done}
+
+    def load_state_dict(self, state_dict: Mapping[str, int]) -> None:
+        self._done = state_dict["done"]
+
+    def _rows(self, batch: Batch) -> Batch:
+        if ranks.world() == 1 or not self._data.separable:
+            return batch
         first, last = ranks.share(len(next(iter(batch.values()))))
         return {name: tensor[first:last] for name, tensor in batch.items()}
 
-    def shares(self, split: str) -> Iterator[Batch]:
-        """Yield this rank's batches of a split: of two ranks, every second."""
-        return islice(self.batches(split), ranks.rank(), None, ranks.world())
 
-    @abstractmethod
-    def tokens_seen(self, steps: int) -> int:
-        """Return how many positions the first `steps` steps see at most."""
+class SplitBatches:
+    """This rank's batches of a split: of two ranks, every second."""
+
+    def __init__(self, data: TaskData, split: str) -> None:
+        self._data, self._split = data, split
+
+    def __iter__(self) -> Iterator[Batch]:
+        return islice(self._data.batches(self._split), ranks.rank(), None, ranks.world())
 
 
-class PreparedData(Data):
+class PreparedData(TaskData):
     """Data made of text, once for all runs with the same text and the same keys in `shaping`."""
 
     kind: ClassVar[str]  # the beginning of the folder's name
@@ -82,16 +134,20 @@ class PreparedData(Data):
     shaping: ClassVar[tuple[str, ...]]
     published: ClassVar[Source]  # where the text comes from
 
-    def __init__(self, config: RunConfig) -> None:
-        super().__init__(config)
+    def __init__(self, config: RunConfig, outputs: Path | None = None) -> None:
+        super().__init__(config, outputs)
         self.text = config.data.model_dump()
-
-    def source(self) -> tuple[str, str]:
-        return self.published.digest(self.text), self.published.describe(self.text)
 
     @abstractmethod
     def make(self, folder: Path) -> None:
-        """Make whatever the folder lacks; UserError where the text is unusable."""
+        """Make the files that the folder lacks; raise UserError if the text is unusable."""
+
+    @abstractmethod
+    def open(self, folder: Path) -> dict[str, Any]:
+        """Open the prepared data and return what a result says about it; UserError if unusable."""
+
+    def source(self) -> tuple[str, str]:
+        return self.published.digest(self.text), self.published.describe(self.text)
 
     def folder_name(self) -> str:
         shape = {key: getattr(self.section, key) for key in self.shaping}
@@ -104,36 +160,47 @@ class PreparedData(Data):
         """Return the text whose hash names the folder."""
         return canonical(content)
 
-    def complete(self, folder: Path) -> bool:
-        return all((folder / split / self.last).exists() for split in SPLITS)
+    @cached_property
+    def folder(self) -> Path:
+        """The folder of the prepared data."""
+        return child(self.outputs / "data", self.folder_name())
 
-    def prepare(self, folder: Path) -> None:
-        if self.complete(folder):
-            return
+    def prepare_data(self) -> None:
+        """Make the data on disk if they are not there; other processes wait meanwhile."""
+        folder = self.folder
+        if self._complete(folder) and (folder / DIGESTS).is_file():
+            return  # the folder may be read-only
+        make_directory(folder.parent)
+        with held(folder):
+            if not self._complete(folder) or not (folder / DIGESTS).is_file():
+                self._make_all(folder)
+            write_digests(folder)
+
+    def _make_all(self, folder: Path) -> None:
         planned, found = self.text["digest"], self.source()[0]
         if planned not in (None, found):
             raise UserError(
                 f"data.digest={planned}: expected the text that was planned with, found {found}; "
                 "plan again, or bring the old text back."
             )
+        if self._complete(folder):
+            shutil.rmtree(folder)  # without digests, nothing tells whether its files have changed
         make_directory(folder)
         for leftover in folder.rglob(".*.tmp"):  # of a process that was killed
             leftover.unlink()
         self.make(folder)
 
-    @abstractmethod
-    def batch(self, step: int, *, shared: bool = False) -> Batch:
-        """Return a training batch; if `shared`, this rank's rows of it (`ranks.share`)."""
+    def _complete(self, folder: Path) -> bool:
+        return all((folder / split / self.last).exists() for split in SPLITS)
 
-    @abstractmethod
-    def batches(self, split: str, place: int = 0, world: int = 1) -> Iterator[Batch]:
-        """Yield every `world`-th batch of a split, from the one at `place`."""
+    def check(self, *, again: bool = False) -> None:
+        digest = check_digests(self.folder, self.outputs, again=again)
+        self.facts = {"sha256": digest}
 
-    def share(self, step: int) -> Batch:
-        return self.batch(step, shared=True)
-
-    def shares(self, split: str) -> Iterator[Batch]:
-        return self.batches(split, ranks.rank(), ranks.world())
+    def setup(self, stage: str) -> None:
+        """Open the data; raise UserError if they have changed since they were prepared."""
+        self.check()
+        self.facts = {**self.open(self.folder), **self.facts}
 
     def tokens_seen(self, steps: int) -> int:
         tokens: int = self.section.batch_tokens
@@ -141,8 +208,9 @@ class PreparedData(Data):
 
 
 class PreparedRows(PreparedData):
-    """Prepared data that are rows of at most `sequence_length` positions, trained on epoch after
-    epoch, each in an order of its own.
+    """Prepared data in rows of at most `sequence_length` positions.
+
+    Training goes through all rows, epoch after epoch, each epoch in an order of its own.
     """
 
     Rows: ClassVar[Any]
@@ -158,12 +226,10 @@ class PreparedRows(PreparedData):
         self._order = Shuffled(len(self.splits["train"]), self.config.seed)
         return {f"{split}_rows": len(rows) for split, rows in self.splits.items()}
 
-    def batch(self, step: int, *, shared: bool = False) -> Batch:
-        first, last = ranks.share(self._rows) if shared else (0, self._rows)
-        start = (step - 1) * self._rows
-        return self.take("train", self._order.stretch(start + first, last - first))
+    def batch(self, step: int) -> Batch:
+        return self.take("train", self._order.stretch((step - 1) * self._rows, self._rows))
 
-    def batches(self, split: str, place: int = 0, world: int = 1) -> Iterator[Batch]:
+    def batches(self, split: str) -> Iterator[Batch]:
         numbers = np.arange(len(self.splits[split]))
-        for first in range(place * self._rows, len(numbers), world * self._rows):
+        for first in range(0, len(numbers), self._rows):
             yield self.take(split, numbers[first : first + self._rows])

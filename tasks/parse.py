@@ -1,6 +1,7 @@
 """Parsing of a run's config: typed sections and their task, or one sentence on the first error."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -11,12 +12,13 @@ from sweeper.store.runs import Run
 from tasks.config.architecture import Architecture
 from tasks.config.schema import extended, problem, spelled
 from tasks.config.sections import RunConfig
-from tasks.task import Task
+from tasks.data import TaskData
+from tasks.module import TaskModule
 
 
 def parse(config: Mapping[str, Any]) -> RunConfig:
     """Return the typed config of a run; UserError with the first error and the number of others."""
-    task: type[Task] = registry.class_of(registry.TASKS, _name(config, "task"), "task.name", Task)
+    task = module_class(_name(config, "task"))
     name = _name(config, "model")
     architecture: type[Architecture] = registry.class_of(
         registry.ARCHITECTURES, name, "model.name", Architecture
@@ -41,13 +43,23 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
     raise invalid_value(first.key, first.value, first.expected, remedy)
 
 
-def task_of(config: RunConfig) -> Task:
-    """Return the task of a config."""
-    return registry.class_of(registry.TASKS, config.task.name, "task.name", Task)(config)
+def module_class(task: Any) -> type[TaskModule]:
+    """Return the class of a task; UserError for an unknown name."""
+    return registry.class_of(registry.TASKS, task, "task.name", TaskModule)
 
 
-def recorded_task(run: Run) -> Task:
-    """Return the task of a planned run.
+def data_of(config: RunConfig, outputs: Path | None = None) -> TaskData:
+    """Return the data of a config, which are prepared in `outputs`."""
+    return module_class(config.task.name).Data(config, outputs)
+
+
+def module_of(config: RunConfig, data: TaskData | None = None) -> TaskModule:
+    """Return the module of a config with fresh weights, on the default device."""
+    return module_class(config.task.name)(config, data or data_of(config))
+
+
+def recorded_config(run: Run) -> RunConfig:
+    """Return the config of a planned run.
 
     Raises:
         UserError: the config is invalid, or needs a package that trained it and is not installed.
@@ -64,7 +76,7 @@ def recorded_task(run: Run) -> Task:
                 package = f"{made['package']}=={made['version']}"
                 expected = f"its {made['name']}, which the package {package} has"
                 raise invalid_value("run", run.id, expected, "install that package")
-    return task_of(parse(config))
+    return parse(config)
 
 
 def _name(config: Mapping[str, Any], section: str) -> Any:

@@ -82,7 +82,7 @@ LIGHT = {
         CONFIGURATION | PLAIN | {"pydantic", "sweeper", "tasks", "hydra_plugins"},
     ),
     "a job": (modules_of("tasks"), CONFIGURATION | {"wandb", "datasets", "hydra_plugins"}),
-    "the warm server": (["tasks.size_server.__main__"], PLAIN),
+    "the warm server": (["tasks.size_server.__main__"], PLAIN - {"pytorch_lightning"}),
 }
 
 

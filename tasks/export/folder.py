@@ -15,13 +15,13 @@ from sweeper.store.plans import newest
 from sweeper.store.runs import Run
 from tasks.architectures.decoder import DecoderSection
 from tasks.architectures.encoder import EncoderSection
+from tasks.checkpoint import final_weights
+from tasks.config.sections import RunConfig
 from tasks.data import PreparedData
 from tasks.export.decoder import decoder_config, decoder_weights
 from tasks.export.encoder import ARCHITECTURES, encoder_config, encoder_weights
-from tasks.parse import recorded_task
-from tasks.task import Task
+from tasks.parse import data_of, recorded_config
 from tasks.text.tokenizer import BERT_MARKS, END, PAD
-from tasks.training.checkpoint import final_weights
 
 
 def export(run: Run, folder: Path) -> list[Path]:
@@ -33,12 +33,12 @@ def export(run: Run, folder: Path) -> list[Path]:
     """
     if folder.exists() and any(folder.iterdir()):
         raise invalid_value("DIR", folder, "a new or empty folder", "choose another")
-    weights, task = final_weights(run, "RUN"), recorded_task(run)
-    section, name = task.config.model, task.config.task.name
-    tokenizer = tokenizer_of(run, task).read_text("utf-8")
+    weights, recorded = final_weights(run, "RUN"), recorded_config(run)
+    section, name = recorded.model, recorded.task.name
+    tokenizer = tokenizer_of(run, recorded).read_text("utf-8")
     if isinstance(section, DecoderSection):
-        length = task.section.sequence_length
-        config = decoder_config(section, task.section.vocabulary_size, length)
+        task: Any = recorded.task
+        config = decoder_config(section, task.vocabulary_size, task.sequence_length)
         tensors = decoder_weights(config, weights)
     elif isinstance(section, EncoderSection) and name in ARCHITECTURES:
         config = encoder_config(section, name, weights)
@@ -60,15 +60,17 @@ def export(run: Run, folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-def tokenizer_of(run: Run, task: Task) -> Path:
+def tokenizer_of(run: Run, config: RunConfig) -> Path:
     """Return the file of the tokenizer of a run's text; UserError if its task has no text."""
-    if not isinstance(task.data, PreparedData):
-        name, remedy = task.config.task.name, "its examples are numbers: run.batch()"
-        raise invalid_value("task", name, "a task on text", remedy)
-    named = getattr(task.section, "tokenizer", None) or task.data.folder_name()
+    data = data_of(config, run.outputs)
+    if not isinstance(data, PreparedData):
+        remedy = "its examples are numbers: run.batch()"
+        raise invalid_value("task", config.task.name, "a task on text", remedy)
+    parents = getattr(config.task, "tokenizer", None)
+    named = parents or data.folder_name()
     path = child(run.outputs / "data", named) / "tokenizer.json"
     if not path.is_file():
-        whose = "its pre-training" if getattr(task.section, "tokenizer", None) else "the run"
+        whose = "its pre-training" if parents else "the run"
         remedy = f"bring it back, or prepare it again: python -m tasks.prepare FOLDER of {whose}"
         raise UserError(f"{path} is missing; {remedy}.")
     return path

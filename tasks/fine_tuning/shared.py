@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from models.bert_heads import load_pretrained
 from models.transformer import Encoder
@@ -29,7 +29,7 @@ from tasks.config.schema import given, whole
 from tasks.config.sections import TextSection
 from tasks.data import PreparedRows
 from tasks.fine_tuning.dataset import DataSet
-from tasks.task import Task
+from tasks.module import TaskModule
 from tasks.text.corpus import PIECES, STARTS, Arrays, new_arrays
 from tasks.text.source import SPLITS, batches
 from tasks.text.tokenizer import (
@@ -191,8 +191,8 @@ class ExampleData(PreparedRows):
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
-class FineTuning(Task):
-    """A task that a pre-trained encoder is fine-tuned on, by rows of two texts."""
+class FineTuning(TaskModule):
+    """A pre-trained encoder that is fine-tuned on rows of two texts."""
 
     Section: ClassVar[type[FineTuningSection]] = FineTuningSection
     architectures = ("encoder",)
@@ -212,10 +212,10 @@ class FineTuning(Task):
         row = {"tokens": zeros, "token_type_ids": zeros, "attention_mask": zeros.bool()}
         return row | {name: zeros[:, 0] for name in self.data.columns}
 
-    def inherit(self, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-        """Take over the encoder and, where used, the pooler of a pre-training of this model."""
+    def inherit(self, weights: Mapping[str, Tensor]) -> None:
+        """Load the encoder and, where used, the pooler of a pre-training of this model."""
         parent = self.config.parent
-        for name, own in model.state_dict().items():
+        for name, own in self.model.state_dict().items():
             theirs = weights.get(name, own)
             if theirs.shape != own.shape:
                 shapes = f"{name} is {tuple(theirs.shape)} there and {tuple(own.shape)} here"
@@ -223,7 +223,7 @@ class FineTuning(Task):
                 remedy = "copy its model section and vocabulary_size"
                 raise invalid_value("parent", parent, expected, remedy)
         try:
-            load_pretrained(model, weights)
+            load_pretrained(self.model, weights)
         except ValueError as error:
             expected, remedy = f"a pre-training ({error})", "name a run of task=pretraining"
             raise invalid_value("parent", parent, expected, remedy) from error

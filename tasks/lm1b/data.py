@@ -270,7 +270,6 @@ class PackedText(PreparedRows):
 
     def open(self, folder: Path) -> dict[str, Any]:
         rows = super().open(folder)
-        self.folder = folder
         about = {split: of.about for split, of in self.splits.items()}
         tokens = {f"{split}_tokens": facts["tokens"] for split, facts in about.items()}
         noted = {key: about["train"][key] for key in ("skipped", "repaired")}

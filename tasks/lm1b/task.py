@@ -5,24 +5,25 @@ model is models/transformer.py.
 """
 
 import math
-from collections.abc import Mapping
-from typing import Annotated, Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from models.attention_map import HeadMeasures, head_measures
+from models.attention_map import head_measures
+from models.cross_entropy import IGNORED
 from models.head_sizes import heads_by_layer
 from models.transformer import Decoder
 from sweeper.store.files import with_checksum
 from tasks.architectures.decoder import DecoderSection
-from tasks.batch import Batch
+from tasks.batch import Batch, moved
 from tasks.config.schema import given, whole
-from tasks.config.sections import RunConfig, TextSection
+from tasks.config.sections import TextSection
 from tasks.lm1b import ngrams
 from tasks.lm1b.data import PackedText
-from tasks.task import Evaluator, Mean, Task
+from tasks.module import TaskModule
 from tasks.text.tokenizer import LARGEST_VOCABULARY, SMALLEST_BPE
 
 MEASURED_ROWS = 4  # of the test split, for the rank and entropy of heads: they hardly vary
@@ -36,12 +37,14 @@ class LanguageModelSection(TextSection):
     joined: Annotated[bool, given("true or false", False)] = False  # records from before the key
 
 
-class LanguageModel(Task):
+class LanguageModel(TaskModule):
     """Predicts every piece of every sentence, its end included, from the pieces before it."""
 
     Section = LanguageModelSection
     section: LanguageModelSection
-    Examples = PackedText
+    Data = PackedText
+    data: PackedText
+    model: Decoder
     architectures = ("decoder",)
     labels = ("targets",)
     measured = (
@@ -51,11 +54,7 @@ class LanguageModel(Task):
         "test/attention_rank",
         "test/attention_entropy",
     )
-    data: PackedText
-
-    def __init__(self, config: RunConfig) -> None:
-        super().__init__(config)
-        self._layers: list[dict[str, list[float]]] = []
+    _layers: Sequence[dict[str, list[float]]] = ()  # rank and entropy of each head
 
     def build(self) -> Decoder:
         assert isinstance(self.config.model, DecoderSection)
@@ -65,49 +64,22 @@ class LanguageModel(Task):
         zeros = torch.zeros(1, self.section.sequence_length, dtype=torch.long)
         return {key: zeros for key in ("tokens", "targets", "segments", "positions")}
 
-    def outputs(self, model: Decoder, batch: Batch) -> Tensor:
-        return model.logits(_hidden(model, batch))
+    def forward(self, batch: Batch) -> Tensor:
+        return self.model.logits(self._hidden(batch))
 
-    def loss(self, model: Decoder, batch: Batch) -> tuple[Mean, ...]:
-        return (Mean(*model.loss(_hidden(model, batch), batch["targets"])),)
+    def totals(self, batch: Batch) -> tuple[Tensor, ...]:
+        nats, _ = self.model.loss(self._hidden(batch), batch["targets"])
+        return (nats,)
 
-    def score(self, model: Decoder, batch: Batch) -> dict[str, Tensor]:
-        nats, count = model.loss(_hidden(model, batch), batch["targets"])
+    def counts(self, batch: Batch) -> tuple[Tensor, ...]:
+        return ((batch["targets"] != IGNORED).sum(),)
+
+    def score(self, batch: Batch) -> dict[str, Tensor]:
+        nats, count = self.model.loss(self._hidden(batch), batch["targets"])
         return {"nats": nats, "tokens": count}
 
-    def evaluate(self, model: nn.Module, split: str, evaluator: Evaluator) -> dict[str, float]:
-        found = super().evaluate(model, split, evaluator)
-        if split == "test":
-            found |= ngrams.perplexities(self.data, self.config.trainer.steps)
-        # A model that diverged has no logits to speak of; its loss says so.
-        if split == "test" and all(map(math.isfinite, found.values())):
-            few = np.arange(min(MEASURED_ROWS, len(self.data.splits[split])))
-
-            def measured(model: nn.Module, batch: Batch) -> list[HeadMeasures]:
-                real_BT = batch["segments"] > 0
-                return head_measures(lambda: self.outputs(cast(Decoder, model), batch), real_BT)
-
-            [measures] = evaluator.run(model, [self.data.take(split, few)], measured)
-            ranks, entropies = [of.rank_H for of in measures], [of.entropy_H for of in measures]
-            section = cast(DecoderSection, self.config.model)
-            sizes = (section.layers, section.heads, section.resolved_head_size)
-            self._layers = [
-                {"rank": rank_H.tolist(), "entropy": entropy_H.tolist()}
-                for rank_H, entropy_H in zip(
-                    heads_by_layer(ranks, *sizes), heads_by_layer(entropies, *sizes), strict=True
-                )
-            ]
-            if measures:  # a variant that weighs positions in another way has none
-                found["test/attention_rank"] = float(torch.cat(ranks).mean())
-                found["test/attention_entropy"] = float(torch.cat(entropies).mean())
-        return found
-
-    def files(self) -> dict[str, Any]:
-        found = with_checksum({"layers": self._layers})
-        return {"attention.json": found} if self._layers else {}
-
-    def metrics(self, split: str, totals: Mapping[str, float]) -> dict[str, float]:
-        nats, tokens = totals["nats"], totals["tokens"]
+    def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
+        nats, tokens = sums["nats"], sums["tokens"]
         about = self.data.splits[split].about
         found = {
             f"{split}/loss": nats / tokens,
@@ -115,13 +87,47 @@ class LanguageModel(Task):
         }
         # Per word and end of sentence, as tensor2tensor counts them: independent of the pieces.
         per_word = _exponential(nats / (about["words"] + about["sentences"]))
-        if math.isfinite(per_word):  # a script that writes no spaces has hardly a word in a line
+        if math.isfinite(per_word):  # a line of a script without spaces has hardly any words
             found[f"{split}/perplexity_per_word"] = per_word
         return found
 
+    def measure(self, split: str) -> dict[str, float]:
+        found = super().measure(split)
+        if split != "test":
+            return found
+        # A model that diverged has no useful logits; its loss says so.
+        heads = self._measure_heads() if all(map(math.isfinite, found.values())) else {}
+        return found | ngrams.perplexities(self.data, self.config.trainer.steps) | heads
 
-def _hidden(model: Decoder, batch: Batch) -> Tensor:
-    return model(batch["tokens"], batch["segments"], batch["positions"])
+    def _measure_heads(self) -> dict[str, float]:
+        """Return the mean rank and entropy of the heads on a few rows of the test split."""
+        few = np.arange(min(MEASURED_ROWS, len(self.data.splits["test"])))
+        batch = moved(self.data.take("test", few), self.device)
+        with self.autocast():
+            measures = head_measures(lambda: self(batch), batch["segments"] > 0)
+        if not measures:  # the variant weighs positions in another way
+            return {}
+        model: Any = self.config.model
+        sizes = (model.layers, model.heads, model.resolved_head_size)
+        ranks, entropies = [of.rank_H for of in measures], [of.entropy_H for of in measures]
+        by_layer = zip(
+            heads_by_layer(ranks, *sizes), heads_by_layer(entropies, *sizes), strict=True
+        )
+        self._layers = [
+            {"rank": rank_H.tolist(), "entropy": entropy_H.tolist()}
+            for rank_H, entropy_H in by_layer
+        ]
+        return {
+            "test/attention_rank": float(torch.cat(ranks).mean()),
+            "test/attention_entropy": float(torch.cat(entropies).mean()),
+        }
+
+    def files(self) -> dict[str, Any]:
+        found = with_checksum({"layers": self._layers})
+        return {"attention.json": found} if self._layers else {}
+
+    def _hidden(self, batch: Batch) -> Tensor:
+        return self.model(batch["tokens"], batch["segments"], batch["positions"])
 
 
 def _exponential(value: float) -> float:

@@ -33,7 +33,6 @@ from tasks.fine_tuning.shared import (
     write,
 )
 from tasks.synthetic import samples
-from tasks.task import Mean
 from tasks.text.source import LINE_LIMIT, raw_lines_of_file
 
 if TYPE_CHECKING:
@@ -189,8 +188,9 @@ class NaturalLanguageInference(FineTuning):
     """Tells three classes of pairs apart by the first position of a row."""
 
     section: FineTuningSection
-    Examples = LabelledPairs
+    Data = LabelledPairs
     data: LabelledPairs
+    model: Classifier
     labels = ("labels",)
     measured = ("test/loss", "test/accuracy")
 
@@ -199,26 +199,29 @@ class NaturalLanguageInference(FineTuning):
         encoder, dropout = self.encoder(), self.config.model.dropout
         return Classifier(encoder, classes=len(LABELS), dropout=dropout)
 
-    def outputs(self, model: Classifier, batch: Batch) -> Tensor:
-        logits_BC: Tensor = model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
+    def forward(self, batch: Batch) -> Tensor:
+        inputs = (batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
+        logits_BC: Tensor = self.model(*inputs)
         return logits_BC.float()
 
-    def loss(self, model: Classifier, batch: Batch) -> tuple[Mean, ...]:
-        logits_BC, labels_B = self.outputs(model, batch), batch["labels"]
-        return (Mean(F.cross_entropy(logits_BC, labels_B, reduction="sum"), len(labels_B)),)
+    def totals(self, batch: Batch) -> tuple[Tensor, ...]:
+        return (F.cross_entropy(self(batch), batch["labels"], reduction="sum"),)
 
-    def score(self, model: Classifier, batch: Batch) -> dict[str, Tensor]:
-        logits_BC, labels_B = self.outputs(model, batch), batch["labels"]
+    def counts(self, batch: Batch) -> tuple[int, ...]:
+        return (len(batch["labels"]),)
+
+    def score(self, batch: Batch) -> dict[str, Tensor]:
+        logits_BC, labels_B = self(batch), batch["labels"]
         return {
             "nats": F.cross_entropy(logits_BC, labels_B, reduction="sum"),
             "right": (logits_BC.argmax(-1) == labels_B).sum(),
             "pairs": torch.tensor(len(labels_B)),
         }
 
-    def metrics(self, split: str, totals: Mapping[str, float]) -> dict[str, float]:
+    def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
         baselines = self.data.baselines if split == "test" else {}
         return {
-            f"{split}/accuracy": totals["right"] / totals["pairs"],
-            f"{split}/loss": totals["nats"] / totals["pairs"],
+            f"{split}/accuracy": sums["right"] / sums["pairs"],
+            f"{split}/loss": sums["nats"] / sums["pairs"],
             **{f"{split}/{name}": value for name, value in baselines.items()},
         }

@@ -14,12 +14,12 @@ from models.bert_heads import PretrainingModel
 from models.cross_entropy import IGNORED
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import publish_json
-from tasks import ranks
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
 from tasks.config.schema import Problem, whole
-from tasks.config.sections import RowsSection, RunConfig, TextSection
+from tasks.config.sections import RowsSection, TextSection
 from tasks.data import PreparedData
+from tasks.module import TaskModule
 from tasks.pretraining.documents import (
     ABOUT,
     FEWEST,
@@ -30,7 +30,7 @@ from tasks.pretraining.documents import (
     encode,
 )
 from tasks.pretraining.pairs import MaskedPairs, predictions
-from tasks.task import Mean, Task, learning_rate
+from tasks.schedule import learning_rate
 from tasks.text.encoding import Encoder
 from tasks.text.source import SPLITS, note_lines
 from tasks.text.tokenizer import BERT_MARKS, LARGEST_VOCABULARY, tokenizer_at, train_wordpiece
@@ -124,17 +124,16 @@ class MaskedDocuments(PreparedData):
             **{key: about["train"][key] for key in ("skipped", "repaired")},
         }
 
-    def batch(self, step: int, *, shared: bool = False) -> Batch:
+    def batch(self, step: int) -> Batch:
         phase, step = self.section.phase_of(step, self.config.trainer.steps)
         section = self.section.second_phase if phase else self.section
         rows = section.batch_tokens // section.sequence_length
-        first, last = ranks.share(rows) if shared else (0, rows)
-        return _tensors(self._phases[phase].shuffled((step - 1) * rows + first, last - first))
+        return _tensors(self._phases[phase].shuffled((step - 1) * rows, rows))
 
-    def batches(self, split: str, place: int = 0, world: int = 1) -> Iterator[Batch]:
+    def batches(self, split: str) -> Iterator[Batch]:
         examples = self._measured[split]
         rows = max(EVALUATED // self.section.sequence_length, 1)
-        for first in range(place * rows, len(examples), world * rows):
+        for first in range(0, len(examples), rows):
             yield _tensors(examples.ordered(first, min(rows, len(examples) - first)))
 
     def tokens_seen(self, steps: int) -> int:
@@ -149,12 +148,13 @@ def _tensors(arrays: Mapping[str, Any]) -> Batch:
     return batch
 
 
-class Pretraining(Task):
+class MaskedLanguageModel(TaskModule):
     """Restores masked pieces, and tells whether the second text of a row follows the first."""
 
     Section = PretrainingSection
     section: PretrainingSection
-    Examples = MaskedDocuments
+    Data = MaskedDocuments
+    model: PretrainingModel
     architectures = ("encoder",)
     labels = ("targets", "next")
     measured = (
@@ -165,11 +165,19 @@ class Pretraining(Task):
         "test/nsp_accuracy",
     )
 
-    def __init__(self, config: RunConfig) -> None:
-        super().__init__(config)
-        trainer, optimizer = config.trainer, config.optimizer
+    def build(self) -> PretrainingModel:
+        architecture = self.config.model
+        assert isinstance(architecture, EncoderSection)
+        self._check(architecture)
+        model = PretrainingModel(architecture.build(self.section.vocabulary_size))
+        for head in (model.pooler, model.masked_tokens, model.next_sentence):
+            architecture.widen(head)
+        return model
+
+    def _check(self, architecture: EncoderSection) -> None:
+        """Raise UserError if the phases and the model do not fit together."""
+        trainer, optimizer = self.config.trainer, self.config.optimizer
         second = self.section.second_phase
-        self._first_steps = trainer.steps - second.steps
         if self._first_steps < 1:
             key, remedy = "task.second_phase.steps", "lower it, or give 0"
             expected = f"fewer than trainer.steps={trainer.steps}, which counts both phases"
@@ -179,20 +187,14 @@ class Pretraining(Task):
             expected = f"fewer than the first phase's {self._first_steps} steps"
             raise invalid_value("optimizer.warmup_steps", warmup, expected, "lower it")
         longest = max(self.section.sequence_length, second.sequence_length * (second.steps > 0))
-        assert isinstance(config.model, EncoderSection)
-        positions = config.model.positions
-        if positions < longest:
+        if architecture.positions < longest:
             expected = f"at least the {longest} of a row"
             remedy = f"give it as model.positions={longest}"
-            raise invalid_value("model.positions", positions, expected, remedy)
+            raise invalid_value("model.positions", architecture.positions, expected, remedy)
 
-    def build(self) -> PretrainingModel:
-        architecture = self.config.model
-        assert isinstance(architecture, EncoderSection)
-        model = PretrainingModel(architecture.build(self.section.vocabulary_size))
-        for head in (model.pooler, model.masked_tokens, model.next_sentence):
-            architecture.widen(head)
-        return model
+    @property
+    def _first_steps(self) -> int:
+        return self.config.trainer.steps - self.section.second_phase.steps
 
     def example(self) -> Batch:
         length = self.section.sequence_length
@@ -201,17 +203,19 @@ class Pretraining(Task):
         row = {"tokens": zeros, "token_type_ids": zeros, "attention_mask": zeros.bool()}
         return {**row, "places": hidden, "targets": hidden, "next": zeros[:, 0]}
 
-    def outputs(self, model: PretrainingModel, batch: Batch) -> Tensor:
-        hidden_BTD = _hidden(model, batch)
-        tokens_BMV = model.token_logits(hidden_BTD, batch["places"])
-        return torch.cat((tokens_BMV.flatten(1), model.next_logits(hidden_BTD)), dim=1)
+    def forward(self, batch: Batch) -> Tensor:
+        hidden_BTD = self._hidden(batch)
+        tokens_BMV = self.model.token_logits(hidden_BTD, batch["places"])
+        return torch.cat((tokens_BMV.flatten(1), self.model.next_logits(hidden_BTD)), dim=1)
 
-    def loss(self, model: PretrainingModel, batch: Batch) -> tuple[Mean, ...]:
-        hidden_BTD = _hidden(model, batch)
-        masked = model.token_loss(hidden_BTD, batch["places"], batch["targets"])
-        next_B2 = model.next_logits(hidden_BTD).float()
-        following = F.cross_entropy(next_B2, batch["next"], reduction="sum")
-        return Mean(*masked), Mean(following, len(next_B2))
+    def totals(self, batch: Batch) -> tuple[Tensor, ...]:
+        hidden_BTD = self._hidden(batch)
+        masked, _ = self.model.token_loss(hidden_BTD, batch["places"], batch["targets"])
+        next_B2 = self.model.next_logits(hidden_BTD).float()
+        return masked, F.cross_entropy(next_B2, batch["next"], reduction="sum")
+
+    def counts(self, batch: Batch) -> tuple[Tensor | int, ...]:
+        return (batch["targets"] != IGNORED).sum(), len(batch["next"])
 
     def learning_rate(self, step: int) -> float:
         """Return the rate of a step; each phase runs through a whole schedule of its own."""
@@ -223,11 +227,11 @@ class Pretraining(Task):
             optimizer = optimizer.model_copy(update=warmup)
         return learning_rate(optimizer, steps, step)
 
-    def score(self, model: PretrainingModel, batch: Batch) -> dict[str, Tensor]:
-        hidden_BTD, targets_BM = _hidden(model, batch), batch["targets"]
-        logits_NV = model.token_logits(hidden_BTD, batch["places"]).flatten(0, 1).float()
-        next_B2 = model.next_logits(hidden_BTD).float()
-        targets_N = targets_BM.flatten()
+    def score(self, batch: Batch) -> dict[str, Tensor]:
+        hidden_BTD, targets_BM = self._hidden(batch), batch["targets"]
+        logits_BMV = self.model.token_logits(hidden_BTD, batch["places"])
+        logits_NV, targets_N = logits_BMV.flatten(0, 1).float(), targets_BM.flatten()
+        next_B2 = self.model.next_logits(hidden_BTD).float()
         return {
             "mlm_nats": F.cross_entropy(logits_NV, targets_N, reduction="sum"),
             "mlm_right": (logits_NV.argmax(-1) == targets_N).sum(),
@@ -237,17 +241,16 @@ class Pretraining(Task):
             "rows": torch.tensor(len(next_B2)),
         }
 
-    def metrics(self, split: str, totals: Mapping[str, float]) -> dict[str, float]:
-        masked, rows = totals["masked"], totals["rows"]
-        mlm_loss, nsp_loss = totals["mlm_nats"] / masked, totals["nsp_nats"] / rows
+    def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
+        masked, rows = sums["masked"], sums["rows"]
+        mlm_loss, nsp_loss = sums["mlm_nats"] / masked, sums["nsp_nats"] / rows
         return {
             f"{split}/loss": mlm_loss + nsp_loss,
             f"{split}/mlm_loss": mlm_loss,
-            f"{split}/mlm_accuracy": totals["mlm_right"] / masked,
+            f"{split}/mlm_accuracy": sums["mlm_right"] / masked,
             f"{split}/nsp_loss": nsp_loss,
-            f"{split}/nsp_accuracy": totals["nsp_right"] / rows,
+            f"{split}/nsp_accuracy": sums["nsp_right"] / rows,
         }
 
-
-def _hidden(model: PretrainingModel, batch: Batch) -> Tensor:
-    return model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
+    def _hidden(self, batch: Batch) -> Tensor:
+        return self.model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])

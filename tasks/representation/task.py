@@ -15,9 +15,9 @@ from sweeper.store.errors import invalid_value
 from tasks.batch import Batch
 from tasks.config.schema import given, whole
 from tasks.config.sections import TaskSection
-from tasks.data import Data
+from tasks.data import TaskData
+from tasks.module import TaskModule
 from tasks.seeds import derive
-from tasks.task import Mean, Task
 
 
 class RepresentationSection(TaskSection):
@@ -29,12 +29,13 @@ class RepresentationSection(TaskSection):
     logit_scale: Annotated[float, given("a number above 0 and at most 100", 1.0, gt=0, le=100)]
 
 
-class Contexts(Data):
+class Contexts(TaskData):
     """The one batch there is: inputs, (K, D, N), and the logarithms of contexts, (K, N, N), -inf
     where a key is hidden. K problems_per_run, N sequence_length, D embedding_size.
     """
 
     section: RepresentationSection
+    separable = False  # each row is a problem that has a head of its own
 
     @functools.cached_property
     def _batch(self) -> Batch:
@@ -62,16 +63,16 @@ class Contexts(Data):
         return drawn if double else drawn.float()
 
 
-class Representation(Task):
+class Representation(TaskModule):
     """Fits single heads to contexts whose logits are normal: (K, N, N), columns add up to one."""
 
     Section = RepresentationSection
     section: RepresentationSection
-    Examples = Contexts
+    Data = Contexts
+    model: ContextHeads
     architectures = ("layer",)
     labels = ("logs",)
     measured = ("test/context_error",)
-    separable = False  # each row is a problem that has a head of its own
 
     def build(self) -> ContextHeads:
         model, section = self.config.model, self.section
@@ -97,20 +98,22 @@ class Representation(Task):
     def positions(self, batch: Batch) -> int:
         return batch["inputs"][:, 0].numel()
 
-    def outputs(self, model: ContextHeads, batch: Batch) -> Tensor:
-        return model(batch["inputs"], causal=self.section.mask == "causal")
+    def forward(self, batch: Batch) -> Tensor:
+        return self.model(batch["inputs"], causal=self.section.mask == "causal")
 
-    def loss(self, model: ContextHeads, batch: Batch) -> tuple[Mean, ...]:
-        """Return the mean square of log P's error: unlike that of P, it has no flat places."""
-        errors_KNN = self.outputs(model, batch) - batch["logs"]
-        hidden_KNN = batch["logs"].isinf()
-        return (Mean(errors_KNN.masked_fill(hidden_KNN, 0).square().sum(), (~hidden_KNN).sum()),)
+    def totals(self, batch: Batch) -> tuple[Tensor, ...]:
+        """Return the square of log P's error: unlike that of P, it has no flat places."""
+        errors_KNN = self(batch) - batch["logs"]
+        return (errors_KNN.masked_fill(batch["logs"].isinf(), 0).square().sum(),)
 
-    def score(self, model: ContextHeads, batch: Batch) -> dict[str, Tensor]:
-        worst_K = (self.outputs(model, batch).exp() - batch["logs"].exp()).abs().amax((1, 2))
+    def counts(self, batch: Batch) -> tuple[Tensor, ...]:
+        return ((~batch["logs"].isinf()).sum(),)
+
+    def score(self, batch: Batch) -> dict[str, Tensor]:
+        worst_K = (self(batch).exp() - batch["logs"].exp()).abs().amax((1, 2))
         logs_K = worst_K.clamp_min(torch.finfo(worst_K.dtype).eps).log10()
         return {"orders": logs_K.sum(), "problems": torch.tensor(len(logs_K))}
 
-    def metrics(self, split: str, totals: Mapping[str, float]) -> dict[str, float]:
+    def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
         # Errors of different problems differ by orders of magnitude: only their logarithms average.
-        return {f"{split}/context_error": 10 ** (totals["orders"] / totals["problems"])}
+        return {f"{split}/context_error": 10 ** (sums["orders"] / sums["problems"])}

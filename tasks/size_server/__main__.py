@@ -42,9 +42,11 @@ from sweeper.store.code import loaded_code  # noqa: E402
 loaded_code()  # read when the server starts: jobs record the code that they run
 try:
     with freeze_gc():
+        from tasks.size_server.fork import become_job, forked, import_lightning, preload
+
+        import_lightning()
         from sweeper.store.errors import UserError
-        from tasks.parse import parse, task_of
-        from tasks.size_server.fork import become_job, forked, preload
+        from tasks.parse import data_of, module_class, parse
         from tasks.size_server.sizes import CountPolynomials, counts, size
         from tasks.training import machine
         from tasks.training.causes import message_of
@@ -140,15 +142,21 @@ class Server:
     def _fork_data(self, request: Request) -> None:
         """Answer from a child: reading a corpus may start threads."""
         config = request["config"]
-        task = task_of(parse(config))  # here, so that jobs find its modules imported
+        data = data_of(parse(config))  # here, so that jobs find its modules imported
 
         def ask() -> int:
+            answer: dict[str, Any]
             try:
-                digest, describe = task.data.source()
+                digest, describe = data.source()
                 named = {**config, "data": {**config["data"], "digest": digest}}
-                prepared = task_of(parse(named)).data.folder_name()
-                answer = {"digest": digest, "describe": describe, "prepared": prepared}
-                answer["metrics"] = list(task.measured)
+                prepared = data_of(parse(named)).folder_name()
+                metrics = [*module_class(config["task"]["name"]).measured]
+                answer = {
+                    "digest": digest,
+                    "describe": describe,
+                    "prepared": prepared,
+                    "metrics": metrics,
+                }
             except UserError as error:
                 answer = {"error": str(error)}
             self._answer({"id": request["id"], **answer})

@@ -15,7 +15,6 @@ from unittest.mock import patch
 from sweeper.store import registry
 from sweeper.store.errors import UserError
 from tasks.process import freeze_gc
-from tasks.task import Task
 
 # wandb.init imports the second for each run: a second of CPU time where torch is loaded.
 WANDB = ("wandb", "wandb.sdk.launch.inputs.internal")
@@ -28,19 +27,25 @@ _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
 
 def preload(logger: str) -> None:
     """Import the modules of jobs; W&B unless `logger` is "none"."""
+    from tasks.parse import module_class
+
     with freeze_gc():
-        # On an error the next import of Lightning imports everything.
-        with contextlib.suppress(ImportError), _hidden(UNUSED):
-            importlib.import_module("pytorch_lightning")
         for name in ("tasks.train", "tasks.training.job"):
             importlib.import_module(name)
         for name in registry.names(registry.TASKS):
             with contextlib.suppress(UserError):  # one that cannot be imported is not trained
-                registry.class_of(registry.TASKS, name, "task.name", Task)
+                module_class(name)
         with contextlib.suppress(ModuleNotFoundError):  # both are absent on some machines
             importlib.import_module("omegaconf")
             for name in () if logger == "none" else WANDB:
                 importlib.import_module(name)
+
+
+def import_lightning() -> None:
+    """Import Lightning without packages that it would import only because they are installed."""
+    # On an error the next import of Lightning imports everything.
+    with contextlib.suppress(ImportError), _hidden(UNUSED):
+        importlib.import_module("pytorch_lightning")
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import canonical
 from tasks.config.architecture import TransformerSection
 from tasks.config.sections import RunConfig
-from tasks.parse import parse, task_of
+from tasks.parse import data_of, module_of, parse
 from tasks.size_server import attention_contract
 from tasks.training.causes import message_of
 
@@ -122,26 +122,24 @@ def _weights(nodes: Sequence[int], x: int) -> tuple[int, dict[int, int]]:
 
 def counts(run: RunConfig) -> dict[str, int]:
     """Return parameter and cache counts, and the FLOPs and positions of a forward pass."""
-    task = task_of(run)
     with torch.device("meta"):
-        model: Any = task.build()
-        example = task.example()
-    model.eval()
-    inputs = {name: value for name, value in example.items() if name not in task.labels}
+        module = module_of(run).float().eval()  # as the example
+        example = module.example()
+    inputs = {name: value for name, value in example.items() if name not in module.labels}
     try:
-        flops = forward_flops(lambda: task.outputs(model, inputs))
+        flops = forward_flops(lambda: module(inputs))
     except KeyError as missing:
-        if missing.args[0] not in task.labels:
+        if missing.args[0] not in module.labels:
             raise
-        expected = f"outputs that read no labels, but they read {missing} of a batch"
+        expected = f"a forward pass that reads no labels, but it reads {missing} of a batch"
         raise invalid_value("task.name", run.task.name, expected, "mend its code") from None
     except Exception as error:  # anybody's code runs here
         expected = (
             f"a model that can be called on the meta device, but it raised {message_of(error)}"
         )
         raise invalid_value("model.name", run.model.name, expected, "mend its code") from error
-    positions = task.positions(example)
-    counted = {**parameter_counts(model), **cache_bytes(model)}
+    positions = module.positions(example)
+    counted = {**parameter_counts(module.model), **cache_bytes(module.model)}
     return {**counted, "forward_flops": flops, "positions": positions}
 
 
@@ -172,6 +170,6 @@ def size(
     return {
         **found,
         "flops_per_token": 3 * flops // positions,
-        "tokens": task_of(run).data.tokens_seen(run.trainer.steps),
+        "tokens": data_of(run).tokens_seen(run.trainer.steps),
         **heads,
     }

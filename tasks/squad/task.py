@@ -9,12 +9,12 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from models.bert_heads import SpanFinder
 from models.cross_entropy import IGNORED
@@ -23,7 +23,6 @@ from sweeper.store.files import make_directory
 from tasks import ranks
 from tasks.batch import Batch
 from tasks.config.schema import Problem, whole
-from tasks.config.sections import RunConfig
 from tasks.fine_tuning import dataset as strict_json
 from tasks.fine_tuning.bag_of_words import guessed_answer
 from tasks.fine_tuning.dataset import DataSet, Malformed
@@ -39,7 +38,6 @@ from tasks.fine_tuning.shared import (
 from tasks.squad import scoring
 from tasks.squad.answer_key import AnswerKey, Question, covered, windows, write_key
 from tasks.synthetic import samples
-from tasks.task import Evaluator, Mean
 from tasks.text.source import LINE_LIMIT, REPLACEMENT
 
 if TYPE_CHECKING:
@@ -236,74 +234,73 @@ class QuestionAnswering(FineTuning):
 
     Section = QuestionsSection
     section: QuestionsSection
-    Examples = Windows
+    Data = Windows
     data: Windows
+    model: SpanFinder
     labels = ("start", "end")
     measured = ("test/loss", "test/exact_match", "test/f1")
-
-    def __init__(self, config: RunConfig) -> None:
-        super().__init__(config)
-        self._predictions: dict[str, str] = {}
+    _scored: list[Batch]  # the logits of the batches of a split
+    _predictions: dict[str, str]  # of the last evaluation, by question
 
     def build(self) -> SpanFinder:
         return SpanFinder(self.encoder())
 
-    def outputs(self, model: SpanFinder, batch: Batch) -> Tensor:
+    def forward(self, batch: Batch) -> Tensor:
         """Return logits (2, B, T) of the answer's first and last piece; padding is no place."""
-        logits_2BT = torch.stack(
-            model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
-        ).float()
+        inputs = (batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
+        logits_2BT = torch.stack(self.model(*inputs)).float()
         return logits_2BT.masked_fill(~batch["attention_mask"], float("-inf"))
 
-    def loss(self, model: SpanFinder, batch: Batch) -> tuple[Mean, ...]:
-        totals = _totals(self.outputs(model, batch), batch)
-        return (Mean(totals["nats"], totals["windows"]),)
+    def totals(self, batch: Batch) -> tuple[Tensor, ...]:
+        return (_nats(self(batch), batch),)
 
-    def score(self, model: SpanFinder, batch: Batch) -> dict[str, Tensor]:
-        return _totals(self.outputs(model, batch), batch)
+    def counts(self, batch: Batch) -> tuple[Tensor, ...]:
+        return ((batch["start"] != IGNORED).sum(),)
 
-    def metrics(self, split: str, totals: Mapping[str, float]) -> dict[str, float]:
-        if not totals["windows"]:  # none holds an answer: there is nothing to take a mean of
+    def score(self, batch: Batch) -> dict[str, Tensor]:
+        logits_2BT = self(batch)
+        # They stay on the device until all are there: to copy each would be to wait for each.
+        kept = {"logits": logits_2BT, "attention_mask": batch["attention_mask"]}
+        self._scored.append(kept)
+        return {"nats": _nats(logits_2BT, batch), "windows": self.counts(batch)[0]}
+
+    def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
+        if not sums["windows"]:  # none holds an answer: there is nothing to take a mean of
             return {}
-        return {f"{split}/loss": totals["nats"] / totals["windows"]}
+        return {f"{split}/loss": sums["nats"] / sums["windows"]}
 
-    def evaluate(self, model: nn.Module, split: str, evaluator: Evaluator) -> dict[str, float]:
+    def on_validation_epoch_start(self) -> None:
+        super().on_validation_epoch_start()
+        self._scored = []
+
+    def measure(self, split: str) -> dict[str, float]:
         """Return the official scores of a split, in percent, and keep the predictions."""
-
-        def measured(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-            logits_2BT = self.outputs(cast(SpanFinder, model), batch)
-            # They stay on the device until all are there: to copy each would be to wait for each.
-            kept = {"logits": logits_2BT, "attention_mask": batch["attention_mask"]}
-            return {**_totals(logits_2BT, batch), **kept}
-
-        rows = evaluator.run(model, self.data.shares(split), measured)
+        losses = super().measure(split)
+        batches, self._scored = self._scored, []
         if ranks.world() > 1:
-            own = [{key: tensor.cpu() for key, tensor in row.items()} for row in rows]
-            rows = ranks.gathered(own)
-        totals = {key: float(sum(row[key].double() for row in rows)) for key in ("nats", "windows")}
-        key = self.data.keys[split]
+            own = [{key: tensor.cpu() for key, tensor in batch.items()} for batch in batches]
+            batches = ranks.gathered(own)
         scores_N = []
-        for row in rows:  # each of its own width, that of its longest window
-            starts_BT, ends_BT = row["logits"].cpu().numpy()
-            lengths_B = row["attention_mask"].cpu().sum(1).tolist()
+        for batch in batches:  # each of its own width, that of its longest window
+            starts_BT, ends_BT = batch["logits"].cpu().numpy()
+            lengths_B = batch["attention_mask"].cpu().sum(1).tolist()
             windows = zip(starts_BT, ends_BT, lengths_B, strict=True)
             scores_N += [(starts_T[:end], ends_T[:end]) for starts_T, ends_T, end in windows]
-        longest = self.section.answer_length
-        self._predictions = key.predictions(scores_N, self.section.candidates, longest)
+        key, section = self.data.keys[split], self.section
+        self._predictions = key.predictions(scores_N, section.candidates, section.answer_length)
         baselines = self.data.baselines if split == "test" else {}
         scores = {**scoring.score(key.gold(), self._predictions), **baselines}
-        named = {f"{split}/{name}": value for name, value in scores.items()}
-        return {**self.metrics(split, totals), **named}
+        return {**losses, **{f"{split}/{name}": value for name, value in scores.items()}}
 
     def files(self) -> dict[str, Any]:
         """Return the predictions of the last evaluation, as the official evaluator takes them."""
         return {PREDICTIONS: self._predictions}
 
 
-def _totals(logits_2BT: Tensor, batch: Batch) -> dict[str, Tensor]:
-    """Return the mean nats of the two ends, summed over the windows, and the number of windows."""
-    nats = [
+def _nats(logits_2BT: Tensor, batch: Batch) -> Tensor:
+    """Return the mean nats of the two ends, summed over the windows."""
+    starts, ends = (
         F.cross_entropy(logits_BT, batch[end], reduction="sum", ignore_index=IGNORED)
         for logits_BT, end in zip(logits_2BT, ("start", "end"), strict=True)
-    ]
-    return {"nats": (nats[0] + nats[1]) / 2, "windows": (batch["start"] != IGNORED).sum()}
+    )
+    return (starts + ends) / 2

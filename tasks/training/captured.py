@@ -46,46 +46,48 @@ class CapturedSteps:
         self._recordings: dict[Any, Recording | None] = {}  # None: a shape seen once
         self._usable = True
 
-    def __call__(self, step: int, batch: Batch) -> Tensor:
-        """Take a step; return the loss of the batch, which stays on the GPU."""
+    def __call__(self, number: int, batch: Batch) -> Tensor:
+        """Take step `number` (from 0); return the loss of the batch, which stays on the GPU."""
         # Autograd adds gradients up on the stream where a parameter was first used. A recording
         # must not wait for another stream, so all steps are on one.
         current = torch.cuda.current_stream(self._stream.device)
         self._stream.wait_stream(current)
         with torch.cuda.stream(self._stream):
-            loss = self._taken(step, batch)
+            loss = self._taken(number, batch)
         current.wait_stream(self._stream)
         return loss
 
-    def _taken(self, step: int, batch: Batch) -> Tensor:
+    def _taken(self, number: int, batch: Batch) -> Tensor:
         shape = tuple((name, *one.shape) for name, one in batch.items())
         seen = shape in self._recordings
         if not seen and len(self._recordings) < MOST:
             self._recordings[shape] = None
         if not seen or not self._usable:
-            return self._steps(step, batch)
+            return self._steps(number, batch)
         recording = self._recordings[shape]
         if recording is not None:
-            return self._played(recording, step, batch)
+            return self._played(recording, number, batch)
         before = [one.clone() for one in self._state()]
         try:
             with waits_are_errors():
-                loss = self._steps(step, batch)
+                loss = self._steps(number, batch)
         except RuntimeError as error:
             if "synchronizing CUDA operation" not in str(error):
                 raise
-            return self._plain_from_here(f"a step waits: {message_of(error)}", before, step, batch)
+            return self._plain_from_here(
+                f"a step waits: {message_of(error)}", before, number, batch
+            )
         after = [one.clone() for one in self._state()]
-        recording = self._recorded(batch)
+        recording = self._recorded(number, batch)
         self._reset(before)
-        again = self._played(recording, step, batch)
+        again = self._played(recording, number, batch)
         pairs = zip([loss, *after], [again, *self._state()], strict=True)
         if not all(torch.equal(one, other) for one, other in pairs):
-            return self._plain_from_here("it gives other bits", before, step, batch)
+            return self._plain_from_here("it gives other bits", before, number, batch)
         self._recordings[shape] = recording
         return again
 
-    def _recorded(self, batch: Batch) -> Recording:
+    def _recorded(self, number: int, batch: Batch) -> Recording:
         """Record a step; nothing is computed. The optimizer has its state already."""
         steps, own = self._steps, {name: one.clone() for name, one in batch.items()}
         steps.optimizer.zero_grad()  # the recording makes its own
@@ -99,7 +101,7 @@ class CapturedSteps:
             with torch.cuda.graph(
                 graph, self._pool, self._stream, capture_error_mode="thread_local"
             ):
-                loss = steps.whole(own)
+                loss = steps.update(number, own)
         except RuntimeError as error:  # an error within makes the end of the recording one, too
             first = error.__context__ if isinstance(error.__context__, RuntimeError) else error
             if isinstance(first, torch.OutOfMemoryError):
@@ -112,19 +114,20 @@ class CapturedSteps:
                 group["lr"], group["capturable"] = rate, False
         return Recording(graph, own, loss)
 
-    def _played(self, recording: Recording, step: int, batch: Batch) -> Tensor:
+    def _played(self, recording: Recording, number: int, batch: Batch) -> Tensor:
         for name, value in batch.items():
             recording.batch[name].copy_(value)
-        self._rate.fill_(self._steps.begin(step))
+        self._steps.module.on_train_batch_start(batch, number)
+        self._rate.fill_(self._steps.optimizer.param_groups[0]["lr"])
         recording.graph.replay()
         return recording.loss.clone()  # the next step writes another into its place
 
-    def _plain_from_here(self, why: str, before: list[Tensor], step: int, batch: Batch) -> Tensor:
+    def _plain_from_here(self, why: str, before: list[Tensor], number: int, batch: Batch) -> Tensor:
         print(f"steps are not recorded: {why}", flush=True)
         self._usable = False
         self._recordings.clear()
         self._reset(before)
-        return self._steps(step, batch)
+        return self._steps(number, batch)
 
     def _state(self) -> list[Tensor]:
         """Return the tensors that a step changes, always in the same order."""

@@ -18,27 +18,23 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import nn
-
 from models.block import compile_blocks
 from sweeper.store.attempts import VISIBLE, Attempt, Cause
 from sweeper.store.code import differing, state_of
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import publish_json
 from sweeper.store.liveness import HEARTBEAT_SECONDS, Watcher, alive
-from sweeper.store.runs import Run, RunStore, lineage
-from tasks import ranks
-from tasks.parse import parse, task_of
-from tasks.prepare import open_data
-from tasks.seeds import derive
-from tasks.task import Evaluator, Task
-from tasks.training import checkpoint, distributed, machine
+from sweeper.store.runs import Run, lineage
+from tasks import checkpoint, ranks
+from tasks.checkpoint import WEIGHTS
+from tasks.data import TaskData
+from tasks.module import TaskModule
+from tasks.parse import data_of, module_of, parse
+from tasks.training import distributed, machine
 from tasks.training.causes import Interrupted, Interruption, NotFinite, cause_of, message_of
-from tasks.training.checkpoint import WEIGHTS, adapted, final_weights
+from tasks.training.evaluate import evaluate
 from tasks.training.loop import train
 from tasks.training.progress import MetricsLog, RunContext, leftovers, remove_all
-from tasks.training.steps import TrainingModule
 from tasks.training.wandb_mirror import Mirror
 
 INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: try again
@@ -144,38 +140,35 @@ class Job:
         begun = time.perf_counter()
         config = parse(self._config)
         kind = machine.set_up(config.trainer)
-        task = task_of(config)
+        data = data_of(config, self._run.outputs)
         self._attempt.heartbeat(phase="prepare")
         self._reading_data = True
-        facts = open_data(task, self._run.outputs)
+        data.prepare_data()
+        data.setup("fit")
         self._reading_data = False
         with ExitStack() as stack:
             log = MetricsLog()
             if ranks.rank() == 0:
                 self._mirror = Mirror(config.logger, self._run)
                 log = MetricsLog(stack.enter_context(self._attempt.metrics()), self._mirror)
-            context = RunContext(task, self._run, self._attempt, log, self._interruption)
-            torch.manual_seed(derive(config.seed, "weights"))
-            model = task.build()
-            if config.parent is not None and self._resumed is None:
-                parent = RunStore(self._run.outputs).run(config.parent)
-                heads = parent.record()["config"]["model"]["heads"]
-                task.inherit(model, adapted(model, final_weights(parent, "parent"), heads))
+            context = RunContext(self._run, self._attempt, log, self._interruption)
+            module = module_of(config, data)
+            if self._resumed is None:
+                module.setup("fit")
             if config.trainer.compile:
-                compile_blocks(model)
-            parts = self._micro_batches(task)
-            module = TrainingModule(task, model, parts)
+                compile_blocks(module.model)
+            parts = self._micro_batches(data)
             with self._interruption.deferred():
-                recorder = train(context, module, kind, self._resumed)
+                recorder = train(context, module, kind, parts, self._resumed)
             self._interruption.check()
-            tested = self._test(context, model, recorder.device)
+            tested = self._test(context, module)
             metrics = ranks.broadcast(tested)  # all wait for the first
             if ranks.rank():
                 return None
-        weights = model.state_dict()
+        weights = module.model.state_dict()
         checkpoint.save(weights, self._attempt.checkpoint_dir / WEIGHTS, self._run.id)
         steps, seconds = config.trainer.steps, recorder.seconds
-        tokens, trained = task.data.tokens_seen(steps), seconds - recorder.seconds_before
+        tokens, trained = data.tokens_seen(steps), seconds - recorder.seconds_before
         return {
             "metrics": metrics,
             "validation": recorder.validation,
@@ -187,17 +180,17 @@ class Job:
             "micro_batches": parts,
             **machine.used(kind, ranks.world()),
             "weights_sha256": checkpoint.weights_digest(weights),
-            "data": facts,
+            "data": data.facts,
         }
 
-    def _micro_batches(self, task: Task) -> int:
+    def _micro_batches(self, data: TaskData) -> int:
         """Return in how many parts to compute each batch: as asked, at most one for each row."""
         asked = int(self._attempt.info().get("micro_batches", 1))
         if asked == 1:
             return 1
         steps = {1, max(self._config["trainer"]["steps"], 1)}  # those of a second phase differ
-        sizes = (len(next(iter(task.data.batch(step).values()))) for step in steps)
-        rows = max(sizes) if task.separable else 1
+        sizes = (len(next(iter(data.batch(step).values()))) for step in steps)
+        rows = max(sizes) if data.separable else 1
         most = max(rows // ranks.world(), 1)
         typed = self._config["trainer"].get("micro_batches", 1)
         if typed != "auto" and typed > most:
@@ -211,20 +204,17 @@ class Job:
             )
         return min(asked, most)
 
-    def _test(
-        self, context: RunContext, model: nn.Module, device: torch.device
-    ) -> dict[str, float]:
+    def _test(self, context: RunContext, module: TaskModule) -> dict[str, float]:
         """Return the metrics on the test split; write them, and the files of the task."""
         self._attempt.heartbeat(phase="test")
-        trainer = context.task.config.trainer
-        evaluator = Evaluator(device, trainer.precision, self._attempt.advance)
-        metrics = context.task.evaluate(model, "test", evaluator)
-        context.log.row(trainer.steps, metrics)
+        steps = module.config.trainer.steps
+        metrics = evaluate(module, "test", self._attempt.advance)
+        context.log.row(steps, metrics)
         context.log.sync()
         for name, value in metrics.items():
             if not math.isfinite(value):
-                raise NotFinite(name, value, trainer.steps)
-        for name, content in context.task.files().items() if ranks.rank() == 0 else ():
+                raise NotFinite(name, value, steps)
+        for name, content in module.files().items() if ranks.rank() == 0 else ():
             publish_json(self._attempt.path / name, content)
         return metrics
 

@@ -1,33 +1,41 @@
-"""The training loop: steps, and the work between two of them."""
+"""Stop 6 of the road: the training loop, which calls the hooks of a TaskModule.
+
+In: the module of a run and its data. Out: trained weights, rows of metrics, checkpoints.
+`pl.Trainer` calls the same hooks and ends with the same weights (docs/lightning.md).
+Next: tasks/lm1b/task.py.
+"""
 
 from pathlib import Path
 
-from tasks.batch import Prefetched
+from tasks.batch import prefetched
+from tasks.module import TaskModule
 from tasks.training.captured import CapturedSteps
 from tasks.training.progress import Checkpointer, Recorder, RunContext
-from tasks.training.steps import Steps, TrainingModule, fabric_for
+from tasks.training.steps import Steps, fabric_for
 
 
 def train(
-    context: RunContext, module: TrainingModule, accelerator: str, resumed: Path | None
+    context: RunContext, module: TaskModule, accelerator: str, parts: int, resumed: Path | None
 ) -> Recorder:
     """Train to the last step, from the checkpoint `resumed` or from step 0."""
-    trainer = context.task.config.trainer
+    trainer = module.config.trainer
     fabric = fabric_for(trainer, accelerator)
-    steps = Steps(fabric, module)
-    recorder = Recorder(context, module.model, fabric.device)
-    checkpointer = Checkpointer(context, recorder, module, steps.optimizer.optimizer)
-    first = checkpointer.load(resumed) + 1 if resumed else 1
+    steps = Steps(fabric, module, parts)
     take_step = CapturedSteps(steps) if steps.recordable(trainer) else steps
-    recorder.begin(step=first - 1)
-    data = context.task.data  # each rank computes the whole of a batch that cannot be split
-    build = data.share if context.task.separable else data.batch
-    batches = Prefetched(build, fabric.device, trainer.steps)
-    context.interruption.check()  # a stop may come while a missed validation is made up for
-    for step in range(first, trainer.steps + 1):
-        loss = take_step(step, batches.at(step))
+
+    recorder = Recorder(context, module)
+    checkpointer = Checkpointer(context, recorder, module, steps.optimizer)
+    done = checkpointer.load(resumed) if resumed else 0
+
+    batches = module.data.train_dataloader()
+    batches.load_state_dict({"done": done})
+    recorder.on_train_start(done)
+    context.interruption.check()  # a signal may arrive while a missed validation is repeated
+
+    for number, batch in enumerate(prefetched(batches, fabric.device), done):
+        loss = take_step(number, batch)
         context.interruption.synchronize()
-        recorder.after(step, loss)
-        checkpointer.after(step)
+        recorder.on_train_batch_end(number + 1, loss)
+        checkpointer.on_train_batch_end(number + 1)
         context.interruption.check()
     return recorder

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sweeper.store.attempts import START_LOG, Attempt
 from sweeper.store.metrics import MetricsWriter
 from sweeper.store.runs import Run
-from tasks import ranks
-from tasks.task import Evaluator, Task
-from tasks.training import checkpoint
+from tasks import checkpoint, ranks
+from tasks.module import TaskModule
 from tasks.training.causes import Interrupted, Interruption, NotFinite
+from tasks.training.evaluate import evaluate, sampled_loss
 from tasks.training.wandb_mirror import Mirror
 
 
@@ -54,7 +54,6 @@ HELD = 1000  # most losses to leave on the device between two rows
 class RunContext(NamedTuple):
     """The objects that the parts of one job share."""
 
-    task: Task
     run: Run
     attempt: Attempt
     log: MetricsLog
@@ -62,16 +61,20 @@ class RunContext(NamedTuple):
 
 
 class Recorder:
-    """Writes a row every `log_every` steps and validates every `validate_every` steps.
+    """Writes a row of metrics every `log_every` steps, with a heartbeat, and validates.
 
-    If that is 0, it logs the validation loss of a few rows SAMPLES times. Losses stay on the device
-    between two rows: the host waits for the device only to read them. `validation` holds the newest
-    metrics of the whole split. `seconds` are those of training steps, interrupted attempts
-    included; `seconds_before` of interrupted attempts alone.
+    It validates every `validate_every` steps. If that is 0, it logs the validation loss of a few
+    rows SAMPLES times. Losses stay on the device between two rows, so that the host rarely waits.
+
+    Attributes:
+        validation: the newest metrics of the whole validation split.
+        seconds: the time of training steps, interrupted attempts included.
+        seconds_before: the time of interrupted attempts alone.
     """
 
-    def __init__(self, context: RunContext, model: nn.Module, device: torch.device) -> None:
-        self._context, self._model, self.device = context, model, device
+    def __init__(self, context: RunContext, module: TaskModule) -> None:
+        self._context, self._module = context, module
+        self._trainer = module.config.trainer
         self._earlier: list[float] = []  # losses since the last row: first those read,
         self._losses: list[Tensor] = []  # then those on the device
         self._timed = 0  # steps since `_since`
@@ -81,53 +84,52 @@ class Recorder:
         self.seconds = 0.0
         self.seconds_before = 0.0
 
-    def begin(self, step: int) -> None:
+    def on_train_start(self, step: int) -> None:
         """Start the clock of a training that has done `step` steps."""
         self._validate(step)
         self._since = time.perf_counter()
 
-    def after(self, step: int, loss: Tensor) -> None:
+    def on_train_batch_end(self, step: int, loss: Tensor) -> None:
         """Record the loss of a step; write a row and validate if due."""
         self._context.attempt.advance()
         self._losses.append(loss)
         self._timed += 1
         if len(self._losses) == HELD:
             self._earlier, self._losses = self._read(), []
-        trained = self._context.task.config.trainer
-        if step % trained.log_every == 0 or step == trained.steps:
+        if step % self._trainer.log_every == 0 or step == self._trainer.steps:
             self._write_row(step)
         self._validate(step)
 
     def _validate(self, step: int) -> None:
         """Validate if it is due at this step and no attempt has done it."""
-        trainer = self._context.task.config.trainer
-        steps = trainer.steps
-        every = trainer.validate_every or math.ceil(steps / SAMPLES)
-        if not step or (step % every and step != steps) or self._validated == step:
+        steps = self._trainer.steps
+        every = self._trainer.validate_every or math.ceil(steps / SAMPLES)
+        due = step > 0 and (step % every == 0 or step == steps)
+        if not due or self._validated == step:
             return
-
-        def between_batches() -> None:
-            self._context.attempt.advance()
-            self._context.interruption.check()
-
         begun = time.perf_counter()
         self._context.attempt.heartbeat(phase="validate")
-        evaluator = Evaluator(self.device, trainer.precision, between_batches)
-        task = self._context.task
         try:
             self._context.interruption.check()  # a rank may have no batch
-            if trainer.validate_every:
-                metrics = task.evaluate(self._model, "validation", evaluator)
-                finite = {name: value for name, value in metrics.items() if math.isfinite(value)}
-                self.validation = finite
-            else:
-                metrics = task.sampled_loss(self._model, evaluator)
+            metrics = self._measured()
         except Interrupted:
             return  # the step is finished: the checkpointer saves it, and the job stops
         if metrics:
             self._context.log.row(step, metrics)
         self._validated = step
         self._since += time.perf_counter() - begun
+
+    def _measured(self) -> dict[str, float]:
+        if not self._trainer.validate_every:
+            return sampled_loss(self._module)
+
+        def between_batches() -> None:
+            self._context.attempt.advance()
+            self._context.interruption.check()
+
+        metrics = evaluate(self._module, "validation", between_batches)
+        self.validation = {name: value for name, value in metrics.items() if math.isfinite(value)}
+        return metrics
 
     def state_dict(self) -> dict[str, Any]:
         running = time.perf_counter() - self._since if self._since else 0.0
@@ -145,19 +147,18 @@ class Recorder:
         self.seconds = self.seconds_before = state_dict["seconds"]
 
     def _write_row(self, step: int) -> None:
-        losses, task = self._read(), self._context.task
+        losses, tokens_seen = self._read(), self._module.data.tokens_seen
         now = time.perf_counter()
-        tokens = task.data.tokens_seen(step) - task.data.tokens_seen(step - self._timed)
         elapsed, self._since = now - self._since, now
         self.seconds += elapsed
-        self._earlier, self._losses, self._timed = [], [], 0
         row = {
             "train/loss": math.fsum(losses) / len(losses),
-            "learning_rate": task.learning_rate(step),
-            "tokens_per_second": tokens / elapsed,
-            "tokens_seen": task.data.tokens_seen(step),
+            "learning_rate": self._module.learning_rate(step),
+            "tokens_per_second": (tokens_seen(step) - tokens_seen(step - self._timed)) / elapsed,
+            "tokens_seen": tokens_seen(step),
         }
-        steps = task.config.trainer.steps
+        self._earlier, self._losses, self._timed = [], [], 0
+        steps = self._trainer.steps
         self._context.log.row(step, row, left=self.seconds / step * (steps - step))
         shown = {"loss": row["train/loss"], "tokens_per_second": row["tokens_per_second"]}
         self._context.attempt.heartbeat(step=step, steps=steps, **shown, phase="train")
@@ -176,7 +177,7 @@ class Checkpointer:
 
     context: RunContext
     recorder: Recorder
-    module: nn.Module
+    module: TaskModule
     optimizer: torch.optim.Optimizer
 
     def load(self, path: Path) -> int:
@@ -187,9 +188,9 @@ class Checkpointer:
         self.recorder.load_state_dict(saved["callbacks"]["Recorder"])
         return saved["global_step"]
 
-    def after(self, step: int) -> None:
+    def on_train_batch_end(self, step: int) -> None:
         """Save after a step if it is due."""
-        trainer = self.context.task.config.trainer
+        trainer = self.module.config.trainer
         every = trainer.checkpoint_every
         due = step == trainer.steps or (every and step % every == 0)
         if (due or self.context.interruption.requested) and ranks.rank() == 0:

@@ -5,8 +5,9 @@ import os
 
 from tasks import train
 from tasks.lm1b.task import LanguageModel
+from tasks.module import TaskModule
 from tasks.size_server.fork import become_job
-from tasks.task import Evaluator, Task
+from tasks.training import evaluate, progress
 from tests.card.card import Card
 from tests.tasks.jobs import at_call, config, freeze, kill_self, last_word
 from tests.tasks.small import SMALL
@@ -48,7 +49,7 @@ def _ended(outputs, name):
 
 def _resumed(outputs):
     run = _freeze(outputs, "resumed", {}, "bf16-mixed", steps=7, checkpoint_every=2)
-    killed = on_card(run, before=lambda: at_call(LanguageModel, "loss", 6, kill_self))
+    killed = on_card(run, before=lambda: at_call(LanguageModel, "totals", 6, kill_self))
     again = on_card(run)
     steps = [attempt.info()["resumed_from"] for attempt in run.attempts()]
     return {"killed": killed, "again": again, "steps": steps}
@@ -88,8 +89,9 @@ def on_card(run, *, before=lambda: None, capacity=None):
 
 def _work(run, before, card, report):
     before()
-    Evaluator.run = _marked(card, "evaluation", Evaluator.run)
-    Task.sampled_loss = _marked(card, "sample", Task.sampled_loss)
+    evaluate.moved = _marked(card, "evaluation", evaluate.moved)
+    TaskModule.validation_step = _marked(card, "evaluation", TaskModule.validation_step)
+    progress.sampled_loss = _marked(card, "sample", progress.sampled_loss)
     with card:
         code = train.main(str(run.path))
     seen = {

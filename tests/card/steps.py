@@ -2,10 +2,10 @@
 
 import torch
 
-from tasks.batch import Prefetched
-from tasks.parse import parse, task_of
+from tasks.batch import prefetched
+from tasks.parse import data_of, module_of, parse
 from tasks.training import machine
-from tasks.training.steps import Steps, TrainingModule, fabric_for
+from tasks.training.steps import Steps, fabric_for
 from tests.card.card import Card, pinned
 
 MATH = 0  # of at::SDPBackend
@@ -14,20 +14,20 @@ MATH = 0  # of at::SDPBackend
 def measured(shim, config, steps):
     """Return what the last of so many training steps did, and the peak of all."""
     machine.compute_repeatably("cuda")
-    task = task_of(parse(config))
-    row = task.example()
-    rows = task.data.tokens_seen(1) // task.positions(row)
+    config = parse(config)
+    with torch.device("meta"):
+        module = module_of(config)
+    row = module.example()
+    rows = data_of(config).tokens_seen(1) // module.positions(row)
     batch = {key: of.repeat(rows, *[1] * (of.dim() - 1)) for key, of in row.items()}
     with Card() as card:
-        fabric = fabric_for(task.config.trainer, "cuda")
-        with torch.device("meta"):
-            module = TrainingModule(task, task.build()).to_empty(device="cuda")
-        batches = Prefetched(lambda step: batch, fabric.device, steps)  # no text is read here
-        steps_of = Steps(fabric, module)
+        fabric = fabric_for(config.trainer, "cuda")
+        batches = prefetched([batch] * steps, fabric.device)  # no text is read here
+        steps_of = Steps(fabric, module.to_empty(device="cuda"))
         plain = shim.times_chosen(MATH)
-        for number in range(1, steps + 1):
+        for number in range(steps):
             card.phase = f"step {number}"
-            steps_of(number, batches.at(number))
+            steps_of(number, next(batches))
     return {
         "plain_attention": shim.times_chosen(MATH) - plain,
         "waits": [wait for wait in card.waits if wait.phase != "start"],

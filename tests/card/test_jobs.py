@@ -6,7 +6,7 @@ The card computes nothing (see `card.py`): losses and metrics are no subject her
 import pytest
 
 from sweeper.store.registry import TASKS, names
-from tasks.parse import parse, task_of
+from tasks.parse import module_of, parse
 from tasks.training.progress import SAMPLES
 from tests.tasks.jobs import config
 
@@ -40,7 +40,7 @@ def test_the_host_waits_for_rows_and_for_no_step(jobs, name):
 
 
 def test_weights_go_to_the_device_once(jobs):
-    model = task_of(parse(config())).build()
+    model = module_of(parse(config())).model
     moved = [w for w in jobs["ended"]["lm1b"]["few"]["waits"] if "copied to the card" in w["what"]]
     assert len(moved) == len(list(model.parameters()))
 

@@ -112,7 +112,7 @@ def test_attention_is_that_whose_spread_the_run_recorded(run):
 def test_a_run_of_theorem_1_has_its_whole_batch_and_no_weights_of_attention(tmp_path):
     run = headroom.run(ended(tmp_path, REPRESENTATION).id, outputs=tmp_path)
     batch = run.batch(rows=2)
-    assert run.task.outputs(run.model(), batch).shape == batch["logs"].shape
+    assert run.module()(batch).shape == batch["logs"].shape
     with pytest.raises(headroom.UserError, match="heads go through scaled_dot_product_attention"):
         run.attention()
 

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from sweeper.store.attempts import Cause
 from sweeper.store.metrics import MetricsWriter, read_metrics
 from sweeper.store.runs import RunStore
-from tasks.training import checkpoint
+from tasks import checkpoint
 from tests.faults import sweep
 from tests.faults.sweep import STEPS, Count, Setting, small_sweep
 from tests.policies import policy

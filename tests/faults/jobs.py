@@ -14,8 +14,8 @@ import torch
 from sweeper.run.failures import Watchdog
 from sweeper.store.attempts import Cause
 from sweeper.store.runs import RunStore
+from tasks.module import TaskModule
 from tasks.training import job
-from tasks.training.steps import TrainingModule
 from tests.faults.sweep import Count, ForkBackend, Setting, orchestrate, small_sweep
 from tests.policies import policy
 from tests.tasks.jobs import at_call, last_words
@@ -95,7 +95,7 @@ def sabotaged(
     def sabotage(started: int) -> None:
         job.HEARTBEAT_SECONDS = 0.2  # type: ignore[attr-defined]
         if started == 0:
-            at_call(TrainingModule, "training_step", STEP, action)
+            at_call(TaskModule, "training_step", STEP, action)
 
     count.injected += 1
     with small_sweep(setting, count) as (outputs, ids):

@@ -27,8 +27,7 @@ from sweeper.store.liveness import alive
 from sweeper.store.metrics import read_metrics
 from sweeper.store.runs import RunStore
 from tasks import train
-from tasks.parse import parse, task_of
-from tasks.prepare import prepare
+from tasks.parse import data_of, parse
 from tasks.size_server.fork import become_job
 from tests import policies
 from tests.tasks.jobs import config, last_words, science
@@ -114,7 +113,7 @@ def settings(seed: int) -> Iterator[Setting]:
     """Prepare the data and run the undisturbed sweep."""
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         source, outputs = Path(folder) / "source", Path(folder) / "undisturbed"
-        prepare(task_of(parse(SMALL)), source)
+        data_of(parse(SMALL), source).prepare_data()
         orchestrate(outputs, freeze(source, outputs, RUNS), ForkBackend())
         yield Setting(source, reference_of(outputs), seed)
 

@@ -8,9 +8,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tasks.prepare import prepare
 from tests.tasks.jobs import ended, science
-from tests.tasks.small import made
+from tests.tasks.small import prepared_folder
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +27,7 @@ def _ready_to_fork():
 def _prepared_once(_ready_to_fork, tmp_path_factory):
     """The prepared data of the small config; tests get copies of it."""
     outputs = tmp_path_factory.mktemp("prepared")
-    prepare(made(), outputs)
+    prepared_folder(outputs)
     return outputs
 
 

@@ -1,10 +1,8 @@
 """The smallest config of each task, as changes to that of lm1b in tests/tasks/jobs.py."""
 
-import torch
-
-from tasks.parse import parse, task_of
-from tasks.prepare import open_data
-from tasks.task import Evaluator
+from tasks.parse import data_of, module_of, parse
+from tasks.training.evaluate import evaluate
+from tasks.training.steps import fabric_for
 from tests.tasks.jobs import composed, config
 
 _PIECES = "task.vocabulary_size=307 task.tokenizer_lines=500"
@@ -58,16 +56,41 @@ SMALL = {
     "representation": REPRESENTATION,
 }
 
-CPU = Evaluator(torch.device("cpu"), "32-true")
+
+def data(changes={}, outputs=None):  # noqa: B006 (never changed)
+    """Return the data of this config, neither prepared nor open."""
+    return data_of(parse(config(changes)), outputs)
 
 
-def made(changes={}):  # noqa: B006 (never changed)
-    """Return the task of this config."""
-    return task_of(parse(config(changes)))
+def made(changes={}):  # noqa: B006
+    """Return the module of this config, whose data are not open."""
+    return module_of(parse(config(changes)))
+
+
+def prepared_folder(outputs, changes={}):  # noqa: B006
+    """Prepare the data of this config; return their folder."""
+    own = data(changes, outputs)
+    own.prepare_data()
+    return own.folder
+
+
+def opened_data(outputs, changes={}):  # noqa: B006
+    """Return the data of this config, prepared and open."""
+    own = data(changes, outputs)
+    own.prepare_data()
+    own.setup("fit")
+    return own
 
 
 def opened(outputs, changes={}):  # noqa: B006
-    """Return the task of this config with its data prepared and open."""
-    task = made(changes)
-    open_data(task, outputs)
-    return task
+    """Return the module of this config with its data prepared and open."""
+    own = opened_data(outputs, changes)
+    return module_of(own.config, own)
+
+
+def evaluated(module, split="test", model=None):
+    """Return the metrics of a split on the CPU; with another model than the module's if given."""
+    if model is not None:
+        module.model = model
+    fabric_for(module.config.trainer, "cpu").setup_module(module)
+    return evaluate(module, split)

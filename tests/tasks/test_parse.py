@@ -10,8 +10,8 @@ from sweeper.store.errors import UserError
 from sweeper.store.identity import INTRODUCED_AS
 from sweeper.store.registry import ARCHITECTURES, ATTENTION, TASKS, class_of, made_of, names
 from tasks.config.architecture import Architecture, variant
-from tasks.parse import parse, recorded_task
-from tasks.task import Task
+from tasks.module import TaskModule
+from tasks.parse import parse, recorded_config
 from tests.tasks.jobs import config, freeze
 
 SENTENCES = {
@@ -210,7 +210,7 @@ def test_every_attention_variant_is_taken_with_its_own_options_alone(name):
 def test_every_file_that_says_it_is_a_task_or_an_architecture_is_one():
     assert "lm1b" in names(TASKS)
     assert "decoder" in names(ARCHITECTURES)
-    for kind, base in ((TASKS, Task), (ARCHITECTURES, Architecture)):
+    for kind, base in ((TASKS, TaskModule), (ARCHITECTURES, Architecture)):
         for name in names(kind):
             assert issubclass(class_of(kind, name, "name", base), base)
 
@@ -229,7 +229,7 @@ def test_a_run_whose_package_is_gone_names_it_and_its_version(outputs, installed
     (Path(installed.folder) / "gone_package-1.2.3.dist-info" / "entry_points.txt").unlink()
     installed.forget()
     with pytest.raises(UserError) as raised:
-        recorded_task(run)
+        recorded_config(run)
     assert str(raised.value) == (
         "run=small: expected its attention variant gone, which the package gone-package==1.2.3 "
         "has; install that package."

@@ -6,11 +6,11 @@ from unittest.mock import Mock
 
 import pytest
 
-import tasks.prepare
+import tasks.digests
 from sweeper.store.errors import UserError
-from tasks.prepare import DIGESTS, check_digests, open_data, prepare
+from tasks.digests import DIGESTS, check_digests
 from tests.tasks.jobs import ended, last_word
-from tests.tasks.small import SMALL, made
+from tests.tasks.small import SMALL, data, opened_data, prepared_folder
 
 LONGER = {"task.sequence_length": 41, "task.batch_tokens": 41}
 SHAPING = [{"data.sentences": 997}, {"task.vocabulary_size": 311}, {"task.tokenizer_lines": 503}]
@@ -24,9 +24,9 @@ SHAPING_ONE = {
 
 @pytest.fixture(scope="module", params=SHAPING_ONE)
 def of(request, _ready_to_fork, tmp_path_factory):
-    """A task, an outputs folder with its prepared data, and where these lie."""
-    outputs, task = tmp_path_factory.mktemp(request.param), made(SMALL[request.param])
-    return task, outputs, prepare(task, outputs)
+    """The config of a task, an outputs folder with its prepared data, and where these lie."""
+    outputs, changes = tmp_path_factory.mktemp(request.param), SMALL[request.param]
+    return changes, outputs, prepared_folder(outputs, changes)
 
 
 # What is no matter of the task.
@@ -36,7 +36,7 @@ of_one_task = pytest.mark.parametrize("of", ["lm1b"], indirect=True)
 @pytest.mark.parametrize("name", SHAPING_ONE)
 def test_the_folder_is_named_by_the_text_and_by_every_key_that_shapes_it(name):
     def folder_name(changes):
-        return made({**SMALL[name], **changes}).data.folder_name()
+        return data({**SMALL[name], **changes}).folder_name()
 
     changes = [{}, {"data.digest": "another"}, *SHAPING, *SHAPING_ONE[name]]
     assert len(set(map(folder_name, changes))) == len(changes)
@@ -44,43 +44,47 @@ def test_the_folder_is_named_by_the_text_and_by_every_key_that_shapes_it(name):
 
 
 def test_preparing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(of, tmp_path):
-    task, outputs, folder = of
+    changes, outputs, folder = of
     times = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    assert prepare(task, outputs) == folder
+    assert prepared_folder(outputs, changes) == folder
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == times
-    again = prepare(task, tmp_path)
+    again = prepared_folder(tmp_path, changes)
     found = {path.relative_to(again): path.read_bytes() for path in files(again)}
     assert found == {path.relative_to(folder): path.read_bytes() for path in files(folder)}
 
 
 def test_what_is_prepared_is_opened_in_a_folder_that_may_only_be_read(of, monkeypatch):
-    task, outputs, folder = of
-    monkeypatch.setattr("tasks.prepare.held", Mock(side_effect=OSError("it may only be read")))
-    assert prepare(task, outputs) == folder
-    drawn = made(SMALL["representation"])
-    assert not prepare(drawn, outputs / "none").exists()
+    changes, outputs, folder = of
+    monkeypatch.setattr("tasks.data.held", Mock(side_effect=OSError("it may only be read")))
+    assert prepared_folder(outputs, changes) == folder
+    drawn = data(SMALL["representation"], outputs / "none")
+    drawn.prepare_data()
+    assert not drawn.outputs.exists()
 
 
 @of_one_task
 def test_without_digests_the_data_are_prepared_again(of, tmp_path):
-    task, outputs, folder = of
+    changes, outputs, folder = of
     copied = tmp_path / "data" / folder.name
     shutil.copytree(folder, copied)
     (copied / DIGESTS).unlink()
     damaged = max(files(copied / "test"), key=lambda path: path.stat().st_size)
     sound = damaged.read_bytes()
     damaged.write_bytes(sound[::-1])
-    assert open_data(task, tmp_path)["sha256"] == open_data(task, outputs)["sha256"]
+    assert (
+        opened_data(tmp_path, changes).facts["sha256"]
+        == opened_data(outputs, changes).facts["sha256"]
+    )
     assert damaged.read_bytes() == sound
 
 
 def test_text_that_is_not_the_planned_one_is_refused(of, tmp_path):
-    task, _, folder = of
-    found, _ = task.data.source()
-    planned = {**SMALL[task.section.name], "data.digest": found}
-    assert prepare(made(planned), tmp_path).name == folder.name
+    changes, _, folder = of
+    found, _ = data(changes).source()
+    planned = {**changes, "data.digest": found}
+    assert prepared_folder(tmp_path, planned).name == folder.name
     with pytest.raises(UserError, match=r"^data\.digest=other: expected the text that was planned"):
-        prepare(made({**planned, "data.digest": "other"}), tmp_path)
+        prepared_folder(tmp_path, {**planned, "data.digest": "other"})
     assert [path.name for path in (tmp_path / "data").iterdir() if path.is_dir()] == [folder.name]
 
 
@@ -90,8 +94,8 @@ def files(folder):
 
 
 def test_one_bit_of_any_prepared_file_is_noticed(of):
-    task, outputs, folder = of
-    facts = open_data(task, outputs)
+    changes, outputs, folder = of
+    facts = opened_data(outputs, changes).facts
     found = files(folder)
     assert len(found) >= 8
     for path in found:
@@ -99,25 +103,25 @@ def test_one_bit_of_any_prepared_file_is_noticed(of):
         place = len(before) // 2
         path.write_bytes(before[:place] + bytes([before[place] ^ 1]) + before[place + 1 :])
         with pytest.raises(UserError, match=path.name):
-            open_data(task, outputs)
+            opened_data(outputs, changes)
         path.write_bytes(before)
-    assert open_data(task, outputs) == facts
+    assert opened_data(outputs, changes).facts == facts
 
 
 @of_one_task
 def test_files_are_read_once_until_one_looks_changed(of, monkeypatch):
-    (task, outputs, folder), read = of, []
-    real = tasks.prepare.digest_of_file
+    (changes, outputs, folder), read = of, []
+    real = tasks.digests.digest_of_file
     monkeypatch.setattr(
-        tasks.prepare, "digest_of_file", lambda path: read.append(path) or real(path)
+        tasks.digests, "digest_of_file", lambda path: read.append(path) or real(path)
     )
-    facts = open_data(task, outputs)
+    facts = opened_data(outputs, changes).facts
     first = [*read]
-    assert open_data(task, outputs) == facts
+    assert opened_data(outputs, changes).facts == facts
     assert read == first
     touched = files(folder)[-1]
     touched.touch()
-    assert open_data(task, outputs) == facts
+    assert opened_data(outputs, changes).facts == facts
     assert read == [*first, touched]
     check_digests(folder, outputs, again=True)
     assert len(read) > len(first) + 1
@@ -132,28 +136,28 @@ def exchange(one, other):
 
 @of_one_task
 def test_splits_that_changed_places_are_noticed(of):
-    task, outputs, folder = of
+    changes, outputs, folder = of
     exchange(folder / "test", folder / "validation")
     with pytest.raises(UserError, match="is not as it was prepared"):
-        open_data(task, outputs)
+        opened_data(outputs, changes)
     exchange(folder / "test", folder / "validation")
-    assert open_data(task, outputs)
+    assert opened_data(outputs, changes).facts
 
 
 @of_one_task
 def test_a_pipe_in_place_of_rows_holds_nobody_up(of):
-    task, outputs, folder = of
+    changes, outputs, folder = of
     path, pipe = files(folder)[-1], folder / "pipe"
     os.mkfifo(pipe)
     exchange(path, pipe)
     with pytest.raises(UserError, match=path.name):
-        open_data(task, outputs)
+        opened_data(outputs, changes)
     exchange(path, pipe)
     pipe.unlink()
 
 
 def test_a_job_trains_on_nothing_that_was_changed(outputs):
-    folder = prepare(made(), outputs)
+    folder = prepared_folder(outputs)
     rows = folder / "test" / "rows.uint16"
     rows.write_bytes(bytes(rows.stat().st_size))
     word = last_word(ended(outputs, code=1))
@@ -163,22 +167,22 @@ def test_a_job_trains_on_nothing_that_was_changed(outputs):
 
 def test_a_result_says_which_data_it_is_of(outputs):
     result = ended(outputs, {"trainer.steps": 1}).result()
-    assert result["data"]["sha256"] == open_data(made(), outputs)["sha256"]
-    other = made({"task.sequence_length": 29, "task.batch_tokens": 29})
-    assert open_data(other, outputs)["sha256"] != result["data"]["sha256"]
+    assert result["data"]["sha256"] == opened_data(outputs).facts["sha256"]
+    other = {"task.sequence_length": 29, "task.batch_tokens": 29}
+    assert opened_data(outputs, other).facts["sha256"] != result["data"]["sha256"]
 
 
 def test_other_prepared_data_under_the_name_are_noticed(outputs):
-    folder = prepare(made(), outputs)
+    folder = prepared_folder(outputs)
     shutil.rmtree(folder)
-    prepare(made({"task.vocabulary_size": 311}), outputs).rename(folder)
+    prepared_folder(outputs, {"task.vocabulary_size": 311}).rename(folder)
     with pytest.raises(UserError, match=DIGESTS):
-        open_data(made(), outputs)
+        opened_data(outputs)
 
 
 def test_no_prepared_data_through_a_link(outputs, tmp_path):
-    folder = prepare(made(), outputs)
+    folder = prepared_folder(outputs)
     folder.rename(tmp_path / "elsewhere")
     folder.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UserError, match="no symbolic link"):
-        open_data(made(), outputs)
+        opened_data(outputs)

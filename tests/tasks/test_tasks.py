@@ -1,4 +1,4 @@
-"""Every task keeps the contract of tasks/task.py and tasks/data.py."""
+"""Every task keeps the contract of tasks/module.py and tasks/data.py."""
 
 from functools import partial
 
@@ -7,11 +7,22 @@ import torch
 
 from sweeper.store.errors import UserError
 from sweeper.store.registry import TASKS, names
+from tasks import ranks
+from tasks.module import TaskModule
+from tasks.parse import module_of
 from tasks.size_server.sizes import size
-from tasks.task import Evaluator
-from tasks.training.steps import TrainingModule, clip
+from tasks.training.steps import fabric_for
 from tests.tasks.jobs import at_call, config, ended, run_job, science, terminate_self
-from tests.tasks.small import MNLI, PRETRAINING, REPRESENTATION, SMALL, SQUAD, opened
+from tests.tasks.small import (
+    MNLI,
+    PRETRAINING,
+    REPRESENTATION,
+    SMALL,
+    SQUAD,
+    evaluated,
+    opened,
+    opened_data,
+)
 
 every_task = pytest.mark.parametrize("name", SMALL)
 
@@ -36,25 +47,24 @@ def test_a_batch_is_a_function_of_seed_and_step(name, shared):
 @every_task
 def test_a_training_step_reads_no_value_of_its_device(name, shared):
     """On "meta", which has none; tests/card has copies, waits and the loop around a step."""
-    task = opened(shared, SMALL[name])
-    batch = {key: tensor.to("meta") for key, tensor in task.data.batch(1).items()}
+    data = opened_data(shared, SMALL[name])
+    batch = {key: tensor.to("meta") for key, tensor in data.batch(1).items()}
     for parts in (1,) if name == "representation" else (1, 2):
         with torch.device("meta"):
-            module = TrainingModule(task, task.build(), parts)
-        if task.config.trainer.precision == "64-true":
-            module.double()
-        module.training_step(batch).backward()
-        clip(module, task.config.optimizer.gradient_clip)
-        module.configure_optimizers().step()
+            module = module_of(data.config, data)
+        module.fabric = fabric_for(data.config.trainer, "cpu")
+        divisors = module.divisors(batch)
+        for part in ranks.split(batch, parts):
+            module.training_step(part, 0, divisors).backward()
+        optimizer = module.configure_optimizers()
+        module.configure_gradient_clipping(optimizer)
+        optimizer.step()
 
 
 @every_task
 def test_its_metrics_are_those_that_experiments_are_held_against(name, shared):
     task = opened(shared, SMALL[name])
-    precision = task.config.trainer.precision
-    model = task.build().double() if precision == "64-true" else task.build()
-    metrics = task.evaluate(model, "test", Evaluator(torch.device("cpu"), precision))
-    assert set(task.measured) <= metrics.keys()
+    assert set(task.measured) <= evaluated(task).keys()
 
 
 @pytest.mark.parametrize("name", sorted({*SMALL} - {"mnli", "squad"}))  # these cut off padding
@@ -69,11 +79,11 @@ def test_positions_seen_are_those_of_the_batches(name, shared):
 @pytest.mark.parametrize("name", ["mnli", "squad"])
 def test_what_stands_beside_a_row_does_not_change_its_outputs(name, shared):
     task = opened(shared, SMALL[name])
-    model = task.build().double().eval()
+    task.double().eval()
     batch = task.data.batch(1)
     length = int(batch["attention_mask"][0].sum())
     alone = {key: batch[key][:1, :length] for key in ("tokens", "token_type_ids", "attention_mask")}
-    together, single = task.outputs(model, batch), task.outputs(model, alone)
+    together, single = task(batch), task(alone)
     if name == "squad":  # two scores of each position
         assert (together[:, 0, length:] == float("-inf")).all()
         together, single = together[:, 0, :length], single[:, 0]
@@ -81,7 +91,7 @@ def test_what_stands_beside_a_row_does_not_change_its_outputs(name, shared):
 
 
 def test_a_job_of_fine_tuning_that_is_stopped_leaves_the_same_result(shared):
-    stop = partial(at_call, TrainingModule, "training_step", 5, terminate_self)
+    stop = partial(at_call, TaskModule, "training_step", 5, terminate_self)
     whole = ended(shared, SQUAD, "whole")
     run = ended(shared, SQUAD, "stopped", sabotage=stop, code=75)
     assert run_job(run) == 0

@@ -16,9 +16,9 @@ from tasks.architectures.layer import LayerSection
 from tasks.batch import Batch
 from tasks.config.schema import whole
 from tasks.config.sections import TaskSection
-from tasks.data import Data
+from tasks.data import TaskData
+from tasks.module import TaskModule
 from tasks.seeds import derive
-from tasks.task import Mean, Task
 
 TEST_BATCHES, TEST_ROWS = 8, 256
 
@@ -30,7 +30,7 @@ class RecallSection(TaskSection):
     batch_rows: Annotated[int, whole(1, 2**20, 64)]
 
 
-class Pairs(Data):
+class Pairs(TaskData):
     """Rows of `pairs` positions (key, value), then as many (key, 0) in the same order, (B, T, D).
 
     Keys lie on the unit sphere, values are signs.
@@ -63,12 +63,12 @@ class Pairs(Data):
         return {"x": x_BTD.double() if double else x_BTD}
 
 
-class Recall(Task):
+class Recall(TaskModule):
     """Answers each key with its value, in the places of the value."""
 
     Section = RecallSection
     section: RecallSection
-    Examples = Pairs
+    Data = Pairs
     measured = ("test/accuracy",)
     architectures = ("layer",)
 
@@ -82,26 +82,35 @@ class Recall(Task):
     def positions(self, batch: Batch) -> int:
         return batch["x"][..., 0].numel()
 
-    def outputs(self, model: Reader, batch: Batch) -> Tensor:
-        output_BTD: Tensor = model(batch["x"])
+    def forward(self, batch: Batch) -> Tensor:
+        output_BTD: Tensor = self.model(batch["x"])
         return output_BTD
 
-    def loss(self, model: Reader, batch: Batch) -> tuple[Mean, ...]:
-        answers, values = self._answers(model, batch)
-        return (Mean(F.mse_loss(answers, values, reduction="sum"), values.numel()),)
+    def totals(self, batch: Batch) -> tuple[Tensor, ...]:
+        answers, values = self._answers(batch)
+        return (F.mse_loss(answers, values, reduction="sum"),)
 
-    def score(self, model: Reader, batch: Batch) -> dict[str, Tensor]:
-        answers, values = self._answers(model, batch)
+    def counts(self, batch: Batch) -> tuple[int, ...]:
+        return (self._values(batch).numel(),)
+
+    def score(self, batch: Batch) -> dict[str, Tensor]:
+        answers, values = self._answers(batch)
         return {"right": (answers.sign() == values).sum(), "of": torch.tensor(values.numel())}
 
-    def metrics(self, split: str, totals: Mapping[str, float]) -> dict[str, float]:
-        return {f"{split}/accuracy": totals["right"] / totals["of"]}
+    def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
+        return {f"{split}/accuracy": sums["right"] / sums["of"]}
 
-    def _answers(self, model: Reader, batch: Batch) -> tuple[Tensor, Tensor]:
+    def _answers(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return what the second half of each row answers, and the values of the first."""
-        pairs, key_size = self.section.pairs, self.config.model.embedding_size // 2
-        answers = self.outputs(model, batch)[:, pairs:, key_size:]
-        return answers, batch["x"][:, :pairs, key_size:]
+        asked = self(batch)[:, self.section.pairs :]
+        return asked[..., self._key_size :], self._values(batch)
+
+    def _values(self, batch: Batch) -> Tensor:
+        return batch["x"][:, : self.section.pairs, self._key_size :]
+
+    @property
+    def _key_size(self) -> int:
+        return self.config.model.embedding_size // 2
 
 
 class Reader(nn.Module):

@@ -13,7 +13,7 @@ from sweeper.results.collect import plain
 from sweeper.results.judge import Verdicts
 from sweeper.results.palette import arm_looks
 from sweeper.results.paper_tables import has_paper_table, paper_table
-from sweeper.results.points import measures, missing, not_learned, origin, standing
+from sweeper.results.points import measures, missing, origin
 from sweeper.results.table import RESULT_KEYS, Row, Table, cell, label, number
 from sweeper.results.verdict import Verdict
 from sweeper.store import registry
@@ -58,8 +58,7 @@ def page_data(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> dic
 def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Return the verdicts, the paper table and the rows of an experiment."""
     arms = arm_looks(table.experiment["arms"])
-    compared = [*standing(table), *not_learned(table), missing(table)]
-    sentences = [f"{table.title}.", *compared, "The table of runs has every number."]
+    sentences = [f"{table.title}.", missing(table), "The table of runs has every number."]
     return {
         "name": table.name,
         "title": table.title,

@@ -8,7 +8,7 @@ from sweeper.plan.compose import CONF
 from sweeper.plan.plan import Plan
 from sweeper.store.registry import ARCHITECTURES, ATTENTION, CLAIMS, FIGURES, TASKS, names
 from tasks.parse import parse
-from tasks.task import learning_rate
+from tasks.schedule import learning_rate
 from tests.policies import shipped
 
 

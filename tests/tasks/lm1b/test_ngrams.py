@@ -10,7 +10,7 @@ from sweeper.store.errors import UserError
 from tasks.lm1b import ngrams
 from tasks.seeds import Shuffled
 from tests.tasks.jobs import ended
-from tests.tasks.small import CPU, opened
+from tests.tasks.small import evaluated, opened
 
 ROW_A_STEP = {"task.batch_tokens": 31}
 
@@ -114,4 +114,4 @@ def test_runs_share_them_and_a_changed_file_is_one_sentence(shared):
     assert path.read_text() == content
     path.write_text(content.replace("unigram", "uniform"))
     with pytest.raises(UserError, match="changed after it was written"):
-        task.evaluate(task.build(), "test", CPU)
+        evaluated(task)

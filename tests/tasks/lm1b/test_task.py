@@ -7,16 +7,15 @@ import torch
 
 from tasks.lm1b.ngrams import ORDERS
 from tasks.lm1b.task import LanguageModel
-from tasks.prepare import open_data
 from tests.tasks.jobs import ended, write_corpus
-from tests.tasks.small import CPU, opened
+from tests.tasks.small import evaluated, opened
 
 NGRAMS = {f"test/{name}_perplexity" for name in ORDERS}  # beside what the model measures
 
 
 def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(prepared):
     task = opened(prepared)
-    model = task.build().eval()
+    model = task.model.eval()
     nats, pieces = 0.0, 0
     for batch in task.data.batches("test"):
         hidden_BTD = model(batch["tokens"], batch["segments"], batch["positions"])
@@ -25,19 +24,17 @@ def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(pr
             for place in torch.nonzero(batch["segments"][row]).flatten().tolist():
                 nats -= float(logs_BTV[row, place, batch["targets"][row, place]])
                 pieces += 1
-    metrics = task.evaluate(model, "test", CPU)
+    metrics = evaluated(task)
     assert set(metrics) == {*task.measured, *NGRAMS}  # what experiments are held against
     assert metrics["test/loss"] == pytest.approx(nats / pieces, rel=1e-5)
     assert metrics["test/perplexity"] == pytest.approx(math.exp(nats / pieces), rel=1e-4)
-    about = open_data(task, prepared)
-    assert pieces == about["test_tokens"]
+    assert pieces == task.data.facts["test_tokens"]
 
 
 @pytest.mark.parametrize("rows", [1, 61])
 def test_the_size_of_its_batches_does_not_matter(rows, prepared):
-    model = opened(prepared).build()
-    one = opened(prepared).evaluate(model, "test", CPU)
-    other = opened(prepared, {"task.batch_tokens": rows * 31}).evaluate(model, "test", CPU)
+    one = evaluated(opened(prepared))
+    other = evaluated(opened(prepared, {"task.batch_tokens": rows * 31}))
     measured = {name: value for name, value in one.items() if name not in NGRAMS}  # of more rows
     assert {name: other[name] for name in measured} == pytest.approx(measured, rel=1e-5)
 
@@ -62,11 +59,11 @@ def test_lines_without_spaces_have_no_perplexity_per_word_and_their_runs_end_wel
 
 def test_a_model_that_is_evaluated_is_neither_changed_nor_left_in_another_mode(prepared):
     task = opened(prepared)
-    model = task.build()
+    model = task.model
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    first = task.evaluate(model.train(), "validation", CPU)
+    first = evaluated(task.train(), "validation")
     assert model.training
-    assert task.evaluate(model.eval(), "validation", CPU) == first  # dropout was off both times
+    assert evaluated(task.eval(), "validation") == first  # dropout was off both times
     assert not model.training
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name])
@@ -84,10 +81,9 @@ def test_an_epoch_of_batches_holds_every_row_once(prepared):
 
 def test_what_each_head_does_is_measured_on_the_test_split_alone(prepared):
     task = opened(prepared)
-    model = task.build()
-    assert "validation/attention_rank" not in task.evaluate(model, "validation", CPU)
+    assert "validation/attention_rank" not in evaluated(task, "validation")
     assert task.files() == {}
-    metrics = task.evaluate(model, "test", CPU)
+    metrics = evaluated(task)
     layers = task.files()["attention.json"]["layers"]
     heads, head_size = task.config.model.heads, task.config.model.one_head_size
     for name in ("rank", "entropy"):
@@ -100,7 +96,7 @@ def test_what_each_head_does_is_measured_on_the_test_split_alone(prepared):
 def test_a_layer_of_heads_of_several_sizes_is_one_layer_with_heads_in_their_order(prepared):
     sizes = [[5, 1, 3], 7]
     task = opened(prepared, {"model.heads": 3, "model.head_size": sizes})
-    task.evaluate(task.build(), "test", CPU)
+    evaluated(task)
     layers = task.files()["attention.json"]["layers"]
     assert [(len(layer["rank"]), len(layer["entropy"])) for layer in layers] == [(3, 3), (3, 3)]
     assert layers[0]["rank"] == sizes[0]  # of fresh heads, which use all that their size allows
@@ -108,9 +104,8 @@ def test_a_layer_of_heads_of_several_sizes_is_one_layer_with_heads_in_their_orde
 
 def test_a_model_that_diverged_has_a_loss_that_says_so_and_nothing_else(prepared):
     task = opened(prepared)
-    model = task.build()
-    torch.nn.init.constant_(model.final_norm.weight, math.nan)
-    metrics = task.evaluate(model, "test", CPU)
+    torch.nn.init.constant_(task.model.final_norm.weight, math.nan)
+    metrics = evaluated(task)
     assert math.isnan(metrics["test/loss"])
     assert "test/attention_rank" not in metrics
     assert task.files() == {}

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from sweeper.store.errors import UserError
 from tasks.fine_tuning.dataset import Malformed, RowReport
 from tasks.mnli.task import LABELS, MultiNLI, Pair, shortened
-from tasks.prepare import open_data, prepare
 from tasks.size_server.sizes import size
 from tasks.synthetic import samples
 from tasks.synthetic.samples import World
 from tests.tasks.jobs import config, ended
-from tests.tasks.small import CPU, MNLI, PRETRAINING, made, opened
+from tests.tasks.small import MNLI, PRETRAINING, evaluated, made, opened, prepared_folder
 
 WORLD = World(competitors=5, directions=23)
 OFFICIAL = {
@@ -182,7 +181,7 @@ def tokenizer(shared):
 
 def test_an_epoch_has_each_training_pair_once(shared):
     task = opened(shared, MNLI)
-    rows = open_data(task, shared)["train_rows"]
+    rows = task.data.facts["train_rows"]
     steps = rows // 5
     seen = torch.cat([task.data.batch(step)["labels"] for step in range(1, steps + 1)])
     counts = torch.bincount(seen, minlength=3)
@@ -192,16 +191,14 @@ def test_an_epoch_has_each_training_pair_once(shared):
 
 def test_a_split_is_evaluated_whole_and_words_alone_tell_little(shared):
     task = opened(shared, MNLI)
-    facts = open_data(task, shared)
     labels = [batch["labels"] for batch in task.data.batches("test")]
-    assert sum(map(len, labels)) == facts["test_rows"] == 127
-    model = task.build()
-    metrics = task.evaluate(model, "test", CPU)
+    assert sum(map(len, labels)) == task.data.facts["test_rows"] == 127
+    metrics = evaluated(task)
     baselines = {"test/majority_accuracy", "test/bag_of_words_accuracy"}
     assert set(metrics) == {*task.measured, *baselines}
     assert metrics["test/majority_accuracy"] == pytest.approx(1 / 3, abs=0.01)
     assert metrics["test/bag_of_words_accuracy"] < 0.45
-    validation = task.evaluate(model, "validation", CPU)
+    validation = evaluated(task, "validation")
     assert set(validation) == {"validation/accuracy", "validation/loss"}
 
 
@@ -229,17 +226,16 @@ def test_a_child_is_trained_from_the_weights_of_its_parent(shared, tokenizer):
     ids=["heads", "vocabulary", "no_encoder"],
 )
 def test_the_weights_of_another_model_are_one_sentence(changes, said):
-    task, weights = made(CHILD), made(changes).build().state_dict()
+    task, weights = made(CHILD), made(changes).model.state_dict()
     with pytest.raises(UserError, match=said) as caught:
-        task.inherit(task.build(), weights)
+        task.inherit(weights)
     assert str(caught.value).startswith("parent=p: ")
     assert "\n" not in str(caught.value)
 
 
 def test_a_parent_without_its_data_is_one_sentence(tmp_path):
-    task = made(CHILD)
     with pytest.raises(UserError, match=r"tokenizer\.json is missing"):
-        prepare(task, tmp_path)
+        prepared_folder(tmp_path, CHILD)
 
 
 def test_a_vocabulary_smaller_than_the_parents_is_told_before_training(shared, tokenizer):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from sweeper.store.errors import UserError
-from tasks.parse import parse
 from tasks.pretraining.documents import (
     LONGEST,
     LONGEST_SENTENCE,
@@ -18,11 +17,10 @@ from tasks.pretraining.documents import (
     SplitDocuments,
     documents_of,
 )
-from tasks.pretraining.task import MaskedDocuments
 from tasks.text.source import SPLITS, Counts
 from tasks.text.tokenizer import load_tokenizer
 from tests.tasks.jobs import config
-from tests.tasks.small import PRETRAINING
+from tests.tasks.small import PRETRAINING, prepared_folder
 
 SAMPLE = config()["data"]
 
@@ -164,16 +162,14 @@ def test_novels_and_wikipedia_are_read(shared_data, tmp_path):
     assert "It was a Sunday evening in October" in " ".join(first[:10])
 
 
-def masked(text, **keys):
-    own = {f"task.{key}": value for key, value in keys.items()}
-    return MaskedDocuments(parse(config({**PRETRAINING, **own, "data": text})))
+def prepared(outputs, text):
+    """Prepare the documents of a text; return their folder."""
+    return prepared_folder(outputs, {**PRETRAINING, "data": text})
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("outputs") / "documents"
-    masked(SAMPLE).prepare(folder)
-    return folder
+    return prepared(tmp_path_factory.mktemp("outputs"), SAMPLE)
 
 
 def test_every_sentence_is_there_in_order_in_the_split_of_its_document(folder):
@@ -202,20 +198,20 @@ def written(folder, documents):
 def test_lines_are_counted_and_the_tokenizer_learns_from_no_document_that_is_kept_back(tmp_path):
     documents = [f"{chr(0x4E00 + n)} story {n}.\nIt was told." for n in range(101)]
     data = written(tmp_path / "text", documents)
-    masked(data).prepare(tmp_path / "out")
-    vocabulary = load_tokenizer(tmp_path / "out" / "tokenizer.json").get_vocab()
+    folder = prepared(tmp_path, data)
+    vocabulary = load_tokenizer(folder / "tokenizer.json").get_vocab()
     for split, document in in_splits(Library().open(data, "blank_line", tmp_path)):
         assert (document[0][0] in vocabulary) == (split == "train")
-    about = EncodedDocuments(tmp_path / "out" / "train").about
+    about = EncodedDocuments(folder / "train").about
     assert (about["lines"], about["skipped"]) == (302, {"empty": 100})
 
 
 def test_a_sentence_without_end_goes_on_as_another(tmp_path):
     long = " ".join(["word"] * (2 * LONGEST_SENTENCE + 3))
     data = written(tmp_path / "text", [f"{long} {n}." for n in range(7)])
-    masked(data).prepare(tmp_path / "out")
+    folder = prepared(tmp_path, data)
     for split in SPLITS:
-        encoded = EncodedDocuments(tmp_path / "out" / split)
+        encoded = EncodedDocuments(folder / split)
         lengths = np.diff(encoded.sentences_S)
         assert lengths.max() == LONGEST_SENTENCE
         assert lengths.sum() == encoded.about["pieces"]

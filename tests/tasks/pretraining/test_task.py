@@ -8,12 +8,11 @@ import torch.nn.functional as F
 
 from models.cross_entropy import IGNORED
 from models.measure import parameter_counts
-from tasks.pretraining.task import MaskedDocuments, Pretraining
+from tasks.pretraining.task import MaskedDocuments, MaskedLanguageModel
 from tasks.size_server.sizes import size
 from tasks.text.tokenizer import BERT_MARKS
-from tasks.training.steps import summed
 from tests.tasks.jobs import at_call, config, ended, kill_self, run_job, science
-from tests.tasks.small import CPU, PRETRAINING, made, opened
+from tests.tasks.small import PRETRAINING, evaluated, made, opened
 
 # Table, embedding size, heads, head size, feed-forward size, parameters (reproduced to the unit):
 # the first and the last row of each table. Parameters are linear in heads and in head size.
@@ -46,7 +45,7 @@ def test_the_papers_models_have_the_papers_parameters(
         "model.feedforward_size": feedforward_size,
     }
     with torch.device("meta"):
-        found = parameter_counts(made({**PRETRAINING, **changes}).build())
+        found = parameter_counts(made({**PRETRAINING, **changes}).model)
     assert found["params_total"] == parameters
     assert found["params_embedding"] == (30_522 + 512 + 2) * embedding_size
 
@@ -72,7 +71,7 @@ def test_fresh_weights_have_the_deviation_that_was_asked_for():
         sizes = {"model.embedding_size": 211, "model.feedforward_size": 223}
         changes = {**PRETRAINING, **sizes, "model.initializer_range": deviation}
         torch.manual_seed(5)
-        return made(changes).build().requires_grad_(False)
+        return made(changes).model.requires_grad_(False)
 
     wide, berts = built(0.1), built(0.02)
     for (name, one), other in zip(wide.named_parameters(), berts.parameters(), strict=True):
@@ -133,7 +132,7 @@ def test_every_run_is_measured_on_the_same_rows_each_once(shared):
 
 def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(shared):
     task = opened(shared, PRETRAINING)
-    model = task.build().eval().requires_grad_(False)
+    model = task.model.eval().requires_grad_(False)
     batch = task.data.batch(1)
     hidden_BTD = model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
     every_BT = torch.arange(hidden_BTD.shape[1]).expand(len(hidden_BTD), -1)
@@ -145,12 +144,12 @@ def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(shared
     ]
     pairs = F.cross_entropy(model.next_logits(hidden_BTD), batch["next"])
     expected = sum(nats) / len(nats) + float(pairs)
-    assert float(summed(task.loss(model, batch))) == pytest.approx(expected, rel=1e-5)
+    assert float(task.training_step(batch, 0)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_metrics_are_exact_over_a_split(shared):
     task = opened(shared, PRETRAINING)
-    model = task.build()
+    model = task.model
     nats = right = masked = rows = next_right = 0.0
     with torch.no_grad():
         for batch in task.data.batches("test"):
@@ -163,7 +162,7 @@ def test_metrics_are_exact_over_a_split(shared):
             masked += float(chosen.sum())
             next_right += float((model.next_logits(hidden_BTD).argmax(-1) == batch["next"]).sum())
             rows += len(chosen)
-    metrics = task.evaluate(model, "test", CPU)
+    metrics = evaluated(task)
     assert metrics["test/mlm_loss"] == pytest.approx(nats / masked, rel=1e-4)
     assert metrics["test/mlm_accuracy"] == pytest.approx(right / masked)
     assert metrics["test/nsp_accuracy"] == pytest.approx(next_right / rows)
@@ -180,14 +179,14 @@ def test_a_second_phase_of_no_steps_asks_for_nothing(shared):
 def test_an_encoder_learns(shared):
     changes = {"task.batch_tokens": 23 * 43, "task.second_phase.steps": 0, "model.dropout": 0.0}
     task = opened(shared, {**PRETRAINING, **changes, "trainer.steps": 60})
-    model = task.build()
+    model = task.model
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
-    before = task.evaluate(model, "test", CPU)
+    before = evaluated(task)
     for step in range(1, 61):
         optimizer.zero_grad()
-        summed(task.loss(model, task.data.batch(step))).backward()
+        task.training_step(task.data.batch(step), step - 1).backward()
         optimizer.step()
-    after = task.evaluate(model, "test", CPU)
+    after = evaluated(task)
     assert after["test/mlm_loss"] < before["test/mlm_loss"] - 1
     assert after["test/mlm_accuracy"] > before["test/mlm_accuracy"]
 
@@ -199,8 +198,8 @@ def whole(shared):
 
 @pytest.mark.parametrize("step", [15, 18])  # continued from step 12 of the first phase, and from 16
 def test_a_job_killed_in_the_second_phase_ends_with_the_same_bits(step, shared, whole):
-    kill = partial(at_call, MaskedDocuments, "share", step, kill_self)
+    kill = partial(at_call, MaskedDocuments, "batch", step, kill_self)
     broken = ended(shared, PRETRAINING, f"broken-{step}", sabotage=kill, code=-9)
     assert run_job(broken) == 0
     assert science(broken) == science(whole)
-    assert set(science(whole)["metrics"]) == set(Pretraining.measured)
+    assert set(science(whole)["metrics"]) == set(MaskedLanguageModel.measured)

@@ -4,14 +4,11 @@ import pytest
 import torch
 
 from tasks.size_server.sizes import size
-from tasks.task import Evaluator
-from tasks.training.steps import summed
 from tests.models.theorem_1 import represent
 from tests.tasks.jobs import config
-from tests.tasks.small import REPRESENTATION, made
+from tests.tasks.small import REPRESENTATION, evaluated, made
 
 LENGTH, SIZE, PROBLEMS = 5, 7, 11  # of the small config
-CPU = Evaluator(torch.device("cpu"), "64-true")
 
 
 def _task(changes={}):  # noqa: B006
@@ -33,14 +30,14 @@ def test_problems_are_a_function_of_the_seed_and_not_of_the_head():
 )
 def test_the_construction_has_no_error_and_another_head_has(mask, smallest):
     task = _task({"task.mask": mask, "model.head_size": smallest})
-    model, batch = task.build().double(), task.data.batch(1)
-    assert task.evaluate(model, "test", CPU)["test/context_error"] > 1e-3
+    model, batch = task.model, task.data.batch(1)
+    assert evaluated(task)["test/context_error"] > 1e-3
     with torch.no_grad():
         for problem, (x_DN, logs_NN) in enumerate(zip(batch["inputs"], batch["logs"], strict=True)):
             weights = represent(x_DN, logs_NN.exp(), smallest, causal=mask == "causal")
             model.query[problem], model.key[problem] = weights
-    assert task.evaluate(model, "test", CPU)["test/context_error"] < 1e-9
-    assert summed(task.loss(model, batch)).item() < 1e-15
+    assert evaluated(task)["test/context_error"] < 1e-9
+    assert task.training_step(batch, 0).item() < 1e-15
 
 
 @pytest.mark.parametrize(
@@ -52,13 +49,13 @@ def test_gradient_descent_finds_contexts_at_the_smallest_head_and_not_below(mask
     for head_size in (smallest - 1, smallest):
         task = _task({"task.mask": mask, "model.head_size": head_size})
         torch.manual_seed(0)
-        model = task.build().double()
+        model = task.model
         optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
         for _ in range(300):
             optimizer.zero_grad()
-            summed(task.loss(model, task.data.batch(1))).backward()
+            task.training_step(task.data.batch(1), 0).backward()
             optimizer.step()
-        found = task.evaluate(model, "test", CPU)
+        found = evaluated(task)
         errors[head_size] = found["test/context_error"]
     assert errors[smallest] < 1e-2 * errors[smallest - 1]
 

@@ -6,18 +6,19 @@ import pytest
 
 from sweeper.store.errors import UserError
 from tasks.lm1b.task import LanguageModel
-from tasks.parse import parse, task_of
+from tasks.parse import module_of, parse
 from tasks.size_server.sizes import BUILT_FIRST, CountPolynomials, counts, size
 from tests.tasks.jobs import config
 from tests.tasks.small import SMALL
 
 
-def test_a_task_whose_outputs_read_the_labels_is_refused(monkeypatch):
-    def outputs(self, model, batch):
-        return model.logits(model(batch["tokens"], batch["targets"], batch["positions"]))
+def test_a_task_whose_forward_pass_reads_the_labels_is_refused(monkeypatch):
+    def forward(self, batch):
+        hidden_BTD = self.model(batch["tokens"], batch["targets"], batch["positions"])
+        return self.model.logits(hidden_BTD)
 
-    monkeypatch.setattr(LanguageModel, "outputs", outputs)
-    with pytest.raises(UserError, match=r"task\.name=lm1b: expected outputs that read no labels"):
+    monkeypatch.setattr(LanguageModel, "forward", forward)
+    with pytest.raises(UserError, match=r"task\.name=lm1b: expected a forward pass that reads no"):
         size(config())
 
 
@@ -25,7 +26,7 @@ def test_a_task_whose_outputs_read_the_labels_is_refused(monkeypatch):
 def test_it_counts_what_training_would_train(tied):
     tree = config({"model.tie_embeddings": tied})
     counted = size(tree)
-    model = task_of(parse(tree)).build()
+    model = module_of(parse(tree)).model
     assert counted["params_total"] == sum(p.numel() for p in model.parameters())
     assert counted["params_embedding"] == 307 * 17 * (1 if tied else 2)
     assert counted["params_total"] == counted["params_embedding"] + counted["params_non_embedding"]

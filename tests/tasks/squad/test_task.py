@@ -10,13 +10,11 @@ from torch import nn
 
 from sweeper.store.errors import UserError
 from tasks.fine_tuning.dataset import Malformed, RowReport
-from tasks.prepare import open_data
 from tasks.squad.__main__ import score_files
 from tasks.squad.task import Question, SQuAD, question_of
 from tasks.synthetic import samples
 from tasks.synthetic.samples import World
-from tasks.training.steps import summed
-from tests.tasks.small import CPU, SQUAD, opened
+from tests.tasks.small import SQUAD, evaluated, opened
 from tests.tasks.squad import official_evaluator
 
 WORLD = World(competitors=5, directions=23)
@@ -273,10 +271,10 @@ def test_answers_are_cut_from_the_text_to_the_letter(tmp_path):
     changes = {"data.source": "local", "data.root": str(root), "task.tokenizer_lines": 3}
     lengths = {"task.sequence_length": 61, "task.batch_tokens": 5 * 61, "task.stride": 23}
     task = opened(tmp_path, {**SQUAD, **changes, **lengths, "task.answer_length": 37})
-    facts = open_data(task, tmp_path)
+    facts = task.data.facts
     assert facts["test_rows"] > facts["test_questions"] == len(GOLD) + len(SHORT)
     assert len({batch["tokens"].shape[1] for batch in task.data.batches("test")}) > 1
-    metrics = task.evaluate(Oracle(task, "test"), "test", CPU)
+    metrics = evaluated(task, model=Oracle(task, "test"))
     [predictions] = task.files().values()
     answers = {f"q{number}": text for number, text in enumerate(GOLD)}
     assert predictions == answers | dict.fromkeys(SHORT, "Gold")
@@ -295,7 +293,7 @@ def test_whoever_knows_every_answer_scores_100_on_real_questions(shared_data, tm
     changes |= {"task.sequence_length": 128, "task.batch_tokens": 31 * 128, "task.stride": 41}
     changes |= {"task.answer_length": 97, "task.tokenizer_lines": 5003, "model.positions": 131}
     task = opened(tmp_path, {**SQUAD, **changes})
-    metrics = task.evaluate(Oracle(task, "test"), "test", CPU)
+    metrics = evaluated(task, model=Oracle(task, "test"))
     # An answer may begin or end within a word of the text; the pieces around it then go with it.
     assert metrics["test/exact_match"] > 98
     assert metrics["test/f1"] > 99
@@ -306,7 +304,7 @@ def test_the_scores_are_the_official_ones_of_the_predictions_left_beside_the_res
     shared, tmp_path
 ):
     task = opened(shared, SQUAD)
-    metrics = task.evaluate(Oracle(task, "test", rows=2), "test", CPU)
+    metrics = evaluated(task, model=Oracle(task, "test", rows=2))
     [(name, predictions)] = task.files().items()
     assert name == "predictions.json"
     path = tmp_path / name
@@ -321,7 +319,7 @@ def test_the_scores_are_the_official_ones_of_the_predictions_left_beside_the_res
 
 def test_on_the_sample_words_alone_find_no_answer(shared):
     task = opened(shared, SQUAD)
-    metrics = task.evaluate(task.build(), "test", CPU)
+    metrics = evaluated(task)
     assert metrics["test/bag_of_words_exact_match"] < 5
     assert metrics["test/bag_of_words_f1"] < 40
 
@@ -342,11 +340,10 @@ def test_a_window_without_the_answer_points_at_its_first_position(shared):
 
 
 def test_windows_without_any_known_answer_teach_nothing(shared):
-    task = opened(shared, SQUAD)
-    model = task.build().eval()
+    task = opened(shared, SQUAD).eval()
     batch = task.data.batch(1)
     nowhere = {**batch, **{end: torch.full_like(batch[end], -100) for end in ("start", "end")}}
-    assert summed(task.loss(model, nowhere)).item() == 0.0
+    assert task.training_step(nowhere, 0).item() == 0.0
     assert task.metrics("test", {"nats": 0.0, "windows": 0.0}) == {}  # and not a loss of 0
     half = {key: torch.cat((batch[key], nowhere[key])) for key in batch}
-    torch.testing.assert_close(summed(task.loss(model, half)), summed(task.loss(model, batch)))
+    torch.testing.assert_close(task.training_step(half, 0), task.training_step(batch, 0))

@@ -10,12 +10,11 @@ import torch
 
 from sweeper.store.attempts import Cause
 from sweeper.store.runs import State
-from tasks import train
+from tasks import checkpoint, train
 from tasks.lm1b.task import LanguageModel
-from tasks.task import Mean
-from tasks.training import checkpoint, machine
+from tasks.module import TaskModule
+from tasks.training import machine
 from tasks.training.causes import cause_of
-from tasks.training.steps import TrainingModule
 from tests.tasks.jobs import (
     at_call,
     ended,
@@ -28,11 +27,11 @@ from tests.tasks.jobs import (
 
 
 def allocate_too_much():
-    at_call(TrainingModule, "training_step", 3, lambda: torch.empty(2**58))
+    at_call(TaskModule, "training_step", 3, lambda: torch.empty(2**58))
 
 
 def hit_a_bug():
-    instead_of_call(TrainingModule, "training_step", 3, ZeroDivisionError("a bug"))
+    instead_of_call(TaskModule, "training_step", 3, ZeroDivisionError("a bug"))
 
 
 @pytest.mark.parametrize(
@@ -73,16 +72,16 @@ def test_memory_that_python_lacks_is_the_hosts():
 
 @pytest.mark.parametrize("value", [math.nan, math.inf], ids=str)
 def test_a_loss_that_is_no_number_stops_the_run_within_a_row(value, outputs):
-    original = LanguageModel.loss
+    original = LanguageModel.totals
 
     def spoiled():
         losses = iter([1.0] * 6 + [value] * 99)
 
-        def loss(*args):
-            [mean] = original(*args)
-            return (Mean(mean.total * next(losses), mean.count),)
+        def totals(*args):
+            [total] = original(*args)
+            return (total * next(losses),)
 
-        LanguageModel.loss = loss
+        LanguageModel.totals = totals
 
     run = ended(outputs, sabotage=spoiled, code=1)
     word = last_word(run)
@@ -96,10 +95,10 @@ def test_a_test_loss_that_is_no_number_is_no_result(outputs):
     original = LanguageModel.metrics
 
     def spoiled():
-        LanguageModel.metrics = lambda self, split, totals: (
-            original(self, split, {**totals, "nats": math.nan})
+        LanguageModel.metrics = lambda self, split, sums: (
+            original(self, split, {**sums, "nats": math.nan})
             if split == "test"
-            else original(self, split, totals)
+            else original(self, split, sums)
         )
 
     run = ended(outputs, sabotage=spoiled, code=1)

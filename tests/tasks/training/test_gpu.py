@@ -20,7 +20,7 @@ from sweeper.store.runs import RunStore, State
 from tasks.training import distributed, machine
 from tasks.training.captured import CapturedSteps
 from tasks.training.job import INTERRUPTED
-from tasks.training.steps import Steps, TrainingModule, fabric_for
+from tasks.training.steps import Steps, fabric_for
 from tests.conftest import ROOT
 from tests.tasks.jobs import assert_alike, config, ended, freeze, last_word, science
 from tests.tasks.small import SMALL, opened
@@ -73,7 +73,7 @@ def test_steps_that_are_recorded_give_the_bits_of_plain_ones(name, outputs):
 def test_a_step_that_cannot_be_recorded_is_taken_plainly(spoiler, shared, capfd):
     machine.compute_repeatably("cuda")
     changes = {**SMALL["lm1b"], "trainer.accelerator": "gpu", "trainer.precision": "32-true"}
-    task, called = opened(shared, changes), itertools.count()
+    called = itertools.count()
 
     def spoil(module, inputs, output):
         factor = output.amax().item() if spoiler == "a wait" else float(next(called))
@@ -81,15 +81,15 @@ def test_a_step_that_cannot_be_recorded_is_taken_plainly(spoiler, shared, capfd)
 
     found = []
     for recorded in (False, True):
-        torch.manual_seed(0)
         called = itertools.count()
-        fabric, module = fabric_for(task.config.trainer, "cuda"), TrainingModule(task, task.build())
+        module = opened(shared, changes)
+        fabric = fabric_for(module.config.trainer, "cuda")
         module.model.final_norm.register_forward_hook(spoil)
         steps = Steps(fabric, module)
         take = CapturedSteps(steps) if recorded else steps
-        for step in range(1, 6):
-            batch = task.data.batch(step)
-            take(step, {name: one.to(fabric.device) for name, one in batch.items()})
+        for number in range(5):
+            batch = module.data.batch(number + 1)
+            take(number, {name: one.to(fabric.device) for name, one in batch.items()})
         found.append([one.detach().cpu() for one in module.parameters()])
     assert "steps are not recorded" in capfd.readouterr().out
     if spoiler == "a wait":  # the other has been called more often

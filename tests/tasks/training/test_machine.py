@@ -14,9 +14,9 @@ import torch
 from sweeper.run.backends.ray import Place
 from sweeper.store.code import Code, differing, loaded_code, pin, state_of
 from sweeper.store.runs import lineage
+from tasks.module import TaskModule
 from tasks.process import freeze_gc
 from tasks.training import machine
-from tasks.training.steps import TrainingModule
 from tests.tasks.jobs import at_call, config, ended, freeze, run_job, science, terminate_self
 
 BLOCK, ROUNDS = 8 * 2**20, 10
@@ -144,7 +144,7 @@ def test_a_job_that_waited_while_the_code_was_edited_computes_what_it_would_have
 
 
 def test_a_run_that_is_continued_with_other_code_says_so_and_names_both(outputs, monkeypatch):
-    stop = partial(at_call, TrainingModule, "training_step", 7, terminate_self)
+    stop = partial(at_call, TaskModule, "training_step", 7, terminate_self)
     run = ended(outputs, sabotage=stop, code=75)
     now = loaded_code()
     edited = Code(now.root, {**now.files, "models/block.py": b"edited"})

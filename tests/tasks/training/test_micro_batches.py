@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from sweeper.store.files import publish_json
-from tasks.training.steps import TrainingModule
+from tasks.module import TaskModule
+from tasks.training.steps import Steps, fabric_for
 from tests.tasks.jobs import assert_alike, ended, freeze, instead_of_call, last_word, run_job
 from tests.tasks.small import SMALL, opened
 
@@ -12,29 +13,27 @@ STILL = {"model.dropout": 0.0}  # dropout draws other masks for parts than for t
 SEPARABLE = sorted({*SMALL} - {"representation"})  # its problems make one row
 
 
-def gradients(task, model, parts):
-    """What a training step leaves before its optimizer's step."""
-    module = TrainingModule(task, model, parts)
-    model.zero_grad()
-    loss = module.training_step(task.data.batch(2))
-    loss.backward()
-    grads = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
-    return loss.item(), grads
+def gradients(task, parts):
+    """The loss of a step, and the gradients that its optimizer is given."""
+    steps = Steps(fabric_for(task.config.trainer, "cpu"), task, parts)
+    steps.optimizer.step = lambda: None
+    loss = steps(1, task.data.batch(2))
+    named = task.model.named_parameters()
+    return loss.item(), {n: p.grad.clone() for n, p in named if p.grad is not None}
 
 
 @pytest.fixture(params=SEPARABLE)
 def whole(request, shared):
-    """A task and its model, with loss and gradients of a whole batch in single precision."""
+    """A task, with loss and gradients of a whole batch in single precision."""
     name = request.param
-    task = opened(shared, {**SMALL[name], **STILL})
-    model = task.build()
-    return task, model, *gradients(task, model, 1)
+    task = opened(shared, {**SMALL[name], **STILL, "optimizer.gradient_clip": None})
+    return task, *gradients(task, 1)
 
 
 def test_the_parts_of_a_batch_have_together_the_gradient_of_the_whole(whole):
-    task, model, loss, expected = whole
+    task, loss, expected = whole
     for parts in (2, 3, 1000):
-        found, grads = gradients(task, model, parts)
+        found, grads = gradients(task, parts)
         assert found == pytest.approx(loss, rel=1e-5)
         assert grads.keys() == expected.keys()
         for key, gradient in grads.items():
@@ -43,9 +42,9 @@ def test_the_parts_of_a_batch_have_together_the_gradient_of_the_whole(whole):
 
 def test_a_step_in_half_precision_has_nearly_the_gradient_of_single(whole):
     """On a CPU as well, where autocast hands other types on than on a GPU."""
-    task, model, loss, single = whole
+    task, loss, single = whole
     with torch.autocast("cpu", torch.bfloat16):
-        found, half = gradients(task, model, 1)
+        found, half = gradients(task, 1)
     assert found == pytest.approx(loss, rel=0.02)
     assert half.keys() == single.keys()
     apart = sum((half[key] - single[key]).square().sum() for key in single).sqrt()
@@ -55,7 +54,7 @@ def test_a_step_in_half_precision_has_nearly_the_gradient_of_single(whole):
 def test_a_run_out_of_gpu_memory_goes_on_in_parts_to_the_same_numbers(shared):
     def out_of_memory():
         error = torch.OutOfMemoryError("CUDA out of memory")
-        instead_of_call(TrainingModule, "training_step", 7, error)
+        instead_of_call(TaskModule, "training_step", 7, error)
 
     alone = ended(shared, STILL, "alone")
     run = ended(shared, STILL, "halved", sabotage=out_of_memory, code=1)
@@ -85,7 +84,7 @@ def test_there_are_as_many_parts_as_the_larger_phase_has_rows(shared):
 def test_a_batch_of_three_rows_has_three_parts_at_most_and_may_fit_elsewhere(shared, asked):
     def out_of_memory():
         error = torch.OutOfMemoryError("CUDA out of memory")
-        instead_of_call(TrainingModule, "training_step", 1, error)
+        instead_of_call(TaskModule, "training_step", 1, error)
 
     run = freeze(shared, {**STILL, "trainer.steps": 1}, f"rows-{asked}")
     publish_json(run.path / "micro_batches.json", {"micro_batches": asked})

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from tasks.training.steps import adamw, clip
+from tasks.optimizers import adamw
+from tasks.training.steps import fabric_for
 from tests.tasks.small import made
 
 
@@ -52,9 +53,9 @@ def test_constant_stays_where_its_warm_up_ends(warmup, first):
 
 def test_decay_is_on_matrices_alone_and_every_parameter_is_trained_once():
     task = made({"model.attention": {"name": "multi_head"}})
-    model = task.build()
+    model = task.model
     model.register_parameter("content_bias", nn.Parameter(torch.ones(3, 5)))
-    decayed, rest = adamw(model, task.config.optimizer).param_groups
+    decayed, rest = adamw.optimizer(model, task.config.optimizer).param_groups
     assert (decayed["weight_decay"], rest["weight_decay"]) == (0.01, 0.0)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     of = [{names[id(p)] for p in group["params"]} for group in (decayed, rest)]
@@ -72,7 +73,7 @@ def stepped(changes, gradient):
     layer = nn.Linear(3, 2)
     before = layer.weight.detach().clone()
     layer.weight.grad, layer.bias.grad = torch.full((2, 3), gradient), torch.zeros(2)
-    adamw(layer, section).step()
+    adamw.optimizer(layer, section).step()
     return before, layer.weight
 
 
@@ -89,9 +90,11 @@ def test_the_first_step_moves_every_weight_by_the_learning_rate():
 
 @pytest.mark.parametrize(("largest", "norm"), [(0.5, 0.5), (None, 21.0)], ids=["clipped", "free"])
 def test_gradients_are_clipped_to_their_global_norm(largest, norm):
-    model = nn.ParameterList([torch.zeros(9), torch.zeros(4, 3)])
-    for parameter in model:
+    task = made({"optimizer.gradient_clip": largest})
+    task.model = nn.ParameterList([torch.zeros(9), torch.zeros(4, 3)])
+    for parameter in task.model:
         parameter.grad = torch.full_like(parameter, math.sqrt(21))
-    clip(model, largest)
-    found = torch.cat([p.grad.flatten() for p in model if p.grad is not None]).norm()
+    task.fabric = fabric_for(task.config.trainer, "cpu")
+    task.configure_gradient_clipping(task.configure_optimizers())
+    found = torch.cat([p.grad.flatten() for p in task.model if p.grad is not None]).norm()
     assert float(found) == pytest.approx(norm, rel=1e-4)

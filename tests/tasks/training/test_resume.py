@@ -10,12 +10,12 @@ import pytest
 
 from sweeper.store.errors import UserError
 from sweeper.store.runs import Run, RunStore, State
+from tasks import checkpoint
 from tasks.lm1b.data import PackedText
 from tasks.lm1b.task import LanguageModel
-from tasks.training import checkpoint
+from tasks.module import TaskModule
 from tasks.training import job as attempts
 from tasks.training.progress import Checkpointer
-from tasks.training.steps import TrainingModule
 from tests.tasks.jobs import at_call, ended, freeze, kill_self, run_job, science, terminate_self
 
 
@@ -25,7 +25,7 @@ def at(owner, name, number, **when):
 
 
 def step(number):
-    return at(TrainingModule, "training_step", number)
+    return at(TaskModule, "training_step", number)
 
 
 def evaluation(number):
@@ -33,7 +33,7 @@ def evaluation(number):
 
     def sabotage(action):
         second_batch = partial(at_call, LanguageModel, "score", 2, action)
-        at_call(LanguageModel, "evaluate", number, second_batch)
+        at_call(LanguageModel, "on_validation_epoch_start", number, second_batch)
 
     return sabotage
 
@@ -44,7 +44,7 @@ KILLED = [
     (step(1), 0),
     (at(checkpoint, "publish_json", 2, after=True), 4),  # a checkpoint without a name
     (evaluation(1), 4),
-    (at(LanguageModel, "evaluate", 2), 12),
+    (at(LanguageModel, "on_validation_epoch_start", 2), 12),
     (at(Checkpointer, "save", 1), 12),
     (at(checkpoint._Writer, "write", 40), 12),
     (step(7), 16),  # the last one
@@ -88,7 +88,7 @@ def test_a_copy_of_a_run_in_training_is_trained_too(outputs, tmp_path, undisturb
 
 
 def test_asked_to_stop_while_the_data_is_prepared_it_stops_there(tmp_path, undisturbed):
-    stop = partial(at_call, PackedText, "prepare", 1, terminate_self)
+    stop = partial(at_call, PackedText, "prepare_data", 1, terminate_self)
     run = ended(tmp_path / "outputs", sabotage=stop, code=75)
     assert run_job(run) == 0
     assert science(run) == undisturbed

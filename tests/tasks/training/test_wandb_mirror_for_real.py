@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tasks.module import TaskModule
 from tasks.training import wandb_mirror
-from tasks.training.steps import TrainingModule
 from tests.tasks.jobs import at_call, ended, instead_of_call, science
 from tests.wandb_server import wandb_server
 
@@ -103,7 +103,7 @@ def test_online_everything_arrives(server, outputs, undisturbed):
 def test_a_failed_run_is_no_finished_run_there(server, outputs):
     def sabotage():
         wait_for_the_mirror()
-        instead_of_call(TrainingModule, "training_step", 17, ZeroDivisionError())
+        instead_of_call(TaskModule, "training_step", 17, ZeroDivisionError())
 
     run = ended(outputs, ONLINE, sabotage=sabotage, code=1)
     assert server.runs[run.id].state == "failed"

@@ -1,0 +1,72 @@
+"""Digests of a folder of prepared data, which tell whether its files are as they were made."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from sweeper.store.errors import UserError
+from sweeper.store.files import (
+    FORMAT,
+    digest_of_file,
+    make_directory,
+    publish_json,
+    publish_with_checksum,
+    read_object,
+    read_versioned,
+)
+from sweeper.store.identity import digest_of
+from sweeper.store.liveness import identity
+
+DIGESTS = "digests.json"
+SOURCE = "sample"  # the generated text: read while preparing, never after
+
+
+def write_digests(folder: Path) -> None:
+    """Write the digests of a prepared folder, unless it has some; OSError for a link or a pipe."""
+    if (folder / DIGESTS).is_file():
+        return
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        is_file = path.is_symlink() or not path.is_dir()
+        if is_file and name.parts[0] != SOURCE and not name.name.startswith("."):
+            files[name.as_posix()] = digest_of_file(path)
+    publish_with_checksum(folder / DIGESTS, {"format": FORMAT, "of": folder.name, "files": files})
+
+
+def check_digests(folder: Path, outputs: Path, *, again: bool = False) -> str:
+    """Return the digest of all that was prepared; raise UserError if a file has changed since.
+
+    Files are read once on each machine. Later only files with another size or time are read, or
+    all of them with `again`.
+    """
+    found = read_versioned(folder / DIGESTS, keys=("of", "files"))
+    if found is None or found["of"] != folder.name:
+        raise _changed(folder / DIGESTS, folder)
+    noted = outputs / "cache" / "verified" / str(identity()["boot"]) / f"{folder.name}.json"
+    before = {} if again else read_object(noted) or {}
+    now = {}
+    for name, digest in found["files"].items():
+        try:
+            now[name] = [digest, *_fingerprint(folder / name)]
+            same = before.get(name) == now[name] or digest_of_file(folder / name) == digest
+        except OSError:
+            same = False
+        if not same:
+            raise _changed(folder / name, folder)
+    if now != before:
+        with suppress(OSError):  # of a folder that may only be read
+            make_directory(noted.parent)
+            publish_json(noted, now)
+    return digest_of(found["files"])
+
+
+def _fingerprint(path: Path) -> list[int]:
+    """Return a fingerprint of the file: inode, size and times."""
+    stat = path.stat(follow_symlinks=False)
+    return [stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
+
+
+def _changed(path: Path, folder: Path) -> UserError:
+    return UserError(f"{path} is not as it was prepared; delete {folder}, it is prepared again.")

@@ -1,0 +1,237 @@
+"""The base class of a task: a LightningModule with the model, the loss and the metrics of a run.
+
+The project's loop (`training/loop.py`) and `pl.Trainer` call the same hooks and end with the same
+weights, bit for bit.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from sweeper.store.errors import invalid_value
+from sweeper.store.runs import RunStore
+from tasks import ranks
+from tasks.batch import Batch
+from tasks.checkpoint import adapted, final_weights
+from tasks.config.sections import RunConfig, TaskSection
+from tasks.data import TaskData
+from tasks.optimizers import adamw
+from tasks.schedule import learning_rate
+from tasks.seeds import derive
+
+
+class TaskModule(pl.LightningModule, ABC):
+    """A model and what it learns, made from the config of a run.
+
+    A task is a folder with a `task.py` that has one public subclass.
+    """
+
+    Section: ClassVar[type[TaskSection]]
+    """The keys of `task` in a config."""
+    Data: ClassVar[type[TaskData]]
+    """The data module of the task."""
+    architectures: ClassVar[tuple[str, ...]]
+    """The names `model.name` may take."""
+    measured: ClassVar[tuple[str, ...]] = ()
+    """The metrics of a finished run. Experiments may name only these; () allows any name."""
+    labels: ClassVar[tuple[str, ...]] = ()
+    """The entries of a batch that `forward` may not read."""
+
+    def __init__(self, config: RunConfig, data: TaskData) -> None:
+        super().__init__()
+        self.config = config
+        self.section: Any = config.task  # of the class Section
+        self.data: Any = data  # of the class Data
+        self.parent = config.parent  # the run whose weights `setup` loads
+        self.logged: Mapping[str, float] = {}  # the metrics of the last evaluation
+        self._sums: dict[str, Tensor] = {}
+        torch.default_generator.manual_seed(derive(config.seed, "weights"))
+        self.model: Any = self.build()
+        if config.trainer.precision == "64-true":
+            self.double()  # pl.Trainer loads a checkpoint before it would do this
+
+    # The task
+
+    @abstractmethod
+    def build(self) -> nn.Module:
+        """Return the model with fresh weights, on the default device."""
+
+    @abstractmethod
+    def example(self) -> Batch:
+        """Return the smallest batch, of zeros, on the default device."""
+
+    @abstractmethod
+    def forward(self, batch: Batch) -> Tensor:
+        """Return the model's outputs, computed with every matrix product of training."""
+
+    @abstractmethod
+    def totals(self, batch: Batch) -> tuple[Tensor, ...]:
+        """Return the terms of the loss, each summed over the batch and not yet a mean."""
+
+    @abstractmethod
+    def counts(self, batch: Batch) -> tuple[Tensor | int, ...]:
+        """Return by how much each of `totals` is divided, such as the number of targets."""
+
+    @abstractmethod
+    def score(self, batch: Batch) -> dict[str, Tensor]:
+        """Return scalars that can be added up over the batches of a split."""
+
+    @abstractmethod
+    def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
+        """Return the metrics of a split, named "<split>/<name>", from the sums over all of it."""
+
+    def positions(self, batch: Batch) -> int:
+        """Return the number of positions of a batch, padding included."""
+        return batch["tokens"].numel()
+
+    def learning_rate(self, step: int) -> float:
+        """Return the learning rate of a step, counted from 1."""
+        return learning_rate(self.config.optimizer, self.config.trainer.steps, step)
+
+    def files(self) -> dict[str, Any]:
+        """Return plain values by file name, which a finished run keeps beside its metrics."""
+        return {}
+
+    def inherit(self, weights: Mapping[str, Tensor]) -> None:
+        """Load the final weights of the parent; raise UserError if they do not fit."""
+        try:
+            self.model.load_state_dict(dict(weights))
+        except RuntimeError as error:
+            expected = "a run with the same model and vocabulary"
+            remedy = "give this run its parent's model section"
+            raise invalid_value("parent", self.config.parent, expected, remedy) from error
+
+    # Training: the hooks of Lightning
+
+    def setup(self, stage: str) -> None:
+        """Load the weights of the parent, once, before training starts."""
+        if stage == "fit" and self.parent is not None:
+            run = RunStore(self.data.outputs).run(self.parent)
+            heads = run.record()["config"]["model"]["heads"]
+            self.inherit(adapted(self.model, final_weights(run, "parent"), heads))
+            self.parent = None
+
+    def configure_optimizers(self) -> Optimizer:
+        return adamw.optimizer(self.model, self.config.optimizer)
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Set the learning rate and the random numbers of a step, as functions of its number."""
+        step = batch_idx + 1
+        optimizer: Any = self.optimizers(use_pl_optimizer=False)
+        for group in optimizer.param_groups:
+            group["lr"] = self.learning_rate(step)
+        # The first rank draws the dropout of a run on one device, each other rank its own.
+        rank = [ranks.rank()] if ranks.rank() else []
+        seed = derive(self.config.seed, "step", step, *rank)
+        # torch.manual_seed would format a stack for each device that is not in use.
+        torch.default_generator.manual_seed(seed)
+        if torch.cuda.is_initialized():
+            torch.cuda.manual_seed_all(seed)
+
+    def training_step(
+        self, batch: Batch, batch_idx: int, divisors: list[Tensor] | None = None
+    ) -> Tensor:
+        """Return the loss of this rank's rows. Its mean over the ranks is the loss of the batch.
+
+        Args:
+            divisors: those of the whole batch, if `batch` is only a part of it.
+        """
+        divisors = divisors or self.divisors(batch)
+        terms = zip(self.totals(batch), divisors, strict=True)
+        means = [total / divisor.to(total.dtype) for total, divisor in terms]
+        return functools.reduce(operator.add, means)
+
+    def divisors(self, batch: Batch) -> list[Tensor]:
+        """Return the mean over the ranks of each of `counts`."""
+        device = next(iter(batch.values())).device
+        found = []
+        for count in self.counts(batch):
+            if not isinstance(count, Tensor):  # made there, so that the host does not wait
+                count = torch.full((), count, device=device)
+            mean = ranks.mean(count.double())
+            found.append(mean.clamp(min=1 / ranks.world()))
+        return found
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Scale gradients down to the largest global norm of the config or of the Trainer.
+
+        Lightning adds the norms of parameters up in another order, which changes the last bits.
+        """
+        largest = gradient_clip_val or self.config.optimizer.gradient_clip
+        if largest is None:
+            return
+        root: Any = self.trainer.model if self.fabric is None else self
+        if hasattr(root, "clip_grad_norm_"):  # FSDP: each rank has a part of the gradients
+            root.clip_grad_norm_(largest)
+        else:
+            nn.utils.clip_grad_norm_(self.parameters(), largest)
+
+    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
+        """Log the loss under pl.Trainer."""
+        self.log("train/loss", outputs["loss"], sync_dist=True)
+
+    # Evaluation: the hooks of Lightning
+
+    def on_validation_epoch_start(self) -> None:
+        self._sums = {}
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        # Nothing of a batch is kept: a CPU could not use the memory of its logits again.
+        for name, value in self.score(batch).items():
+            self._sums[name] = self._sums.get(name, 0.0) + value.double()
+
+    def on_validation_epoch_end(self) -> None:
+        self._log_all(self.measure("validation"))
+
+    def on_test_epoch_start(self) -> None:
+        self.on_validation_epoch_start()
+
+    def test_step(self, batch: Batch, batch_idx: int) -> None:
+        self.validation_step(batch, batch_idx)
+
+    def on_test_epoch_end(self) -> None:
+        self._log_all(self.measure("test"))
+
+    def measure(self, split: str) -> dict[str, float]:
+        """Return the metrics of a split once all its batches are scored, from exact sums."""
+        of_ranks = ranks.gathered([numbers(self._sums)])
+        names = dict.fromkeys(name for sums in of_ranks for name in sums)  # a rank may have none
+        whole = {name: math.fsum(sums.get(name, 0.0) for sums in of_ranks) for name in names}
+        return self.metrics(split, whole)
+
+    def autocast(self) -> torch.autocast:
+        """Return the precision of a forward pass, as the config says."""
+        half = self.config.trainer.precision == "bf16-mixed"
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=half)
+
+    def _log_all(self, metrics: Mapping[str, float]) -> None:
+        self.logged = metrics
+        if self.fabric is None:  # pl.Trainer would round a float to single precision
+            self.log_dict({name: self._exact(value) for name, value in metrics.items()})
+
+    def _exact(self, value: float) -> Tensor:
+        return torch.tensor(value, dtype=torch.double, device=self.device)
+
+
+def numbers(sums: Mapping[str, Tensor]) -> dict[str, float]:
+    """Return scalars as numbers: the host waits for the device once, however many there are."""
+    found = {key: value.item() for key, value in sums.items() if value.device.type == "cpu"}
+    if there := [key for key in sums if key not in found]:
+        read = torch.stack([sums[key].double() for key in there]).tolist()
+        found |= dict(zip(there, read, strict=True))
+    return found

@@ -1,0 +1,1 @@
+"""The optimizers that a config can name."""

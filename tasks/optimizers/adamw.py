@@ -1,0 +1,29 @@
+"""AdamW (Loshchilov and Hutter, 2019)."""
+
+import torch
+from torch import nn
+
+from tasks.config.sections import OptimizerSection
+
+FUSED = ("cpu", "cuda")
+
+
+def optimizer(module: nn.Module, section: OptimizerSection) -> torch.optim.AdamW:
+    """Return AdamW: decoupled decay, times the learning rate, on matrices only.
+
+    Biases and LayerNorms are not decayed (BERT's convention), however many axes a bias has.
+    """
+    named = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
+    decayed = [p for name, p in named if p.ndim >= 2 and not name.endswith("bias")]
+    rest = [p for name, p in named if p.ndim < 2 or name.endswith("bias")]
+    first, second = section.betas
+    return torch.optim.AdamW(
+        [
+            {"params": decayed, "weight_decay": section.weight_decay},
+            {"params": rest, "weight_decay": 0.0},
+        ],
+        lr=section.learning_rate,
+        betas=(first, second),
+        eps=section.epsilon,
+        fused=all(p.device.type in FUSED for _, p in named),
+    )

@@ -1,0 +1,196 @@
+"""Every task trains under our loop and under pl.Trainer, to the same bits."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from functools import partial
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ModelCheckpoint
+from pytorch_lightning.loggers import CSVLogger
+
+from headroom_attention import run as finished_run
+from tasks.checkpoint import weights_digest
+from tasks.module import TaskModule
+from tests.conftest import ROOT
+from tests.tasks.jobs import at_call, ended, freeze, run_job, terminate_self
+from tests.tasks.small import SMALL, opened
+
+STEPS = 40
+# pl.Trainer copies RNG states, reads a device that Lightning looks for, and notes few workers.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+
+
+def changes_of(name, **trainer):
+    """A config of a task with dropout, where its model has any."""
+    dropout = {} if name == "representation" else {"model.dropout": 0.1}
+    own = {f"trainer.{key}": value for key, value in trainer.items()}
+    rows = {"trainer.steps": STEPS, "trainer.validate_every": 15, **own}
+    return {**SMALL[name], **dropout, **rows}
+
+
+def trainer_for(module, **options):
+    quiet = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+    defaults = dict.fromkeys(quiet, False) | {"max_epochs": 1, "accelerator": "cpu"}
+    precision = module.config.trainer.precision
+    return pl.Trainer(**{**defaults, "precision": precision, **options})
+
+
+def digest(module):
+    return weights_digest(module.model.state_dict())
+
+
+@pytest.fixture(scope="module", params=SMALL)
+def pair(request, shared):
+    """The name of a task, and a run of it under our loop."""
+    return request.param, ended(shared, changes_of(request.param), f"loop-{request.param}")
+
+
+def test_both_end_with_the_same_weights_and_metrics(pair, shared):
+    name, run = pair
+    module = opened(shared, changes_of(name))
+    trainer = trainer_for(module, val_check_interval=15)
+    trainer.fit(module, datamodule=module.data)
+    assert trainer.global_step == STEPS
+    assert digest(module) == run.result()["weights_sha256"]
+    [metrics] = trainer.test(module, datamodule=module.data, verbose=False)
+    assert metrics == run.result()["metrics"]
+    [validation] = trainer.validate(module, datamodule=module.data, verbose=False)
+    assert validation == run.result()["validation"]
+
+
+class Crash(pl.Callback):
+    """Ends a training at its 31st step."""
+
+    def on_train_batch_start(self, trainer, module, batch, batch_idx):
+        if batch_idx == 30:
+            raise ZeroDivisionError
+
+
+def test_interrupted_and_continued_both_end_with_the_same_weights(pair, shared, tmp_path):
+    name, run = pair
+    broken = freeze(shared, changes_of(name), f"broken-{name}")
+    stop = partial(at_call, TaskModule, "training_step", 23, terminate_self)
+    assert run_job(broken, stop) == 75
+    assert run_job(broken) == 0
+    assert broken.result()["weights_sha256"] == run.result()["weights_sha256"]
+
+    saved = ModelCheckpoint(tmp_path, every_n_train_steps=23)
+    module = opened(shared, changes_of(name))
+    trainer = trainer_for(module, callbacks=[saved, Crash()], enable_checkpointing=True)
+    with pytest.raises(ZeroDivisionError):
+        trainer.fit(module, datamodule=module.data)
+    module = opened(shared, changes_of(name))
+    trainer = trainer_for(module, val_check_interval=15)
+    trainer.fit(module, datamodule=module.data, ckpt_path=saved.best_model_path)
+    assert trainer.global_step == STEPS
+    assert digest(module) == run.result()["weights_sha256"]
+
+
+def test_half_precision_gives_the_same_bits_too(shared):
+    changes = {**changes_of("lm1b", precision="bf16-mixed")}
+    run = ended(shared, changes, "loop-half")
+    module = opened(shared, changes)
+    trainer = trainer_for(module)
+    trainer.fit(module, datamodule=module.data)
+    assert digest(module) == run.result()["weights_sha256"]
+    [metrics] = trainer.test(module, datamodule=module.data, verbose=False)
+    assert metrics == run.result()["metrics"]
+
+
+def test_a_child_starts_from_its_parent_under_both(shared):
+    parent = ended(shared, SMALL["pretraining"], "parent")
+    changes = {**SMALL["mnli"], "parent": parent.id}
+    run = ended(shared, changes, "child")
+    module = opened(shared, changes)
+    trainer_for(module).fit(module, datamodule=module.data)
+    assert digest(module) == run.result()["weights_sha256"]
+
+
+def test_callbacks_and_loggers_of_lightning_work(shared, tmp_path):
+    module = opened(shared, changes_of("lm1b"))
+    best = ModelCheckpoint(tmp_path, monitor="validation/loss", save_top_k=1)
+    patience = EarlyStopping("validation/loss", min_delta=100.0, patience=1)
+    callbacks = [best, patience, LearningRateMonitor(logging_interval="step")]
+    trainer = trainer_for(
+        module,
+        callbacks=callbacks,
+        logger=CSVLogger(tmp_path),
+        enable_checkpointing=True,
+        val_check_interval=5,
+        log_every_n_steps=1,
+    )
+    trainer.fit(module, datamodule=module.data)
+    assert trainer.global_step == 10  # no loss is lower by 100
+    assert torch.load(best.best_model_path, weights_only=False)["global_step"] in (5, 10)
+    [written] = tmp_path.rglob("metrics.csv")
+    header = written.read_text().splitlines()[0].split(",")
+    assert {"train/loss", "validation/loss", "validation/perplexity"} <= {*header}
+    assert any(name.startswith("lr-") for name in header)
+
+
+def test_a_run_gives_its_module_and_its_data_before_and_after_training(shared):
+    planned = freeze(shared, changes_of("lm1b"), "planned")
+    one = finished_run(planned.id, outputs=shared)
+    module, data = one.module(), one.data()
+    trainer_for(module).fit(module, datamodule=data)
+    assert run_job(planned) == 0
+    result = planned.result()
+    assert digest(module) == result["weights_sha256"]
+    done = one.module()
+    assert digest(done) == result["weights_sha256"]
+    [metrics] = trainer_for(done).test(done, datamodule=one.data(), verbose=False)
+    assert metrics == pytest.approx(result["metrics"])
+
+    longer = {"trainer.steps": 60, "optimizer.schedule": "constant", "seed": 5}
+    module, data = one.module(longer), one.data(longer)
+    assert digest(module) == result["weights_sha256"]
+    trainer = trainer_for(module)
+    trainer.fit(module, datamodule=data)
+    assert trainer.global_step == 60
+    assert digest(module) != result["weights_sha256"]
+
+
+TWO_PROCESSES = """
+    import sys
+    import warnings
+    from pathlib import Path
+    warnings.filterwarnings("ignore")
+    import headroom_attention
+    import pytorch_lightning as pl
+    import torch
+
+    run = headroom_attention.run(sys.argv[1], outputs=sys.argv[2])
+    module, data = run.module(), run.data()
+    trainer = pl.Trainer(
+        max_epochs=1, accelerator="cpu", devices=2, strategy="ddp", val_check_interval=15,
+        logger=False, enable_checkpointing=False, enable_progress_bar=False,
+    )
+    trainer.fit(module, datamodule=data)
+    trainer.test(module, datamodule=data, verbose=False)
+    if trainer.is_global_zero:
+        metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        torch.save({"weights": module.model.state_dict(), "metrics": metrics}, sys.argv[3])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["lm1b", "squad"])
+def test_two_processes_end_nearly_alike(name, shared, tmp_path):
+    still = {} if name == "representation" else {"model.dropout": 0.0}
+    run = ended(shared, {**changes_of(name, devices=2), **still}, f"two-{name}")
+    alone = freeze(shared, {**changes_of(name), **still}, f"planned-{name}")
+    script = tmp_path / "two.py"
+    script.write_text(textwrap.dedent(TWO_PROCESSES))
+    command = [sys.executable, str(script), alone.id, str(shared), str(tmp_path / "two.pt")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run(command, env=environment, cwd=tmp_path, check=True, timeout=500)
+    found = torch.load(tmp_path / "two.pt", weights_only=True)
+    ours = finished_run(run.id, outputs=shared).model().state_dict()
+    for key, weight in found["weights"].items():
+        torch.testing.assert_close(weight, ours[key], rtol=1e-6, atol=1e-6)
+    expected = run.result()["metrics"]
+    assert {key: found["metrics"][key] for key in expected} == pytest.approx(expected, rel=1e-6)
