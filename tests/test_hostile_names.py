@@ -1,7 +1,5 @@
 """No name and no link makes the program write outside the outputs folder, or run anything."""
 
-import json
-
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
@@ -11,7 +9,7 @@ from sweeper.results.paper_tables import write_paper_table
 from sweeper.results.table import Table, stem, write_table
 from sweeper.store.attempts import claim_attempt
 from sweeper.store.errors import UserError, sanitize
-from sweeper.store.files import make_directory
+from sweeper.store.files import make_directory, publish_with_checksum
 from sweeper.store.liveness import Watcher, identity
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import Run, RunStore
@@ -157,7 +155,7 @@ def test_linked_checkpoints_are_a_strangers(stranger, tmp_path):
     run = Run(tmp_path / "outputs" / "runs" / "a")
     attempt = claim_attempt(run.path / "attempts", [], {}, Watcher())
     dead = identity() | {"pid_started": -1}
-    (attempt.path / "attempt.json").write_text(json.dumps(dead))
+    publish_with_checksum(attempt.path / "attempt.json", dead)
     attempt.checkpoint_dir.rmdir()
     attempt.checkpoint_dir.symlink_to(stranger)
     before = contents(stranger)

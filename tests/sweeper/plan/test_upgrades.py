@@ -15,8 +15,8 @@ from tasks.parse import parse
 from tests.policies import shipped
 from tests.sweeper.plan.conftest import FakeProcess
 
-BEFORE = Path(__file__).with_name("format_1")
-"""What commit 11979d105907 left of a grid of two runs: plan, records, results; no weights."""
+BEFORE = Path(__file__).with_name("commit_5941da1b")
+"""What commit 5941da1b left of a grid of two runs: plan, records, results; no weights."""
 
 
 def test_a_key_that_comes_leaves_every_id_as_it_was(plan, tmp_path, monkeypatch):
@@ -75,4 +75,4 @@ def test_results_of_an_earlier_version_are_read_and_extended_and_none_is_trained
     measured = {row["run"]: row.get("test/loss") for row in table.rows}
     told = {run: result["metrics"]["test/loss"] for run, result in old.items()}
     assert measured == {run: told.get(run) for run in plan.runs}
-    assert {row.get("code") for row in table.rows} == {"11979d105907", None}
+    assert {row.get("code") for row in table.rows} == {"5941da1b6d15", None}
