@@ -360,6 +360,12 @@ def fill(  # noqa: PLR0913 (all but the first four have names)
         look.draw(axes, curve, aside)
 
 
+def guide_curve(axes: Axes, words: str, places: Sequence[tuple[float, float]]) -> None:
+    """Draw a labelled line through (x, y) places that curves are compared with."""
+    axes.plot(*zip(*places, strict=True), zorder=1, **GUIDE)
+    axes.annotate(words, places[-1], **_GUIDE_WORDS)
+
+
 def _dodged(axes: Axes, curves: Curves) -> list[float]:
     """Return how far to the side each curve is drawn, in points, so that no two cover each other.
 

@@ -440,6 +440,14 @@ def guides(table: Table) -> dict[str, float]:
     return found if "trigram" in found and len(apart - {None}) == 1 else {}
 
 
+def trigram_curve(table: Table, x: str) -> list[tuple[float, float]]:
+    """Return the trigram model's perplexity over `x`, in order, if it differs along `x` alone."""
+    pairs = {(number(row.get(x)), number(row.get("test/trigram_perplexity"))) for row in table.rows}
+    known = [(at, value) for at, value in pairs if at is not None and value is not None]
+    places, values = ({*column} for column in zip(*known, strict=True)) if known else ((), ())
+    return sorted(known) if len(values) > 1 and len(places) == len(known) else []
+
+
 def standing(table: Table) -> list[str]:
     """Return a sentence on where models stand to n-gram models, for each measure that has some."""
     sentences = []
@@ -448,13 +456,21 @@ def standing(table: Table) -> list[str]:
         own = [p for p in measure.points(table) if p.values and p.at("test/trigram_perplexity")]
         if not own or "trigram" not in baselines:
             continue
-        reached = ", ".join(f"{words} {short(value, 3)}" for words, value in baselines.items())
+        reached = ", ".join(f"{words} {_extent(table, words)}" for words in baselines)
         best, worst = (_between(table, measure, own, pick) for pick in (min, max))
         where = f"all models are {best}"
         if best != worst:
             where = f"the best model is {best} and the worst {worst}"
         sentences.append(f"N-gram models of as much text reach {reached}: {where}.")
     return sentences
+
+
+def _extent(table: Table, words: str) -> str:
+    """Return the perplexity of an n-gram model, or its range if runs see different rows."""
+    cells = (number(row.get(f"test/{words}_perplexity")) for row in table.rows)
+    values = [value for value in cells if value is not None]
+    ends = (short(min(values), 3), short(max(values), 3))
+    return " to ".join(dict.fromkeys(ends))
 
 
 def _between(

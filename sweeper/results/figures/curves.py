@@ -13,7 +13,15 @@ from matplotlib.lines import Line2D
 
 from sweeper.results import panel
 from sweeper.results.collect import plain
-from sweeper.results.points import Point, bent, guides, points, seed_spread, settings_apart
+from sweeper.results.points import (
+    Point,
+    bent,
+    guides,
+    points,
+    seed_spread,
+    settings_apart,
+    trigram_curve,
+)
 from sweeper.results.table import Table, label
 
 _PANEL_PT = 170.0
@@ -92,7 +100,14 @@ def draw(table: Table) -> Figure:
     ]
     figure = Figure(figsize=(panel.COLUMN, panel.COLUMN))
     axes = figure.add_subplot()
-    panel.fill(axes, x, table.metric, curves, own=x.startswith("model."), guides=guides(table))
+    own = x.startswith("model.")
+    every = [mark for _, curve in curves for mark in curve]
+    trigram = trigram_curve(table, x) if every else []
+    beside = [replace(every[0], x=place, ends=None, seeds=(value,)) for place, value in trigram]
+    lines = guides(table)
+    panel.fill(axes, x, table.metric, curves, own=own, guides=lines, scaled=[*every, *beside])
+    if trigram:
+        panel.guide_curve(axes, "trigram", trigram)
     named = x == "arm" and len(words) <= panel.MOST_CATEGORIES  # a legend would repeat the axis
     if words:
         panel.categories(axes, [table.label(word) for word in words] if named else words)

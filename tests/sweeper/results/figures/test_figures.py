@@ -19,7 +19,14 @@ from sweeper.results import panel
 from sweeper.results.collect import collect
 from sweeper.results.figures import curves, fig1, figure_of, write_figures
 from sweeper.results.panel import COLUMN, DOUBLE_COLUMN, apart, marks
-from sweeper.results.points import Point, not_learned, points, seed_spread, standing
+from sweeper.results.points import (
+    Point,
+    not_learned,
+    points,
+    seed_spread,
+    standing,
+    trigram_curve,
+)
 from sweeper.results.report.page import write_report
 from sweeper.results.table import Table
 from sweeper.store.errors import Faults
@@ -586,3 +593,25 @@ def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_
     [sentence] = not_learned(replace(compared, rows=[worse, *compared.rows[1:]]))
     assert "not learned, no better than the unigram" in sentence
     assert standing(table) == []
+
+
+def test_over_the_length_of_training_the_trigram_is_a_curve(tmp_path):
+    sweep = Sweep(name="steps", x="trainer.steps", labels={"a": "a"}, claims=())
+    for steps in (100, 200):
+        sweep.add("a", {"trainer.steps": steps}, Model(64, 4, 32), {0: 50.0 - steps / 100})
+    table = sweep.table(tmp_path)
+    trigrams = {100: 40.0, 200: 39.0}
+    columns = [{"test/trigram_perplexity": trigrams[row["trainer.steps"]]} for row in table.rows]
+    rows = [row | more for row, more in zip(table.rows, columns, strict=True)]
+    compared = replace(table, rows=rows)
+    assert trigram_curve(compared, "trainer.steps") == [(100, 40.0), (200, 39.0)]
+    [axes] = curves.draw(compared).axes
+    assert "trigram" in [text.get_text() for text in axes.texts]
+    dashed = [list(line.get_ydata()) for line in axes.get_lines() if line.is_dashed()]
+    assert [40.0, 39.0] in dashed
+    low, high = axes.get_ylim()
+    values = [row[table.metric] for row in table.rows]
+    assert low < 39 < max(values) < high, (low, high, values)
+    assert "trigram 39 to 40" in " ".join(standing(compared))
+    # Along heads, runs of one size would need two values at once.
+    assert trigram_curve(compared, "model.heads") == []
