@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from sweeper.store.errors import UserError, invalid_value
@@ -22,6 +23,17 @@ from tasks.export.decoder import decoder_config, decoder_weights
 from tasks.export.encoder import ARCHITECTURES, encoder_config, encoder_weights
 from tasks.parse import data_of, recorded_config
 from tasks.text.tokenizer import BERT_MARKS, END, PAD
+
+# The keys of a model that this export has a place for, or that only training reads.
+_MAPPED = frozenset(
+    """
+    name embedding_size heads head_size layers feedforward_size activation tie_embeddings dropout
+    positions initializer_range position_encoding rotary_base rotary_size normalisation feedforward
+    biases scale_embeddings attention.name attention.qk_norm attention.glorot
+    attention.key_value_heads attention.latent_size attention.query_latent_size
+    attention.rotary_size attention.value_size
+    """.split()
+)
 
 
 def export(run: Run, folder: Path) -> list[Path]:
@@ -46,6 +58,7 @@ def export(run: Run, folder: Path) -> list[Path]:
     else:
         expected = f"lm1b, {', '.join(ARCHITECTURES)}"
         raise invalid_value("task.name", name, expected, "export a run of another task")
+    check_mapped(section.model_dump())
     longest = config["max_position_embeddings"]
     make_directory(folder)
     publish(folder / "model.safetensors", as_safetensors(tensors))
@@ -55,9 +68,21 @@ def export(run: Run, folder: Path) -> list[Path]:
     if isinstance(section, EncoderSection):  # by default a second text would have type 0, too
         about["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
         about |= {f"{mark[1:-1].lower()}_token": mark for mark in BERT_MARKS}
+    else:  # lm_eval predicts the first piece of a text from one of them
+        piece = Tokenizer.from_str(tokenizer).id_to_token
+        about |= {"bos_token": piece(PAD), "eos_token": piece(END)}
     publish_json(folder / "tokenizer_config.json", about)
     publish(folder / "README.md", _card(run, config["architectures"][0]))
     return sorted(folder.iterdir())
+
+
+def check_mapped(model: Mapping[str, Any]) -> None:
+    """Raise UserError if the model section has a key that the export would leave out."""
+    for key, value in leaves(model).items():
+        if key not in _MAPPED:
+            expected = "a key that the export maps to transformers"
+            remedy = "export a run of a shipped variant, or add the key to tasks/export"
+            raise invalid_value(f"model.{key}", value, expected, remedy)
 
 
 def tokenizer_of(run: Run, config: RunConfig) -> Path:

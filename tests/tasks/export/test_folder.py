@@ -13,6 +13,7 @@ from sweeper.store.errors import UserError
 from tasks.export import folder as exported
 from tasks.export.__main__ import main
 from tasks.export.encoder import encoder_config
+from tasks.export.folder import check_mapped
 from tests.tasks.export.test_decoder import TODAY
 from tests.tasks.jobs import ended
 from tests.tasks.small import SMALL, made
@@ -43,6 +44,9 @@ def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
     assert (
         ("token_type_ids" in about.get("model_input_names", ())) == ("mask_token" in about) == bert
     )
+    pieces = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    first, last = (pieces.get(about.get(key)) for key in ("bos_token", "eos_token"))
+    assert (first, last) == ((None, None) if bert else (0, 1))
     card = (folder / "README.md").read_text()
     assert ("token 0 before it and token 1 after it" in card) != bert
     assert run.result()["weights_sha256"] in card
@@ -78,8 +82,8 @@ def test_a_tokenizer_that_is_gone_is_named(tmp_path):
 
 def outputs_of(name, model, ours):
     """Pairs of the outputs of the class of transformers and of the run's model on a batch."""
-    network, batch = ours.model(), ours.batch(rows=2)
-    expected = ours.task.outputs(network, batch)
+    module, batch = ours.module().eval(), ours.batch(rows=2)
+    network, expected = module.model, module(batch)
     if name == "MistralForCausalLM":
         sees = batch["segments"][:, :, None] == batch["segments"][:, None, :]
         mask_B1TT = (sees & torch.ones_like(sees).tril()).unsqueeze(1)
@@ -123,6 +127,17 @@ def test_what_no_class_computes_is_refused(tmp_path, changes, told):
         run.export(tmp_path / "exported")
     assert told in str(caught.value)
     assert not (tmp_path / "exported").exists()
+
+
+@pytest.mark.parametrize("key", ["sinks", "attention.sinks"])
+def test_a_key_that_the_export_does_not_know_is_refused(key):
+    model = made(TODAY).config.model.model_dump()
+    check_mapped(model)
+    section = model["attention"] if "." in key else model
+    section["sinks"] = False
+    with pytest.raises(UserError) as caught:
+        check_mapped(model)
+    assert f"model.{key}=False: expected a key that the export maps" in str(caught.value)
 
 
 @pytest.mark.parametrize(
