@@ -54,7 +54,9 @@ def test_jobs_find_what_they_need_imported_and_no_gpu_in_use(tmp_path):
             assert hasattr(torch.cuda, name)
             setattr(torch.cuda, name, refuse)
         sys.path.insert(0, sys.argv[1])
-        from tasks.size_server.fork import UNUSED, preload
+        from tasks.size_server.fork import UNUSED, import_lightning, preload
+
+        import_lightning()  # first, as the server does
         from tasks.size_server.sizes import size
 
         preload(logger="wandb")
