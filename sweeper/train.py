@@ -256,7 +256,10 @@ class Executor:
 
 
 def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: Rounds = ()) -> None:
-    """Write every record and the plan, before anything starts."""
+    """Write every record and the plan, before anything starts.
+
+    `estimate`: expected seconds of training by run; those of 0 are unknown and left out.
+    """
     store.check_writable()
     for run in plan.runs.values():
         record = {"id": run.id, "config": run.config, "size": run.size, "names": run.names}
@@ -265,4 +268,5 @@ def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: R
     for name in replaced(plan.outputs, data):
         for path in files_made_of(plan.outputs, name):  # made again from the records
             path.unlink()
-    write_plan(plan.outputs, {**data, "estimate": estimate})
+    known = {run: seconds for run, seconds in estimate.items() if seconds}
+    write_plan(plan.outputs, {**data, "estimate": known})

@@ -81,8 +81,6 @@ class Backend(Protocol):
     queues: bool = False  # whether it takes a run whose parent is running, to start it after that
     slots: int  # runs that it takes at a time
     device: str  # that runs train on: "cpu" or "gpu"
-    gpu: str = ""  # the name of its GPUs, where it is known
-    sharing: int = 1  # slots that share one GPU
 
     @property
     def note(self) -> str:
