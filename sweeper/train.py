@@ -184,11 +184,10 @@ class Executor:
         metrics = {run: of.arms[arm].metric or of.metric for run, of, arm in asked}
         labels = {run: plan.runs[run].label for run in left}
         throughput = self.throughput(plan)
-        expected = throughput.expected
         time_left = TimeLeft(
             self.store,
             {run: plan.runs[run].steps for run in left},
-            lambda run: expected(plan.runs[run]),
+            lambda run: throughput.expected(plan.runs[run]),
             lambda run, *seconds: throughput.learn(plan.runs[run], *seconds),
             measured=throughput.measured,
         )
@@ -200,7 +199,7 @@ class Executor:
         for rank, runs in enumerate(by_experiment.values()):
             ranks = dict.fromkeys(runs, rank) | ranks
         jobs = [
-            Job(run.id, run.flops, run.parent, rank=ranks[run.id], seconds=sum(expected(run)))
+            Job(run.id, run.flops, run.parent, rank=ranks[run.id])
             for run in map(plan.runs.__getitem__, left)
         ]
         options = self.options
