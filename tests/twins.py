@@ -40,5 +40,5 @@ def arguments(conf: Path, rates: tuple[float, float], *, tuned: bool = False) ->
     folder = conf / "experiment"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "twins.yaml").write_text(EXPERIMENT.format(rates=rates) + TUNE * tuned)
-    decides = ("experiment=twins", "hydra.sweeper.decide=true")
+    decides = ("experiment=twins", "name=twins", "hydra.sweeper.decide=true")
     return ["--config-dir", str(conf), "-m", *TINY, *decides]

@@ -113,9 +113,9 @@ def test_a_first_round_beyond_the_budget_is_not_begun(planted, tmp_path):
     """The finished runs of other points say what it costs."""
     outputs = tmp_path / "outputs"
     shutil.copytree(planted[0], outputs)
-    other = ("experiment.arms.standard.grid={model.heads:[3]}", "name=other")
+    other = "experiment.arms.standard.grid={model.heads:[3]}"
     runs = RunStore(outputs).ids()
-    refused = sweep(outputs, *other, "hydra.sweeper.budget_device_hours=1e-9", rates=PLANTED)
+    refused = sweep(outputs, other, "hydra.sweeper.budget_device_hours=1e-9", rates=PLANTED)
     assert refused.returncode == 2
     asked = r"budget_device_hours=1e-09: expected at least \S+, the expected cost"
     assert re.search(asked, refused.stderr)
