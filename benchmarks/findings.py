@@ -1,7 +1,11 @@
-"""Write docs/results/README.md from the records beside it: `python -m benchmarks.findings`."""
+"""Write docs/results/README.md, and the table in README.md, from the records in docs/results.
+
+Run it as `python -m benchmarks.findings`.
+"""
 
 import argparse
 import json
+import math
 import re
 import shlex
 import tomllib
@@ -16,6 +20,9 @@ from sweeper.results.table import label
 from sweeper.results.verdict import Decision, Verdict
 
 RESULTS = ROOT / "docs" / "results"
+README = ROOT / "README.md"
+SUMMARY = "<!-- made by python -m benchmarks.findings -->\n"
+TEXTS = ("novels", "encyclopedia")
 TEMPLATE = Path(__file__).with_suffix(".md")
 SETTINGS = Path(__file__).with_suffix(".toml")
 PAPER = ("theorem1", "fig1", "fig2", "fig3", "fig4", "table1", "table2a", "table2b", "table3")
@@ -70,11 +77,43 @@ class Kept:
 
 
 def main() -> None:
-    """Write the page."""
+    """Write both pages."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    (options.results / "README.md").write_text(page(options.results), "utf-8")
+    parser.parse_args()
+    (RESULTS / "README.md").write_text(page(RESULTS), "utf-8")
+    README.write_text(with_summary(README.read_text("utf-8"), RESULTS), "utf-8")
+
+
+def with_summary(text: str, results: Path) -> str:
+    """Return README's text with its table of differences made anew."""
+    known = tomllib.loads(SETTINGS.read_text("utf-8"))
+    before, _, rest = text.partition(SUMMARY)
+    _, _, after = rest.partition("\n\n")
+    records = {
+        (one.experiment, one.column): one for one in kept(results, known) if one.scale == "cpu"
+    }
+    rows = []
+    for row in known["summary"]:
+        experiment, _, claim = row["from"].partition(".")
+        cells = (
+            difference(records[experiment, text], claim, row["contrast"], row.get("reversed"))
+            for text in TEXTS
+        )
+        rows.append((row["better"], row["than"], *cells))
+    return f"{before}{SUMMARY}{table(('better', 'than', *TEXTS), rows).rstrip()}\n\n{after}"
+
+
+def difference(one: Kept, claim: str, place: int, backwards: bool | None) -> str:
+    """Return a contrast of a claim as a difference in per cent of the smaller perplexity."""
+    [verdict] = [verdict for verdict in one.verdicts if verdict.claim == claim]
+    contrast = verdict.numbers["contrasts"][place]
+    ends = [contrast["value"], contrast["low"], contrast["high"]]
+    if backwards:
+        ends = [-contrast["value"], -contrast["high"], -contrast["low"]]
+    value, low, high = (math.copysign(math.expm1(abs(end)) * 100, end) for end in ends)
+    digits = 2 if abs(value) < 1 else 1
+    words = f"{value:.{digits}f} % ({low:.{digits}f} to {high:.{digits}f})"
+    return words if low > 0 or high < 0 else f"undecided: {words}"
 
 
 def page(results: Path) -> str:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from sweeper.store import registry
 from sweeper.store.errors import invalid_value
 from sweeper.store.runs import RunStore
 from tasks import ranks
@@ -25,7 +26,6 @@ from tasks.batch import Batch
 from tasks.checkpoint import adapted, final_weights
 from tasks.config.sections import RunConfig, TaskSection
 from tasks.data import TaskData
-from tasks.optimizers import adamw
 from tasks.schedule import learning_rate
 from tasks.seeds import derive
 
@@ -122,7 +122,9 @@ class TaskModule(pl.LightningModule, ABC):
             self.parent = None
 
     def configure_optimizers(self) -> Optimizer:
-        return adamw.optimizer(self.model, self.config.optimizer)
+        section = self.config.optimizer
+        make = registry.function(registry.OPTIMIZERS, section.name, "optimizer.name", "optimizer")
+        return make(self.model, section)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Set the learning rate and the random numbers of a step, as functions of its number."""

@@ -34,6 +34,7 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
     except ValidationError as error:
         problems = [problem(schema, one) for one in error.errors(include_url=False)]
     else:
+        registry.check(registry.OPTIMIZERS, run.optimizer.name, "optimizer.name")
         problems = list(run.problems())
         if not problems:
             return run

@@ -8,9 +8,10 @@ from tasks.config.sections import OptimizerSection
 def learning_rate(optimizer: OptimizerSection, steps: int, step: int) -> float:
     """Return the rate of `step`, counted from 1, in a training of `steps`.
 
-    rsqrt is tensor2tensor's constant * linear_warmup * rsqrt_decay. linear falls from the end of
-    the warm-up, and would reach 0 one step after the last. bert is google-research/bert's: it falls
-    from the first step, the warm-up takes the place of its beginning, and the first rate is 0.
+    rsqrt is tensor2tensor's constant * linear_warmup * rsqrt_decay. linear and cosine fall from the
+    end of the warm-up, and would reach 0 one step after the last. bert is google-research/bert's:
+    it falls from the first step, the warm-up takes the place of its beginning, and the first rate
+    is 0.
     """
     peak, warmup = optimizer.learning_rate, optimizer.warmup_steps
     if optimizer.schedule == "bert":
@@ -21,4 +22,7 @@ def learning_rate(optimizer: OptimizerSection, steps: int, step: int) -> float:
         return peak * rise / math.sqrt(max(step, warmup))
     if optimizer.schedule == "linear" and step > warmup:
         return peak * (steps + 1 - step) / (steps + 1 - warmup)
+    if optimizer.schedule == "cosine" and step > warmup:
+        progress = (step - warmup) / (steps + 1 - warmup)
+        return peak * (1 + math.cos(math.pi * progress)) / 2
     return peak * rise

@@ -108,6 +108,9 @@ def _model(point: Point) -> str:
     return f"{heads} of {size:.0f} at embedding size {embedding:.0f}"
 
 
+LOSSES = ("loss", "perplexity", "perplexity_per_word", "bits_per_byte")
+
+
 def saves_parameters(
     design: Design, *, standard: str = "standard", fixed: str = "fixed"
 ) -> Statement:
@@ -118,7 +121,7 @@ def saves_parameters(
     logarithm of parameters. The standard arm is asked at every number of heads that it holds as it
     grows, the best of them included.
     """
-    if design.metric.rpartition("/")[2] not in ("loss", "perplexity", "perplexity_per_word"):
+    if design.metric.rpartition("/")[2] not in LOSSES:
         raise Unanswerable("The claim is about a loss.")
     rivals = design.of(standard)
     sizes = {at(point, "params_total") for point in rivals}

@@ -8,7 +8,7 @@ from sweeper.store.changes import State, TrainedCode
 from sweeper.store.code import differing
 from sweeper.store.identity import digest_of
 
-_NAMES = ("task.name", "model.name", "model.attention.name")
+_NAMES = ("task.name", "model.name", "model.attention.name", "optimizer.name")
 
 
 def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
@@ -22,9 +22,13 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
         config = files.get("record", {}).get("config", {})
         if not attempts:
             continue
-        task, architecture, variant = (config.get(name) for name in _NAMES)
-        model = {"name": architecture, "attention": {"name": variant}}
-        found = trained.states({"task": {"name": task}, "model": model}, attempts)
+        task, architecture, variant, optimizer = (config.get(name) for name in _NAMES)
+        names_of_run = {
+            "task": {"name": task},
+            "model": {"name": architecture, "attention": {"name": variant}},
+            "optimizer": {"name": optimizer or "adamw"},  # older records lack the key
+        }
+        found = trained.states(names_of_run, attempts)
         known = [state for state in found if state is not None]
         unknown |= len(known) < len(found)
         if len(known) == len(found):

@@ -38,6 +38,7 @@ INTRODUCED_AS: dict[str, Any] = {
     "model.rotary_base": 10000.0,
     "model.rotary_size": None,
     "model.scale_embeddings": True,
+    "optimizer.name": "adamw",
     "task.joined": False,
 }
 

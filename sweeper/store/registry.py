@@ -37,6 +37,7 @@ class Kind(NamedTuple):
 TASKS = Kind("task", "headroom.tasks", "tasks/<name>/task.py")
 ARCHITECTURES = Kind("architecture", "headroom.architectures", "tasks/architectures/<name>.py")
 ATTENTION = Kind("attention variant", "headroom.attention", "models/attention/<name>.py")
+OPTIMIZERS = Kind("optimizer", "headroom.optimizers", "tasks/optimizers/<name>.py")
 FIGURES = Kind("figure", "headroom.figures", "sweeper/results/figures/<name>.py")
 CLAIMS = Kind("claim", "headroom.claims", "sweeper/results/claims.py:<name>")
 BACKENDS = Kind("backend", "headroom.backends", "sweeper/run/backends/<name>.py")
@@ -136,6 +137,7 @@ def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
         (TASKS, config["task"]["name"]),
         (ARCHITECTURES, config["model"]["name"]),
         (ATTENTION, config["model"]["attention"]["name"]),
+        (OPTIMIZERS, config["optimizer"].get("name", "adamw")),  # older records lack the key
     ]
 
 

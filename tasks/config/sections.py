@@ -75,10 +75,11 @@ class DataSection(Section):
 
 
 class OptimizerSection(Section):
-    """AdamW and its schedule."""
+    """An optimizer and the schedule of its learning rate."""
 
+    name: Annotated[str, given("the name of an optimizer", "adamw")] = "adamw"  # as older records
     learning_rate: Annotated[float, given("a number above 0 and at most 100", 0.1, gt=0, le=100)]
-    schedule: Literal["rsqrt", "linear", "bert", "constant"]
+    schedule: Literal["rsqrt", "linear", "cosine", "bert", "constant"]
     warmup_steps: Annotated[int, whole(0, 10**9, 10_000)]
     betas: Annotated[
         list[Annotated[float, Field(ge=0, lt=1)]],
@@ -141,7 +142,7 @@ class RunConfig(Section):
         yield from super().problems(path)
         steps, warmup = self.trainer.steps, self.optimizer.warmup_steps
         schedule = self.optimizer.schedule
-        if schedule in ("linear", "bert") and warmup >= steps > 0:
+        if schedule in ("linear", "cosine", "bert") and warmup >= steps > 0:
             end = f"trainer.steps={steps}, since the schedule {schedule} ends there at 0"
             remedy = f"give it as optimizer.warmup_steps={steps // 10}"
             yield Problem("optimizer.warmup_steps", warmup, f"fewer than {end}", remedy)

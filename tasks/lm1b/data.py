@@ -139,6 +139,7 @@ class Encoded:
     pieces: bytearray = field(default_factory=bytearray)
     sizes: list[int] = field(default_factory=list)
     words: int = 0
+    bytes: int = 0  # of UTF-8, with one for the end of each line
     lines: Counts = field(default_factory=Counts)
 
 
@@ -155,7 +156,11 @@ def encoded(corpus: Corpus, encoder: Encoder, chunk: Chunk) -> dict[str, Encoded
             own.pieces += sentence
             own.sizes.append(len(sentence))
             own.words += len(line.text.split())
+            own.bytes += len(line.text.encode()) + 1
     return found
+
+
+COUNTED = ("rows", "tokens", "words", "bytes", "sentences", "segments")
 
 
 class SplitWriter:
@@ -164,7 +169,7 @@ class SplitWriter:
     def __init__(self, add: Add, packer: FirstFit) -> None:
         self._add, self._packer = add, packer
         self.lines = Counts()
-        self.counts = dict.fromkeys(("rows", "tokens", "words", "sentences", "segments"), 0)
+        self.counts = dict.fromkeys(COUNTED, 0)
 
     def write(self, given: Encoded) -> None:
         """Pack sentences, each in segments of at most a row."""
@@ -181,6 +186,7 @@ class SplitWriter:
         self.counts["sentences"] += len(given.sizes)
         self.counts["tokens"] += len(pieces) // PIECES.itemsize
         self.counts["words"] += given.words
+        self.counts["bytes"] += given.bytes
         self.lines += given.lines
         self._append(rows)
 

@@ -51,6 +51,7 @@ class LanguageModel(TaskModule):
         "test/loss",
         "test/perplexity",
         "test/perplexity_per_word",
+        "test/bits_per_byte",
         "test/attention_rank",
         "test/attention_entropy",
     )
@@ -89,6 +90,8 @@ class LanguageModel(TaskModule):
         per_word = _exponential(nats / (about["words"] + about["sentences"]))
         if math.isfinite(per_word):  # a line of a script without spaces has hardly any words
             found[f"{split}/perplexity_per_word"] = per_word
+        if "bytes" in about:  # data prepared by older versions lack it
+            found[f"{split}/bits_per_byte"] = nats / math.log(2) / about["bytes"]
         return found
 
     def measure(self, split: str) -> dict[str, float]:

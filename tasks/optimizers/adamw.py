@@ -1,5 +1,7 @@
 """AdamW (Loshchilov and Hutter, 2019)."""
 
+from collections.abc import Iterable
+
 import torch
 from torch import nn
 
@@ -9,13 +11,18 @@ FUSED = ("cpu", "cuda")
 
 
 def optimizer(module: nn.Module, section: OptimizerSection) -> torch.optim.AdamW:
-    """Return AdamW: decoupled decay, times the learning rate, on matrices only.
+    """Return AdamW for all weights of a module."""
+    return of(module.named_parameters(), section)
+
+
+def of(named: Iterable[tuple[str, nn.Parameter]], section: OptimizerSection) -> torch.optim.AdamW:
+    """Return AdamW for these weights: decoupled decay, times the learning rate, on matrices only.
 
     Biases and LayerNorms are not decayed (BERT's convention), however many axes a bias has.
     """
-    named = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
-    decayed = [p for name, p in named if p.ndim >= 2 and not name.endswith("bias")]
-    rest = [p for name, p in named if p.ndim < 2 or name.endswith("bias")]
+    trained = [(name, p) for name, p in named if p.requires_grad]
+    decayed = [p for name, p in trained if p.ndim >= 2 and not name.endswith("bias")]
+    rest = [p for name, p in trained if p.ndim < 2 or name.endswith("bias")]
     first, second = section.betas
     return torch.optim.AdamW(
         [
@@ -25,5 +32,5 @@ def optimizer(module: nn.Module, section: OptimizerSection) -> torch.optim.AdamW
         lr=section.learning_rate,
         betas=(first, second),
         eps=section.epsilon,
-        fused=all(p.device.type in FUSED for _, p in named),
+        fused=all(p.device.type in FUSED for _, p in trained),
     )

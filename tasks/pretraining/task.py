@@ -183,7 +183,7 @@ class MaskedLanguageModel(TaskModule):
             expected = f"fewer than trainer.steps={trainer.steps}, which counts both phases"
             raise invalid_value(key, second.steps, expected, remedy)
         warmup = optimizer.warmup_steps
-        if optimizer.schedule in ("linear", "bert") and warmup >= self._first_steps:
+        if optimizer.schedule in ("linear", "cosine", "bert") and warmup >= self._first_steps:
             expected = f"fewer than the first phase's {self._first_steps} steps"
             raise invalid_value("optimizer.warmup_steps", warmup, expected, "lower it")
         longest = max(self.section.sequence_length, second.sequence_length * (second.steps > 0))

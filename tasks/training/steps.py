@@ -50,7 +50,8 @@ class Steps:
     def recordable(self, trainer: TrainerSection) -> bool:
         """Return whether steps can be recorded: on one GPU that computes all rows at once."""
         alone = ranks.world() == 1 and self.parts == 1
-        return trainer.cuda_graph and alone and self.fabric.device.type == "cuda"
+        capturable = all("capturable" in group for group in self.optimizer.param_groups)  # not Muon
+        return trainer.cuda_graph and alone and capturable and self.fabric.device.type == "cuda"
 
     def _backward(self, number: int, batch: Batch, divisors: list[Tensor] | None = None) -> Tensor:
         """Add to the gradients; return the loss."""

@@ -121,7 +121,10 @@ SENTENCES = {
     "one beta": ({"optimizer.betas": [0.9]}, "optimizer.betas=[0.9]: expected two numbers"),
     "beta of one": ({"optimizer.betas": [0.9, 1.0]}, "expected two numbers"),
     "precision": ({"trainer.precision": "16"}, 'trainer.precision="16": expected one of 32-true'),
-    "schedule": ({"optimizer.schedule": "cosine"}, "expected one of rsqrt, linear, bert, constant"),
+    "schedule": (
+        {"optimizer.schedule": "triangle"},
+        "expected one of rsqrt, linear, cosine, bert, constant",
+    ),
     "warm-up too long": (
         {"optimizer.schedule": "linear", "optimizer.warmup_steps": 19},
         "optimizer.warmup_steps=19: expected fewer than trainer.steps=19",

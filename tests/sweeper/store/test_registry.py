@@ -18,7 +18,7 @@ def draw_of(name: object) -> object:
 
 
 def test_every_kind_has_things_of_our_own_and_a_group_of_its_own():
-    assert len({kind.group for kind in KINDS}) == len(KINDS) == 6
+    assert len({kind.group for kind in KINDS}) == len(KINDS) == 7
     assert all(len(names(kind)) > 1 for kind in KINDS)
 
 

@@ -48,6 +48,17 @@ def test_perplexity_per_word_counts_words_and_ends_of_sentences(prepared):
     assert metrics["test/perplexity_per_word"] == pytest.approx(math.exp(1009 / words))
 
 
+def test_bits_per_byte_are_of_the_text_as_it_was_read(shared):
+    lines = [f"naïve reader {n} reads" for n in range(300)]
+    folder = write_corpus(shared / "accents", lines)
+    task = opened(shared, {"data.source": "local", "data.root": folder})
+    metrics = task.metrics("test", {"nats": 1009.0, "tokens": 503.0})
+    about = task.data.splits["test"].about
+    assert metrics["test/bits_per_byte"] == pytest.approx(1009 / math.log(2) / about["bytes"])
+    sizes = [split.about["bytes"] for split in task.data.splits.values()]
+    assert sum(sizes) == sum(len(f"{line}\n".encode()) for line in lines)
+
+
 def test_lines_without_spaces_have_no_perplexity_per_word_and_their_runs_end_well(shared):
     """A line of 400 letters is one word: the exponential of all its nats overflows."""
     lines = ["".join(chr(0x4E00 + n * k % 503) for k in range(400)) for n in range(2, 301)]

@@ -36,6 +36,14 @@ def test_linear_rises_to_its_peak_and_falls_to_nothing_after_the_last_step():
     assert found == pytest.approx([0.02, 0.04, 0.06, 0.08, 0.1, *falls])
 
 
+def test_cosine_rises_to_its_peak_and_falls_along_half_a_wave():
+    found = rates("cosine", 23, 5)
+    assert found[:5] == pytest.approx([0.02, 0.04, 0.06, 0.08, 0.1])
+    assert found[5] == pytest.approx(0.05 * (1 + math.cos(math.pi / 19)))
+    assert found[13] + found[14] == pytest.approx(0.1)  # it is symmetric about its middle
+    assert found[-1] == pytest.approx(0.05 * (1 - math.cos(math.pi / 19)))
+
+
 def test_bert_falls_from_the_first_step_and_its_warm_up_takes_the_place_of_the_beginning():
     # optimization.py of google-research/bert, with its global_step of 0 at the first step:
     # polynomial_decay(rate, global_step, steps, end=0, power=1), rate * global_step / warmup before
@@ -64,6 +72,34 @@ def test_decay_is_on_matrices_alone_and_every_parameter_is_trained_once():
     assert "embedding.weight" in of[0]
     assert all("norm" not in name and not name.endswith("bias") for name in of[0])
     assert "content_bias" in of[1]
+
+
+def test_muon_takes_the_matrices_between_layers_and_adamw_the_rest():
+    task = made({"optimizer.name": "muon"})
+    model = task.model
+    combined = task.configure_optimizers()
+    matrices, decayed, rest = ([id(p) for p in g["params"]] for g in combined.param_groups)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    assert sorted([*matrices, *decayed, *rest]) == sorted(names)
+    assert all(name.startswith("blocks") for name in map(names.get, matrices))
+    assert [names[one] for one in decayed] == ["embedding.weight"]
+
+
+def test_muon_moves_a_matrix_by_as_much_as_adamw_would():
+    # Liu et al., 2025, equation 4: an orthogonal update times 0.2 * sqrt of the longer side has a
+    # root mean square of 0.2, as AdamW's updates have in training. A full-rank gradient's singular
+    # values become about 1.
+    task = made({"optimizer.name": "muon", "optimizer.weight_decay": 0.0})
+    weight = next(
+        p for n, p in task.model.named_parameters() if n.startswith("blocks") and p.ndim == 2
+    )
+    before = weight.detach().clone()
+    for parameter in task.model.parameters():
+        parameter.grad = torch.randn_like(parameter, generator=torch.Generator().manual_seed(0))
+    task.configure_optimizers().step()
+    moved = (weight.detach() - before).square().mean().sqrt()
+    rate = task.config.optimizer.learning_rate
+    assert 0.14 * rate < float(moved) < 0.26 * rate
 
 
 def stepped(changes, gradient):

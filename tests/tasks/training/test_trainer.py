@@ -20,6 +20,11 @@ from tests.tasks.jobs import at_call, ended, freeze, run_job, terminate_self
 from tests.tasks.small import SMALL, opened
 
 STEPS = 40
+# Every task, and two optimizers that step as one.
+CASES = {
+    **SMALL,
+    "muon": {**SMALL["lm1b"], "optimizer.name": "muon", "optimizer.schedule": "cosine"},
+}
 # pl.Trainer copies RNG states, reads a device that Lightning looks for, and notes few workers.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
@@ -29,7 +34,7 @@ def changes_of(name, **trainer):
     dropout = {} if name == "representation" else {"model.dropout": 0.1}
     own = {f"trainer.{key}": value for key, value in trainer.items()}
     rows = {"trainer.steps": STEPS, "trainer.validate_every": 15, **own}
-    return {**SMALL[name], **dropout, **rows}
+    return {**CASES[name], **dropout, **rows}
 
 
 def trainer_for(module, **options):
@@ -43,9 +48,9 @@ def digest(module):
     return weights_digest(module.model.state_dict())
 
 
-@pytest.fixture(scope="module", params=SMALL)
+@pytest.fixture(scope="module", params=CASES)
 def pair(request, shared):
-    """The name of a task, and a run of it under our loop."""
+    """The name of a case, and a run of it under our loop."""
     return request.param, ended(shared, changes_of(request.param), f"loop-{request.param}")
 
 

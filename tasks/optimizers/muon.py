@@ -1,0 +1,51 @@
+"""Muon (Jordan et al., 2024) for the matrices between layers, AdamW for everything else."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.optim import Muon, Optimizer
+
+from tasks.config.sections import OptimizerSection
+from tasks.optimizers import adamw
+
+
+def optimizer(module: Any, section: OptimizerSection) -> Optimizer:
+    """Return Muon for all matrices except embeddings, and AdamW for embeddings and vectors.
+
+    Both have the learning rate and the decay of `section`: Muon's updates are scaled to the
+    root mean square of AdamW's (Liu et al., 2025, equation 4). Muon's momentum is 0.95.
+    """
+    embeddings = {id(weight) for weight in module.embedding_parameters()}
+    trained = [weight for weight in module.parameters() if weight.requires_grad]
+    matrices = [one for one in trained if one.ndim == 2 and id(one) not in embeddings]
+    for_muon = {id(weight) for weight in matrices}
+    muon = Muon(
+        matrices,
+        lr=section.learning_rate,
+        weight_decay=section.weight_decay,
+        adjust_lr_fn="match_rms_adamw",
+    )
+    rest = [(name, p) for name, p in module.named_parameters() if id(p) not in for_muon]
+    return Together([muon, adamw.of(rest, section)])
+
+
+class Together(Optimizer):
+    """Optimizers of disjoint parameters that step as one and have one state."""
+
+    def __init__(self, parts: Sequence[Optimizer]) -> None:
+        super().__init__([group for part in parts for group in part.param_groups], {})
+        self.parts = parts
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Step each part; `closure`, if given, computes the gradients first."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        groups = iter(self.param_groups)  # loading a checkpoint has replaced groups and state
+        for part in self.parts:
+            part.state = self.state
+            part.param_groups = [next(groups) for _ in part.param_groups]
+            part.step()
+        return loss
