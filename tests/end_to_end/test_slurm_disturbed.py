@@ -72,6 +72,7 @@ def _code(slurm, tmp_path_factory):
     root = tmp_path_factory.mktemp("code")
     (root / "sweeper").symlink_to(ROOT / "sweeper")
     (root / "tasks").mkdir()
+    (root / "tasks" / "__init__.py").touch()  # before another on PYTHONPATH
     (root / "tasks" / "train.py").write_text(TRAIN)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SlurmBackend, "code", root)
