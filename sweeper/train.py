@@ -184,11 +184,10 @@ class Executor:
         metrics = {run: of.arms[arm].metric or of.metric for run, of, arm in asked}
         labels = {run: plan.runs[run].label for run in left}
         throughput = self.throughput(plan)
-        expected = throughput.expected
         time_left = TimeLeft(
             self.store,
             {run: plan.runs[run].steps for run in left},
-            lambda run: expected(plan.runs[run]),
+            lambda run: throughput.expected(plan.runs[run]),
             lambda run, *seconds: throughput.learn(plan.runs[run], *seconds),
             measured=throughput.measured,
         )
@@ -200,7 +199,7 @@ class Executor:
         for rank, runs in enumerate(by_experiment.values()):
             ranks = dict.fromkeys(runs, rank) | ranks
         jobs = [
-            Job(run.id, run.flops, run.parent, rank=ranks[run.id], seconds=sum(expected(run)))
+            Job(run.id, run.flops, run.parent, rank=ranks[run.id])
             for run in map(plan.runs.__getitem__, left)
         ]
         options = self.options
@@ -256,7 +255,10 @@ class Executor:
 
 
 def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: Rounds = ()) -> None:
-    """Write every record and the plan, before anything starts."""
+    """Write every record and the plan, before anything starts.
+
+    `estimate`: expected seconds of training by run; those of 0 are unknown and left out.
+    """
     store.check_writable()
     for run in plan.runs.values():
         record = {"id": run.id, "config": run.config, "size": run.size, "names": run.names}
@@ -265,4 +267,5 @@ def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: R
     for name in replaced(plan.outputs, data):
         for path in files_made_of(plan.outputs, name):  # made again from the records
             path.unlink()
-    write_plan(plan.outputs, {**data, "estimate": estimate})
+    known = {run: seconds for run, seconds in estimate.items() if seconds}
+    write_plan(plan.outputs, {**data, "estimate": known})

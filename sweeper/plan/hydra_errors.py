@@ -122,6 +122,9 @@ REMOVED = {
     "tune.arms": "leave it out: every arm is tuned with the same values",
     "tune.unequal": "leave it out: every arm is tuned with the same values",
     "hydra.launcher.leave": "leave it out, and run the sweep in tmux or submit it with sbatch",
+    "hydra.launcher.job_min": (
+        "say how many runs share a job, as in hydra.launcher.runs_per_job=10"
+    ),
     "hydra.launcher.gpu_memory_gb": (
         "memory is not predicted any more; set how many runs share a GPU, as in "
         "hydra.launcher.jobs_per_device=2"

@@ -70,7 +70,6 @@ class Job:
     cost: float  # training FLOPs
     parent: str | None = None
     rank: int = 0  # lower ranks start first
-    seconds: float | None = None  # expected, if known
 
 
 class Backend(Protocol):
@@ -81,8 +80,6 @@ class Backend(Protocol):
     queues: bool = False  # whether it takes a run whose parent is running, to start it after that
     slots: int  # runs that it takes at a time
     device: str  # that runs train on: "cpu" or "gpu"
-    gpu: str = ""  # the name of its GPUs, where it is known
-    sharing: int = 1  # slots that share one GPU
 
     @property
     def note(self) -> str:
@@ -99,8 +96,7 @@ class Backend(Protocol):
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
         """Return the slot to start a run in, or None if it has to wait.
 
-        A backend may also return a taken slot, whose runs this one then joins. The schedule asks
-        again about a run that has to wait, and starts no other before it.
+        The schedule asks again about a run that has to wait, and starts no other before it.
         """
         return free[0] if free else None
 

@@ -1,6 +1,6 @@
 """Progress of a schedule: the time left, and the display in a terminal or a log.
 
-The time left starts from expected times. Measurements correct those of similar runs, by `learn`:
+The time left follows from the times of similar runs, which `learn` takes:
 the pace of a running job after PACE_S, and the times of a finished one.
 """
 
@@ -27,8 +27,11 @@ HEARTBEAT_S = 60.0  # a log has a line at least this often
 BAR_WIDTH = 40
 REST = 20  # the sum is not computed again for this many times its own duration
 
-Learn = Callable[[str, float, float | None, float], None]
-"""A function of a run, the seconds of a share of its steps, seconds beside them, that share."""
+Learn = Callable[[str, float, float | None, float], bool]
+"""A function of a run, the seconds of a share of its steps, seconds beside them, and that share.
+
+It returns whether the times of runs are known now.
+"""
 
 
 @dataclass
@@ -77,8 +80,7 @@ class TimeLeft:
             if training is not None:
                 if job and not job.adopted:  # count the start and end of the process too
                     beside = max(0.0, now - job.begun - training * (1 - job.resumed))
-                self.learn(run, training, beside, 1.0)
-                self.measured = True
+                self.measured = self.learn(run, training, beside, 1.0)
 
     def follow(self, states: Mapping[str, JobState]) -> None:
         """Record the newest heartbeats of the running jobs."""
@@ -92,8 +94,7 @@ class TimeLeft:
             first_at, first_share = job.first = job.first or (now, share)
             job.at, job.share, job.beside = now, share, AFTER
             if now - first_at >= PACE_S:
-                self.learn(run, now - first_at, None, share - first_share)
-                self.measured = True
+                self.measured = self.learn(run, now - first_at, None, share - first_share)
 
     def heartbeat(self, run: str) -> Mapping[str, Any]:
         """Return the newest heartbeat of a running job, as of the last `follow`."""

@@ -120,7 +120,7 @@ def sweep(planned, outputs, lives=Stub.lives, *, experiment="fig2", fails=None, 
     plans, usual = planned
     plan = replace(plans[experiment], outputs=outputs)
     console = Console(file=io.StringIO(), width=200)
-    backend = SimpleNamespace(slots=2, device="cpu", sharing=1, gpu="")
+    backend = SimpleNamespace(slots=2, device="cpu")
     chosen, store = replace(usual, **options), RunStore(plan.outputs)
     executor = Stub(console, store, None, backend, chosen, None, None)
     executor.lives = lives

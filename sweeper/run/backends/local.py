@@ -21,8 +21,8 @@ from sweeper.store.cores import cores
 from sweeper.store.errors import invalid_value
 
 _SILENT_S = 20.0  # nvidia-smi of a broken driver may never answer
-_GPU = re.compile(r"GPU \d+: (.*)\(UUID: (GPU-[^)]+)\)")
-_MIG_PART = re.compile(r"\s+(MIG .*)\(UUID: (MIG-[^)]+)\)")
+_GPU = re.compile(r"GPU \d+: .*\(UUID: (GPU-[^)]+)\)")
+_MIG_PART = re.compile(r"\s+MIG .*\(UUID: (MIG-[^)]+)\)")
 
 
 @dataclass
@@ -45,8 +45,7 @@ def backend(context: BackendContext) -> LocalBackend:
         needed.refuse_nodes("local")
     devices = max(needed.devices for needed in context.resources)
     threads = max(needed.threads for needed in context.resources)
-    named = {} if {one.accelerator for one in context.resources} == {"cpu"} else visible_gpus()
-    gpus = [*named]
+    gpus = [] if {one.accelerator for one in context.resources} == {"cpu"} else visible_gpus()
     if gpus:
         if devices > 1:
             gpus = [gpu for gpu in gpus if not gpu.startswith("MIG")]  # a run uses a single part
@@ -65,7 +64,7 @@ def backend(context: BackendContext) -> LocalBackend:
         slots = slots[:wanted]
     else:
         slots = [""] * (wanted or max(1, cores() // (threads * devices)))
-    return LocalBackend(context, slots, next(iter(named.values()), ""))
+    return LocalBackend(context, slots)
 
 
 @dataclass
@@ -74,7 +73,6 @@ class LocalBackend(Backend):
 
     context: BackendContext
     gpus: Sequence[str]  # of each slot; several slots may have the same
-    gpu: str = ""
     _started: dict[str, float] = field(default_factory=dict)  # when the last run started, by GPUs
     _warmed: bool = False
 
@@ -82,7 +80,6 @@ class LocalBackend(Backend):
         self.process = self.context.process
         self.slots = len(self.gpus)
         self.device = "gpu" if self.gpus[0] else "cpu"
-        self.sharing = self.gpus.count(self.gpus[0]) if self.gpus[0] else 1
 
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
         """Return the free slot whose GPU has the fewest runs.
@@ -136,16 +133,14 @@ class LocalBackend(Backend):
         self.process.signal(job, number)
 
 
-def visible_gpus() -> dict[str, str]:
-    """Return the names, where known, of the GPUs that CUDA_VISIBLE_DEVICES names, or of all.
-
-    The keys are what CUDA_VISIBLE_DEVICES takes for each.
+def visible_gpus() -> list[str]:
+    """Return the GPUs that CUDA_VISIBLE_DEVICES names, or all, each as that variable takes it.
 
     CUDA and nvidia-smi number GPUs differently, so a GPU is named by its UUID unless the user has
     given a number. With MIG each part of a GPU stands for itself. Without nvidia-smi there is none.
     CUDA is not asked: a process that has loaded it cannot fork others that use it.
     """
-    listed: dict[str, str] = {}
+    listed: list[str] = []
     if shutil.which("nvidia-smi"):
         try:
             answer = subprocess.run(
@@ -156,15 +151,14 @@ def visible_gpus() -> dict[str, str]:
         whole = ""
         for line in answer.splitlines():
             if match := _GPU.match(line):
-                whole = match[2]
-                listed[whole] = match[1].strip()
+                whole = match[1]
+                listed.append(whole)
             elif match := _MIG_PART.match(line):
                 # CUDA takes a GPU that has parts for its first part, so the GPU is left out.
-                listed.pop(whole, None)
-                listed[match[2]] = match[1].strip()
+                listed = [gpu for gpu in listed if gpu != whole] + [match[1]]
     chosen = os.environ.get(VISIBLE)
     if chosen is None:
         return listed
     names = [name.strip() for name in chosen.split(",") if name.strip() not in NO_GPUS]
     found = [next((gpu for gpu in listed if gpu.startswith(name)), name) for name in names]
-    return {gpu: listed.get(gpu, "") for gpu in found}
+    return [*dict.fromkeys(found)]

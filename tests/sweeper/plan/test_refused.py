@@ -130,6 +130,7 @@ MISTAKES = {
     "hydra.launcher.slots=2.5": ("hydra.launcher.slots", "2.5", "Integer"),
     "hydra.launcher.jobs_per_device=0": ("hydra.launcher.jobs_per_device=0", "at least 1"),
     "hydra.sweeper.notify=[x]": ("hydra.sweeper.notify was removed", "when sweep.py has ended"),
+    "hydra.launcher.job_min=60": ("job_min was removed", "hydra.launcher.runs_per_job=10"),
     "hydra.launcher.gpu_memory_gb=40": ("gpu_memory_gb was removed", "jobs_per_device=2"),
     "hydra/launcher=slurm hydra.launcher.time=3": ("time is not a key", "timeout_min"),
 }

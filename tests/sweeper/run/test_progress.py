@@ -49,9 +49,13 @@ class Story:
             self.store,
             {run.id: STEPS for run in self.runs.values()},
             lambda run: WHOLE,
-            lambda run, *seconds: self.learned.append((run[-1], *seconds)),
+            self.learn,
             lambda: self.now,
         )
+
+    def learn(self, run, *seconds):
+        self.learned.append((run[-1], *seconds))
+        return True
 
     def phase(self, name, phase, handle=7):
         state = self.schedule.states[self.runs[name].id]
@@ -177,7 +181,7 @@ class Watched:
         self.names = [*self.schedule.states]
         steps = dict.fromkeys(self.names, STEPS)
         self.now = 0.0  # as on a machine that has just booted
-        left = TimeLeft(store, steps, lambda run: WHOLE, lambda *measured: None, lambda: self.now)
+        left = TimeLeft(store, steps, lambda run: WHOLE, lambda *measured: False, lambda: self.now)
         width = 120 if terminal else PIPE_WIDTH
         self.file = io.StringIO()
         console = Console(file=self.file, width=width, force_terminal=terminal)
