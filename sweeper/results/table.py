@@ -40,6 +40,7 @@ LABELS = {
     "test/exact_match": "exact match",
     "test/accuracy": "accuracy (%)",
     "test/majority_accuracy": "accuracy of the majority class (%)",
+    "test/majority_nsp_accuracy": "next-sentence accuracy of the majority class (%)",
     "test/bag_of_words_accuracy": "accuracy of a bag of words (%)",
     "test/context_error": "error of the context",
     "test/attention_rank": "rank of a head's logits",

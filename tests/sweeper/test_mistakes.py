@@ -91,9 +91,10 @@ SWEEPS = {
     "model.heads=4 experiment.seeds=[0]": "A key under experiment needs an experiment",
     "data=local data.root=/müller": "quotes that the shell leaves in: 'data.root=\"/müller\"'",
     "experiment=fig3 ++experiment.title=Größe": "'experiment.title=Größe' cannot be read as",
-    "seed=-1": "seed=-1: expected whole numbers of at least 0",
+    "seed=-1": "seed=-1: expected whole numbers from 0 to 4294967295",
+    "seed=4294967296": "seed=4294967296: expected whole numbers from 0 to 4294967295",
     "experiment=fig1 seed=0 +experiment.seeds=[5,6]": "seed and experiment.seeds are both given",
-    "seed=[0]": "seed=[0]: expected whole numbers of at least 0",
+    "seed=[0]": "seed=[0]: expected whole numbers from 0 to 4294967295",
     "experiment=fig1 experiment.scales.demo.seeds=[]": "=[]: expected at least one seed",
     "experiment=fig1 experiment.scales.demo.seeds=[[0]]": "=[0]: expected whole numbers",
     "experiment=fig1 experiment.tune.seeds=[-1]": "experiment.tune.seeds of fig1=-1: expected",
@@ -228,6 +229,7 @@ MATCHES = {  # the rest of `match`
     "close": ("to: 150000, tolerance: -1", "tolerance=-1.0: expected a number"),
     "target": ("to: b, tolerance: 0.1", "match.to"),
     "zero": ("to: 0, tolerance: 0.1", "match.to=0: expected an arm of"),
+    "beyond": (f"to: 1{'0' * 19}, tolerance: 0.1", f"match.to=1{'0' * 19}: expected an arm of"),
     "besides": (
         "to: 150000, tolerance: 0.1, where: model.heads > 2",
         "a.match.where=model.heads > 2: expected none, since match.to=150000 is no arm",
@@ -386,6 +388,8 @@ LARGE = {
     "an alias of itself": ("a: &a {b: *a}", "has an alias *a inside of what it stands for"),
     "nesting": (f"a: {'[' * 3000}{']' * 3000}", "is nested more than 50 levels deep"),
     "digits": (f"a: {'9' * 5000}", "has a number of 5,000 digits, more than 300"),
+    "hexadecimal": (f"a: 0x{'f' * 4998}", "has a number of 5,000 digits, more than 300"),
+    "base 60": (f"a: {':'.join(['59'] * 1667)}", "has a number of 5,000 digits, more than 300"),
 }
 
 
