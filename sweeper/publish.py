@@ -152,6 +152,8 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     page = write_report(outputs, every, verdicts, faults=faults)
     for fault in dict.fromkeys(map(str, faults)):  # the page draws a figure that failed once more
         console.print(Text(sanitize(fault, 2000)), soft_wrap=True)
+    for note in _in_wandb(tables):
+        console.print(Text(note), soft_wrap=True)
     figures = outputs / "figures"
     drawn = [figures / f"{stem(t.name)}.png" for t in measured if is_drawn(outputs, t)]
     files = [f"  {relative_path(path)}" for path in (*drawn, outputs / "tables")]
@@ -159,6 +161,21 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     for line in (heading, *files, *_next_steps(outputs, page)):
         console.print(Text(line), soft_wrap=True)
     return own == 0
+
+
+def _in_wandb(tables: Sequence[Table]) -> Iterator[str]:
+    """Yield for each experiment where W&B has the runs that other experiments trained first."""
+    for table in tables:
+        records = [files["record"] for files in table.records.values() if "record" in files]
+        mirrored = [one for one in records if one["config"].get("logger.name") == "wandb"]
+        groups = Counter(str(one["names"].get("experiment")) for one in mirrored)
+        own = groups.pop(table.name, 0)
+        if groups:
+            others = " and ".join(f"{count} in the group {name}" for name, count in groups.items())
+            runs, name = plural(len(mirrored), "run"), table.name
+            where = f"{own} of its {runs} in the group of its name, {others}, which trained them"
+            tag = f"All have the tag {name} after {as_typed('dashboard')} {name}."
+            yield sanitize(f"{name} in Weights & Biases: {where}. {tag}", 1000)
 
 
 def _next_steps(outputs: Path, page: Path) -> Iterator[str]:

@@ -139,7 +139,8 @@ def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, An
         record = run.record()
         recorded = record["config"]
         cells |= planned_cells(recorded)
-        cells["record"] = {"config": leaves(recorded), "size": record.get("size", {})}
+        beside = {key: record.get(key, {}) for key in ("size", "names")}
+        cells["record"] = {"config": leaves(recorded), **beside}
         result = status.result or run.result()
         if result is not None:
             cells |= {field: result.get(field) for field in RESULT_KEYS} | {"result": result}
@@ -201,8 +202,8 @@ class Table:
         settings: the config keys and values of a point, by its words in column `point`.
         columns: in order; every row has a value (or None) for each.
         rows: one per (arm, point, seed), in the order of the plan.
-        records: for each run that has them, `record` (config by dotted key, and size), `result` and
-            `attempts`, the attempt.json of those that led to it.
+        records: for each run that has them, `record` (config by dotted key, size and names),
+            `result` and `attempts`, the attempt.json of those that led to it.
         code: how the code of its runs differs; None if that is unknown.
     """
 

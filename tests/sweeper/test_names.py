@@ -227,6 +227,28 @@ def test_a_pinned_state_of_the_code_goes_when_no_run_that_stays_needs_it(sweep, 
     assert [path.name for path in (outputs / "code").iterdir()] == ["b"]
 
 
+def test_what_wandb_keeps_here_of_a_run_or_an_experiment_goes_with_it(sweep, outputs, capsys):
+    sweep("name=mine model.heads=2,4")
+    first, second = RunStore(outputs).ids()
+    kept = {
+        name: outputs / "wandb" / f"{name}"
+        for name in (
+            f"offline-run-20250101_000000-{first}",
+            f"run-20250102_000000-{first}",
+            f"offline-run-20250103_000000-{second}",
+            "offline-run-20250104_000000-experiment-mine",
+            "offline-run-20250105_000000-experiment-mine-too",
+        )
+    }
+    for folder in kept.values():
+        folder.mkdir(parents=True)
+    assert forget(outputs, first, "--yes") == 0
+    assert f"wandb/run-20250102_000000-{first}" in capsys.readouterr().out
+    assert [name for name in kept if kept[name].exists()] == [*kept][2:]
+    assert forget(outputs, "mine", "--yes") == 0
+    assert [name for name in kept if kept[name].exists()] == [*kept][4:]
+
+
 def test_of_a_plan_of_two_the_other_one_stays(planner, outputs):
     plan = planner.plan(["experiment=fig3,attention_rank", f"paths.outputs={outputs}"])
     freeze(plan, RunStore(outputs), {})

@@ -146,6 +146,27 @@ def test_the_last_lines_suggest_what_works_with_the_logger_that_was_chosen(tmp_p
     assert f"    wandb sync {wandb}" in ended(tmp_path, "grid", width=400)
 
 
+def mirrored(sweep: Sweep, experiment: str, mode: str = "offline") -> Sweep:
+    """The sweep with runs that the experiment trained, and W&B follows."""
+    for record in sweep.records.values():
+        record["config"]["logger"] = {"name": "wandb", "mode": mode}
+        record["names"] = {**record["names"], "experiment": experiment}
+    return sweep
+
+
+def test_the_last_lines_say_in_which_groups_of_wandb_the_runs_are(tmp_path):
+    first = mirrored(by_hand({"model.heads": [2, 3]}), "mine")
+    first.name, first.points = "mine", [{**one, "experiment": "mine"} for one in first.points]
+    first.write(tmp_path)
+    mirrored(by_hand({"model.heads": [2, 3, 5]}), "grid").write(tmp_path)
+    own = len(RunStore(tmp_path).ids()) - len(first.records)
+    [line] = [line for line in ended(tmp_path, "grid", width=400) if "Weights & Biases: " in line]
+    where = f"{own} of its {own + len(first.records)} runs in the group of its name, "
+    assert f"{where}{len(first.records)} in the group mine, which trained them." in line
+    assert line.endswith("the tag grid after python -m sweeper dashboard grid.")
+    assert not any("in the group" in line for line in ended(tmp_path, "mine", width=400))
+
+
 def test_the_page_lives_while_a_sweep_trains_and_is_whole_once_it_is_stopped(living):
     results, _, page = living
     results.write_page()
