@@ -222,9 +222,14 @@ class Table:
         return str(self.experiment["metric"])
 
     @property
+    def is_grid(self) -> bool:
+        """Whether a grid was typed, without an experiment of conf/."""
+        return list(self.experiment["arms"]) == ["grid"]
+
+    @property
     def title(self) -> str:
         """The title of figures and tables; for a grid without a yaml file, the keys that vary."""
-        if list(self.experiment["arms"]) != ["grid"]:
+        if not self.is_grid:
             return str(self.experiment.get("title") or self.name)
         varied = dict.fromkeys(key for values in self.settings.values() for key in values)
         over, by = label(self.metric), " and ".join(map(label, varied))
