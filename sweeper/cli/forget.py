@@ -18,7 +18,15 @@ from sweeper.store import mirrors
 from sweeper.store.code import REVISION, revisions
 from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
 from sweeper.store.numbers import plural
-from sweeper.store.plans import path_of, planned, plans, rewrite, runs_of, without
+from sweeper.store.plans import (
+    path_of,
+    planned,
+    plans,
+    rewrite,
+    run_of_words,
+    runs_of,
+    without,
+)
 from sweeper.store.runs import RunStore, State
 
 Plan = Mapping[str, Any]
@@ -46,6 +54,8 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
         UserError: nothing has this name, or it is being trained; nothing was removed.
     """
     store, known = RunStore(outputs), plans(outputs)
+    if "/" in name:
+        name = run_of_words(outputs, name)
     removal = _experiment(outputs, known, name) or _run(store, known, name)
     if run := store.in_training(removal.near):
         raise UserError(f"{sanitize(name)}: run {run} is being trained; stop that sweep first.")

@@ -26,7 +26,7 @@ from sweeper.plan.experiment import (
     with_typed,
 )
 from sweeper.plan.facts import Facts, Invalid, Size
-from sweeper.plan.grid import check_size, combinations, describe_values, holds
+from sweeper.plan.grid import check_size, combinations, holds
 from sweeper.plan.hydra_errors import NO_EXPERIMENT
 from sweeper.plan.match import solve
 from sweeper.plan.overrides import Typed, check_name, name_of, read, typed_path
@@ -35,6 +35,7 @@ from sweeper.size_server import SizeServer
 from sweeper.store import registry
 from sweeper.store.errors import SYNONYMS, UserError, invalid_value
 from sweeper.store.identity import INTRODUCED_AS, leaves, lookup, run_id
+from sweeper.store.plans import describe_values
 from sweeper.store.runs import RunStore, State
 
 
