@@ -136,7 +136,7 @@ class Planner:
                     given, key = ",".join(map(str, seeds)), f"arms.{own_seeds[0]}.seeds"
                     raise UserError(
                         f"seed={given}: arm {own_seeds[0]} of the experiment has seeds of its own; "
-                        f"leave seed out, and give its seeds as +experiment.{key}=[{given}]."
+                        f"leave seed out, and give its seeds as '+experiment.{key}=[{given}]'."
                     )
             check(experiment)
             experiment.seeds = list(dict.fromkeys(experiment.seeds))
