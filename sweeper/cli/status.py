@@ -167,6 +167,8 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
         console.print(Text(sanitize(f"{name}: {command}", 1000)), soft_wrap=True)
     quiet = () if every else (State.NEW, State.DONE)
     listed = [line for line in runs.values() if line.state not in quiet]
+    if len(listed) < len(runs):
+        console.print("--all lists every run with its id and its words, which other commands take.")
     if listed:
         table = Table(box=None, pad_edge=False, show_header=False)
         for line in listed:

@@ -95,7 +95,7 @@ SWEEPS = {
     "model.embedding_size=30 model.heads=7": "model.heads=7: expected a divisor",
     "model.heads=range(1,20000000)": "more than hydra.sweeper.max_runs",
     "scale=demo,gpu": "scale=demo,gpu: expected one scale",
-    "experiment=fig3 experiment.seeds=0,1": "experiment.seeds=[0,1]; seeds are swept by seed=0,1",
+    "experiment=fig3 experiment.seeds=0,1": "'experiment.seeds=[0,1]'; seeds are swept by seed=0,1",
     "experiment=fig3 ++experiment.arms.fixd.label=x": "=fixd: expected an arm of fig3 (standard,",
     "model.heads=4 experiment.seeds=[0]": "A key under experiment needs an experiment",
     "data=local data.root=/müller": "quotes that the shell leaves in: 'data.root=\"/müller\"'",
