@@ -271,7 +271,11 @@ COMMANDS: dict[Command, list[Argument]] = {
     draw: PUBLISHED,
     report: PUBLISHED,
     forget: [
-        _argument("name", metavar="NAME | RUN", help="an experiment, or a run's id"),
+        _argument(
+            "name",
+            metavar="NAME | RUN",
+            help="an experiment, or a run: its id, or 'fig1/fixed heads=8 seed=0'",
+        ),
         _flag("--yes", "do not ask"),
     ],
     decide: [

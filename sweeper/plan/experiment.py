@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from sweeper.plan.compose import as_dataclass
-from sweeper.plan.hydra_errors import unknown_key
+from sweeper.plan.hydra_errors import no_experiment_in, unknown_key
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.plans import ERROR
 
@@ -285,10 +285,7 @@ def read_experiment(
     """
     where = f"experiment={name}"
     if not isinstance(data, Mapping) or "experiment" in data:
-        raise UserError(
-            f"{where}: conf/experiment/{name}.yaml describes no experiment; its first line has to "
-            "be '# @package _global_', and its keys stand below `experiment:`."
-        )
+        raise no_experiment_in(name)
     rest = {key: value for key, value in data.items() if key != "scales"}
     own = _section("experiment.scales", data.get("scales"))
     if own and scale not in own:

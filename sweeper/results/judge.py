@@ -107,7 +107,7 @@ def check_decidable(table: Table) -> None:
         why = " ".join(f"{claim}: {reason}" for claim, reason in reasons.items())
         raise UserError(
             f"{sanitize(table.name)} has claims that its points cannot decide. {why} Plan the "
-            f"points they need, or leave them out: experiment.claims=[{','.join(rest)}]."
+            f"points they need, or leave them out: 'experiment.claims=[{','.join(rest)}]'."
         )
 
 

@@ -9,11 +9,13 @@ from contextlib import closing
 
 import pytest
 
+from sweep import HOME
 from sweeper.__main__ import main
 from sweeper.decide import check_claims
 from sweeper.hydra_section import composer
-from sweeper.plan.compose import CONF
+from sweeper.plan.compose import CONF, Composer
 from sweeper.plan.hydra_errors import explained, is_user_error
+from sweeper.plan.overrides import read
 from sweeper.plan.planner import Planner
 from sweeper.plan.refused import refuse_arguments
 from sweeper.size_server import SizeServer
@@ -32,6 +34,13 @@ SWEEPS = {
     "n_jobs=2": "did you mean hydra.launcher.slots?",
     "attention=latent": "did you mean model/attention?",
     "model/attention=gqa": "did you mean grouped_query?",
+    "model.attention=gqa": "as in model/attention=grouped_query",
+    "model.attention.name=collaborative": "write model/attention=collaborative.",
+    "model.attention.name=multi_head,gqa": "write model/attention=multi_head.",
+    "experiment=three task.name=mnli": "a file in conf/task sets it with the keys that it needs;",
+    "model.activation=swish": "give it as model.activation=silu.",
+    "wandb.project=x": "wandb is not a key of the config; did you mean logger?",
+    "mla=true": "did you mean model/attention=latent?",
     "hydra/launcher=joblib": "expected one of local, ray, slurm",
     "experiment=fig1.yaml": "expected a name without .yaml; write experiment=fig1.",
     f"seed={'9' * 5000}": "expected numbers of at most 300 digits",
@@ -86,7 +95,7 @@ SWEEPS = {
     "model.embedding_size=30 model.heads=7": "model.heads=7: expected a divisor",
     "model.heads=range(1,20000000)": "more than hydra.sweeper.max_runs",
     "scale=demo,gpu": "scale=demo,gpu: expected one scale",
-    "experiment=fig3 experiment.seeds=0,1": "experiment.seeds=[0,1]; seeds are swept by seed=0,1",
+    "experiment=fig3 experiment.seeds=0,1": "'experiment.seeds=[0,1]'; seeds are swept by seed=0,1",
     "experiment=fig3 ++experiment.arms.fixd.label=x": "=fixd: expected an arm of fig3 (standard,",
     "model.heads=4 experiment.seeds=[0]": "A key under experiment needs an experiment",
     "data=local data.root=/müller": "quotes that the shell leaves in: 'data.root=\"/müller\"'",
@@ -186,6 +195,11 @@ FILES = {
     ),
     "gridkey": (ARM.replace("model.heads", "model.hads"), "model.hads is not a key of the config"),
     "switched": (ARM.replace("a:", "on:"), "YAML reads on, off, yes and no as true or false"),
+    "off": (ARM.replace("a:", "off:"), "YAML reads on, off, yes and no as true or false"),
+    "renamed": (
+        ARM.replace("{grid", "{set: {model.attention.name: latent}, grid"),
+        "write model/attention=latent.",
+    ),
     "endless": (ARM.replace("{grid", f"{{where: {'9' * 600} > 0, grid"), "longer than 500 letters"),
     "huge": (ARM.replace("{grid", "{where: model.name * 10000000000 == 1, grid"), "is for numbers"),
     "where": (ARM.replace("{grid", "{where: model.heads ===, grid"), "expected a condition over"),
@@ -302,6 +316,8 @@ def here(tmp_path_factory):
     for name, text in {**GOOD, **{name: text for name, (text, _) in FILES.items()}}.items():
         path = folder / "conf" / "experiment" / f"{name}.yaml"
         path.write_text(f"# @package _global_\n{text}")
+    for name, text in HEADLESS.items():
+        (folder / "conf" / "experiment" / f"{name}.yaml").write_text(text)
     for name in ("pictures", "wide"):
         (folder / name).mkdir()
     (folder / "pictures" / "picture").write_bytes(bytes(range(256)) * 9)
@@ -335,10 +351,22 @@ def told(here):
 
 def is_a_sentence(text: str) -> bool:
     ends = text.endswith((".", "?")) and not text.endswith("?.")
-    return "\n" not in text and len(text) < 800 and ends
+    return "\n" not in text and len(text) < 1000 and ends
 
+
+# conf/experiment/<name>.yaml, which Hydra does not read as one
+BEGIN = "begin it with the line '# @package _global_', before any other comment, '---' or byte"
+DEFAULTS = f"defaults: [override /task: lm1b]\n{ARM}"
+HEADLESS = {
+    "headless": ARM,
+    "headless_defaults": DEFAULTS,
+    "commented": f"# My experiment.\n# @package _global_\n{DEFAULTS}",
+    "marked": f"\ufeff# @package _global_\n{ARM}",
+    "dashed": f"---\n# @package _global_\n{ARM}",
+}
 
 MISTAKES = SWEEPS | {f"experiment={name}": words for name, (_, words) in FILES.items()}
+MISTAKES |= {f"experiment={name}": BEGIN for name in HEADLESS}
 
 
 @pytest.mark.parametrize("typed", MISTAKES)
@@ -401,3 +429,18 @@ def test_yaml_that_would_explode_is_refused_before_hydra_builds_it(tmp_path, tex
         composer(config_dir=str(tmp_path))
     assert LARGE[text][1] in str(refused.value)
     assert is_a_sentence(str(refused.value))
+
+
+def test_a_home_folder_needs_no_quotes_on_the_command_line():
+    typed = HOME.sub(r"\1'\2'", "data.root=~/my texts")
+    found = read(["data=local", typed], composer(), max_points=1)
+    assert found.values["data.root"] == "~/my texts"
+
+
+def test_a_config_path_without_the_primary_config_names_the_flag_that_adds_a_folder():
+    with pytest.raises(UserError) as refused:
+        Composer(composer().loader, "mine").compose([])
+    assert "There is no mine.yaml to begin with" in str(refused.value)
+    assert "--config-dir FOLDER, which adds yaml files to conf/, where --config-path" in str(
+        refused.value
+    )

@@ -80,6 +80,9 @@ def test_files_are_named_and_the_page_is_of_all_that_was_planned(tmp_path):
     assert {str(page), str(figure)} <= set(lines)
     assert str(tmp_path / "figures" / "grid.png") not in lines
     assert [one["name"] for one in content_of(page)["experiments"]] == ["fig1", "grid"]
+    by_hand({"model.heads": [2, 3, 5]}).write(tmp_path)
+    ended(tmp_path, "grid")
+    assert [one["name"] for one in content_of(page)["experiments"]] == ["grid", "fig1"]
 
 
 def test_without_a_finished_run_no_figure_is_drawn_or_named(tmp_path):
@@ -136,14 +139,45 @@ def living(tmp_path, monkeypatch):
     return results, clock, tmp_path / "report.html"
 
 
-def test_the_last_lines_suggest_what_works_with_the_logger_that_was_chosen(tmp_path):
+def mirrored(sweep: Sweep, experiment: str, mode: str = "offline") -> Sweep:
+    """The sweep with runs that the experiment trained, and W&B follows."""
+    for record in sweep.records.values():
+        record["config"]["logger"] = {"name": "wandb", "mode": mode}
+        record["names"] = {**record["names"], "experiment": experiment}
+    return sweep
+
+
+def test_the_last_lines_suggest_what_works_with_the_logger_of_the_newest_sweep(tmp_path):
     by_hand({"model.heads": [2, 3]}).write(tmp_path)
     wandb, option = tmp_path / "wandb", f"--outputs {tmp_path}"
+    (wandb / "offline-run-20250101_000000-of-another-sweep").mkdir(parents=True)
     assert f"    python -m sweeper collect {option}" in ended(tmp_path, "grid", width=400)
-    wandb.mkdir()
-    assert f"    python -m sweeper dashboard {option}" in ended(tmp_path, "grid", width=400)
-    (wandb / "offline-run-1").mkdir()
-    assert f"    wandb sync {wandb}" in ended(tmp_path, "grid", width=400)
+    online = mirrored(figure1(grid=FEW, seeds=1), "fig1", "online")
+    online.write(tmp_path)
+    assert f"    python -m sweeper dashboard fig1 {option}" in ended(tmp_path, "fig1", width=400)
+    (wandb / f"offline-run-20250101_000000-{next(iter(online.records))}").mkdir()
+    assert f"    wandb sync {wandb}" in ended(tmp_path, "fig1", width=400)
+    assert f"    python -m sweeper collect grid {option}" in ended(tmp_path, "grid", width=400)
+
+
+def test_who_has_trained_a_grid_is_not_told_to_train_one(tmp_path):
+    by_hand({"model.heads": [2, 3]}).write(tmp_path)
+    figure1(grid=FEW, seeds=1).write(tmp_path)
+    assert "  Train a grid of your own:" not in ended(tmp_path, "grid")
+    assert "  Train a grid of your own:" in ended(tmp_path, "fig1")
+
+
+def test_the_last_lines_say_in_which_groups_of_wandb_the_runs_are(tmp_path):
+    first = mirrored(by_hand({"model.heads": [2, 3]}), "mine")
+    first.name, first.points = "mine", [{**one, "experiment": "mine"} for one in first.points]
+    first.write(tmp_path)
+    mirrored(by_hand({"model.heads": [2, 3, 5]}), "grid").write(tmp_path)
+    own = len(RunStore(tmp_path).ids()) - len(first.records)
+    [line] = [line for line in ended(tmp_path, "grid", width=400) if "Weights & Biases: " in line]
+    where = f"{own} of its {own + len(first.records)} runs in the group of its name, "
+    assert f"{where}{len(first.records)} in the group mine, which trained them." in line
+    assert line.endswith("the tag grid after python -m sweeper dashboard grid.")
+    assert not any("in the group" in line for line in ended(tmp_path, "mine", width=400))
 
 
 def test_the_page_lives_while_a_sweep_trains_and_is_whole_once_it_is_stopped(living):
