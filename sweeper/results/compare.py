@@ -142,9 +142,9 @@ def estimates(pairs: Mapping[Name, tuple[Values, Values]], ratios: bool) -> list
     for name, sides in means.items():
         value = sides[-1][0] - (sides[0][0] if len(sides) > 1 else 0.0)
         error = sum(error for _, error, _ in sides)
-        lost = sum(error**2 / df for _, error, df in sides if df)  # Satterthwaite
+        lost = sum(error * error / df for _, error, df in sides if df)  # Satterthwaite
         known = math.isfinite(error) and lost > 0
-        far = float(stdtrit(error**2 / lost, level)) * math.sqrt(error) if known else math.inf
+        far = float(stdtrit(error * error / lost, level)) * math.sqrt(error) if known else math.inf
         every.append(Found(" ".join(name).strip(), value, value - far, value + far, ratios))
     return every
 

@@ -198,7 +198,10 @@ class Question:
                 f"The intervals of different analyses lie apart, so one of them is wrong: {words}."
             )
         if self.fewest >= FIRST and not any(one.error for one in self.estimates):
-            return "Seeds do not differ at all, so nothing tells a difference from chance."
+            return (
+                "Points differ by the same for every seed, so nothing tells a difference from "
+                "chance."
+            )
         return None
 
     @cached_property

@@ -131,10 +131,8 @@ def next_seeds(
     for one in questions(table):
         if isinstance(one, Question) and asks(one.name):
             more = one.next_seeds(most)
-            points = {point: one.evidence.place(point) for point in one.evidence.every}
-            found |= Counter(
-                {(p.arm, p.name): more[at] for p, at in points.items() if at in more}
-            )  # the larger number
+            own = [(point, one.evidence.place(point)) for point in one.evidence.every]
+            found |= Counter({(p.arm, p.name): more[at] for p, at in own if at in more})
     return found
 
 

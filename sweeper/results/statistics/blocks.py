@@ -70,8 +70,10 @@ def table_of(groups: Sequence[Mapping[int, float]]) -> Table:
     seeds = sorted({seed for group in groups for seed in group})
     if not all(np.isfinite(value) for group in groups for value in group.values()):
         raise ValueError("a measurement that is no finite number")
-    rows = [[group.get(seed, np.nan) for seed in seeds or (0,)] for group in groups]
-    return np.array(rows, dtype=np.float64)
+    table = np.full((len(groups), max(len(seeds), 1)), np.nan)
+    for row, group in zip(table, groups, strict=True):
+        row[np.searchsorted(seeds, [*group])] = [*group.values()]
+    return table
 
 
 def first_seeds(table: Table, counts: npt.ArrayLike) -> Table:
@@ -117,8 +119,9 @@ def _regular(table: Table) -> Table:
     """Return the points with two seeds or more of which none diverged."""
     several = table[(~np.isnan(table)).sum(axis=1) > 1]
     own = variances(several)
-    regular = own / DIVERGED <= np.median(own) if len(own) else []
-    return np.asarray(several[regular])
+    usual = float(np.median(own)) if len(own) else 0.0
+    regular: Table = several[own / DIVERGED <= usual]
+    return regular
 
 
 def _centred(table: Table, axis: int) -> Table:
@@ -128,15 +131,21 @@ def _centred(table: Table, axis: int) -> Table:
 
 
 def _variance(rest: Table, df: int) -> Variance:
-    return Variance(float(np.nansum(rest**2)) / df, df) if df > 0 else Variance(0.0, 0)
+    known = rest.size > 0 and df > 0
+    return Variance(float(np.nansum(rest**2)) / df, df) if known else Variance(0.0, 0)
 
 
 def estimates(table: Table, weights: Floats) -> list[Estimate]:
     """Return the estimate of each contrast; `weights` (contrasts, points)."""
     shared, apart = residual(table), within_points(table)
-    found = [_estimate(table, own, shared, apart) for own in weights]
-    rounding = (ROUNDING * float(np.abs(np.nan_to_num(table)).max(initial=0.0))) ** 2
-    return [one._replace(error=one.error if one.error > rounding else 0.0) for one in found]
+    found = []
+    for own in weights:
+        with np.errstate(over="ignore"):  # a seed that diverged
+            one = _estimate(table, own, shared, apart)
+        size = np.abs(np.nan_to_num(table[own != 0])).max(initial=0.0)
+        same = math.sqrt(one.error) <= ROUNDING * float(size)
+        found.append(one._replace(error=0.0) if same else one)
+    return found
 
 
 def _estimate(table: Table, weights: Floats, shared: Variance, apart: Variance) -> Estimate:
@@ -163,20 +172,20 @@ def _estimate(table: Table, weights: Floats, shared: Variance, apart: Variance) 
         return Estimate(value, math.inf, 0.0, seeds)
     # The degrees of freedom of a sum: Satterthwaite (Biometrics Bulletin 2, 1946).
     error = sum(errors)
-    lost = sum(e**2 / (len(one) - 1) for e, one in zip(errors, series, strict=True))
-    return Estimate(value, error, error**2 / lost if lost else seeds - 1.0, seeds)
+    lost = sum(e * e / (len(one) - 1) for e, one in zip(errors, series, strict=True))
+    return Estimate(value, error, error * error / lost if lost else seeds - 1.0, seeds)
 
 
 def _arms(there: npt.NDArray[np.bool_]) -> list[list[int]]:
     """Split points into arms that share seeds: FIRST of them, or all that one of them has."""
     arms: list[list[int]] = []
     for point, own in enumerate(there):
-        arm, others = [point], []
+        arm = [point]
         for known in arms:
             common = there[known].all(axis=0)
-            shared = (common & own).sum() >= min(FIRST, common.sum(), own.sum())
-            arm, others = (known + arm, others) if shared else (arm, [*others, known])
-        arms = [*others, arm]
+            if (common & own).sum() >= min(FIRST, common.sum(), own.sum()):
+                arm += known
+        arms = [*(known for known in arms if known[0] not in arm), sorted(arm)]
     return arms
 
 
