@@ -136,6 +136,7 @@ def unreadable(override: str) -> UserError:
 
 REMOVED = {
     "hydra.sweeper.notify": "leave it out, and run your own command when sweep.py has ended",
+    "hydra.sweeper.pilot": "type seed=0,1 to train two seeds, and then `python -m sweeper decide`",
     "tune.steps": "leave it out: trials have the full length, as shorter ones prefer high rates",
     "tune.halving": "leave it out: every value is tried at full length",
     "tune.transfer": "leave it out: rates are chosen by tune.per (arm, size or point)",

@@ -70,7 +70,6 @@ class SweepOptions(LimitedOptions):
     dry_run: bool = False
     plan_only: bool = False
     decide: bool = False
-    pilot: Annotated[int | None, at_least(2)] = None
     max_seeds: Annotated[int, at_least(3)] = 30
     budget_device_hours: Annotated[float | None, at_least(0)] = None
     until: list[str] = field(default_factory=list)

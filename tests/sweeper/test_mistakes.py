@@ -286,6 +286,7 @@ COMMANDS = {
     "collect --output HERE/x": "unrecognized arguments: --output",
     "pack fig1": "pack was removed: plan with hydra.sweeper.plan_only=true and copy the outputs",
     "merge results.zip": "merge was removed: copy the outputs folder back",
+    "decide fig1 --effect=1%": "--effect was removed: leave it out: the price of a claim is",
     "bundle fig1 -o fig1.zip": "bundle was removed: zip the outputs folder; python -m sweeper",
     "judge fig1.zip": "judge was removed: unzip the outputs folder; python -m sweeper collect",
     "archive fig1": "archive was removed: zip the outputs folder",
