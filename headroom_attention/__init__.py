@@ -32,4 +32,15 @@ from headroom_attention.experiments import figure, judge, plan, sweep, table, ve
 from headroom_attention.trained import Run, run, runs  # noqa: E402
 from sweeper.store.errors import UserError  # noqa: E402
 
-__all__ = ["Run", "UserError", "figure", "judge", "plan", "run", "runs", "sweep", "table", "verdicts"]
+__all__ = [
+    "Run",
+    "UserError",
+    "figure",
+    "judge",
+    "plan",
+    "run",
+    "runs",
+    "sweep",
+    "table",
+    "verdicts",
+]

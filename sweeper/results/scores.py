@@ -23,8 +23,8 @@ from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import read_object
 
 BETTER = {"lower": -1, "higher": 1}
-MOST_ROWS = 100_000
-MOST_SEEDS = 1000  # of an arm; the rule judges after each of them
+MOST_ROWS = 10_000
+MOST_SEEDS = 200  # of an arm; the rule judges after each of them
 _COSTS = {"flops": "FLOPs", "seconds": "seconds"}
 _FORMULA_MARK = "'"  # before a cell of a table that a spreadsheet would take for a formula
 

@@ -14,6 +14,7 @@ from sweeper.results.verdict import Decision
 from sweeper.store.errors import UserError
 from tests.sweeper.results.grids import figure1
 
+
 def scores(effects, seeds=6, shared=0.3, own=0.05, **columns):
     """Scores around 10 of arms that differ by `effects`, on the same seeds."""
     draw = np.random.default_rng(7)
@@ -102,7 +103,7 @@ WRONG = {
     "nan": (GOOD.assign(value="nan"), "value='nan' in row 1"),
     "text": (GOOD.assign(value=["fast", *GOOD["value"][1:]]), "value='fast' in row 1"),
     "empty": (GOOD.assign(value=["", *GOOD["value"][1:]]), "value='' in row 1"),
-    "large": (pd.DataFrame({"arm": ["a"] * (MOST_ROWS + 1)}), "more than 100,000 rows"),
+    "large": (pd.DataFrame({"arm": ["a"] * (MOST_ROWS + 1)}), "more than 10,000 rows"),
 }
 
 
