@@ -1,4 +1,4 @@
-"""Write docs/results/README.md, and the table in README.md, from the records in docs/results.
+"""Write two pages of docs/results, and the table in README.md, from the records beside them.
 
 Run it as `python -m benchmarks.findings`.
 """
@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 from benchmarks.measure import ROOT, read_rows, table
@@ -25,6 +26,7 @@ SUMMARY = "<!-- made by python -m benchmarks.findings -->\n"
 TEXTS = ("novels", "encyclopedia")
 TEMPLATE = Path(__file__).with_suffix(".md")
 SETTINGS = Path(__file__).with_suffix(".toml")
+POINTS = Path(__file__).with_name("points.md")  # the words above the table of means
 PAPER = ("theorem1", "fig1", "fig2", "fig3", "fig4", "table1", "table2a", "table2b", "table3")
 DECIDES = "hydra.sweeper.decide=true"
 SCALES = ("demo", "cpu", "gpu", "paper")
@@ -44,6 +46,7 @@ class Kept:
     experiment: str
     scale: str
     text: str
+    metric: str
     verdicts: list[Verdict]
     before: list[Verdict]  # of the record that this one replaced
     rows: list[Row]  # of its table; a run that several arms use has several
@@ -77,10 +80,11 @@ class Kept:
 
 
 def main() -> None:
-    """Write both pages."""
+    """Write the pages."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.parse_args()
     (RESULTS / "README.md").write_text(page(RESULTS), "utf-8")
+    (RESULTS / "points.md").write_text(points(RESULTS), "utf-8")
     README.write_text(with_summary(README.read_text("utf-8"), RESULTS), "utf-8")
 
 
@@ -145,6 +149,27 @@ def page(results: Path) -> str:
     return text
 
 
+def points(results: Path) -> str:
+    """Return the page with the mean of every point at cpu scale."""
+    known = tomllib.loads(SETTINGS.read_text("utf-8"))
+    cells: dict[tuple[str, str, str], dict[str, str]] = {}
+    for one in sorted(kept(results, known), key=lambda one: one.experiment):
+        if one.scale != "cpu" or one.column not in TEXTS:
+            continue
+        values: dict[tuple[str, str], list[float]] = {}
+        for row in one.rows:
+            if row["state"] == "done" and row.get(one.metric):
+                place = (row["arm"], row["point"])
+                values.setdefault(place, []).append(float(row[one.metric]))
+        for (arm, point), seeds in values.items():
+            spread = f" ± {stdev(seeds):.2g}" if len(seeds) > 1 else ""
+            words = f"{mean(seeds):.4g}{spread} ({len(seeds)})"
+            cells.setdefault((one.experiment, arm, point), {})[one.column] = words
+    rows = ((*place, *(own.get(text, "") for text in TEXTS)) for place, own in cells.items())
+    words = POINTS.read_text("utf-8")
+    return f"{words}\n{table(('experiment', 'arm', 'point', *TEXTS), rows)}\n"
+
+
 def kept(results: Path, known: Mapping[str, Mapping[str, str]]) -> Iterator[Kept]:
     """Yield all records; `known` has the scale and text of folders whose records lack them."""
     for path in sorted(results.rglob("*.claims.json")):
@@ -162,6 +187,7 @@ def kept(results: Path, known: Mapping[str, Mapping[str, str]]) -> Iterator[Kept
             judged["experiment"].partition("-")[0],  # overrides of the command line follow
             setting["scale"],
             setting["text"],
+            judged["metric"],
             verdicts_of(judged),
             verdicts_of(json.loads(earlier.read_text("utf-8"))) if earlier.exists() else [],
             read_rows(path.with_name(f"{stem}.csv")),

@@ -68,7 +68,7 @@ def sweep(
         plan = replace(plan, accept_mixed_code=options.accept_mixed_code)
         _check_options(options, plan)
         if plan.claims or options.until:
-            from sweeper.decide import check_claims, show_prices
+            from sweeper.decide import check_claims
 
             check_claims(plan, options.until)
         store, tuning = RunStore(plan.outputs), None
@@ -92,7 +92,7 @@ def sweep(
         estimate = _show(console, whole, tuning, store, backend, options, changes, verbose=verbose)
         if options.dry_run:
             if plan.claims:
-                show_prices(console, store, (tuning and tuning.judged) or plan, estimate)
+                _print_prices(console, store, (tuning and tuning.judged) or plan, estimate)
             return 0
         if options.plan_only:
             from sweeper.elsewhere import plan_elsewhere
@@ -120,10 +120,6 @@ def sweep(
 
 def _check_options(options: SweepOptions, plan: Plan) -> None:
     """Raise UserError for options that exclude each other, or that need claims."""
-    if options.decide and options.pilot:
-        expected = "null with hydra.sweeper.decide=true, whose first round prices claims, too"
-        remedy = "train the pilot first, then decide"
-        raise invalid_value("hydra.sweeper.pilot", options.pilot, expected, remedy)
     if options.decide and options.plan_only:
         expected = "false with hydra.sweeper.plan_only=true, since rounds follow from results"
         remedy = "plan the first round without it"
@@ -132,11 +128,9 @@ def _check_options(options: SweepOptions, plan: Plan) -> None:
         expected = "null with hydra.sweeper.plan_only=true, which keeps finished runs"
         remedy = "train them again here, or plan into another hydra.sweep.dir"
         raise invalid_value("hydra.sweeper.retrain", options.retrain, expected, remedy)
-    if (options.decide or options.pilot) and not plan.claims:
-        key = "hydra.sweeper.decide" if options.decide else "hydra.sweeper.pilot"
-        value = options.pilot or "true"
+    if options.decide and not plan.claims:
         remedy = "give it experiment.claims, or leave this out"
-        raise invalid_value(key, value, "an experiment with claims", remedy)
+        raise invalid_value("hydra.sweeper.decide", "true", "an experiment with claims", remedy)
 
 
 def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> bool:
@@ -144,10 +138,8 @@ def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> boo
 
     `estimate`: expected seconds of training, by run; empty before anything is measured.
     """
-    from sweeper.decide import decide, pilot
+    from sweeper.decide import decide
 
-    if executor.options.pilot:
-        return pilot(executor, plan)
     left = executor.left(plan)
     estimate = {run: estimate.get(run, 0.0) for run in left}
     if executor.options.decide:
@@ -194,6 +186,17 @@ def _print_replaced(console: Console, plan: Plan) -> None:
         words = f"{name}: these results replace those of another command, whose runs stay on disk."
         remedy = f"To count them again, type {command_of(before)}"
         console.print(Text(sanitize(f"{words} {remedy}", 1000)), soft_wrap=True)
+
+
+def _print_prices(
+    console: Console, store: RunStore, plan: Plan, estimate: Mapping[str, float]
+) -> None:
+    """Print the price of each claim by the runs that are done."""
+    from sweeper.results.collect import Records
+    from sweeper.results.summary import print_prices
+
+    records = Records(store, {run.id: run.config for run in plan.runs.values()})
+    print_prices(console, records.tables({**plan.as_data(), "estimate": estimate}))
 
 
 def _print_cost(

@@ -9,12 +9,14 @@ from enum import StrEnum
 from typing import Any
 
 from sweeper.plan.compose import as_dataclass
-from sweeper.plan.hydra_errors import unknown_key
+from sweeper.plan.hydra_errors import no_experiment_in, unknown_key
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.plans import ERROR
 
 SPLIT = "validation/"
 SUFFIX = "_trials"  # of the name of an experiment: that of the trials which tune it
+LARGEST_SEED = 2**32 - 1  # of numpy
+LARGEST_COUNT = 10**18  # of parameters or FLOPs
 LEAST_SEEDS = 3  # of trials; fewer say little about the error of a choice
 
 
@@ -39,13 +41,14 @@ class Tune:
 
 
 def check_seeds(key: str, seeds: Sequence[Any]) -> None:
-    """Raise UserError unless seeds are whole numbers of at least 0, one or more."""
+    """Raise UserError unless seeds are whole numbers from 0 to LARGEST_SEED, one or more."""
     remedy = "for example seed=0,1,2" if key == "seed" else "for example [0,1,2]"
     if not seeds:
         raise invalid_value(key, "[]", "at least one seed", remedy)
     for seed in seeds:
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise invalid_value(key, seed, "whole numbers of at least 0", remedy)
+        known = isinstance(seed, int) and not isinstance(seed, bool)
+        if not known or not 0 <= seed <= LARGEST_SEED:
+            raise invalid_value(key, seed, f"whole numbers from 0 to {LARGEST_SEED}", remedy)
 
 
 def check(experiment: Experiment) -> None:
@@ -282,10 +285,7 @@ def read_experiment(
     """
     where = f"experiment={name}"
     if not isinstance(data, Mapping) or "experiment" in data:
-        raise UserError(
-            f"{where}: conf/experiment/{name}.yaml describes no experiment; its first line has to "
-            "be '# @package _global_', and its keys stand below `experiment:`."
-        )
+        raise no_experiment_in(name)
     rest = {key: value for key, value in data.items() if key != "scales"}
     own = _section("experiment.scales", data.get("scales"))
     if own and scale not in own:
@@ -334,8 +334,9 @@ def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
     """Raise UserError for a match to nothing; `others` are the other arms of the experiment."""
     target = match.to
     targets = [arm.name for arm in others if not arm.match]
-    if target not in targets if isinstance(target, str) else target < 1:
-        expected = "an arm of the experiment that is not matched itself, or a number above 0"
+    known = target in targets if isinstance(target, str) else 1 <= target <= LARGEST_COUNT
+    if not known:
+        expected = "an arm of the experiment that is not matched itself, or a number from 1 to 1e18"
         remedy = f"choose among {', '.join(arm.name for arm in others) or 'none'}"
         raise invalid_value(f"{where}.to", target, expected, remedy)
     if match.tolerance < 0:

@@ -89,7 +89,7 @@ def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Ty
             expected, remedy = f"one {key}", f"sweep one {key} at a time"
             if key.startswith("experiment."):
                 expected = "one value"
-                remedy = f"write a list as {key}=[{listed}]; seeds are swept by seed={listed}"
+                remedy = f"write a list as '{key}=[{listed}]'; seeds are swept by seed={listed}"
             raise invalid_value(key, listed, expected, remedy)
     refuse_tree(axes)
     values = {key: _plain(o.value()) for key, o in by_key.items() if key not in several}

@@ -26,15 +26,16 @@ from sweeper.plan.experiment import (
     with_typed,
 )
 from sweeper.plan.facts import Facts, Invalid, Size
-from sweeper.plan.grid import check_size, combinations, describe_values, holds
+from sweeper.plan.grid import check_size, combinations, holds
 from sweeper.plan.hydra_errors import NO_EXPERIMENT
 from sweeper.plan.match import solve
 from sweeper.plan.overrides import Typed, check_name, name_of, read, typed_path
 from sweeper.plan.plan import Configuration, Matched, Plan, PlannedPoint, PlannedRun
 from sweeper.size_server import SizeServer
 from sweeper.store import registry
-from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.errors import SYNONYMS, UserError, invalid_value
 from sweeper.store.identity import INTRODUCED_AS, leaves, lookup, run_id
+from sweeper.store.plans import describe_values
 from sweeper.store.runs import RunStore, State
 
 
@@ -135,7 +136,7 @@ class Planner:
                     given, key = ",".join(map(str, seeds)), f"arms.{own_seeds[0]}.seeds"
                     raise UserError(
                         f"seed={given}: arm {own_seeds[0]} of the experiment has seeds of its own; "
-                        f"leave seed out, and give its seeds as +experiment.{key}=[{given}]."
+                        f"leave seed out, and give its seeds as '+experiment.{key}=[{given}]'."
                     )
             check(experiment)
             experiment.seeds = list(dict.fromkeys(experiment.seeds))
@@ -190,6 +191,8 @@ class _Configurations:
         Raise UserError for an invalid config, a target out of reach, or an arm without points.
         """
         experiment, arms = self.experiment, self.experiment.arms.values()
+        for key, value in self._settings():
+            self._refuse_name(key, value)
         # The arms that others are matched to, or start from, come first.
         for arm in sorted(arms, key=lambda arm: 2 if arm.parent else 1 if arm.match else 0):
             made = [*(self._children(arm) if arm.parent else self._combinations(arm))]
@@ -215,6 +218,22 @@ class _Configurations:
                     config["parent"] = run_id(point.config)
                     [size] = self.facts.sizes([config])
                     yield replace(point, config=config, size=size, parent=None if one else point)
+
+    def _settings(self) -> Iterator[tuple[str, Any]]:
+        """Yield the keys and values that the command line and the arms set or sweep."""
+        yield from self.typed.values.items()
+        for arm in self.experiment.arms.values():
+            yield from arm.set.items()
+            for key, values in arm.grid.items():
+                yield from ((key, value) for value in values)
+
+    def _refuse_name(self, key: str, value: Any) -> None:
+        """Raise UserError for a name that a yaml file sets: its other keys would be missing."""
+        group = key.removesuffix(".name").replace(".", "/")
+        option = SYNONYMS.get(str(value), value)
+        if key.endswith(".name") and option in self.composer.options(group):
+            expected = f"no such key, as a file in conf/{group} sets it with the keys that it needs"
+            raise invalid_value(key, value, expected, f"write {group}={option}")
 
     def _children(self, arm: Arm) -> Iterator[Configuration]:
         """Yield the configurations of an arm that start from the runs of its parent arm."""

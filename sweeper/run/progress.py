@@ -206,10 +206,9 @@ class Display(ExitStack):
             if self._live:  # the terminal would break the line anywhere
                 label.truncate(max(BAR_WIDTH, self.console.width - len(other)), overflow="ellipsis")
             line = Text(f"{place} done     {label}{result}{took}{left}", style="green")
-        elif state.phase in (Phase.FAILED, Phase.BLOCKED):
-            style = "yellow" if schedule.stopping else "red"
-            words = f"{place} {schedule.outcome(state):8} {name}  {state.reason}"
-            line = Text(words, style=style)
+        elif state.phase in (Phase.FAILED, Phase.BLOCKED, Phase.STOPPED):
+            style = "yellow" if state.phase is Phase.STOPPED else "red"
+            line = Text(f"{place} {state.phase:8} {name}  {state.reason}", style=style)
         else:
             line = Text(f"{place} again    {name}  {state.reason}", style="yellow")
         self._line(line)

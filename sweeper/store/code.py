@@ -17,6 +17,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.machinery import BYTECODE_SUFFIXES, all_suffixes
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,7 @@ def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, bytes]
 def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path:
     """Copy the code that jobs with these configs start from to a folder of outputs/code; return it.
 
-    Raise UserError if the folder exists with other content, or is a link.
+    Raise UserError if the folder exists with other code, or is a link. Bytecode there is removed.
     """
     files = needed(code, configs)
     root = outputs.resolve() / "code"
@@ -177,11 +178,27 @@ def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path
             f"{sanitize(folder / name)} is not the code that was pinned there; remove the folder "
             f"{folder.name} once no queued job needs it: the sweep writes it again."
         )
+    _check_others(folder, files)
     if code.root != folder:
         earlier = [one for one in revisions(folder) if one != code.revision]
         publish(folder / REVISION, "\n".join([code.revision, *earlier]))
         publish(folder / DIFF, code.diff())
     return folder
+
+
+def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Remove unchecked bytecode; raise UserError for other code that Python would import."""
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        imported = path.is_symlink() or (path.is_file() and name.endswith(tuple(all_suffixes())))
+        if name in files or not imported:
+            continue
+        if path.suffix not in BYTECODE_SUFFIXES:
+            raise UserError(
+                f"{sanitize(path)} is not of the code that was pinned there; remove it, unless a "
+                "queued job needs it."
+            )
+        path.unlink(missing_ok=True)  # jobs that run write their own again
 
 
 def revisions(folder: Path) -> list[str]:

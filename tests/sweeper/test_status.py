@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,13 @@ def test_the_table_tells_progress_and_reasons(outputs):
     assert "nan: the loss is nan" in text
     assert "no attempt yet" not in text
     assert "no attempt yet" in printed([*lines(outputs)], every=True)
+
+
+def test_where_runs_are_left_out_it_says_how_to_learn_their_ids(outputs):
+    assert "--all lists every run with its id" in printed([*lines(outputs)], every=False)
+    text = printed([*lines(outputs)], every=True)
+    assert "--all" not in text
+    assert all(re.search(rf"^ +{name}\b", text, re.MULTILINE) for name in NAMES)
 
 
 def test_a_run_of_before_this_machine_started_is_over_once_its_heartbeat_stands_still(outputs):

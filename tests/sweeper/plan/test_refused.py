@@ -124,7 +124,7 @@ MISTAKES = {
     "hydra.sweeper.max_runs=null": ("hydra.sweeper.max_runs", "not Optional"),
     "hydra.sweeper.tries=0": ("hydra.sweeper.tries=0", "at least 1"),
     "hydra.sweeper.until=a": ("hydra.sweeper.until", "str", "list"),
-    "hydra.sweeper.pilot=1": ("hydra.sweeper.pilot=1", "at least 2"),
+    "hydra.sweeper.pilot=2": ("hydra.sweeper.pilot was removed", "type seed=0,1 to train two"),
     "hydra.sweeper.hang_after_s=3": ("hydra.sweeper.hang_after_s=3", "at least 15"),
     "hydra.launcher.stagger=3": ("hydra.launcher.stagger is not a key", "hydra.launcher.stagger_s"),
     "hydra.launcher.slots=2.5": ("hydra.launcher.slots", "2.5", "Integer"),

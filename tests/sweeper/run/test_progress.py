@@ -215,6 +215,18 @@ def test_a_log_has_one_unbroken_line_for_each_run_that_ended(log):
     assert failed == f"[1/2] failed   {LABEL}  a reason"
 
 
+def test_runs_that_a_signal_stopped_are_not_counted_as_failed(log):
+    first, second = log.names
+    log.phase(first, Phase.STOPPED, "interrupted at step 3")
+    log.phase(second, Phase.FAILED, "nan")
+    log.now += progress.HEARTBEAT_S
+    log.display.changed(log.schedule, None)
+    [stopped, failed, totals] = log.lines()
+    assert stopped == f"[0/2] stopped  {LABEL}  interrupted at step 3"
+    assert failed == f"[0/2] failed   {LABEL}  nan"
+    assert totals.startswith("1 failed · 1 stopped · ")
+
+
 def test_a_log_that_is_silent_for_a_minute_has_a_heartbeat(log):
     log.phase(log.names[0], Phase.RUNNING)
     log.phase(log.names[0], Phase.DONE)
