@@ -38,6 +38,7 @@ def freeze(store):
             "parent": parent and parent.id,
             "task": {"name": "lm1b"},
             "model": {"name": "decoder", "attention": {"name": "multi_head"}},
+            "optimizer": {"name": "adamw"},
             "trainer": {"accelerator": "cpu", "devices": 1, "num_nodes": 1, "threads": 1},
             "logger": {"name": logger},
         }
