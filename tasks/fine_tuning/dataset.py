@@ -303,4 +303,5 @@ class DataSet(Source, ABC, Generic[Kind]):
         if not all(chosen):
             remedy = "put them there" if root.is_dir() else "name one that exists"
             raise invalid_value("data.root", root, f"a folder with {self.expected}", remedy)
-        return TextFiles(root, *chosen, tuple(left_out))
+        train, test = chosen
+        return TextFiles(root, train, test, tuple(left_out))

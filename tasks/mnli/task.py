@@ -84,9 +84,10 @@ class MultiNLI(DataSet[Pair]):
             expected = " or ".join(", ".join(names) for names in NAMES)
             raise UserError(f"{path} has no header with the columns {expected}; add one.")
         for number, raw in lines:
-            long = raw is None
-            row = Malformed("too long") if long else table_pair(header, strict_json.decoded(raw))
-            yield str(number), row
+            if raw is None:
+                yield str(number), Malformed("too long")
+            else:
+                yield str(number), table_pair(header, strict_json.decoded(raw))
 
     def example_of(self, row: Mapping[str, Any]) -> Pair | Malformed:
         return pair_of(row)
@@ -97,7 +98,7 @@ class MultiNLI(DataSet[Pair]):
     def facts_of(self, hub: Mapping[str, Any]) -> dict[str, Any]:
         """Return `labels`, the names of the classes, if a data set numbers them otherwise."""
         columns = [getattr(split, "features", {}).get("label") for split in hub.values()]
-        orders = {tuple(column.names) for column in columns if hasattr(column, "names")}
+        orders = {tuple(getattr(column, "names", LABELS)) for column in columns}
         if orders <= {LABELS}:
             return {}
         order, *others = orders
