@@ -72,17 +72,17 @@ def print_plan(
 
 def unfit_scale(plan: Plan, runs: Iterable[str]) -> str:
     """Return a sentence if runs would train on text that their scale is not made for, or ""."""
-    on_text = [c for run in runs if "vocabulary_size" in (c := plan.runs[run].config)["task"]]
-    sources = Counter(config["data"]["source"] == "sample" for config in on_text)
-    generated, real = (plural(sources[kind], "run") for kind in (True, False))
-    if plan.scale in REAL_TEXT and sources[True]:
+    configs = (plan.runs[run].config for run in runs)
+    on_text = (config for config in configs if "vocabulary_size" in config["task"])
+    generated = [config["data"]["source"] == "sample" for config in on_text]
+    if plan.scale in REAL_TEXT and any(generated):
         return (
-            f"scale={plan.scale} is for real text, but {generated} would train on the generated "
-            f"text: add data=local data.root=FOLDER, or leave out scale={plan.scale}."
+            f"scale={plan.scale} is for real text, but {plural(sum(generated), 'run')} would train "
+            f"on the generated text: add data=local data.root=FOLDER, or leave out the scale."
         )
-    if plan.scale == "demo" and sources[False]:
+    if plan.scale == "demo" and not all(generated):
         return (
-            f"scale=demo is for the generated text: {real} on real text would hardly learn; add "
+            "scale=demo is for the generated text: its models hardly learn from real text; add "
             "scale=cpu."
         )
     return ""

@@ -363,8 +363,8 @@ BASELINES = {
 
 _LITTLE = 0.1  # share of the best run's lead over a baseline; a run with less has not learned
 _NAMED = 4  # settings
-_LARGEST = 700.0  # nats; their exponential is a float
-PER_WORD = "test/perplexity_per_word"
+# Measures of language models that are functions of the perplexity of the same run.
+_OF_PERPLEXITY = ("test/loss", "test/perplexity_per_word")
 _REACH = 3.0  # heights of a figure's curves
 
 
@@ -410,12 +410,15 @@ def not_learned(table: Table) -> list[str]:
     """
     sentences = []
     for measure in measures_of_arms(table):
-        baselines = measure.baselines(table) or unigram(measure, table)
+        by = measure
+        if measure.metric in _OF_PERPLEXITY:
+            by = replace(measure, metric="test/perplexity")
+        baselines = by.baselines(table)
         words = next((name for name in BASELINES.values() if name in baselines), None)
-        every = [point for point in measure.points(table) if point.values]
+        every = [point for point in by.points(table) if point.values]
         if words is None or not every:
             continue
-        sign, nothing = direction(measure.metric), baselines[words]
+        sign, nothing = direction(by.metric), baselines[words]
         best = max(sign * (v - nothing) for point in every for v in point.values.values())
         least = max(_LITTLE * best, _LITTLE / 2 * abs(nothing))
         counts = [
@@ -433,23 +436,6 @@ def not_learned(table: Table) -> list[str]:
             listed = "; ".join([*named[:_NAMED], *more])
             sentences.append(f"{measure.words} not learned, no better than the {words}: {listed}.")
     return sentences
-
-
-def unigram(measure: Measure, table: Table) -> dict[str, float]:
-    """Return the unigram model's loss, or its perplexity per word, by its words.
-
-    Tables have its perplexity per piece. A row's own two perplexities say how many pieces its words
-    have.
-    """
-    found = []
-    for row in rows_of(table, measure.metric):
-        cells = (row.get("test/unigram_perplexity"), row.get("test/perplexity"), row.get(PER_WORD))
-        nothing, own, per_word = (math.log(number(cell) or 1) for cell in cells)
-        if nothing and measure.metric == "test/loss":
-            found.append(nothing)
-        elif nothing and own and measure.metric == PER_WORD:
-            found.append(math.exp(min(nothing * per_word / own, _LARGEST)))
-    return {BASELINES["unigram"]: mean(found)} if found else {}
 
 
 def guides(table: Table) -> dict[str, float]:

@@ -14,7 +14,7 @@ GENERATED = "is for real text, but 2 runs would train on the generated text: add
         ("scale=cpu", f"scale=cpu {GENERATED}"),
         ("scale=paper", f"scale=paper {GENERATED}"),
         ("scale=gpu task=squad", f"scale=gpu {GENERATED}"),
-        (REAL, "scale=demo is for the generated text: 2 runs on real text would hardly learn; add"),
+        (REAL, "scale=demo is for the generated text: its models hardly learn from real text"),
         (f"scale=cpu {REAL}", ""),
         ("scale=demo", ""),
         ("scale=cpu task=representation", ""),
