@@ -36,7 +36,7 @@ from sweeper.results.statistics.sequential import (
 )
 
 DOCUMENT = ROOT / "docs" / "decisions.md"
-EXPERIMENTS = {0.0: 400, 1.0: 100, 2.0: 100, 3.0: 100}  # by effect
+EXPERIMENTS = {0.0: 150, 1.0: 30, 2.0: 30, 3.0: 30}  # by effect
 SEEDS = 30  # a point, at most
 POINTS = 16  # of an experiment, but for one shape
 MARGIN = 1.0  # of "no difference"
