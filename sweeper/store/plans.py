@@ -27,7 +27,7 @@ ERROR = 0.05
 """The default chance that any claim of an experiment ever gets a wrong answer."""
 
 # Keys in which the same plan may differ when it is made again.
-_VOLATILE = ("format", "number", "estimate")
+_VOLATILE = ("format", "number", "estimate", "asked")
 
 
 def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
