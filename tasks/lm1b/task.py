@@ -116,12 +116,12 @@ class LanguageModel(TaskModule):
         only in trained models or in real rows, so the first batch of the test split is tried too:
         in each row, all tokens after a random position are replaced by those of another row.
         """
-        batch = moved(next(iter(self.data.batches("test"))), self.device)
-        tokens_BT = batch["tokens"]
-        rows, length = tokens_BT.shape
+        first = next(iter(self.data.batches("test")))
+        rows, length = first["tokens"].shape
         kept = permutation(length - 1, 0, "kept positions")[np.arange(rows) % (length - 1)]
-        kept_B = torch.from_numpy(kept).to(self.device)
-        replaced_BT = torch.arange(length, device=self.device) > kept_B[:, None]
+        replaced = torch.arange(length) > torch.from_numpy(kept)[:, None]
+        batch = moved({**first, "replaced": replaced}, self.device)
+        tokens_BT, replaced_BT = batch["tokens"], batch["replaced"]
         other_BT = tokens_BT.roll((1, 1), (0, 1))  # a single row is replaced by itself, shifted
 
         y_BTD = self._hidden(batch)
