@@ -1,7 +1,7 @@
-"""The mirror of a run in Weights & Biases, which can never delay or change the run.
+"""The mirror of a run in Weights & Biases. It never delays or changes the run.
 
-All calls of W&B happen in a thread behind a queue. If W&B is absent, cannot reach its server, is
-killed or hangs, the run computes the same bits and ends.
+A thread makes all calls of W&B and reads its rows from a queue. If W&B is missing, cannot reach its
+server, is killed or hangs, the run still computes the same bits and ends.
 """
 
 import os
@@ -17,7 +17,7 @@ from tasks.training.causes import message_of
 
 INIT_SECONDS = 20
 FINISH_SECONDS = 60
-MOST_LETTERS = 64  # of a tag; W&B refuses a run with a longer one
+MOST_LETTERS = 64  # of a tag; W&B rejects a run with a longer tag
 STEP = "trainer/global_step"  # the key of the step that W&B's tools and Lightning use
 
 OF_ANOTHER_RUN = (
@@ -28,14 +28,14 @@ OF_ANOTHER_RUN = (
     "WANDB_RUN_DIR",
     "WANDB_RESUME",
 )
-"""Variables that `wandb agent` sets for the sweep; they would give every run the same id."""
+"""Variables that `wandb agent` sets for the sweep. They would give every run the same id."""
 
 Message = tuple[int, Mapping[str, float]] | int
 """A row of metrics, or the exit code that ends the mirror."""
 
 
 class Mirror:
-    """A sender of rows to W&B if the config asks for it; otherwise it imports nothing."""
+    """A sender of rows to W&B. It does nothing unless the config asks for W&B."""
 
     def __init__(self, section: LoggerSection, run: Run) -> None:
         self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -57,8 +57,8 @@ class Mirror:
             self._messages.put(code)
             thread.join(FINISH_SECONDS)
             if thread.is_alive():
-                later = "`wandb sync` can do so later"
-                _warn(self._run, f"it has not finished after {FINISH_SECONDS} s; {later}")
+                later = "`wandb sync` can upload the rest"
+                _warn(self._run, f"it did not finish within {FINISH_SECONDS} s; {later}")
 
     def _follow(self) -> None:
         try:
@@ -72,11 +72,11 @@ class Mirror:
 
 
 def start(section: LoggerSection, run: Run) -> Any:
-    """Return a W&B run, offline if its server is out of reach.
+    """Start a W&B run, offline if the server cannot be reached.
 
-    All runs share one folder for `wandb sync`.
+    All runs write to the same folder, from which `wandb sync` uploads them.
     """
-    import wandb  # takes a second, and is absent on some machines
+    import wandb  # imported here because it takes a second and is optional
 
     for name in OF_ANOTHER_RUN:
         os.environ.pop(name, None)
@@ -113,9 +113,9 @@ def start(section: LoggerSection, run: Run) -> Any:
     except wandb.errors.Error as error:
         if section.mode != "online":
             raise
-        words = f"{message_of(error)}; kept offline, `wandb sync` can send it later"
+        words = f"{message_of(error)}; it is recorded offline, `wandb sync` can upload it later"
         _warn(run, words, "not online")
-        wandb.teardown()  # else the run's id would count as taken
+        wandb.teardown()  # otherwise W&B would take the run's id for used
         started = wandb.init(**{**arguments, "mode": "offline"})
     started.define_metric(STEP)
     started.define_metric("*", step_metric=STEP, step_sync=True)
@@ -123,7 +123,7 @@ def start(section: LoggerSection, run: Run) -> Any:
 
 
 def _warn(run: Run, what: str, state: str = "off") -> None:
-    """Write a warning into the log, and keep it for the end of the sweep."""
+    """Print a warning to the log, and save it for the sweep to print at its end."""
     text = f"warning: W&B is {state} for this run ({what}); the run is not affected."
     print(text, file=sys.stderr)
     run.attempts()[-1].warn(f"W&B is {state} ({what})")
