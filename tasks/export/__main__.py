@@ -1,7 +1,7 @@
-"""`python -m tasks.export RUN DIR`: a finished run as a folder that transformers loads.
+"""`python -m tasks.export RUN DIR` exports a finished run to a folder that transformers can load.
 
-RUN is the run's folder, outputs/runs/<id>. Decoders become Mistral, Qwen3 (with `qk_norm`) or
-DeepseekV3 (`latent`), encoders BERT; a model that none of them computes is refused.
+RUN is the folder of the run, outputs/runs/<id>. A decoder becomes Mistral, Qwen3 (with `qk_norm`)
+or DeepseekV3 (with latent attention). An encoder becomes BERT. Other models cannot be exported.
 """
 
 import sys
@@ -13,7 +13,7 @@ from tasks.process import command_line
 
 
 def main(arguments: list[str]) -> int:
-    """Export a run and print the files; 1, with one sentence, if that cannot be."""
+    """Export a run and print the files, or print an error; return the exit code."""
     parser = command_line("tasks.export", __doc__)
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("folder", type=Path, metavar="DIR")
