@@ -70,7 +70,7 @@ def decoder_config(section: DecoderSection, vocabulary: int, length: int) -> dic
             "kv_lora_rank": attention.latent_size,
             "q_lora_rank": attention.query_latent_size,
             "rope_interleave": False,
-            "first_k_dense_replace": section.layers,  # no experts
+            "first_k_dense_replace": section.layers,  # every layer is dense, without experts
         }
     name, kind = ("Qwen3", "qwen3") if attention.qk_norm else ("Mistral", "mistral")
     return config | {

@@ -56,7 +56,7 @@ def export(run: Run, folder: Path) -> list[Path]:
         config = encoder_config(section, name, weights)
         tensors = encoder_weights(config, weights)
     else:
-        expected = f"lm1b, {', '.join(ARCHITECTURES)}"
+        expected = f"one of lm1b, {', '.join(ARCHITECTURES)}"
         raise invalid_value("task.name", name, expected, "export a run of one of these tasks")
     check_mapped(section.model_dump())
     longest = config["max_position_embeddings"]

@@ -12,7 +12,7 @@ from tasks.seeds import permutation
 from tasks.text.tokenizer import split_sentences
 
 WORD = re.compile(r"\w+")
-BUCKETS = 1 << 16  # for the words of each text
+BUCKETS = 1 << 16  # hash buckets for the words of each text
 EPOCHS, BATCH, RATE, DECAY = 6, 64, 0.03, 1.0e-5
 
 

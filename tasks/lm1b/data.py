@@ -254,7 +254,7 @@ def pack(
         publish_json(folders[split] / ABOUT, writer.about(split, tokenizer.get_vocab_size()))
 
 
-LINES_TOGETHER = 50  # joined sentences stay together in stretches of so many lines: some 5 rows
+LINES_TOGETHER = 50  # lines in a stretch of joined sentences: some five rows of 256 pieces
 
 
 class PackedText(PreparedRows):

@@ -292,7 +292,7 @@ TEST_EVERY = 8  # every 8th example belongs to the test set
 MNLI_FILES = ("multinli_1.0_train.jsonl", "multinli_1.0_dev_matched.jsonl")
 SQUAD_FILES = ("train-v1.1.json", "dev-v1.1.json")
 LABELS = ("entailment", "contradiction", "neutral")
-QUESTIONS_EACH = 3  # about a paragraph
+QUESTIONS_EACH = 3  # the number of questions about each paragraph
 
 
 def pair(number: int, world: World) -> dict[str, Any]:

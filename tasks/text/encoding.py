@@ -51,7 +51,8 @@ class _Words(dict[str, bytes]):
             self.clear()
         if text.isascii():
             pieces = self._tokenize(self._model_input(text))
-            found = b"".join([piece.id.to_bytes(2, "little") for piece in pieces])  # as PIECES
+            # The bytes of PIECES.
+            found = b"".join([piece.id.to_bytes(2, "little") for piece in pieces])
         else:
             found = self.encoded(text)
         self[text] = found

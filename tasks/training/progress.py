@@ -78,7 +78,7 @@ class Recorder:
         self._trainer = module.config.trainer
         self._earlier: list[float] = []  # losses since the last row that the host has read
         self._losses: list[Tensor] = []  # the losses after them, still on the device
-        self._timed = 0  # steps since `_since`
+        self._timed = 0  # steps since the time `_since`
         self._validated = 0
         self._since = 0.0
         self.validation: dict[str, float] = {}

@@ -57,7 +57,8 @@ class Steps:
         They can if a single GPU computes all rows at once.
         """
         alone = ranks.world() == 1 and self.parts == 1
-        capturable = all("capturable" in group for group in self.optimizer.param_groups)  # not Muon
+        # Muon has no option `capturable`.
+        capturable = all("capturable" in group for group in self.optimizer.param_groups)
         return trainer.cuda_graph and alone and capturable and self.fabric.device.type == "cuda"
 
     def _backward(self, number: int, batch: Batch, divisors: list[Tensor] | None = None) -> Tensor:

@@ -67,7 +67,7 @@ class Mirror:
                 step, values = message
                 run.log({**values, STEP: step})
             run.finish(exit_code=message)
-        except BaseException as error:  # the edge to a library that may raise anything
+        except BaseException as error:  # W&B may raise anything, and must not stop the run
             _warn(self._run, message_of(error))
 
 
@@ -115,7 +115,7 @@ def start(section: LoggerSection, run: Run) -> Any:
             raise
         words = f"{message_of(error)}; it is recorded offline, `wandb sync` can upload it later"
         _warn(run, words, "not online")
-        wandb.teardown()  # otherwise W&B would take the run's id for used
+        wandb.teardown()  # otherwise W&B would reject the run's id as taken
         started = wandb.init(**{**arguments, "mode": "offline"})
     started.define_metric(STEP)
     started.define_metric("*", step_metric=STEP, step_sync=True)

@@ -23,8 +23,8 @@ SENTENCES = {
     "missing": ({"model.heads": ...}, "model.heads=(missing): expected a whole number"),
     "not a divisor": (
         {"model.heads": 5, "model.head_size": None},
-        "model.heads=5: expected a divisor of model.embedding_size=17 (or model.head_size set); "
-        "give it as model.heads=1, or set model.head_size.",
+        "model.heads=5: expected a divisor of model.embedding_size=17, or a value for "
+        "model.head_size; give it as model.heads=1, or set model.head_size.",
     ),
     "no head size": (
         {"model.head_size": [5, "x"]},
@@ -64,13 +64,13 @@ SENTENCES = {
             "model.rotary_size": 2,
             "model.attention": {"name": "collaborative"},
         },
-        "model.attention.name=collaborative: expected a variant that takes a rotation, since there "
-        "is model.position_encoding=rotary; choose one of decoupled, grouped_query, latent, ",
+        "model.attention.name=collaborative: expected a variant that takes a rotation, since "
+        "model.position_encoding=rotary; choose one of decoupled, grouped_query, latent, ",
     ),
     "odd heads turned": (
         {"model.position_encoding": "rotary"},
-        "model.head_size=5: expected even sizes, since model.position_encoding=rotary turns "
-        "numbers in pairs; give it as model.head_size=6, or set model.rotary_size.",
+        "model.head_size=5: expected even sizes, since model.position_encoding=rotary rotates "
+        "pairs of numbers; give it as model.head_size=6, or set model.rotary_size.",
     ),
     "one odd head turned": (
         {"model.position_encoding": "rotary", "model.head_size": [4, [6, 7, 6]]},
@@ -93,12 +93,12 @@ SENTENCES = {
     ),
     "nothing to turn": (
         {"model.rotary_size": 4},
-        "model.rotary_size=4: expected model.position_encoding=rotary with it, but there is "
+        "model.rotary_size=4: expected model.position_encoding=rotary with this key, not "
         "model.position_encoding=sinusoidal; leave out model.rotary_size.",
     ),
     "base of nothing": (
         {"model.position_encoding": "none", "model.rotary_base": 500.0},
-        "model.rotary_base=500.0: expected model.position_encoding=rotary with it",
+        "model.rotary_base=500.0: expected model.position_encoding=rotary with this key",
     ),
     "no base": (
         {"model.position_encoding": "rotary", "model.rotary_base": 1.0},
@@ -234,6 +234,6 @@ def test_a_run_whose_package_is_gone_names_it_and_its_version(outputs, installed
     with pytest.raises(UserError) as raised:
         recorded_config(run)
     assert str(raised.value) == (
-        "run=small: expected its attention variant gone, which the package gone-package==1.2.3 "
-        "has; install that package."
+        "run=small: expected the package gone-package==1.2.3, which has its attention variant "
+        "gone; install that package."
     )

@@ -71,7 +71,7 @@ def test_other_heads_than_the_parents_are_refused():
 
 def test_heads_whose_queries_and_keys_are_normalised_have_no_shared_form():
     normalised = Decoder(**DECODER, attention=partial(MultiHeadAttention, qk_norm=True))
-    told = "collaborative: expected a parent without normalised queries and keys"
+    told = r"collaborative: expected a parent with model\.attention\.qk_norm=false"
     with pytest.raises(UserError, match=told):
         adapted(Decoder(**DECODER, attention=_shared(7)), normalised.state_dict(), DECODER["heads"])
 
