@@ -124,7 +124,7 @@ LONGER = {"task.sequence_length": 73, "task.batch_tokens": 73}  # than an encode
         (REPRESENTATION, {"model.heads": 2}, "expected 1"),
         (REPRESENTATION, {"model.embedding_size": 3}, "expected at least task"),
         (REPRESENTATION, {"model.attention": DECOUPLED}, "name=decoupled: expected multi_head"),
-        (REPRESENTATION, {"model": config()["model"]}, "expected an architecture that task.name=representation trains"),
+        (REPRESENTATION, {"model": config()["model"]}, "expected an architecture that task"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
