@@ -175,6 +175,7 @@ def adapted(model: nn.Module, weights: Mapping[str, Tensor], heads: int) -> dict
             expected += "cannot express normalised queries and keys"
             remedy = "train such a parent"
             raise invalid_value("model.attention.name", "collaborative", expected, remedy)
+
         keys = ("qkv.weight", "qkv.bias", "output.weight", "output.bias")
         given = {key: found.pop(f"{name}.{key}") for key in keys if f"{name}.{key}" in found}
         stacked = given["qkv.weight"]
@@ -184,6 +185,7 @@ def adapted(model: nn.Module, weights: Mapping[str, Tensor], heads: int) -> dict
             own = f"{layer.heads} of size {layer.head_size}"
             remedy = "copy the parent's model section"
             raise invalid_value("model.heads", own, expected, remedy)
+
         sizes = (layer.query.in_features, layer.heads, layer.head_size)
         parent = MultiHeadAttention(*sizes, bias="qkv.bias" in given).to(stacked)
         parent.load_state_dict(given)

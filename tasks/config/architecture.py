@@ -66,6 +66,7 @@ def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
             f"<own options>), but it is {cls.__name__}{taken}: {error}"
         )
         raise invalid_value(KEY, name, expected, "change its constructor") from None
+
     options: dict[str, Any] = {}
     for key, parameter in own.items():
         required = parameter.default is parameter.empty

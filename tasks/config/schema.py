@@ -80,6 +80,7 @@ def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
         if not (isinstance(annotation, type) and issubclass(annotation, Section)):
             break
         section = annotation
+
     path = ".".join(keys)
     if error["type"] == "extra_forbidden":
         *parents, key = keys
@@ -87,11 +88,13 @@ def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
         expected = f"one of the keys {', '.join(section.model_fields)}"
         remedy = f"write {'.'.join([*parents, near[0]])}" if near else "leave it out"
         return Problem(path, spelled(error["input"]), expected, remedy)
+
     assert field is not None, f"{path} is in the schema"
     value = "(missing)" if error["type"] == "missing" else spelled(error["input"])
     choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
     names = ", ".join(choices or section.model_fields)
     expected = field.description or (f"one of {names}" if choices else f"a group of keys ({names})")
+
     examples = field.examples or choices
     typed = error["input"]
     if error["type"] == "int_type" and isinstance(typed, float) and typed.is_integer():

@@ -59,6 +59,7 @@ def export(run: Run, folder: Path) -> list[Path]:
         expected = f"one of lm1b, {', '.join(ARCHITECTURES)}"
         raise invalid_value("task.name", name, expected, "export a run of one of these tasks")
     check_mapped(section.model_dump())
+
     longest = config["max_position_embeddings"]
     make_directory(folder)
     publish(folder / "model.safetensors", as_safetensors(tensors))

@@ -41,6 +41,7 @@ class BagOfWords:
                 chances = np.exp(scores - scores.max(axis=1, keepdims=True))
                 chances /= chances.sum(axis=1, keepdims=True)
                 chances[np.arange(len(numbers)), targets[numbers]] -= 1.0
+
                 words, places = np.unique(np.concatenate(batch), return_inverse=True)
                 gradient = DECAY * self._weights[words]
                 of_word = np.repeat(chances, [*map(len, batch)], axis=0)
@@ -71,6 +72,7 @@ def guessed_answer(question: str, context: str) -> str:
     spread = Counter(word for words in shared for word in words)
     scores = [sum(1 / spread[word] for word in sorted(words)) for words in shared]
     sentence = sentences[int(np.argmax(scores))]
+
     stretches: list[list[re.Match[str]]] = [[]]
     for word in WORD.finditer(sentence):
         if word[0].lower() in asked:

@@ -106,6 +106,7 @@ def _interpolated(fitted_N: Integers, tested_T: Integers, size: int, order: int)
     types = fitted_N[np.diff(fitted_N, prepend=-1) > 0]
     shorter = size ** (order - 1)
     lower_T = _interpolated(np.sort(types % shorter), tested_T % shorter, size, order - 1)
+
     context_T = tested_T - tested_T % size
     counts_T = _within(fitted_N, tested_T, 1)
     contexts_T = _within(fitted_N, context_T, size)

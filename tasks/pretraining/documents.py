@@ -143,6 +143,7 @@ class SplitDocuments:
             text = "\n".join(document).encode()
             sizes.append(file.write(text))
             checksums.append(int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big"))
+
         places = np.array(checksums)
         different = np.unique(places)
         count = len(different)
@@ -152,6 +153,7 @@ class SplitDocuments:
                 "validation and test; give it more text, or change what separates documents "
                 f"(task.documents={found.rule})."
             )
+
         validation, test = (
             min(max(int(count * share), FEWEST), most) for share, most in (VALIDATION, TEST)
         )
@@ -159,6 +161,7 @@ class SplitDocuments:
         # Validation gets the documents with the smallest checksums, test those with the next ones.
         largest = different[[validation - 1, last - 1]]
         splits = np.searchsorted(largest, places).tolist()
+
         for document in found.read(test=True, counts=self.counts):
             sizes.append(file.write("\n".join(document).encode()))
             splits.append(1)

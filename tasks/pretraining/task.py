@@ -100,6 +100,7 @@ class MaskedDocuments(PreparedData):
             tokenizer = tokenizer_at(path, train_wordpiece, lines, section)
             into = {split: folder / split for split in SPLITS}
             totals = encode(documents, Encoder(tokenizer), into)
+
         counts = documents.counts
         note_lines(found.name, counts)
         noted = {"lines": counts.total, "skipped": counts.skipped, "repaired": counts.repaired}

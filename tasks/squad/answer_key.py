@@ -155,6 +155,7 @@ class AnswerKey:
             rows, of_rows = zip(*group, strict=True)
             cut = [(int(firsts[row]), int(lengths[row])) for row in rows]
             chosen = best_windows(cut, end - begin)
+
             best: Span | None = None
             for place, (row, (first, length), (starts_T, ends_T)) in enumerate(
                 zip(rows, cut, of_rows, strict=True)
@@ -168,6 +169,7 @@ class AnswerKey:
                 if span is not None and (best is None or span.score > best.score):
                     shift = begin + first - second
                     best = Span(span.score, span.first + shift, span.last + shift)
+
             if best is not None:
                 start, stop = self._offsets[best.first][0], self._offsets[best.last][1]
                 found[question["id"]] = self._contexts[context][start:stop]

@@ -209,6 +209,7 @@ class Windows(ExampleData):
             for context, encoding in zip(contexts, encodings(tokenizer, contexts), strict=True)
         }
         asked = encodings(tokenizer, [question.question for question in examples])
+
         rows: list[list[int]] = []
         cls, sep = marks_of(tokenizer)
         columns: dict[str, list[int]] = {
@@ -220,6 +221,7 @@ class Windows(ExampleData):
             answer = None
             if question.start >= 0:
                 answer = covered(offsets, question.start, question.start + len(question.text))
+
             room, place = self.section.sequence_length - SPECIAL_TOKENS - len(ids), 2 + len(ids)
             for first, length in windows(len(pieces), room, self.section.stride):
                 rows.append([cls, *ids, sep, *pieces[first : first + length], sep])
@@ -230,6 +232,7 @@ class Windows(ExampleData):
                 values = (place, number, first, length, start, end)
                 for name, value in zip(columns, values, strict=True):
                     columns[name].append(value)
+
         write_key(folder, examples, [(text, paragraphs[text][1]) for text in contexts])
         write(folder, rows, columns, {"questions": len(examples), **about})
 
@@ -300,6 +303,7 @@ class QuestionAnswering(FineTuning):
             lengths_B = batch["attention_mask"].cpu().sum(1).tolist()
             windows = zip(starts_BT, ends_BT, lengths_B, strict=True)
             scores_N += [(starts_T[:end], ends_T[:end]) for starts_T, ends_T, end in windows]
+
         key, section = self.data.keys[split], self.section
         self._predictions = key.predictions(scores_N, section.candidates, section.answer_length)
         baselines = self.data.baselines if split == "test" else {}

@@ -131,6 +131,7 @@ def in_order(
                 worker = idle.pop()
                 worker.send(ahead.popleft())
                 busy[worker] = next(given)
+
             while turn in results:
                 done, result = results.pop(turn)
                 if not done:
@@ -139,6 +140,7 @@ def in_order(
                 turn += 1
             if not busy:
                 return
+
             ahead += itertools.islice(left, count - len(ahead))  # read while the processes work
             for ready in wait([*busy]):
                 worker = cast(Connection, ready)

@@ -127,6 +127,7 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     # Sorted special tokens have fixed numbers, which makes training deterministic.
     continuations = ["##" + character for character in alphabet]
     _check_size(vocabulary_size, len(BERT_MARKS) + 2 * len(alphabet))
+
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizer
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -140,6 +141,7 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
+
     tokenizer = _with_added(tokenizer, BERT_MARKS)
     cls, sep = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]"))
     tokenizer.post_processor = BertProcessing(("[SEP]", sep), ("[CLS]", cls))

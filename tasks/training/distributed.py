@@ -55,6 +55,7 @@ def supervise(run: Run, devices: int, nodes: int) -> int:
             if sys.platform == "linux":
                 common["GLOO_SOCKET_IFNAME"] = "lo"
         common["NODE_RANK"] = str(node)
+
         command = [sys.executable, "-m", "tasks.train", str(run.path)]
         processes = []
         for local in range(devices):
@@ -63,6 +64,7 @@ def supervise(run: Run, devices: int, nodes: int) -> int:
             started = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE)
             processes.append(started)
         pass_signals_on(processes)
+
         code = exit_code_of(processes)
         if code == -signal.SIGKILL:
             # The other ranks may have recorded that they lost a connection. Overrule that.

@@ -85,6 +85,7 @@ class Job:
                 break
         resumed = self._resumed
         self._notices.append(f"continues from {resumed}" if resumed else "starts from step 0")
+
         _raise_if_training(self._run.attempts())
         asked = self._config["trainer"].get("micro_batches", 1)
         facts = {
@@ -103,6 +104,7 @@ class Job:
                     f"until that step, other code trained this run (commits: {commits}); "
                     f"changed since then: {', '.join(changed)}"
                 )
+
         self._attempt = self._run.claim(facts)
         try:  # if two processes claim at the same moment, the lower number continues
             earlier = [one for one in self._run.attempts() if one.number < self._attempt.number]
@@ -151,18 +153,21 @@ class Job:
         data.prepare_data()
         data.setup("fit")
         self._reading_data = False
+
         with ExitStack() as stack:
             log = MetricsLog()
             if ranks.rank() == 0:
                 self._mirror = Mirror(config.logger, self._run)
                 log = MetricsLog(stack.enter_context(self._attempt.metrics()), self._mirror)
             context = RunContext(self._run, self._attempt, log, self._interruption)
+
             module = module_of(config, data)
             if self._resumed is None:
                 module.setup("fit")
             if config.trainer.compile:
                 compile_blocks(module.model)
             parts = self._micro_batches(data)
+
             with self._interruption.deferred():
                 recorder = train(context, module, kind, parts, self._resumed)
             self._interruption.check()
@@ -170,6 +175,7 @@ class Job:
             metrics = ranks.broadcast(tested)  # the other ranks wait for rank 0
             if ranks.rank():
                 return None
+
         weights = module.model.state_dict()
         checkpoint.save(weights, self._attempt.checkpoint_dir / WEIGHTS, self._run.id)
         steps, seconds = config.trainer.steps, recorder.seconds

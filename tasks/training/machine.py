@@ -40,6 +40,7 @@ def set_up(section: TrainerSection) -> str:
         expected += f", with {VISIBLE}={visible}" if visible else ""
         remedy = "install a PyTorch for the GPU's driver, or plan with trainer.accelerator=cpu"
         raise invalid_value("trainer.accelerator", section.accelerator, expected, remedy)
+
     keep_memory()
     compute_repeatably(found)
     return found

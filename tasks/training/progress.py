@@ -152,6 +152,7 @@ class Recorder:
         now = time.perf_counter()
         elapsed, self._since = now - self._since, now
         self.seconds += elapsed
+
         row = {
             "train/loss": math.fsum(losses) / len(losses),
             "learning_rate": self._module.learning_rate(step),
@@ -159,10 +160,12 @@ class Recorder:
             "tokens_seen": tokens_seen(step),
         }
         self._earlier, self._losses, self._timed = [], [], 0
+
         steps = self._trainer.steps
         self._context.log.row(step, row, left=self.seconds / step * (steps - step))
         shown = {"loss": row["train/loss"], "tokens_per_second": row["tokens_per_second"]}
         self._context.attempt.heartbeat(step=step, steps=steps, **shown, phase="train")
+
         for place, loss in enumerate(losses, start=step - len(losses) + 1):
             if not math.isfinite(loss):
                 raise NotFinite("the training loss", loss, place)
@@ -209,6 +212,7 @@ class Checkpointer:
             "callbacks": {"Recorder": self.recorder.state_dict()},
         }
         checkpoint.save(state, folder / f"step-{step:08d}.ckpt", self.context.run.id)
+
         everything = self.context.run.checkpoints()  # highest step first
         own = [path for path in everything if path.parent == folder]
         if len(own) >= KEPT:  # until then, keep the checkpoints of earlier attempts
