@@ -1,4 +1,4 @@
-"""Measures of trained heads: attention weights, rank of the logits, entropy of attention.
+"""Measures of trained heads: attention weights, the rank of their logits, their entropy.
 
 Shapes: B batch, H heads, T positions, P size of queries and keys, N the smaller of T and P.
 """
@@ -14,19 +14,22 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-# The arguments of scaled_dot_product_attention that may be given without their names.
+# The arguments of scaled_dot_product_attention that may be positional.
 _TAKEN = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 _Taken = TypeVar("_Taken")
-TOLERANCE = 0.01  # a singular value below this share of the largest adds nothing to the rank
+TOLERANCE = 0.01  # a singular value below this share of the largest does not count for the rank
 
 
 @dataclass(frozen=True)
 class HeadMeasures:
-    """Of the heads of one layer, means over rows.
+    """Measures of the heads of one layer, as means over rows.
 
-    `rank_H` is the numerical rank of the logits between all positions of a row, less what is added
-    to all keys of a query, which the softmax ignores; at most the size of queries and keys.
-    `entropy_H` is in nats of a query's weights, over queries that see more than one key.
+    Attributes:
+        rank_H: the numerical rank of the logits between all positions of a row, after the mean of
+            each query is subtracted, because the softmax ignores it. The rank is at most the size
+            of queries and keys.
+        entropy_H: the entropy, in nats, of a query's attention weights, as a mean over the queries
+            that see more than one key.
     """
 
     rank_H: Tensor
@@ -34,7 +37,10 @@ class HeadMeasures:
 
 
 class _Attended(NamedTuple):
-    """Logits as the product of two sides, and where a query (third axis) sees a key (last axis)."""
+    """The logits of one attention as a product of two factors, and its mask.
+
+    `seen_BHTT` is True where a query (third axis) sees a key (last axis).
+    """
 
     left_BHTP: Tensor
     right_BHTP: Tensor
@@ -45,9 +51,12 @@ class _Attended(NamedTuple):
 def head_measures(call: Callable[[], object], real_BT: Tensor | None = None) -> list[HeadMeasures]:
     """Return the measures of every attention that `call()` computes, in order.
 
-    It sees what goes through scaled_dot_product_attention with a key for each position: nothing of
-    a variant that weighs positions in another way. Positions where `real_BT` is False are padding
-    and are left out; with it, rows that a variant cuts in blocks are not measured.
+    Only calls of scaled_dot_product_attention with a key for each position are measured. A variant
+    that computes attention in another way is not.
+
+    Args:
+        real_BT: False at padding, which is left out. If it is given, attention over other rows,
+            such as blocks of a row, is not measured.
     """
 
     def take(of: _Attended) -> HeadMeasures | None:
@@ -60,8 +69,8 @@ def head_measures(call: Callable[[], object], real_BT: Tensor | None = None) -> 
 def attention_weights(call: Callable[[], object]) -> list[Tensor]:
     """Return weights_BHTT of every attention that `call()` computes, in order.
 
-    The last axis is a query's attention to each key, 1 in total. A layer whose heads are of several
-    sizes computes one for each size. What is seen is as in `head_measures`.
+    The last axis is a query's attention to each key and adds up to 1. A layer with heads of several
+    sizes computes one attention for each size. See `head_measures` for which calls are measured.
     """
     return _watched(call, _weights)
 
@@ -70,14 +79,15 @@ def _watched(
     call: Callable[[], object], take: Callable[[_Attended], _Taken | None]
 ) -> list[_Taken]:
     watch = _Watch(take)
-    # A compiled graph would hide the call, and training on a GPU takes another one (`_fused`).
+    # Run eagerly and without gradients: a compiled graph would hide the call, and training on a GPU
+    # may use another function (see `models.attention._fused`).
     with torch.no_grad(), torch.compiler.set_stance("force_eager"), watch:
         call()
     return watch.taken
 
 
 class _Watch(TorchFunctionMode):
-    """Takes something of the queries and keys of each attention on their way."""
+    """A mode that applies `take` to the logits of each attention and keeps the results."""
 
     def __init__(self, take: Callable[[_Attended], Any]) -> None:
         super().__init__()
@@ -94,8 +104,8 @@ class _Watch(TorchFunctionMode):
         options = dict(kwargs or {})
         if function is F.scaled_dot_product_attention:
             given = {**dict(zip(_TAKEN, args, strict=False)), **options}
-            # Never in half precision, whatever the model computes in: what is small here decides,
-            # and a GPU has no eigenvalues in less.
+            # Never in half precision: small singular values decide the rank, and a GPU computes no
+            # eigenvalues in half precision.
             with without_autocast(given["query"].device):
                 of = _attended(given)
                 found = None if of is None else self._take(of)
@@ -108,17 +118,20 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     """Return a context in which tensors are multiplied in their own precision."""
     if torch.amp.is_autocast_available(device.type):
         return torch.autocast(device.type, enabled=False)
-    return nullcontext()  # the meta device, asked for shapes, has none
+    return nullcontext()  # the meta device has no autocast
 
 
 def _attended(given: Mapping[str, Any]) -> _Attended | None:
-    """Return what a call of scaled_dot_product_attention attends to, by the names of its arguments.
+    """Return the logits and the mask of a call of scaled_dot_product_attention.
 
-    None if queries and keys are not of the shape (B, H, T, P), once keys that rows or heads share
-    are repeated.
+    Return None if queries and keys do not have the same shape (B, H, T, P), after repeating keys
+    that rows or heads share.
+
+    Args:
+        given: the arguments of the call, by name.
     """
     q_BHTP, k_BHTP, mask = given["query"].float(), given["key"].float(), given.get("attn_mask")
-    if given.get("enable_gqa"):  # several heads of queries share one of keys
+    if given.get("enable_gqa"):  # several query heads share one key head
         k_BHTP = k_BHTP.repeat_interleave(q_BHTP.shape[-3] // k_BHTP.shape[-3], dim=-3)
     if q_BHTP.dim() != 4 or k_BHTP.shape[-2:] != q_BHTP.shape[-2:]:
         return None
@@ -130,7 +143,7 @@ def _attended(given: Mapping[str, Any]) -> _Attended | None:
     if mask is None:
         mask = torch.ones(logits_BHTT.shape[-2:], dtype=torch.bool, device=logits_BHTT.device)
         mask = mask.tril() if given.get("is_causal") else mask
-    if mask.dtype != torch.bool:  # a bias of the logits, -inf where nothing is seen
+    if mask.dtype != torch.bool:  # the mask is added to the logits, -inf where a key is hidden
         logits_BHTT = logits_BHTT + mask.float().nan_to_num(neginf=0.0)
         left_BHTP, right_BHTP = logits_BHTT, torch.eye(logits_BHTT.shape[-1], device=mask.device)
         mask = mask > -math.inf
@@ -139,7 +152,7 @@ def _attended(given: Mapping[str, Any]) -> _Attended | None:
 
 def _measures(of: _Attended, real_BT: Tensor | None) -> HeadMeasures:
     left_BHTP, right_BHTP, choice_BHT = of.left_BHTP, of.right_BHTP, of.seen_BHTT.sum(-1) > 1
-    if real_BT is not None:  # a query of zeros and the mean of all keys add nothing to the rank
+    if real_BT is not None:  # replace padding by zero queries and mean keys, which add no rank
         real_B1T1 = real_BT[:, None, :, None]
         mean_BH1P = (right_BHTP * real_B1T1).sum(-2, keepdim=True) / real_B1T1.sum(-2, keepdim=True)
         left_BHTP = left_BHTP * real_B1T1
@@ -156,16 +169,17 @@ def _weights(of: _Attended) -> Tensor:
 
 
 def numerical_rank(left_BHTP: Tensor, right_BHTP: Tensor) -> Tensor:
-    """Return rank_BH of the logits left right^T, less the mean of each query.
+    """Return rank_BH of the logits left right^T, minus the mean of each query.
 
-    The squares of their singular values are the eigenvalues of a Gram matrix, of size P x P or
-    T x T, whichever is smaller. In double precision, so that squaring leaves eight digits of what
-    TOLERANCE compares. Batched on a GPU, unlike singular values.
+    The squared singular values are computed as the eigenvalues of a Gram matrix of size P x P or
+    T x T, whichever is smaller. Eigenvalues are batched on a GPU, singular values are not. Double
+    precision leaves eight digits after squaring.
     """
     left_BHTP = left_BHTP.double()
     centred_BHTP = (right_BHTP - right_BHTP.mean(-2, keepdim=True)).double()
     if left_BHTP.shape[-1] < left_BHTP.shape[-2]:
-        # With left^T left = V w V^T, the logits' are those of root^T (right^T right) root.
+        # With left^T left = V w V^T and root = V w^1/2, the squared singular values are the
+        # eigenvalues of root^T (right^T right) root.
         values_BHP, vectors_BHPP = torch.linalg.eigh(left_BHTP.mT @ left_BHTP)
         root_BHPP = vectors_BHPP * values_BHP.clamp_min(0).sqrt().unsqueeze(-2)
         gram_BHNN = root_BHPP.mT @ (centred_BHTP.mT @ centred_BHTP) @ root_BHPP

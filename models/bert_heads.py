@@ -22,7 +22,7 @@ def _dense(inputs: int, outputs: int) -> nn.Linear:
 
 
 class Pooler(nn.Module):
-    """Sums up a row by its first position: dense and tanh."""
+    """The pooler of BERT: a dense layer and tanh on the first position of a row."""
 
     def __init__(self, embedding_size: int) -> None:
         super().__init__()
@@ -33,9 +33,9 @@ class Pooler(nn.Module):
 
 
 class MaskedTokenHead(nn.Module):
-    """Says which token was masked: dense, gelu, LayerNorm, then a softmax layer.
+    """The head that predicts masked tokens: dense, gelu and LayerNorm, then a softmax layer.
 
-    The softmax layer has the bias here and the weight of the token embedding.
+    The softmax layer uses the bias of this module and the weight of the token embedding.
     """
 
     def __init__(self, vocabulary_size: int, embedding_size: int) -> None:
@@ -45,13 +45,13 @@ class MaskedTokenHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary_size))
 
     def forward(self, hidden_ND: Tensor) -> Tensor:
-        """Return what the softmax layer reads; further axes before the last are rows too."""
+        """Return the input of the softmax layer. All axes before the last are rows."""
         transformed_ND: Tensor = self.norm(F.gelu(self.dense(hidden_ND)))
         return transformed_ND
 
 
 class _EncoderModel(nn.Module):
-    """An Encoder, which may be a trained one, under new heads."""
+    """An Encoder, new or trained, with output heads."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -63,9 +63,9 @@ class _EncoderModel(nn.Module):
 
 
 class PretrainingModel(_EncoderModel):
-    """Learns to restore masked tokens and to tell whether two texts belong together.
+    """BERT for pre-training: it predicts masked tokens, and whether two texts belong together.
 
-    Its parameters are those that the paper's Tables 1 to 3 count.
+    The paper's Tables 1 to 3 count the parameters of this model.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -75,7 +75,7 @@ class PretrainingModel(_EncoderModel):
         self.next_sentence = _dense(self.embedding_size, 2)
 
     def forward(self, tokens_BT: Tensor, types_BT: Tensor, real_BT: Tensor) -> Tensor:
-        """Return hidden_BTD of the encoder, for the methods below."""
+        """Return hidden_BTD of the encoder, the input of the other methods."""
         hidden_BTD: Tensor = self.encoder(tokens_BT, types_BT, real_BT)
         return hidden_BTD
 
@@ -87,9 +87,9 @@ class PretrainingModel(_EncoderModel):
     def token_loss(
         self, hidden_BTD: Tensor, places_BM: Tensor, targets_BM: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the sum of nats over the masked tokens and their number.
+        """Return the summed cross-entropy of the masked tokens, in nats, and their number.
 
-        A row with fewer than M masked tokens is filled up with targets IGNORED, at any position.
+        A row with fewer than M masked tokens has targets IGNORED in the other places.
         """
         hidden_ND = self.masked_tokens(_at(hidden_BTD, places_BM).flatten(0, 1))
         targets_N, weight_VD = targets_BM.flatten(), self.encoder.embedding.tokens.weight
@@ -97,13 +97,13 @@ class PretrainingModel(_EncoderModel):
         return nats, (targets_N != IGNORED).sum()
 
     def next_logits(self, hidden_BTD: Tensor) -> Tensor:
-        """Return logits_B2: 0, the second text follows the first; 1, it is a random one."""
+        """Return logits_B2. Class 0: the second text follows the first. Class 1: it is random."""
         logits_B2: Tensor = self.next_sentence(self.pooler(hidden_BTD))
         return logits_B2
 
 
 class Classifier(_EncoderModel):
-    """Says which of C classes a row is of."""
+    """BERT for classification of a row into C classes."""
 
     def __init__(self, encoder: Encoder, *, classes: int, dropout: float) -> None:
         super().__init__(encoder)
@@ -118,7 +118,7 @@ class Classifier(_EncoderModel):
 
 
 class SpanFinder(_EncoderModel):
-    """Says where in a row an answer starts and where it ends."""
+    """BERT for question answering: it predicts where in a row an answer starts and ends."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__(encoder)
@@ -127,24 +127,30 @@ class SpanFinder(_EncoderModel):
     def forward(
         self, tokens_BT: Tensor, types_BT: Tensor, real_BT: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the logits_BT of the answer's first token and those of its last."""
+        """Return logits_BT of the answer's first token, and logits_BT of its last token."""
         start_BT, end_BT = self.ends(self.encoder(tokens_BT, types_BT, real_BT)).unbind(-1)
         return start_BT, end_BT
 
 
 def load_pretrained(model: nn.Module, state: Mapping[str, Tensor]) -> list[str]:
-    """Copy into `model` what a PretrainingModel's state holds for it; return the names it lacks.
+    """Copy the weights in the state of a PretrainingModel into `model`.
 
-    The lacking ones are the fine-tuning head's own. A state with another encoder is a ValueError.
+    Returns:
+        The names of the weights that the state lacks: those of the fine-tuning head.
+
+    Raises:
+        ValueError: the state has another encoder.
     """
     own = model.state_dict()
     lacking = [name for name in own if name not in state]
     further = [name for name in state if name not in own]
-    for words, names in (("lack", lacking), ("have other weights than", further)):
+    for words, names in (
+        ("lack {} weights of this encoder", lacking),
+        ("have {} weights that this encoder lacks", further),
+    ):
         if found := [name for name in names if name.startswith("encoder.")]:
-            raise ValueError(
-                f"the pre-trained weights {words} {len(found)} of the encoder's: {found[0]} ..."
-            )
+            what = words.format(len(found))
+            raise ValueError(f"the pre-trained weights {what}: {found[0]} ...")
     model.load_state_dict({name: state[name] for name in own if name in state}, strict=False)
     return lacking
 

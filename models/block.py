@@ -16,9 +16,9 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """D -> F -> D; dropout acts on the activations in between.
+    """A feed-forward layer D -> F -> D, with dropout on its activations.
 
-    If `gated`, activations are those of a second projection, which multiply the first (Shazeer
+    If `gated`, the activation acts on a second projection, which multiplies the first (Shazeer
     2020; with silu it is SwiGLU).
     """
 
@@ -34,9 +34,10 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         if activation not in ACTIVATIONS:
-            raise ValueError(f"activation {activation!r} is none of: {', '.join(ACTIVATIONS)}")
+            known = ", ".join(ACTIVATIONS)
+            raise ValueError(f"activation={activation!r}: expected one of {known}")
         self.activation = ACTIVATIONS[activation]
-        sizes = [feedforward_size] * (2 if gated else 1)  # the gate first
+        sizes = [feedforward_size] * (2 if gated else 1)  # the gate comes first
         self.gated = gated
         self.expand = nn.Linear(embedding_size, sum(sizes), bias=bias)
         self.dropout = nn.Dropout(dropout)
@@ -56,10 +57,12 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """One layer; `norm` says where its norms stand, and `normalised(embedding_size)` makes one.
+    """One layer of a Transformer. Dropout acts on the output of each branch.
 
-    "pre" normalises what enters a branch (tensor2tensor), "post" what a branch and its residual add
-    up to (the paper's eq. 8 and 9, BERT). Dropout acts on what each branch adds.
+    Args:
+        norm: "pre" normalises the input of a branch (tensor2tensor). "post" normalises the sum of a
+            branch and its residual (BERT, and eq. 8 and 9 of the paper).
+        normalised: `normalised(embedding_size)` makes a normalisation layer.
     """
 
     def __init__(
@@ -79,7 +82,7 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, **rotation: Any) -> Tensor:
-        """Return x_BTD; a rotation is passed on to attention, which need not take one."""
+        """Return x_BTD. Pass `rotation`, if given, on to the attention."""
         if self.norm == "pre":
             attended_BTD = self.attention(self.attention_norm(x_BTD), mask_B1TT, **rotation)
             x_BTD = x_BTD + self.dropout(attended_BTD)

@@ -1,7 +1,7 @@
-"""Heads that form contexts and nothing else, as in the paper's Theorem 1: no values, no output.
+"""Heads that only form contexts, without values and output, as in the paper's Theorem 1.
 
-The layout is the paper's, where a column is a position: X is d x n, and a context P is n x n with
-entry (j, i) the weight of key j for query i, so that columns add up to one.
+The layout is the paper's, where a column is a position: X is d x n. A context P is n x n, and its
+entry (j, i) is the weight of key j for query i, so columns add up to one.
 Shapes: D embedding_size (d), N positions (n), P head_size (d_p), K problems.
 """
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 
 class ContextHeads(nn.Module):
-    """A head for each of K problems, which share nothing; a batch of them costs as much as one."""
+    """One head for each of K independent problems, computed as a batch."""
 
     def __init__(self, problems: int, embedding_size: int, head_size: int) -> None:
         super().__init__()
@@ -22,18 +22,18 @@ class ContextHeads(nn.Module):
             nn.init.normal_(weight, std=embedding_size**-0.5)
 
     def forward(self, x_KDN: Tensor, *, causal: bool) -> Tensor:
-        """Return the logarithms of contexts_KNN, -inf where a causal mask hides the key."""
+        """Return the logarithms of contexts_KNN, which are -inf where a causal mask hides a key."""
         return log_context(self.query, self.key, x_KDN, causal=causal)
 
     def embedding_parameters(self) -> list[nn.Parameter]:
-        """Return nothing: inputs are vectors already."""
+        """Return an empty list, because inputs are vectors and need no embedding."""
         return []
 
 
 def log_context(w_q_PD: Tensor, w_k_PD: Tensor, x_DN: Tensor, *, causal: bool = False) -> Tensor:
-    """Return log context_NN, of softmax over keys of (W_k X)^T (W_q X) / sqrt(d_p) (eq. 3).
+    """Return the logarithm of context_NN = softmax over keys of (W_k X)^T (W_q X) / sqrt(d_p).
 
-    Axes before the last two are heads of their own.
+    This is eq. 3 of the paper. Axes before the last two are independent heads.
     """
     logits_NN = (w_k_PD @ x_DN).mT @ (w_q_PD @ x_DN) / math.sqrt(w_q_PD.shape[-2])
     if causal:
@@ -43,5 +43,5 @@ def log_context(w_q_PD: Tensor, w_k_PD: Tensor, x_DN: Tensor, *, causal: bool = 
 
 
 def visible(length: int, device: torch.device | None = None) -> Tensor:
-    """Return where key j (row) is not later than query i (column), under a causal mask."""
+    """Return a causal mask: True where key j (row) is not later than query i (column)."""
     return torch.ones(length, length, dtype=torch.bool, device=device).triu()

@@ -1,8 +1,8 @@
 """Cross-entropy of a linear softmax layer, a few rows at a time.
 
-The logits of all positions at once would be the largest tensor of a training step, several times
-over. Here a chunk of rows is projected, scored, differentiated and dropped before the next; on a
-CPU a block of words at a time.
+The logits of all positions would be by far the largest tensor of a training step. Here the logits
+and gradients of one chunk of rows are computed and freed before the next chunk. On a CPU, a chunk
+is also split into blocks of words.
 Shapes: N rows, D embedding_size, V vocabulary, K words of a block, B blocks.
 """
 
@@ -14,27 +14,27 @@ import torch.nn.functional as F
 from torch import Tensor
 
 IGNORED = -100
-"""The target of a position where there is nothing to predict."""
+"""The target of a position without a prediction."""
 
-# A CPU takes few logits at a time, but no fewer rows than its matrix products are fast with, and of
-# the words no more than its cache holds: with 32k at once the products are a tenth slower. A GPU
-# takes what fills it, 8192 rows of 32k words.
+# On a CPU, a chunk has few logits, but at least the rows that fast matrix products need. A block
+# has as many words as fit into the cache: products with 32k words are a tenth slower. On a GPU, a
+# chunk is large enough to fill it: 8192 rows of 32k words.
 _LOGITS_CPU, _ROWS_CPU, _WORDS_CPU, _LOGITS_GPU = 2**22, 512, 4096, 2**28
 
 
 def linear_cross_entropy(
     hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, bias_V: Tensor | None = None
 ) -> Tensor:
-    """Return the sum of -log softmax(hidden weight^T + bias)[target], in nats.
+    """Return the sum over rows of -log softmax(hidden weight^T + bias)[target], in nats.
 
-    Targets that are IGNORED are left out. The gradients are exact.
+    Rows whose target is IGNORED are left out. Gradients are exact.
     """
     if torch.is_grad_enabled():
         total: Tensor = _LinearCrossEntropy.apply(hidden_ND, weight_VD, targets_N, bias_V)  # type: ignore[no-untyped-call]
         return total
     total = torch.zeros((), device=hidden_ND.device)
     for rows in _chunks(hidden_ND, weight_VD):
-        # Autocast, where it is on, scores in single precision.
+        # Under autocast, F.cross_entropy computes in single precision.
         logits_NV = F.linear(hidden_ND[rows], weight_VD, bias_V)
         total = total + F.cross_entropy(
             logits_NV, targets_N[rows], ignore_index=IGNORED, reduction="sum"
@@ -51,7 +51,7 @@ def _chunks(hidden_ND: Tensor, weight_VD: Tensor) -> list[slice]:
 
 
 def _blocks(words: Tensor) -> list[Tensor]:
-    """Split what has a row or a number for each word."""
+    """Split a tensor whose first axis is words into blocks of words."""
     size = _WORDS_CPU if words.device.type == "cpu" else len(words)
     return list(torch.split(words, size))
 
@@ -62,11 +62,11 @@ def _scored(
     biases: Sequence[Tensor | None],
     targets_N1: Tensor,
 ) -> tuple[Tensor, list[Tensor]]:
-    """Return nats_N1 and their gradient with respect to the logits, a gradient_NK for each block.
+    """Return nats_N1, and their gradients with respect to the logits, a gradient_NK per block.
 
-    One softmax serves both: the logarithm of its denominator is that of its largest probability,
-    which is at least 1/K and so cannot underflow as the target's may. Each block has its own until
-    the denominators of all are known.
+    One softmax per block serves both. The logarithm of its denominator is the largest logit minus
+    the logarithm of the largest probability. That probability is at least 1/K and cannot underflow,
+    unlike the target's. The blocks are rescaled once the denominators of all are known.
     """
     chosen_N1 = torch.zeros((), device=hidden_ND.device)
     gradients, denominators, places, first = [], [], [], 0
@@ -86,17 +86,17 @@ def _scored(
     denominator_N1 = denominator_NB.logsumexp(1, keepdim=True)
     shares = torch.split((denominator_NB - denominator_N1).exp(), 1, dim=1)
     for gradient_NK, share_N1, (place_N1, here_N1) in zip(gradients, shares, places, strict=True):
-        if len(gradients) > 1:  # else it is whole already
+        if len(gradients) > 1:  # a single block needs no rescaling
             gradient_NK *= share_N1
         gradient_NK.scatter_(1, place_N1, gradient_NK.gather(1, place_N1).sub_(here_N1))
     return denominator_N1 - chosen_N1, [one.to(logits_NK.dtype) for one in gradients]
 
 
 def _softmax_dtype(logits: Tensor) -> torch.dtype:
-    """Return what probabilities are written in; they add up in single precision or more anyway.
+    """Return the type in which probabilities are stored. Sums use at least single precision.
 
-    A GPU is bound by what it reads and writes: of logits in bfloat16 a copy in single precision
-    would take it longer than all else. A CPU is quicker with one.
+    A GPU is limited by memory traffic: for logits in bfloat16, writing single precision would take
+    longer than everything else. A CPU is faster with single precision.
     """
     if logits.device.type == "cpu":
         return torch.promote_types(logits.dtype, torch.float32)
@@ -106,19 +106,19 @@ def _softmax_dtype(logits: Tensor) -> torch.dtype:
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
     if left.dtype == right.dtype == total.dtype:
         total.addmm_(left, right)
-    else:  # autocast multiplies in less precision; the products still add up in full
+    else:  # autocast multiplies in lower precision, but the sum has full precision
         total += left @ right
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """Takes the gradients in the forward pass, while a chunk's logits exist."""
+    """A function that computes its gradients in the forward pass, while a chunk's logits exist."""
 
     @staticmethod
     def forward(
         ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, bias_V: Tensor | None
     ) -> Tensor:
         total = torch.zeros((), device=hidden_ND.device)
-        # Also of what an encoder hands on in bfloat16; autograd gives back the type of the input.
+        # Sum in single precision even if hidden states are bfloat16. Autograd casts the result.
         single = torch.promote_types(hidden_ND.dtype, torch.float32)
         hidden_gradient = torch.zeros_like(hidden_ND, dtype=single)
         weight_gradient = torch.zeros_like(weight_VD)
@@ -126,7 +126,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         weights, weight_gradients = _blocks(weight_VD), _blocks(weight_gradient)
         biases = [None] * len(weights) if bias_V is None else _blocks(bias_V)
         for rows in _chunks(hidden_ND, weight_VD):
-            # What is to be left out is so by a factor of each row: the logits are not touched.
+            # A factor 0 per row leaves out IGNORED targets without a pass over the logits.
             kept_N1 = (targets_N[rows] != IGNORED).unsqueeze(1)
             kept_ND = hidden_ND[rows] * kept_N1
             targets_N1 = targets_N[rows].unsqueeze(1) * kept_N1

@@ -13,10 +13,14 @@ _LONGEST_TIMESCALE = 1.0e4  # positions; wavelengths run from 2 pi to 2 pi times
 
 
 class TokenEmbedding(nn.Module):
-    """A Decoder's: vectors of unit variance (N(0, d^-0.5) times sqrt(d)) plus sinusoids.
+    """The embedding of a Decoder: vectors of unit variance plus sinusoidal positions.
 
-    As in tensor2tensor, the weight itself is small, so that it can serve as the softmax's too. Both
-    the factor (`scaled`) and the sinusoids can be left out.
+    As in tensor2tensor, the weight is drawn with standard deviation d^-0.5, so that the softmax
+    layer can share it. The vectors of the tokens are multiplied by sqrt(d).
+
+    Args:
+        scaled: whether to multiply by sqrt(d).
+        sinusoidal: whether to add sinusoids.
     """
 
     def __init__(
@@ -43,10 +47,10 @@ class TokenEmbedding(nn.Module):
 
 
 def sinusoids(positions_BT: Tensor, embedding_size: int) -> Tensor:
-    """Return x_BTD: sines in the first half of D, cosines in the second, a zero if D is odd.
+    """Return x_BTD: sines in the first half of D, cosines in the second, and a zero if D is odd.
 
-    They come from position ids, not from places in the row, so that they restart with each segment
-    (tensor2tensor, add_timing_signal_1d_given_position).
+    They depend on position ids, not on places in the row, so they restart with each segment (as in
+    tensor2tensor's add_timing_signal_1d_given_position).
     """
     count = embedding_size // 2
     step = math.log(_LONGEST_TIMESCALE) / max(count - 1, 1)
@@ -56,9 +60,10 @@ def sinusoids(positions_BT: Tensor, embedding_size: int) -> Tensor:
 
 
 class TypedEmbedding(nn.Module):
-    """An Encoder's: token, position and type each have a learned vector; LayerNorm, dropout (BERT).
+    """The embedding of an Encoder, as in BERT: learned token, position and type vectors.
 
-    A row has at most `positions` positions, numbered from its start.
+    Their sum goes through LayerNorm and dropout. A row has at most `positions` positions, numbered
+    from its start.
     """
 
     def __init__(
@@ -73,7 +78,7 @@ class TypedEmbedding(nn.Module):
         super().__init__()
         self.tokens = nn.Embedding(vocabulary_size, embedding_size)
         self.positions = nn.Embedding(positions, embedding_size)
-        self.types = nn.Embedding(2, embedding_size)  # the first text of a row, and the second
+        self.types = nn.Embedding(2, embedding_size)  # the first and the second text of a row
         self.norm = nn.LayerNorm(embedding_size, eps=epsilon)
         self.dropout = nn.Dropout(dropout)
 

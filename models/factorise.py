@@ -7,16 +7,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-_SWEEPS, _TOLERANCE = 300, 1e-8  # of alternating least squares, at most; or until it stands still
+# Alternating least squares stops after _SWEEPS, or when a sweep improves less than _TOLERANCE.
+_SWEEPS, _TOLERANCE = 300, 1e-8
 
 
 def factorise(query_HPD: Tensor, key_HPD: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return query_DS, mixing_HS and key_DS with query diag(mixing_i) key^T near W_Q^i W_K^iT.
+    """Return query_DS, mixing_HS, key_DS such that query diag(mixing_i) key^T is near W_Q^i W_K^iT.
 
-    From S = W on they are exact. Below, alternating least squares starts from the S largest
-    singular directions of the single heads, which nothing random decides. All in double precision.
+    If S is at least W, the factors are exact. Otherwise alternating least squares fits them. It
+    starts from the S largest singular directions of the single heads, so nothing is random. All
+    computations are in double precision.
 
-    Raises ImportError where tensorly is not installed.
+    Raises:
+        ImportError: S is smaller than W, and tensorly is not installed.
     """
     query_DS, mixing_HS, key_DS = _directions(query_HPD.double(), key_HPD.double(), size)
     if size < mixing_HS.shape[0] * query_HPD.shape[1]:
@@ -26,7 +29,7 @@ def factorise(query_HPD: Tensor, key_HPD: Tensor, size: int) -> tuple[Tensor, Te
 
 
 def _directions(query_HPD: Tensor, key_HPD: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the largest singular directions over all heads, each mixed by its own head alone."""
+    """Return the largest singular directions of all heads. Only its own head mixes a direction."""
     heads, head_size, _ = query_HPD.shape
     left, values, right = torch.linalg.svd(query_HPD.mT @ key_HPD, full_matrices=False)
     values_W = values[:, :head_size].flatten()
@@ -41,7 +44,7 @@ def _directions(query_HPD: Tensor, key_HPD: Tensor, size: int) -> tuple[Tensor, 
 
 
 def _fitted(products_DHD: Tensor, start: list[Tensor]) -> list[Tensor]:
-    """Return factors of the products by alternating least squares."""
+    """Return factors of the products, fitted by alternating least squares."""
     from tensorly.cp_tensor import CPTensor
     from tensorly.decomposition import parafac
 
@@ -52,7 +55,7 @@ def _fitted(products_DHD: Tensor, start: list[Tensor]) -> list[Tensor]:
 
 
 def _balanced(query_DS: Tensor, mixing_HS: Tensor, key_DS: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the factors with query and key of one norm a coordinate, and mixing of norm 1."""
+    """Rescale each coordinate of the factors: equal norms of query and key, norm 1 of mixing."""
     norms = [factor.norm(dim=0).clamp_min(1e-300) for factor in (query_DS, mixing_HS, key_DS)]
     roots_S = (norms[0] * norms[1] * norms[2]).sqrt()
     return query_DS / norms[0] * roots_S, mixing_HS / norms[1], key_DS / norms[2] * roots_S

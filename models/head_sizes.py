@@ -1,7 +1,8 @@
-"""Heads that are not all of one size: other sizes in other layers, or within one layer.
+"""Heads of different sizes, between layers or within a layer.
 
-The paper leaves this to future work (section 5). A head size is a number for all heads, or a list
-with an entry for each layer: a number for its heads, or a list with one for each of its heads.
+The paper leaves this to future work (section 5). A head size is one number for all heads, or a list
+with an entry for each layer. The entry is one number for all heads of the layer, or a list with a
+number for each head.
 """
 
 import math
@@ -19,7 +20,7 @@ HeadSize = int | Sequence[Sizes]
 
 
 def sizes_by_layer(head_size: HeadSize, layers: int) -> list[Sizes]:
-    """Return the sizes of each layer; ValueError where a list has another number of entries."""
+    """Return the sizes of each layer; raise ValueError if there is not one entry per layer."""
     sizes: list[Sizes] = list([head_size] * layers if isinstance(head_size, int) else head_size)
     if len(sizes) != layers:
         raise ValueError(f"{len(sizes)} head sizes for {layers} layers")
@@ -27,7 +28,7 @@ def sizes_by_layer(head_size: HeadSize, layers: int) -> list[Sizes]:
 
 
 def distinct_sizes(head_size: HeadSize) -> list[int]:
-    """Return the sizes that there are, in order."""
+    """Return the different sizes, in ascending order."""
     entries = [head_size] if isinstance(head_size, int) else head_size
     return sorted({n for entry in entries for n in ([entry] if isinstance(entry, int) else entry)})
 
@@ -46,9 +47,9 @@ def attention_layers(
     head_size: HeadSize,
     **options: Any,
 ) -> Iterator[nn.Module]:
-    """Yield the attention of one layer after the other, each built when it is asked for.
+    """Yield the attention of each layer, built when the iterator reaches it.
 
-    (What is built in between, such as the layer's feed-forward, draws its weights in between.)
+    The caller may build other parts of a layer in between. Their weights are then drawn in between.
     """
     for sizes in sizes_by_layer(head_size, layers):
         if isinstance(sizes, int):
@@ -62,12 +63,18 @@ def attention_layers(
 def heads_by_layer(
     parts: Sequence[Tensor], layers: int, heads: int, head_size: HeadSize, dim: int = 0
 ) -> list[Tensor]:
-    """Return what was measured of all heads of each layer, in the order of `head_size`.
+    """Join measures of attentions to one tensor per layer, with heads in the order of `head_size`.
 
-    `parts` are what each attention computed, one after the other; axis `dim` has its heads. A layer
-    whose heads have several sizes computes one for each size, the smallest first. A variant may
-    compute several maps for a head, as many in each layer; those of a layer stand in the order in
-    which they were computed. Nothing is returned where parts do not add up to `layers`.
+    A layer with heads of several sizes computes one attention per size, the smallest first. A
+    variant may compute several maps per head, equally many in each layer. They stay in the order in
+    which they were computed.
+
+    Args:
+        parts: the measures of each attention, in order.
+        dim: the axis of the heads.
+
+    Returns:
+        One tensor per layer, or [] if the parts do not add up to `layers`.
     """
     found: list[Tensor] = []
     maps = sum(part.shape[dim] for part in parts) // layers
@@ -80,26 +87,27 @@ def heads_by_layer(
         return []
     if not isinstance(head_size, int) and maps == heads:
         for place, sizes in enumerate(head_size):
-            if not isinstance(sizes, int):  # the place of each head among those in order of size
+            if not isinstance(sizes, int):
+                # The place of each head in the order of sizes.
                 order_H = torch.tensor(sizes).argsort(stable=True).argsort().to(parts[0].device)
                 found[place] = found[place].index_select(dim, order_H)
     return found
 
 
 def cached_numbers(layers: Iterable[Any]) -> int | None:
-    """Return how many numbers decoding keeps of a position in these attention layers together.
+    """Return the sum of `cached_numbers` of attention layers, or None if a layer has none.
 
-    Their `cached_numbers` say so; None if one does not.
+    `cached_numbers` is how many numbers decoding keeps for each position.
     """
     numbers: list[Any] = [getattr(layer, "cached_numbers", None) for layer in layers]
     return None if None in numbers else sum(numbers)
 
 
 class UnevenAttention(nn.Module):
-    """A layer whose heads have several sizes: an attention of any variant for each size.
+    """A layer with heads of several sizes: one attention of any variant for each size.
 
-    The output of concatenated heads is the sum of what groups of them put out, since the projection
-    V_o (the paper's eq. 9) has columns of its own for each head.
+    The outputs of these attentions are added. This equals one projection of all concatenated heads,
+    because V_o (the paper's eq. 9) has separate columns for each head.
     """
 
     def __init__(
@@ -121,7 +129,7 @@ class UnevenAttention(nn.Module):
         self.cached_numbers = cached_numbers(self.groups)
 
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, **rotation: Any) -> Tensor:
-        """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""
+        """Return x_BTD. The mask is True where a query (third axis) may attend to a key (last)."""
         first, *others = self.groups
         output_BTD: Tensor = first(x_BTD, mask_B1TT, **rotation)
         for group in others:
@@ -131,10 +139,10 @@ class UnevenAttention(nn.Module):
 
 @torch.no_grad()
 def _draw_as_part(group: MultiHeadAttention, width: int) -> None:
-    """Give heads the variance that they have in a layer of this width, with heads of any size.
+    """Rescale the weights of a group to the variance that they have in a layer of this width.
 
-    Glorot's variance is 2 / (embedding_size + width), and each group was drawn by its own width.
-    Weights of other variants, and of heads that share keys, stay as they were drawn.
+    Glorot's variance is 2 / (embedding_size + width), but the group was drawn by its own width.
+    Other variants, and heads that share keys, are not rescaled.
     """
     embedding_size, own = group.qkv.in_features, group.output.in_features
     share = math.sqrt((embedding_size + own) / (embedding_size + width))

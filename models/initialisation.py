@@ -1,4 +1,4 @@
-"""Initialisation of weights, as in the code bases behind the paper."""
+"""Initialisation of weights, as in the code that the paper used."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,11 @@ from torch import nn
 
 
 def glorot_uniform_(linear: nn.Linear, *, stacked: Sequence[int] = ()) -> None:
-    """Draw a projection Glorot-uniform and set its bias to zero.
+    """Draw the weight of a projection Glorot-uniform and set its bias to zero.
 
-    Matrices that share one layer, with `stacked` outputs, are drawn each by its own shape: by the
-    fused shape they would come out too small.
+    Args:
+        stacked: the output sizes of several matrices that are stacked in one layer. Each is drawn
+            by its own shape, because the shape of the stack would make them too small.
     """
     for weight in torch.split(linear.weight, [*stacked] or len(linear.weight)):
         nn.init.xavier_uniform_(weight)
@@ -19,9 +20,10 @@ def glorot_uniform_(linear: nn.Linear, *, stacked: Sequence[int] = ()) -> None:
 
 
 def truncated_normal_(module: nn.Module) -> None:
-    """Draw a Linear or Embedding as BERT does: normal, sd 0.02, redrawn beyond two sd; no bias.
+    """Draw the weight of a Linear or Embedding as BERT does, and set the bias to zero.
 
-    For `model.apply`; other modules are left as they are.
+    The distribution is normal with standard deviation 0.02, truncated at two standard deviations.
+    Other modules are left unchanged, so that `model.apply` can call this.
     """
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.trunc_normal_(module.weight, std=0.02, a=-0.04, b=0.04)

@@ -1,4 +1,4 @@
-"""Attention masks of rows with several segments, and a CPU layout that skips masked positions.
+"""Attention masks for rows with several segments, and a CPU layout that skips masked positions.
 
 Shapes: B batch, T positions, H heads, P head_size, N segments of all rows, S slots of all segments.
 """
@@ -14,22 +14,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-STEP = 8  # segments whose lengths round up to the same multiple of it are worked off together
+STEP = 8  # segment lengths round up to a multiple of this; equal ones are computed together
 
 
 def attention_mask(segments_BT: Tensor, *, causal: bool) -> Tensor:
     """Return mask_B1TT, True where the query (third axis) may attend to the key (last axis).
 
-    A position sees its own segment only, which is a stretch of equal numbers. Segment 0 is padding:
-    no other segment sees it, and since every position sees at least itself no softmax is over
-    nothing, which would be NaN.
+    A segment is a stretch of equal numbers, and a position sees only its own segment. Segment 0 is
+    padding. Every position sees at least itself, because a softmax over no keys would be NaN.
     """
     mask_B1TT = (segments_BT[:, :, None] == segments_BT[:, None, :]).unsqueeze(1)
     if causal:
         length = segments_BT.shape[1]
         earlier_TT = torch.ones(length, length, dtype=torch.bool, device=segments_BT.device).tril()
         mask_B1TT = mask_B1TT & earlier_TT
-    if segments_BT.device.type != "cpu":  # where the segments begin would have to be waited for
+    if segments_BT.device.type != "cpu":  # the host would have to wait to read the segments
         mask_B1TT.causal = causal  # type: ignore[attr-defined]  # for models.attention._fused
         return mask_B1TT
     layout = SegmentLayout.of(segments_BT)
@@ -38,12 +37,16 @@ def attention_mask(segments_BT: Tensor, *, causal: bool) -> Tensor:
 
 @dataclass(frozen=True)
 class SegmentLayout:
-    """The positions of a batch, B (`rows`) * T in all, laid out segment by segment.
+    """A layout of all positions of a batch in slots, segment by segment.
+
+    Segments of similar length form a group. Each has the same number of slots, and its last slots
+    may be left over.
 
     Attributes:
-        groups: number of segments and slots of each, for all segments of alike length together.
-        source_S: the position that stands in a slot; slots left over repeat a segment's last one.
-        slot_BT: the slot of a position, in the order of positions.
+        rows: B, the number of rows.
+        groups: (number of segments, slots of each segment) for each group.
+        source_S: the position in each slot. A slot left over repeats the segment's last position.
+        slot_BT: the slot of each position.
         real_S: False for slots left over.
     """
 
@@ -78,16 +81,16 @@ class SegmentLayout:
 
     @property
     def saves(self) -> bool:
-        """True if attention within segments costs less than half of attention over whole rows."""
+        """Whether attention within segments costs at most half of attention over whole rows."""
         within = sum(count * slots**2 for count, slots in self.groups)
         return 2 * within <= len(self.slot_BT) ** 2 // self.rows
 
 
 class SegmentMask(Tensor):
-    """A mask that `F.scaled_dot_product_attention` takes one segment at a time.
+    """A mask with which `F.scaled_dot_product_attention` computes one group of segments at a time.
 
-    What torch's own `torch.nn.attention.bias.CausalBias` does for its masks: to all else it is the
-    plain mask_B1TT. Results differ from those of the plain mask by rounding.
+    Like `torch.nn.attention.bias.CausalBias`, it is an ordinary mask_B1TT for all other functions.
+    Results differ from those of the plain mask by rounding.
     """
 
     segments: SegmentLayout
@@ -116,7 +119,7 @@ class SegmentMask(Tensor):
     def _covers(
         query: Tensor, key: Tensor, value: Tensor, attn_mask: SegmentMask, *_: Any, **__: Any
     ) -> bool:
-        """Return True if queries, keys and values are of the positions in the layout."""
+        """Return whether queries, keys and values belong to the positions of the layout."""
         here = (attn_mask.shape[0], attn_mask.shape[-1])
         return all(one.dim() == 4 and one.shape[::2] == here for one in (query, key, value))
 
@@ -134,7 +137,7 @@ def _by_segment(
     enable_gqa: bool = False,
 ) -> Tensor:
     """Return context_BHTP of query_BHTP, key_BHTP and value_BHTP."""
-    assert not is_causal  # as torch asks where there is a mask
+    assert not is_causal  # torch forbids it together with a mask
     layout = attn_mask.segments
     sizes = [count * slots for count, slots in layout.groups]
     laid_out = [
@@ -152,7 +155,7 @@ def _by_segment(
             v,
             attn_mask=None if attn_mask.causal else real.view(count, 1, 1, slots),
             dropout_p=dropout_p,
-            is_causal=attn_mask.causal,  # hides the slots left over, too: they are the last
+            is_causal=attn_mask.causal,  # also hides the slots left over, since they come last
             scale=scale,
             enable_gqa=enable_gqa,
         )

@@ -1,4 +1,4 @@
-"""Parameter, FLOP and cache counts, measured on the model itself."""
+"""Counts of parameters, FLOPs and cache bytes, measured on the model itself."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,10 +8,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 
 def parameter_counts(model: Any) -> dict[str, int]:
-    """Return params_total, params_embedding, _non_embedding and _attention; shared ones count once.
+    """Return params_total, params_embedding, params_non_embedding and params_attention.
 
-    Those of attention are the parameters below a part of that name, biases included. The model is a
-    Module whose `embedding_parameters()` says which of its parameters are embeddings.
+    Shared parameters count once. Attention parameters are those of submodules named `attention`,
+    including biases. `model.embedding_parameters()` lists the embeddings.
     """
     total = sum(p.numel() for p in model.parameters())
     embedding = sum(p.numel() for p in model.embedding_parameters())
@@ -25,22 +25,22 @@ def parameter_counts(model: Any) -> dict[str, int]:
 
 
 def cache_bytes(model: Any) -> dict[str, int]:
-    """Return cache_bytes_per_token: what decoding keeps of a token, at two bytes a number.
+    """Return cache_bytes_per_token: the size of the KV cache per token, at two bytes a number.
 
-    Empty for a model that says nothing of it (`cached_numbers`): an encoder decodes nothing.
+    Return {} if the model has no `cached_numbers`, such as an encoder, which does not decode.
     """
     numbers = getattr(model, "cached_numbers", None)
     return {} if numbers is None else {"cache_bytes_per_token": 2 * numbers}
 
 
 def forward_flops(call: Callable[[], object]) -> int:
-    """Return the floating-point operations of the matrix products that `call()` computes.
+    """Return the number of floating-point operations in the matrix products of `call()`.
 
-    A multiplication and an addition are two. Attention counts in full, masked pairs included. Run
-    it on meta tensors: nothing is computed, only counted.
+    A multiplication and an addition count as two. Attention counts in full, including masked pairs.
+    On meta tensors, `call()` is counted but not computed.
     """
     counter = FlopCounterMode(display=False)
-    # As plain matrix products attention is counted alike for every mask, head size and device.
+    # The MATH backend counts attention equally for every mask, head size and device.
     with sdpa_kernel(SDPBackend.MATH), counter:
         call()
     return int(counter.get_total_flops())

@@ -5,12 +5,12 @@ from torch import Tensor, nn
 
 
 class RMSNorm(nn.RMSNorm):
-    """Vectors over their root mean square, times learned scales (Zhang and Sennrich 2019)."""
+    """Division by the root mean square, then learned scales (Zhang and Sennrich 2019)."""
 
     def __init__(self, size: int, *, eps: float = 1.0e-6) -> None:
         super().__init__(size, eps=eps)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x normalised over its last axis, in its own precision."""
-        # Under autocast x may be in half precision, for which PyTorch wants scales alike.
+        # Under autocast, x may be in half precision, and then PyTorch needs scales of that type.
         return F.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), self.eps)

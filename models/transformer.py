@@ -1,6 +1,6 @@
-"""The two Transformers of the paper, LM1B's language model and BERT's encoder.
+"""The two Transformers of the paper: LM1B's language model and BERT's encoder.
 
-The language model has options that make it a decoder of today: rotary positions, RMSNorm, gates.
+The language model has the options of modern decoders: rotary positions, RMSNorm and gates.
 
 Shapes: B batch, T positions, D embedding_size, V vocabulary.
 """
@@ -23,24 +23,24 @@ from models.normalisation import RMSNorm
 from models.rotation import Rotation
 
 AttentionBuilder = Callable[..., nn.Module]
-"""Called as `builder(embedding_size, heads, head_size, bias=..., dropout=...)` for each layer: an
-attention variant, or a `functools.partial` of one with its own options."""
+"""An attention variant, or a `functools.partial` of one with its own options. It is called for each
+layer as `builder(embedding_size, heads, head_size, bias=..., dropout=...)`."""
 
 
 class Decoder(nn.Module):
-    """Pre-LN blocks under a causal mask; sinusoidal positions; attention and softmax without bias.
+    """A language model of pre-LN blocks with a causal mask. Attention and softmax have no bias.
 
-    As in tensor2tensor, which the paper trained its LM1B models with. `blocks` are its layers, all
-    of one shape, so that they can be compiled or sharded.
+    With the default options it is tensor2tensor's model, with which the paper trained on LM1B. Its
+    layers, `blocks`, have equal shapes, so that they can be compiled or sharded.
 
     Args:
-        position_encoding: sinusoids that are added to embeddings, rotations of queries and keys
-            (`models.rotation`; the attention has to take one), or none.
-        rotary_size: how many of a head's numbers are turned, all of them by default.
-        normalisation: LayerNorm, or division by the root mean square.
-        feedforward: one projection and its activations, or a second one that these multiply.
-        biases: of feed-forward layers and LayerNorms.
-        scale_embeddings: by the root of their size.
+        position_encoding: "sinusoidal" adds sinusoids to embeddings, "rotary" rotates queries and
+            keys (see `models.rotation`; the attention must take a rotation), "none" does neither.
+        rotary_size: how many numbers of a head are rotated; all by default.
+        normalisation: "layer" for LayerNorm, "rms" for division by the root mean square.
+        feedforward: "plain", or "gated" for a second projection that multiplies the activations.
+        biases: whether feed-forward layers and LayerNorms have biases.
+        scale_embeddings: whether to multiply embeddings by the root of their size.
     """
 
     def __init__(  # noqa: PLR0913  (a keyword for each thing that makes one model another)
@@ -65,7 +65,7 @@ class Decoder(nn.Module):
         scale_embeddings: bool = True,
     ) -> None:
         super().__init__()
-        epsilon = 1.0e-6  # tensor2tensor's, and that of many decoders of today
+        epsilon = 1.0e-6  # as in tensor2tensor and many modern decoders
         normalised: Callable[[int], nn.Module] = (
             partial(RMSNorm, eps=epsilon)
             if normalisation == "rms"
@@ -110,7 +110,7 @@ class Decoder(nn.Module):
     def forward(self, tokens_BT: Tensor, segments_BT: Tensor, positions_BT: Tensor) -> Tensor:
         """Return hidden_BTD after the final norm.
 
-        A position attends to itself and to earlier positions of its own segment; segment 0 is
+        A position attends to itself and to earlier positions of its own segment. Segment 0 is
         padding. Positions count from 0 within each segment.
         """
         mask_B1TT = attention_mask(segments_BT, causal=True)
@@ -128,13 +128,13 @@ class Decoder(nn.Module):
         return F.linear(hidden_BTD, self._softmax_weight())
 
     def loss(self, hidden_BTD: Tensor, targets_BT: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the sum of nats over the targets and their number, leaving out targets IGNORED."""
+        """Return the summed cross-entropy, in nats, and the number of targets, without IGNORED."""
         hidden_ND, targets_N = hidden_BTD.flatten(0, 1), targets_BT.flatten()
         nats = linear_cross_entropy(hidden_ND, self._softmax_weight(), targets_N)
         return nats, (targets_BT != IGNORED).sum()
 
     def embedding_parameters(self) -> list[nn.Parameter]:
-        """Return the token embedding, and the softmax matrix where it is not the same one."""
+        """Return the token embedding and, if it is not tied, the softmax matrix."""
         untied = [] if self.softmax is None else [self.softmax.weight]
         return [self.embedding.weight, *untied]
 
@@ -143,9 +143,9 @@ class Decoder(nn.Module):
 
 
 class Encoder(nn.Module):
-    """BERT without its heads: post-LN blocks that see both ways, learned positions, all biases.
+    """BERT without its heads: bidirectional post-LN blocks with biases and learned positions.
 
-    `blocks` as in Decoder. A row has at most `positions` tokens.
+    Its layers are `blocks`, as in Decoder. A row has at most `positions` tokens.
     """
 
     def __init__(  # noqa: PLR0913  (a keyword for each thing that makes one model another)
@@ -163,7 +163,7 @@ class Encoder(nn.Module):
         attention: AttentionBuilder = MultiHeadAttention,
     ) -> None:
         super().__init__()
-        epsilon = 1.0e-12  # BERT's
+        epsilon = 1.0e-12  # as in BERT
         self.embedding = TypedEmbedding(
             vocabulary_size,
             embedding_size,
@@ -175,7 +175,7 @@ class Encoder(nn.Module):
             Block(
                 embedding_size,
                 layer,
-                # Unlike tensor2tensor, BERT drops no activations.
+                # Unlike tensor2tensor, BERT has no dropout on the activations.
                 FeedForward(embedding_size, feedforward_size, activation, dropout=0.0),
                 norm="post",
                 normalised=partial(nn.LayerNorm, eps=epsilon),
@@ -188,9 +188,13 @@ class Encoder(nn.Module):
         self.apply(truncated_normal_)
 
     def forward(self, tokens_BT: Tensor, types_BT: Tensor, real_BT: Tensor) -> Tensor:
-        """Return hidden_BTD; `real_BT` is True where a token is one and not padding.
+        """Return hidden_BTD.
 
         Real positions attend to all real positions of their row, and padding only to padding.
+
+        Args:
+            types_BT: 0 for the first text of a row, 1 for the second.
+            real_BT: False at padding.
         """
         mask_B1TT = attention_mask(real_BT, causal=False)
         x_BTD: Tensor = self.embedding(tokens_BT, types_BT)

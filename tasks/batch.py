@@ -7,18 +7,18 @@ import torch
 from torch import Tensor
 
 Batch = dict[str, Tensor]
-"""Named tensors of one batch, on the CPU until the loop moves them."""
+"""The named tensors of one batch. They are on the CPU until the loop moves them."""
 
 
 def moved(batch: Batch, device: torch.device) -> Batch:
-    """Return the batch on a device; the copy does not make the host wait."""
+    """Return the batch on a device. The host does not wait for the copy."""
     if device.type == "cpu":
         return batch
     return {key: tensor.to(device, non_blocking=True) for key, tensor in pinned(batch).items()}
 
 
 def pinned(batch: Batch) -> Batch:
-    """Return the batch in memory that a GPU fetches while the host goes on."""
+    """Return the batch in pinned memory, which a GPU can copy while the host goes on."""
     return {
         key: tensor if tensor.device.type != "cpu" or tensor.is_pinned() else tensor.pin_memory()
         for key, tensor in batch.items()
@@ -26,7 +26,7 @@ def pinned(batch: Batch) -> Batch:
 
 
 def prefetched(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch]:
-    """Yield batches on a device. On a GPU a thread builds and pins the next one meanwhile."""
+    """Yield batches on a device. For a GPU, a thread builds and pins the next batch in advance."""
     if device.type != "cuda":
         yield from batches
         return
@@ -36,7 +36,7 @@ def prefetched(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch
         batch = next(source, None)
         return None if batch is None else pinned(batch)
 
-    # A thread pins for the first GPU unless given another.
+    # Without set_device, the thread would pin memory for the first GPU.
     with ThreadPoolExecutor(1, initializer=torch.cuda.set_device, initargs=(device,)) as thread:
         ahead = thread.submit(following)
         while (batch := ahead.result()) is not None:

@@ -1,7 +1,7 @@
-"""Checkpoints with a sidecar of their digest, verified before use, and weights that runs inherit.
+"""Checkpoints that are verified by a digest before use, and weights that runs inherit.
 
-Lightning's writer stages in the folder of temporary files, copies, and never syncs: a kill or a
-full disk there destroys the previous checkpoint too.
+Lightning's writer is not used: it copies from the folder of temporary files and never syncs, so a
+kill or a full disk can destroy the previous checkpoint too.
 """
 
 import hashlib
@@ -22,21 +22,22 @@ from sweeper.store.runs import Run
 
 
 class Damaged(Exception):
-    """A checkpoint that must not be used; the message says why."""
+    """An error: a checkpoint must not be used. The message says why."""
 
 
 def sidecar(path: Path) -> Path:
+    """Return the path of the file that holds a checkpoint's digest."""
     return path.with_name(path.name + ".sha256")
 
 
 def save(value: Mapping[str, Any], path: Path, run: str) -> None:
-    """Write a checkpoint of `run` in one step; after an OSError the file is as it was before."""
+    """Write a checkpoint of `run` atomically. An OSError leaves the previous file unchanged."""
     with new_file(path) as descriptor:
         writer = _Writer(descriptor)
         try:
             torch.save(dict(value), cast(IO[bytes], writer))
         except RuntimeError:
-            # torch reports a failed write by the position it did not reach.
+            # torch replaces the OSError of a failed write by a RuntimeError about a position.
             if writer.error is not None:
                 raise writer.error from None
             raise
@@ -44,7 +45,7 @@ def save(value: Mapping[str, Any], path: Path, run: str) -> None:
 
 
 def verify(path: Path, run: str) -> None:
-    """Raise Damaged unless the file is what was written, by this run."""
+    """Raise Damaged unless this run wrote the file and its content has not changed since."""
     try:
         stated = read_json(sidecar(path))
         digest = digest_of_file(path)
@@ -55,34 +56,35 @@ def verify(path: Path, run: str) -> None:
     if stated.get("run") != run:
         raise Damaged("it belongs to another run")
     if stated.get("sha256") != digest:
-        raise Damaged("its content is not what was written")
+        raise Damaged("its content has changed since it was written")
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Return a verified checkpoint, on the CPU. Only tensors and plain values are unpickled.
+    """Return a verified checkpoint, on the CPU. Unpickle only tensors and plain values.
 
     Raises:
-        UserError: the file holds anything else, which could run code.
+        UserError: the file holds anything else, because that could run code.
     """
     try:
         with opened(path) as file:
             value: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
-    except (UnpicklingError, EOFError, RuntimeError, ValueError):  # torch advises to load it
+    except (UnpicklingError, EOFError, RuntimeError, ValueError):
+        # Hide torch's own message: it advises to load the file without this protection.
         raise UserError(
-            f"{path} is no checkpoint of tensors and plain values, and is not loaded, since it "
+            f"{path} is not loaded: expected only tensors and plain values, because other content "
             "could run code; remove it and train the run again."
         ) from None
     return value
 
 
 def remove(path: Path) -> None:
-    """Delete a checkpoint and its sidecar, the file first: a sidecar alone is harmless."""
+    """Delete a checkpoint, then its sidecar. If that is interrupted, a lone sidecar is harmless."""
     path.unlink(missing_ok=True)
     sidecar(path).unlink(missing_ok=True)
 
 
 def weights_digest(weights: Mapping[str, Tensor]) -> str:
-    """Return the sha256 over names, types, shapes and bytes of all tensors, in order of name."""
+    """Return the sha256 of the names, types, shapes and bytes of all tensors, sorted by name."""
     digest = hashlib.sha256()
     for name in sorted(weights):
         tensor = weights[name].detach().cpu().contiguous()
@@ -92,7 +94,7 @@ def weights_digest(weights: Mapping[str, Tensor]) -> str:
 
 
 class _Writer:
-    """A file for torch.save that digests its content and keeps the error of a failed write."""
+    """A file for torch.save. It computes a digest of its content and keeps a write error."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -120,21 +122,31 @@ WEIGHTS = "weights.ckpt"
 
 
 def final_weights(run: Run, key: str) -> dict[str, Tensor]:
-    """Return the verified final weights of a finished run; `key` names it in a UserError."""
+    """Return the verified final weights of a finished run.
+
+    Raises:
+        UserError: the run is not finished, or its weights are damaged. `key` is the config key or
+            argument that named the run.
+    """
     path, digest = final_checkpoint(run, key)
     try:
         verify(path, run.id)
     except Damaged as error:
-        expected = f"a run whose final weights are whole, but {error}"
+        expected = f"a run with intact final weights ({WEIGHTS}: {error})"
         raise invalid_value(key, run.id, expected, "train it again") from error
     weights = load(path)
     if weights_digest(weights) != digest:
-        raise invalid_value(key, run.id, "the weights that it published", "train it again")
+        expected = "a run whose weights have the digest in its result.json"
+        raise invalid_value(key, run.id, expected, "train it again")
     return weights
 
 
 def final_checkpoint(run: Run, key: str) -> tuple[Path, str]:
-    """Return the file of a finished run's final weights, and their digest; UserError if none."""
+    """Return the file of a run's final weights, and their digest.
+
+    Raises:
+        UserError: the run is not finished.
+    """
     result = run.result()
     if result is None:
         raise invalid_value(key, run.id, "a finished run of this outputs folder", "train it first")
@@ -142,26 +154,38 @@ def final_checkpoint(run: Run, key: str) -> tuple[Path, str]:
 
 
 def adapted(model: nn.Module, weights: Mapping[str, Tensor], heads: int) -> dict[str, Tensor]:
-    """Return the weights with multi-head attention re-parametrised where the model shares keys.
+    """Return the parent's weights in the form that `model` loads.
 
-    With a shared size below the full one, factors are the nearest (`models.factorise`). `heads`: of
-    the parent; UserError if the model has others.
+    Where `model` has collaborative attention, the parent's multi-head attention is re-parametrised.
+    If the shared size is smaller than the width, that is an approximation (`models.factorise`).
+
+    Args:
+        heads: the number of heads of the parent.
+
+    Raises:
+        UserError: the model has other heads than the parent, or the parent normalises its queries
+            and keys.
     """
     found = dict(weights)
     for name, layer in model.named_modules():
         if not isinstance(layer, CollaborativeAttention) or f"{name}.qkv.weight" not in found:
             continue
         if f"{name}.norm.query" in found:
-            expected = "a parent without normalised queries and keys, which have no shared form"
-            remedy = "train one with model.attention.qk_norm=false"
+            expected = "a parent with model.attention.qk_norm=false, since collaborative attention "
+            expected += "cannot express normalised queries and keys"
+            remedy = "train such a parent"
             raise invalid_value("model.attention.name", "collaborative", expected, remedy)
+
         keys = ("qkv.weight", "qkv.bias", "output.weight", "output.bias")
         given = {key: found.pop(f"{name}.{key}") for key in keys if f"{name}.{key}" in found}
         stacked = given["qkv.weight"]
         if (layer.heads, 3 * layer.heads * layer.head_size) != (heads, len(stacked)):
-            expected = f"the heads of the parent, {heads} of {len(stacked) // (3 * heads)}"
-            own = f"{layer.heads} of {layer.head_size}"
-            raise invalid_value("model.heads", own, expected, "copy its model section")
+            size = len(stacked) // (3 * heads)
+            expected = f"the heads of the parent, {heads} of size {size}"
+            own = f"{layer.heads} of size {layer.head_size}"
+            remedy = "copy the parent's model section"
+            raise invalid_value("model.heads", own, expected, remedy)
+
         sizes = (layer.query.in_features, layer.heads, layer.head_size)
         parent = MultiHeadAttention(*sizes, bias="qkv.bias" in given).to(stacked)
         parent.load_state_dict(given)
@@ -172,7 +196,11 @@ def adapted(model: nn.Module, weights: Mapping[str, Tensor], heads: int) -> dict
 
 @torch.no_grad()
 def reparametrised(attention: MultiHeadAttention, size: int) -> CollaborativeAttention:
-    """Return collaborative attention with a shared size; UserError without tensorly."""
+    """Return `attention` as collaborative attention with shared queries and keys of `size`.
+
+    Raises:
+        UserError: tensorly is not installed.
+    """
     query_WD, key_WD, _ = attention.qkv.weight.chunk(3)
     heads = (attention.heads, attention.head_size)
     query_HPD, key_HPD = (weight.cpu().unflatten(0, heads) for weight in (query_WD, key_WD))
@@ -180,7 +208,7 @@ def reparametrised(attention: MultiHeadAttention, size: int) -> CollaborativeAtt
         factors = factorise(query_HPD, key_HPD, size)
     except ImportError:
         raise UserError(
-            "re-parametrising a trained run needs tensorly, which is not installed; "
-            'install it with: pip install "tensorly>=0.9".'
+            "turning a parent's multi-head attention into collaborative attention needs tensorly, "
+            'which is not installed; install it with: pip install "tensorly>=0.9".'
         ) from None
     return CollaborativeAttention.from_factors(attention, *factors)

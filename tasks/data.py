@@ -1,7 +1,7 @@
-"""The base classes of a task's data: a LightningDataModule whose batches have numbers.
+"""The base classes of a task's data: LightningDataModules that return a batch for a step number.
 
-Whatever looks random is a function of the run's seed and a counter, so a run that was killed and
-continued sees the same batches.
+All random draws are functions of the run's seed and a counter. A run that was killed therefore sees
+the same batches when it continues.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from tasks.digests import DIGESTS, check_digests, write_digests
 from tasks.seeds import Shuffled
 from tasks.text.source import SPLITS, Source
 
-DRAWN = "drawn"  # the digest and the folder of data that are not read from a text
+DRAWN = "drawn"  # stands for the digest and the folder of data that are drawn, not read from text
 
 
 class TaskData(pl.LightningDataModule, ABC):
-    """Examples in batches. As written here they are drawn at random and not read."""
+    """The batches of a task. This base class is for examples that are drawn, not read from text."""
 
     separable: ClassVar[bool] = True
-    """True if some rows of a batch are a batch too; otherwise each device computes all rows."""
+    """Whether the rows of a batch can be split between devices. If not, each computes all rows."""
 
     def __init__(self, config: RunConfig, outputs: Path | None = None) -> None:
         super().__init__()
         self.config = config
-        self.section: Any = config.task  # of the class that the task names
-        self.outputs: Any = outputs  # a folder; planning needs none
-        self.facts: dict[str, Any] = {}  # what a result says about the data, once they are set up
+        self.section: Any = config.task  # of the task's class Section
+        self.outputs: Any = outputs  # the outputs folder; None while a run is planned
+        self.facts: dict[str, Any] = {}  # facts about the data for the result, set by `setup`
 
     # The examples
 
     @abstractmethod
     def batch(self, step: int) -> Batch:
-        """Return the training batch of a step (from 1): a function of (seed, step) alone."""
+        """Return the training batch of a step (from 1), a function of only the seed and `step`."""
 
     @abstractmethod
     def batches(self, split: str) -> Iterator[Batch]:
@@ -58,18 +58,22 @@ class TaskData(pl.LightningDataModule, ABC):
     def tokens_seen(self, steps: int) -> int:
         """Return the number of positions in the batches of the first `steps` steps, at most."""
 
-    # Where they come from
+    # Their source
 
     def source(self) -> tuple[str, str]:
-        """Return the digest of the text and one line that describes it; UserError if missing."""
+        """Return the digest of the text and a description of one line.
+
+        Raises:
+            UserError: the text is missing.
+        """
         return DRAWN, "none, examples are drawn at random"
 
     def folder_name(self) -> str:
-        """Return the name of the folder of the prepared data: equal names, equal data."""
+        """Return the name of the folder of the prepared data. Equal names mean equal data."""
         return DRAWN
 
     def check(self, *, again: bool = False) -> None:
-        """Raise UserError if the prepared data have changed; drawn examples cannot."""
+        """Raise UserError if the prepared data have changed. Drawn examples cannot change."""
 
     # The hooks of Lightning
 
@@ -116,7 +120,7 @@ class TrainingBatches:
 
 
 class SplitBatches:
-    """This rank's batches of a split: of two ranks, every second."""
+    """This rank's batches of a split. With two ranks, each has every second batch."""
 
     def __init__(self, data: TaskData, split: str) -> None:
         self._data, self._split = data, split
@@ -126,13 +130,13 @@ class SplitBatches:
 
 
 class PreparedData(TaskData):
-    """Data made of text, once for all runs with the same text and the same keys in `shaping`."""
+    """Data prepared from text, once for all runs with the same text and the same `shaping` keys."""
 
     kind: ClassVar[str]  # the beginning of the folder's name
-    format: ClassVar[int]  # the version of its content
-    last: ClassVar[str]  # the file that appears last in the folder of each split
-    shaping: ClassVar[tuple[str, ...]]
-    published: ClassVar[Source]  # where the text comes from
+    format: ClassVar[int]  # the version of the folder's content
+    last: ClassVar[str]  # the file that is written last in the folder of each split
+    shaping: ClassVar[tuple[str, ...]]  # the keys of `task` that change the prepared data
+    published: ClassVar[Source]  # the source of the text
 
     def __init__(self, config: RunConfig, outputs: Path | None = None) -> None:
         super().__init__(config, outputs)
@@ -140,11 +144,15 @@ class PreparedData(TaskData):
 
     @abstractmethod
     def make(self, folder: Path) -> None:
-        """Make the files that the folder lacks; raise UserError if the text is unusable."""
+        """Write the files that the folder lacks; raise UserError if the text is unusable."""
 
     @abstractmethod
     def open(self, folder: Path) -> dict[str, Any]:
-        """Open the prepared data and return what a result says about it; UserError if unusable."""
+        """Open the prepared data; return facts about them for the result.
+
+        Raises:
+            UserError: a file is missing or damaged.
+        """
 
     def source(self) -> tuple[str, str]:
         return self.published.digest(self.text), self.published.describe(self.text)
@@ -166,7 +174,7 @@ class PreparedData(TaskData):
         return child(self.outputs / "data", self.folder_name())
 
     def prepare_data(self) -> None:
-        """Make the data on disk if they are not there; other processes wait meanwhile."""
+        """Prepare the data unless they are on disk. Other processes that need them wait."""
         folder = self.folder
         if self._complete(folder) and (folder / DIGESTS).is_file():
             return  # the folder may be read-only
@@ -180,13 +188,13 @@ class PreparedData(TaskData):
         planned, found = self.text["digest"], self.source()[0]
         if planned not in (None, found):
             raise UserError(
-                f"data.digest={planned}: expected the text that was planned with, found {found}; "
-                "plan again, or bring the old text back."
+                f"data.digest={planned}: expected the text that the run was planned with, but its "
+                f"digest is now {found}; plan again, or restore the old text."
             )
         if self._complete(folder):
-            shutil.rmtree(folder)  # without digests, nothing tells whether its files have changed
+            shutil.rmtree(folder)  # without digests, changes to its files cannot be detected
         make_directory(folder)
-        for leftover in folder.rglob(".*.tmp"):  # of a process that was killed
+        for leftover in folder.rglob(".*.tmp"):  # a killed process left them
             leftover.unlink()
         self.make(folder)
 
@@ -210,11 +218,11 @@ class PreparedData(TaskData):
 class PreparedRows(PreparedData):
     """Prepared data in rows of at most `sequence_length` positions.
 
-    Training goes through all rows, epoch after epoch, each epoch in an order of its own.
+    Training reads all rows in each epoch, in an order that is shuffled anew for each epoch.
     """
 
     Rows: ClassVar[Any]
-    """Opens the rows of a split's folder, which have a length and facts `about` them."""
+    """The class of a split's rows: `Rows(folder)` has a length and a dictionary `about`."""
 
     @abstractmethod
     def take(self, split: str, numbers: np.ndarray) -> Batch:

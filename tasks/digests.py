@@ -1,4 +1,4 @@
-"""Digests of a folder of prepared data, which tell whether its files are as they were made."""
+"""Digests of a folder of prepared data, to detect files that have changed since."""
 
 from __future__ import annotations
 
@@ -19,11 +19,15 @@ from sweeper.store.identity import digest_of
 from sweeper.store.liveness import identity
 
 DIGESTS = "digests.json"
-SOURCE = "sample"  # the generated text: read while preparing, never after
+SOURCE = "sample"  # the folder of generated text, which is only read during preparation
 
 
 def write_digests(folder: Path) -> None:
-    """Write the digests of a prepared folder, unless it has some; OSError for a link or a pipe."""
+    """Write the digests of a prepared folder, unless they are there.
+
+    Raises:
+        OSError: a file is a link or a pipe.
+    """
     if (folder / DIGESTS).is_file():
         return
     files = {}
@@ -36,10 +40,13 @@ def write_digests(folder: Path) -> None:
 
 
 def check_digests(folder: Path, outputs: Path, *, again: bool = False) -> str:
-    """Return the digest of all that was prepared; raise UserError if a file has changed since.
+    """Return one digest of the whole folder.
 
-    Files are read once on each machine. Later only files with another size or time are read, or
-    all of them with `again`.
+    Each machine reads every file once. Later it only reads files whose size or times have changed,
+    or every file if `again` is true.
+
+    Raises:
+        UserError: a file has changed since it was prepared.
     """
     found = read_versioned(folder / DIGESTS, keys=("of", "files"))
     if found is None or found["of"] != folder.name:
@@ -56,7 +63,7 @@ def check_digests(folder: Path, outputs: Path, *, again: bool = False) -> str:
         if not same:
             raise _changed(folder / name, folder)
     if now != before:
-        with suppress(OSError):  # of a folder that may only be read
+        with suppress(OSError):  # the outputs folder may be read-only
             make_directory(noted.parent)
             publish_json(noted, now)
     return digest_of(found["files"])
@@ -69,4 +76,6 @@ def _fingerprint(path: Path) -> list[int]:
 
 
 def _changed(path: Path, folder: Path) -> UserError:
-    return UserError(f"{path} is not as it was prepared; delete {folder}, it is prepared again.")
+    return UserError(
+        f"{path} has changed since it was prepared; delete {folder}, so that it is prepared again."
+    )

@@ -41,11 +41,11 @@ class TaskModule(pl.LightningModule, ABC):
     Data: ClassVar[type[TaskData]]
     """The data module of the task."""
     architectures: ClassVar[tuple[str, ...]]
-    """The names `model.name` may take."""
+    """The allowed values of `model.name`."""
     measured: ClassVar[tuple[str, ...]] = ()
     """The metrics of a finished run. Experiments may name only these; () allows any name."""
     labels: ClassVar[tuple[str, ...]] = ()
-    """The entries of a batch that `forward` may not read."""
+    """The entries of a batch that `forward` must not read."""
 
     def __init__(self, config: RunConfig, data: TaskData) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class TaskModule(pl.LightningModule, ABC):
         torch.default_generator.manual_seed(derive(config.seed, "weights"))
         self.model: Any = self.build()
         if config.trainer.precision == "64-true":
-            self.double()  # pl.Trainer loads a checkpoint before it would do this
+            self.double()  # here, because pl.Trainer converts only after it loads a checkpoint
 
     # The task
 
@@ -72,23 +72,26 @@ class TaskModule(pl.LightningModule, ABC):
 
     @abstractmethod
     def forward(self, batch: Batch) -> Tensor:
-        """Return the model's outputs, computed with every matrix product of training."""
+        """Return the model's outputs. Compute them with every matrix product of training."""
 
     @abstractmethod
     def totals(self, batch: Batch) -> tuple[Tensor, ...]:
-        """Return the terms of the loss, each summed over the batch and not yet a mean."""
+        """Return the terms of the loss, each summed over the batch."""
 
     @abstractmethod
     def counts(self, batch: Batch) -> tuple[Tensor | int, ...]:
-        """Return by how much each of `totals` is divided, such as the number of targets."""
+        """Return the divisor of each of `totals`, such as the number of targets in the batch."""
 
     @abstractmethod
     def score(self, batch: Batch) -> dict[str, Tensor]:
-        """Return scalars that can be added up over the batches of a split."""
+        """Return named scalars to be summed over the batches of a split, for `metrics`."""
 
     @abstractmethod
     def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
-        """Return the metrics of a split, named "<split>/<name>", from the sums over all of it."""
+        """Return the metrics of a split, named "<split>/<name>".
+
+        `sums` are the scalars of `score`, summed over the whole split.
+        """
 
     def positions(self, batch: Batch) -> int:
         """Return the number of positions of a batch, padding included."""
@@ -99,7 +102,7 @@ class TaskModule(pl.LightningModule, ABC):
         return learning_rate(self.config.optimizer, self.config.trainer.steps, step)
 
     def files(self) -> dict[str, Any]:
-        """Return plain values by file name, which a finished run keeps beside its metrics."""
+        """Return JSON contents by file name. A finished run keeps these files."""
         return {}
 
     def inherit(self, weights: Mapping[str, Tensor]) -> None:
@@ -127,15 +130,15 @@ class TaskModule(pl.LightningModule, ABC):
         return make(self.model, section)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        """Set the learning rate and the random numbers of a step, as functions of its number."""
+        """Set the learning rate and the random seed of a step, as functions of its number."""
         step = batch_idx + 1
         optimizer: Any = self.optimizers(use_pl_optimizer=False)
         for group in optimizer.param_groups:
             group["lr"] = self.learning_rate(step)
-        # The first rank draws the dropout of a run on one device, each other rank its own.
+        # Rank 0 has the seed of a run on one device. Every other rank has a seed of its own.
         rank = [ranks.rank()] if ranks.rank() else []
         seed = derive(self.config.seed, "step", step, *rank)
-        # torch.manual_seed would format a stack for each device that is not in use.
+        # Not torch.manual_seed: it formats a stack trace for each kind of device not in use.
         torch.default_generator.manual_seed(seed)
         if torch.cuda.is_initialized():
             torch.cuda.manual_seed_all(seed)
@@ -143,10 +146,10 @@ class TaskModule(pl.LightningModule, ABC):
     def training_step(
         self, batch: Batch, batch_idx: int, divisors: list[Tensor] | None = None
     ) -> Tensor:
-        """Return the loss of this rank's rows. Its mean over the ranks is the loss of the batch.
+        """Return the loss of this rank's rows. The mean over the ranks is the loss of the batch.
 
         Args:
-            divisors: those of the whole batch, if `batch` is only a part of it.
+            divisors: the divisors of the whole batch, if `batch` is only a part of it.
         """
         divisors = divisors or self.divisors(batch)
         terms = zip(self.totals(batch), divisors, strict=True)
@@ -154,11 +157,11 @@ class TaskModule(pl.LightningModule, ABC):
         return functools.reduce(operator.add, means)
 
     def divisors(self, batch: Batch) -> list[Tensor]:
-        """Return the mean over the ranks of each of `counts`."""
+        """Return the mean over the ranks of each of `counts`, at least 1 / number of ranks."""
         device = next(iter(batch.values())).device
         found = []
         for count in self.counts(batch):
-            if not isinstance(count, Tensor):  # made there, so that the host does not wait
+            if not isinstance(count, Tensor):  # made on the device: a copy would make the host wait
                 count = torch.full((), count, device=device)
             mean = ranks.mean(count.double())
             found.append(mean.clamp(min=1 / ranks.world()))
@@ -170,15 +173,15 @@ class TaskModule(pl.LightningModule, ABC):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Scale gradients down to the largest global norm of the config or of the Trainer.
+        """Clip the global norm of the gradients, as the Trainer or the config says.
 
-        Lightning adds the norms of parameters up in another order, which changes the last bits.
+        This replaces Lightning's clipping, whose sum has another order and so other last bits.
         """
         largest = gradient_clip_val or self.config.optimizer.gradient_clip
         if largest is None:
             return
         root: Any = self.trainer.model if self.fabric is None else self
-        if hasattr(root, "clip_grad_norm_"):  # FSDP: each rank has a part of the gradients
+        if hasattr(root, "clip_grad_norm_"):  # FSDP, where each rank has a part of the gradients
             root.clip_grad_norm_(largest)
         else:
             nn.utils.clip_grad_norm_(self.parameters(), largest)
@@ -193,7 +196,7 @@ class TaskModule(pl.LightningModule, ABC):
         self._sums = {}
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        # Nothing of a batch is kept: a CPU could not use the memory of its logits again.
+        # Keep nothing else of a batch, so that a CPU can use the memory of its logits again.
         for name, value in self.score(batch).items():
             self._sums[name] = self._sums.get(name, 0.0) + value.double()
 
@@ -210,14 +213,14 @@ class TaskModule(pl.LightningModule, ABC):
         self._log_all(self.measure("test"))
 
     def measure(self, split: str) -> dict[str, float]:
-        """Return the metrics of a split once all its batches are scored, from exact sums."""
+        """Return the metrics of a split after all its batches are scored. The sums are exact."""
         of_ranks = ranks.gathered([numbers(self._sums)])
-        names = dict.fromkeys(name for sums in of_ranks for name in sums)  # a rank may have none
+        names = dict.fromkeys(name for sums in of_ranks for name in sums)  # a rank may lack sums
         whole = {name: math.fsum(sums.get(name, 0.0) for sums in of_ranks) for name in names}
         return self.metrics(split, whole)
 
     def autocast(self) -> torch.autocast:
-        """Return the precision of a forward pass, as the config says."""
+        """Return a context for forward passes in the precision of the config."""
         half = self.config.trainer.precision == "bf16-mixed"
         return torch.autocast(self.device.type, torch.bfloat16, enabled=half)
 
@@ -231,9 +234,9 @@ class TaskModule(pl.LightningModule, ABC):
 
 
 def numbers(sums: Mapping[str, Tensor]) -> dict[str, float]:
-    """Return scalars as numbers: the host waits for the device once, however many there are."""
+    """Return scalars as numbers. The host waits for the device only once, for all of them."""
     found = {key: value.item() for key, value in sums.items() if value.device.type == "cpu"}
-    if there := [key for key in sums if key not in found]:
-        read = torch.stack([sums[key].double() for key in there]).tolist()
-        found |= dict(zip(there, read, strict=True))
+    if on_device := [key for key in sums if key not in found]:
+        read = torch.stack([sums[key].double() for key in on_device]).tolist()
+        found |= dict(zip(on_device, read, strict=True))
     return found

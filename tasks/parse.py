@@ -1,4 +1,4 @@
-"""Parsing of a run's config: typed sections and their task, or one sentence on the first error."""
+"""Parsing of a run's config into typed sections, and the task's data and module made from them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,11 @@ from tasks.module import TaskModule
 
 
 def parse(config: Mapping[str, Any]) -> RunConfig:
-    """Return the typed config of a run; UserError with the first error and the number of others."""
+    """Return the typed config of a run.
+
+    Raises:
+        UserError: the config is invalid. The message has the first error and counts the others.
+    """
     task = module_class(_name(config, "task"))
     name = _name(config, "model")
     architecture: type[Architecture] = registry.class_of(
@@ -25,7 +29,7 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
     )
     if name not in task.architectures:
         known = ", ".join(task.architectures)
-        expected = f"one of {known}, which task.name={_name(config, 'task')} trains"
+        expected = f"an architecture that task.name={_name(config, 'task')} trains ({known})"
         remedy = f"choose it as model={task.architectures[0]}"
         raise invalid_value("model.name", name, expected, remedy)
     schema = extended(RunConfig, task=task.Section, model=architecture.schema_of(config["model"]))
@@ -45,17 +49,17 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
 
 
 def module_class(task: Any) -> type[TaskModule]:
-    """Return the class of a task; UserError for an unknown name."""
+    """Return the class of a task; raise UserError if the name is unknown."""
     return registry.class_of(registry.TASKS, task, "task.name", TaskModule)
 
 
 def data_of(config: RunConfig, outputs: Path | None = None) -> TaskData:
-    """Return the data of a config, which are prepared in `outputs`."""
+    """Return the data of a config. `outputs` is the folder in which they are prepared."""
     return module_class(config.task.name).Data(config, outputs)
 
 
 def module_of(config: RunConfig, data: TaskData | None = None) -> TaskModule:
-    """Return the module of a config with fresh weights, on the default device."""
+    """Return the module of a config, with fresh weights on the default device."""
     return module_class(config.task.name)(config, data or data_of(config))
 
 
@@ -63,7 +67,7 @@ def recorded_config(run: Run) -> RunConfig:
     """Return the config of a planned run.
 
     Raises:
-        UserError: the config is invalid, or needs a package that trained it and is not installed.
+        UserError: the config is invalid, or the package that trained the run is not installed.
     """
     config = run.record()["config"]
     missing = {
@@ -75,7 +79,7 @@ def recorded_config(run: Run) -> RunConfig:
         for made in attempt.info().get("packages", []):
             if made["name"] in missing:
                 package = f"{made['package']}=={made['version']}"
-                expected = f"its {made['name']}, which the package {package} has"
+                expected = f"the package {package}, which has its {made['name']}"
                 raise invalid_value("run", run.id, expected, "install that package")
     return parse(config)
 

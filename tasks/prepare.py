@@ -1,4 +1,4 @@
-"""`python -m tasks.prepare RUN` prepares a run's data, once for all runs that need the same."""
+"""`python -m tasks.prepare RUN` prepares the data of a run, for all runs with the same data."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from tasks.process import typed_run
 
 
 def main(argument: str) -> int:
-    """Prepare the data of the run in a directory; return 1 if that fails."""
+    """Prepare the data of the run in the directory `argument`; return the exit code."""
     from tasks.parse import data_of, parse
 
-    # Tokenizers are learned on all cores; nothing in this process has used the library before.
+    # Train tokenizers on all cores. The library reads these variables when it is first used.
     os.environ.update(TOKENIZERS_PARALLELISM="true", RAYON_NUM_THREADS=str(cores()))
     try:
         run = Run.open(Path(argument))
         data = data_of(parse(run.record()["config"]), run.outputs)
         data.prepare_data()
-        data.check(again=True)  # for all runs of this sweep
+        data.check(again=True)  # once here, so that the runs of a sweep need not read every file
     except (UserError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     finally:
-        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # forks of this process have no threads
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads do not survive a fork
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The start of a process: its command line, and garbage collection kept off imports."""
+"""The start of a process: its command line, and imports without garbage collection."""
 
 import argparse
 import gc
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 def command_line(module: str, description: str | None) -> argparse.ArgumentParser:
-    """Return the parser of `python -m MODULE`; --help shows `description` as it is written."""
+    """Return the parser of `python -m MODULE`. --help shows `description` unchanged."""
     return argparse.ArgumentParser(
         prog=f"python -m {module}",
         description=description,
@@ -17,8 +17,8 @@ def command_line(module: str, description: str | None) -> argparse.ArgumentParse
 
 
 def typed_run(module: str, description: str | None) -> str:
-    """Return the run directory that was typed."""
-    os.umask(0o077)  # as SECURITY.md says: for the owner alone
+    """Parse the command line of `python -m MODULE RUN`; return the run directory."""
+    os.umask(0o077)  # files are for their owner alone (SECURITY.md)
     parser = command_line(module, description)
     parser.add_argument("run", metavar="RUN", help="the directory of a run, outputs/runs/<id>")
     return parser.parse_args().run
@@ -26,10 +26,10 @@ def typed_run(module: str, description: str | None) -> str:
 
 @contextmanager
 def freeze_gc() -> Iterator[None]:
-    """Collect no garbage in the block, and never search the objects that exist at its end.
+    """Collect no garbage within the block, and exclude the objects that it leaves from collection.
 
-    Searching half a million objects of the libraries takes a fifth of their import, and in a forked
-    job, which copies each page that it touches, up to half a second.
+    The libraries make half a million objects. Searching them takes a fifth of their import time. In
+    a forked job it takes up to half a second, because the search copies every page that it touches.
     """
     gc.disable()
     try:

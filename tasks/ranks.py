@@ -33,7 +33,10 @@ def broadcast(value: Value) -> Value:
 
 
 def gathered(values: Sequence[Value]) -> list[Value]:
-    """Return the values of all ranks, on every rank: the first of each, then the second of each."""
+    """Return the values of all ranks, on every rank.
+
+    The order is the first value of each rank, then the second of each, and so on.
+    """
     if world() == 1:
         return [*values]
     every: list[Sequence[Value]] = [()] * world()
@@ -42,15 +45,19 @@ def gathered(values: Sequence[Value]) -> list[Value]:
 
 
 def share(rows: int) -> tuple[int, int]:
-    """Return where this rank's rows of a batch begin and end; UserError if there is none."""
+    """Return the begin and the end of this rank's rows in a batch of `rows`.
+
+    Raises:
+        UserError: there are fewer rows than ranks.
+    """
     if rows < world():
-        expected = f"at most {rows} devices in all, as many as a batch has rows"
+        expected = f"at most {rows} devices in all, because a batch has {rows} rows"
         raise invalid_value("trainer.devices", world(), expected, "raise task.batch_tokens")
     return rows * rank() // world(), rows * (rank() + 1) // world()
 
 
 def split(batch: dict[str, Tensor], parts: int) -> list[dict[str, Tensor]]:
-    """Return this rank's rows in `parts` parts, or as many as the rank with the fewest rows has."""
+    """Split this rank's rows into parts. All ranks make equally many, at most one part per row."""
     if parts == 1:
         return [batch]
     rows = torch.tensor(len(next(iter(batch.values()))))

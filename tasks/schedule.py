@@ -6,12 +6,13 @@ from tasks.config.sections import OptimizerSection
 
 
 def learning_rate(optimizer: OptimizerSection, steps: int, step: int) -> float:
-    """Return the rate of `step`, counted from 1, in a training of `steps`.
+    """Return the learning rate of `step`, counted from 1, in a training of `steps`.
 
-    rsqrt is tensor2tensor's constant * linear_warmup * rsqrt_decay. linear and cosine fall from the
-    end of the warm-up, and would reach 0 one step after the last. bert is google-research/bert's:
-    it falls from the first step, the warm-up takes the place of its beginning, and the first rate
-    is 0.
+    - rsqrt: tensor2tensor's constant * linear_warmup * rsqrt_decay.
+    - linear, cosine: fall after the warm-up and would reach 0 one step after the last.
+    - bert: that of google-research/bert. It falls linearly from the first step, but the warm-up
+      replaces its beginning. The first rate is 0.
+    - constant: stays at its peak after the warm-up.
     """
     peak, warmup = optimizer.learning_rate, optimizer.warmup_steps
     if optimizer.schedule == "bert":

@@ -1,4 +1,4 @@
-"""Random numbers as functions of counters: there is no generator state to save or to lose."""
+"""Random numbers as functions of counters, so that no generator state must be saved."""
 
 import hashlib
 
@@ -6,19 +6,19 @@ import numpy as np
 
 
 def derive(seed: int, *purpose: str | int) -> int:
-    """Return a seed below 2^63 for one purpose, unrelated to those of other seeds and purposes."""
+    """Return a seed below 2^63 for one purpose, independent of other seeds and purposes."""
     text = "/".join(map(str, (seed, *purpose)))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 
 def permutation(length: int, seed: int, *purpose: str | int) -> np.ndarray:
-    """Return the numbers below `length` in an order that is a function of the arguments."""
+    """Return the numbers below `length` in a random order, a function of only the arguments."""
     generator = np.random.Generator(np.random.Philox(key=derive(seed, *purpose)))
     return generator.permutation(length)
 
 
 class Shuffled:
-    """An endless stream of row numbers: epoch after epoch of all rows, each in its own order."""
+    """An endless stream of row numbers. Each epoch has all rows once, in an order of its own."""
 
     def __init__(self, length: int, seed: int) -> None:
         self._length = length

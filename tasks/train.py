@@ -1,9 +1,10 @@
 """The job entry: `python -m tasks.train outputs/runs/<id>` trains what the record describes.
 
-In: the directory of a frozen run. Out: its result.json. It claims an attempt, continues from the
-newest checkpoint that is whole, trains (training/job.py) and publishes.
-Exit code 0: the result is there; 75: interrupted, can be continued; 1: failed, exit.json says why.
-Its output goes to the attempt's log.txt; `python -m sweeper status --watch` shows how far it is.
+In: the directory of a frozen run. Out: its result.json. The job claims an attempt, continues from
+the newest intact checkpoint, trains (training/job.py) and publishes the result.
+Exit codes: 0 if the run has its result, 75 if the job was interrupted and can be continued, 1 if it
+failed (exit.json says why). The output goes to the attempt's log.txt, and
+`python -m sweeper status --watch` shows the progress.
 """
 
 import sys
@@ -16,8 +17,8 @@ from tasks.process import freeze_gc, typed_run
 
 
 def main(argument: str) -> int:
-    """Do the job of a run directory and return the exit code."""
-    from tasks.training import distributed  # torch and Lightning take seconds
+    """Train the run in the directory `argument`; return the exit code."""
+    from tasks.training import distributed  # imported here: torch and Lightning take seconds
     from tasks.training.job import INTERRUPTED, Elsewhere, Job
 
     try:
@@ -30,19 +31,19 @@ def main(argument: str) -> int:
                 return distributed.supervise(run, trainer["devices"], trainer["num_nodes"])
             distributed.join(trainer)
         code = Job(run).work()
-        if code in (0, INTERRUPTED):  # a rank that failed is not waited for
+        if code in (0, INTERRUPTED):  # after a failure, do not wait for the other ranks
             distributed.leave()
         return code
     except Elsewhere as elsewhere:
         print(elsewhere, file=sys.stderr)
         return INTERRUPTED
-    except (UserError, OSError) as error:  # nothing was claimed, so nothing can be recorded
+    except (UserError, OSError) as error:  # no attempt is claimed yet that could record the error
         print(error, file=sys.stderr)
         return 1
 
 
 if __name__ == "__main__":
     run = typed_run("tasks.train", __doc__)
-    with freeze_gc():  # this process does one job
+    with freeze_gc():  # this process does only one job
         import_module("tasks.training.job")
     sys.exit(main(run))

@@ -1,1 +1,1 @@
-"""The attention variants: every module of this package defines one, found by its file name."""
+"""The attention variants. Each public module of this package defines one, named after its file."""

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention by the kernels that a GPU has for it. Symbols as in `multi_head`."""
+"""Scaled dot-product attention with the fused kernels of a GPU. Symbols as in `multi_head`."""
 
 import math
 
@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 HALF = (torch.bfloat16, torch.float16)
-SIZES, LENGTHS = 8, 16  # the kernel takes heads of a multiple of the first, and rows of the second
+SIZES, LENGTHS = 8, 16  # the kernel needs head sizes and row lengths that are multiples of these
 
 
 def attended(
@@ -19,14 +19,15 @@ def attended(
     dropout: float,
     scale: float,
 ) -> Tensor:
-    """Return context_BHTP; values may have another size than queries and keys.
+    """Return context_BHTP. Values may have another size than queries and keys.
 
-    `F.scaled_dot_product_attention` takes a mask or `is_causal`. Its kernel for a GPU takes both
-    and then skips all keys above the diagonal: the same bits in two thirds of the time. Training
-    calls that kernel; evaluation does not, because `models.attention_map` watches the function.
+    `F.scaled_dot_product_attention` takes either a mask or `is_causal`. Its GPU kernel takes both,
+    and then skips all keys above the diagonal: it gives the same bits in two thirds of the time.
+    Training calls that kernel directly. Evaluation calls the function, because
+    `models.attention_map` intercepts it.
     """
     qkv = (q_BHTP, k_BHTP, v_BHTP)
-    if mask is None or not (torch.is_grad_enabled() and _skips(*qkv, mask)):
+    if mask is None or not (torch.is_grad_enabled() and _can_skip(*qkv, mask)):
         return F.scaled_dot_product_attention(*qkv, attn_mask=mask, dropout_p=dropout, scale=scale)
     seen = torch.zeros((), dtype=q_BHTP.dtype, device=q_BHTP.device)
     bias_B1TT = torch.where(mask, seen, -math.inf)
@@ -36,9 +37,9 @@ def attended(
     return context_BHTP
 
 
-def _skips(q_BHTP: Tensor, k_BHTP: Tensor, v_BHTP: Tensor, mask: Tensor) -> bool:
-    """Return whether there is such a kernel, and the mask hides all that it skips."""
-    if q_BHTP.device.type != "cuda" or not getattr(mask, "causal", False):  # models.mask says it
+def _can_skip(q_BHTP: Tensor, k_BHTP: Tensor, v_BHTP: Tensor, mask: Tensor) -> bool:
+    """Return whether the kernel takes these tensors, and the mask hides all keys that it skips."""
+    if q_BHTP.device.type != "cuda" or not getattr(mask, "causal", False):  # set by models.mask
         return False
     length, fits = q_BHTP.shape[-2], k_BHTP.shape[-2] == q_BHTP.shape[-2]
     sizes = [one.shape[-1] % SIZES == 0 and one.dtype in HALF for one in (q_BHTP, k_BHTP, v_BHTP)]

@@ -1,22 +1,21 @@
-"""Projections into heads and back, of sizes for which a GPU has fused attention.
+"""Projections into heads and back, padded to sizes for which a GPU has fused attention.
 
-The kernels that keep no logits of their own take vectors of a multiple of 8 numbers; for any other
-size there is only the plain one, which keeps all of them. So on a GPU a head's weights get zeros
-for the numbers it lacks. They change no product, and parameters, gradients and checkpoints know
-nothing of them.
+Fused kernels, which do not store the logits, need head sizes that are multiples of 8. For other
+sizes there is only a kernel that stores all logits. So on a GPU, the weights of a head are padded
+with zeros. The zeros change no product, and parameters, gradients and checkpoints do not have them.
 
-Symbols as in `multi_head`; on a GPU, P may be more than head_size here.
+Symbols as in `multi_head`. On a GPU, P here may be larger than head_size.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-MULTIPLES = {"cuda": 8}  # by type of device; of numbers in bfloat16, single precision asks for 4
+MULTIPLES = {"cuda": 8}  # by type of device; bfloat16 needs 8, single precision would need 4
 
 
 def to_heads(projection: nn.Linear, x_BTD: Tensor, *shape: int) -> Tensor:
-    """Return the projection of x_BTD as x_BT..P, `shape` being its axes .. and head_size."""
+    """Return the projection of x_BTD as x_BT..P. `shape` is the axes `..` and the head size."""
     weight_WD: Tensor = projection.weight
     bias_W: Tensor | None = projection.bias
     zeros = -shape[-1] % MULTIPLES.get(x_BTD.device.type, 1)
@@ -28,7 +27,7 @@ def to_heads(projection: nn.Linear, x_BTD: Tensor, *shape: int) -> Tensor:
 
 
 def from_heads(projection: nn.Linear, context_BHTP: Tensor) -> Tensor:
-    """Return x_BTD, the projection of all heads side by side."""
+    """Return x_BTD, the projection of the concatenated heads."""
     context_BTW = context_BHTP.transpose(1, 2).flatten(2)
     weight_DW: Tensor = projection.weight
     heads = context_BHTP.shape[1]
@@ -39,9 +38,9 @@ def from_heads(projection: nn.Linear, context_BHTP: Tensor) -> Tensor:
 
 
 class HeadNorm(nn.Module):
-    """Queries and keys over their root mean square, times a learned scale of each.
+    """Normalisation of queries and keys by their root mean square, with learned scales.
 
-    Heads of queries share one scale of size P, and those of keys another, as in Qwen3.
+    All query heads share one scale of size P, and all key heads another, as in Qwen3.
     """
 
     def __init__(self, heads: int, key_value_heads: int, head_size: int) -> None:
@@ -51,19 +50,19 @@ class HeadNorm(nn.Module):
         self.heads, self.key_value_heads = heads, key_value_heads
 
     def forward(self, qk_BTHP: Tensor) -> Tensor:
-        """Return queries and keys normalised; those of all heads stand on one axis."""
+        """Return normalised queries and keys. Axis H has all query heads, then all key heads."""
         head_size = len(self.query)
         rows = (self.query.expand(self.heads, -1), self.key.expand(self.key_value_heads, -1))
-        # The mean is over the numbers of the head, not over zeros for a GPU.
+        # The mean must not include the padding for a GPU.
         normed_BTHP = F.rms_norm(qk_BTHP[..., :head_size], (head_size,), eps=1.0e-6)
         return widened((normed_BTHP * torch.cat(rows)).to(qk_BTHP.dtype), qk_BTHP.shape[-1])
 
 
 def filled(x: Tensor) -> Tensor:
-    """Return x with zeros for a GPU at the end of its last axis."""
+    """Pad the last axis of x with zeros to a size that a GPU's fused attention takes."""
     return widened(x, x.shape[-1] + -x.shape[-1] % MULTIPLES.get(x.device.type, 1))
 
 
 def widened(x: Tensor, size: int) -> Tensor:
-    """Return x with zeros at the end of its last axis, up to that size."""
+    """Pad the last axis of x with zeros to `size`."""
     return x if x.shape[-1] == size else F.pad(x, (0, size - x.shape[-1]))

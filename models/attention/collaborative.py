@@ -1,16 +1,16 @@
 """Collaborative attention: heads that share query and key projections (Cordonnier et al. 2020).
 
-Symbols as in `multi_head`, and S shared_size (their D~_k): all heads read the same queries and keys
-of size S, and head i weighs their coordinates with a mixing vector m_i of its own:
+Symbols as in `multi_head`, and S shared_size (their D~_k). All heads read the same queries and keys
+of size S. Head i weights their coordinates by its own mixing vector m_i:
 
     logits of head i = X W_Q diag(m_i) (X W_K)^T / sqrt(P)
 
-so that a head's logits have rank up to S while S counts once, not once per head. Values and the
-output are those of multi-head attention, which is the case S = heads * head_size with m_i one on
-the coordinates of head i and zero elsewhere.
+So the logits of a head have rank up to S, while the parameters of size S exist once and not once
+per head. Values and the output are those of multi-head attention. Multi-head attention is the case
+S = heads * head_size, where m_i is one on the coordinates of head i and zero elsewhere.
 
-It takes no rotation: diag(m_i) mixes coordinates that rotary positions turn in pairs, so that the
-factors would no longer stand for the products of trained heads.
+It takes no rotation: rotary positions rotate pairs of coordinates, which diag(m_i) weights
+separately. The factors would then no longer equal the products of trained heads.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from models.initialisation import glorot_uniform_
 
 
 class CollaborativeAttention(nn.Module):
-    """Shared queries and keys of size `shared_size`, by default heads * head_size.
+    """Attention with shared queries and keys of size `shared_size`, by default heads * head_size.
 
-    With `bias`, queries have one, in the form in which it acts: a content bias vector per head that
-    adds to the logits of each key. A bias of the keys would cancel in the softmax.
+    With `bias`, each head has a content bias: a vector whose product with a key's input is added to
+    the logits of that key. This is the effect of a bias of the queries. A bias of the keys would
+    cancel in the softmax.
     """
 
     def __init__(
@@ -56,25 +57,26 @@ class CollaborativeAttention(nn.Module):
         self.output = nn.Linear(width, embedding_size, bias=bias)
         for projection in (self.query, self.key, self.value, self.output):
             glorot_uniform_(projection)
-        # S terms of this variance add up to what the head_size terms of a standard head do.
+        # With this variance, a sum of S terms varies as much as head_size terms of a standard head.
         nn.init.normal_(self.mixing, std=math.sqrt(head_size / shared_size))
 
     @property
     def cached_numbers(self) -> int:
-        """The numbers that decoding keeps of a position: shared keys, content biases, values."""
+        """How many numbers decoding keeps per position: shared keys, content biases, values."""
         biases = 0 if self.content_bias is None else self.heads
         return self.mixing.shape[1] + biases + self.heads * self.head_size
 
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
-        """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""
+        """Return x_BTD. The mask is True where a query (third axis) may attend to a key (last)."""
         q_BTS = to_heads(self.query, x_BTD, self.mixing.shape[1])
-        # In the queries' precision: under autocast the products would be in the weights' own.
+        # Without the cast, the product under autocast would have the precision of the weights.
         mixing_HS = widened(self.mixing, q_BTS.shape[-1]).to(q_BTS.dtype)
         q_BHTS = q_BTS.unsqueeze(1) * mixing_HS.unsqueeze(1)
         k_BTS = to_heads(self.key, x_BTD, self.mixing.shape[1])
         v_BHTP = to_heads(self.value, x_BTD, self.heads, self.head_size).transpose(1, 2)
-        # The scale is of the head size whatever S is: fewer shared coordinates stand for the same
-        # products. (The authors' code divides by sqrt(S / heads), which sharpens compressed heads.)
+        # The scale depends on the head size and not on S, because fewer shared coordinates
+        # approximate the same products. (The authors' code divides by sqrt(S / heads), which
+        # sharpens compressed heads.)
         scale = 1 / math.sqrt(self.head_size)
         context_BHTP = attended(
             q_BHTS,
@@ -89,7 +91,7 @@ class CollaborativeAttention(nn.Module):
     def _with_content_bias(
         self, x_BTD: Tensor, mask_B1TT: Tensor | None, scale: float
     ) -> Tensor | None:
-        """Return what is added to the logits_BHTT where there is a bias, else the mask itself."""
+        """Return the mask and content biases as one term of the logits, or the mask if unbiased."""
         if self.content_bias is None:
             return mask_B1TT
         bias_BTH = F.linear(x_BTD, self.content_bias) * scale
@@ -103,10 +105,10 @@ class CollaborativeAttention(nn.Module):
     def from_factors(
         cls, attention: MultiHeadAttention, query_DS: Tensor, mixing_HS: Tensor, key_DS: Tensor
     ) -> CollaborativeAttention:
-        """Return `attention` with its query-key products replaced by factors of them.
+        """Return collaborative attention with these factors and the other weights of `attention`.
 
-        query_DS diag(m_i) key_DS^T stands for the product W_Q^i W_K^iT of head i, unscaled; the
-        content bias, values and output are the attention's own.
+        The product query_DS diag(m_i) key_DS^T replaces the unscaled product W_Q^i W_K^iT of head
+        i. Content bias, values and output come from `attention`.
         """
         weight, has_bias = attention.qkv.weight, attention.qkv.bias is not None
         made = cls(

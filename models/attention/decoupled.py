@@ -1,8 +1,8 @@
-"""Multi-head attention whose values have a size of their own, apart from that of queries and keys.
+"""Multi-head attention whose values have another size than queries and keys.
 
-Symbols as in `multi_head`, and U value_size. Theorem 1 speaks of queries and keys only: it is their
-size P that limits the rank of a head's logits, while values and output, of size U, cost as many
-parameters again. With U = P this is `multi_head`.
+Symbols as in `multi_head`, and U value_size. Theorem 1 is about queries and keys: their size P
+limits the rank of a head's logits. Values and output, of size U, have as many parameters if U = P,
+which is the case of `multi_head`.
 """
 
 import math
@@ -16,7 +16,7 @@ from models.rotation import Rotation
 
 
 class DecoupledAttention(nn.Module):
-    """Heads with queries and keys of `head_size` and values of `value_size`, by default alike."""
+    """Attention with queries and keys of `head_size`, and values of `value_size` (same default)."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class DecoupledAttention(nn.Module):
         value_size = head_size if value_size is None else value_size
         self.heads, self.head_size, self.value_size = heads, head_size, value_size
         self.dropout = dropout
-        self.rotary_size = head_size  # a rotation turns whole heads
+        self.rotary_size = head_size  # a rotation acts on whole heads
         self.query_key = nn.Linear(embedding_size, 2 * heads * head_size, bias=bias)
         self.value = nn.Linear(embedding_size, heads * value_size, bias=bias)
         self.output = nn.Linear(heads * value_size, embedding_size, bias=bias)
@@ -42,13 +42,13 @@ class DecoupledAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """The numbers that decoding keeps of a position: its keys and values."""
+        """How many numbers decoding keeps per position: its keys and values."""
         return self.heads * (self.head_size + self.value_size)
 
     def forward(
         self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, rotation: Rotation | None = None
     ) -> Tensor:
-        """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""
+        """Return x_BTD. The mask is True where a query (third axis) may attend to a key (last)."""
         qk_BTHP = to_heads(self.query_key, x_BTD, 2 * self.heads, self.head_size)
         if rotation is not None:
             qk_BTHP = rotation(qk_BTHP, self.head_size)

@@ -1,16 +1,17 @@
-"""Latent attention: keys and values of all heads from one small vector a position.
+"""Latent attention: the keys and values of all heads come from one small vector per position.
 
 Multi-head latent attention (DeepSeek-AI 2024, DeepSeek-V2, eq. 9 to 19). Symbols as in
 `multi_head`, and C latent_size, R rotary_size, U value_size:
 
-    c, r              norm(W_C x) and W_R x: all that decoding keeps of a position, C + R numbers
+    c, r              norm(W_C x) and W_R x: decoding only keeps these C + R numbers per position
     q of head i       (its part without positions, of size P; its rotary part, of size R)
     k of head i       (W_K^i c, r): every head has the same rotary part
     v of head i       W_V^i c, of size U
     scale             1/sqrt(P + R)
 
-Keys cannot be turned once they are a function of c, or c could not stand for them; hence the part
-apart. Queries come from a normalised latent of their own where `query_latent_size` gives its size.
+Rotated keys would not be a fixed function of c, so decoding could not keep c in their place.
+Therefore only the separate part r is rotated. If `query_latent_size` is given, queries come from a
+normalised latent of that size.
 """
 
 import math
@@ -26,13 +27,14 @@ from models.rotation import Rotation
 
 
 class LatentAttention(nn.Module):
-    """Heads whose keys and values are functions of a latent, and of one shared rotary key.
+    """Attention whose keys and values are functions of a latent and of one shared rotary key.
 
-    Every matrix is drawn Glorot-uniform by its own shape, the latent's and the rotary key's apart.
-    The norm takes away how large the latent is drawn, so the matrices behind it decide: keys of
-    size P from C normalised numbers begin with a variance of 2 C / (C + H P), where those of
-    `multi_head` begin with 2 D / (D + H P). PyTorch's default, 1 / 3 for both, would begin smaller,
-    and for shared keys (`grouped_query`) a pilot found that such a draw costs.
+    Every matrix is drawn Glorot-uniform by its own shape, with separate shapes for the latent and
+    the rotary key. The norm removes the scale of the latent, so the scale of keys depends only on
+    the matrix behind the norm. Keys from C normalised numbers start with the variance
+    2 C / (C + H P), and those of `multi_head` with 2 D / (D + H P). PyTorch's default would give
+    1 / 3 for both. That is smaller, and a pilot with shared keys (`grouped_query`) was worse with
+    it.
     """
 
     def __init__(  # noqa: PLR0913  (three sizes, what every variant takes, and its own options)
@@ -50,7 +52,7 @@ class LatentAttention(nn.Module):
     ) -> None:
         super().__init__()
         if rotary_size % 2:
-            raise ValueError(f"a rotation turns numbers in pairs, and {rotary_size} is odd")
+            raise ValueError(f"a rotation needs an even rotary_size, not {rotary_size}")
         value_size = head_size if value_size is None else value_size
         self.heads, self.head_size, self.value_size = heads, head_size, value_size
         self.latent_size, self.rotary_size, self.dropout = latent_size, rotary_size, dropout
@@ -64,7 +66,7 @@ class LatentAttention(nn.Module):
         self.query = nn.Linear(query_inputs, heads * (head_size + rotary_size), bias=bias)
         self.shared = nn.Linear(embedding_size, latent_size + rotary_size, bias=bias)
         self.latent_norm = RMSNorm(latent_size)
-        # A bias of the keys would add the same to all logits of a query.
+        # No bias: a bias of the keys adds the same number to all logits of a query.
         self.key = nn.Linear(latent_size, heads * head_size, bias=False)
         self.value = nn.Linear(latent_size, heads * value_size, bias=bias)
         self.output = nn.Linear(heads * value_size, embedding_size, bias=bias)
@@ -74,13 +76,13 @@ class LatentAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """The numbers that decoding keeps of a position: the latent and the rotary key, once."""
+        """How many numbers decoding keeps per position: the latent and the shared rotary key."""
         return self.latent_size + self.rotary_size
 
     def forward(
         self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, rotation: Rotation | None = None
     ) -> Tensor:
-        """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""
+        """Return x_BTD. The mask is True where a query (third axis) may attend to a key (last)."""
         latent_BTC, r_BTR = self.shared(x_BTD).split([self.latent_size, self.rotary_size], -1)
         latent_BTC = self.latent_norm(latent_BTC)
         q_BTHS = self.query(self.query_latent(x_BTD)).unflatten(-1, (self.heads, -1))

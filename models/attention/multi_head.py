@@ -4,17 +4,17 @@ Symbols, here and in the paper (Bhojanapalli et al. 2020, eq. 8 and 9), named on
 
     B batch   T positions (n)   D embedding_size (d)   H heads (h)   P head_size (d_p)
     W width, heads * head_size: what all heads together project onto
-    K key_value_heads: as many as heads, but for heads that share keys and values (`grouped_query`)
+    K key_value_heads: equal to heads unless heads share keys and values (`grouped_query`)
 
     q, k, v of head i    the paper's V_q^i X, V_k^i X, V_v^i X   (rows here are its columns)
     scale                1/sqrt(d_p), from the head size, never from d/h
     output               the paper's V_o, from W back to D
 
-With head_size = embedding_size / heads this is the paper's standard MultiHead (eq. 8); with a head
-size of its own it is FixedMultiHead (eq. 9).
+With head_size = embedding_size / heads this is the paper's standard MultiHead (eq. 8). With any
+other head size it is FixedMultiHead (eq. 9).
 
 Stop 7 of the road: a task (stop 6) builds it, layer by layer, from the section `model` of its
-config. What the heads are worth is seen again in sweeper/results/collect.py (stop 8).
+config. The measurements of its runs come together in sweeper/results/collect.py (stop 8).
 """
 
 import math
@@ -33,7 +33,7 @@ class MultiHeadAttention(nn.Module):
     """Concatenated heads of scaled dot-product self-attention.
 
     With `qk_norm`, queries and keys are divided by their root mean square over the head and get
-    learned scales, before positions turn them (Henry et al. 2020, as Qwen3 has it).
+    learned scales, before the rotation of rotary positions (Henry et al. 2020, as in Qwen3).
 
     `glorot` chooses the matrix whose shape sets the initial variance of queries and keys. With
     "matrix", it is the one of all heads (D to H P), as in the paper's code. The variance of the
@@ -56,7 +56,7 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.heads, self.head_size, self.dropout = heads, head_size, dropout
-        self.rotary_size = head_size  # a rotation turns whole heads
+        self.rotary_size = head_size  # a rotation acts on whole heads
         self.key_value_heads = key_value_heads or heads
         width, shared_width = heads * head_size, self.key_value_heads * head_size
         self.qkv = nn.Linear(embedding_size, width + 2 * shared_width, bias=bias)
@@ -70,13 +70,13 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """The numbers that decoding keeps of a position: its keys and values."""
+        """How many numbers decoding keeps per position: its keys and values."""
         return 2 * self.key_value_heads * self.head_size
 
     def forward(
         self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, rotation: Rotation | None = None
     ) -> Tensor:
-        """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""
+        """Return x_BTD. The mask is True where a query (third axis) may attend to a key (last)."""
         heads, shared = self.heads, self.key_value_heads
         qkv_BTHP = to_heads(self.qkv, x_BTD, heads + 2 * shared, self.head_size)
         qk_BTHP, v_BTKP = torch.split(qkv_BTHP, [heads + shared, shared], dim=2)
@@ -85,7 +85,7 @@ class MultiHeadAttention(nn.Module):
         if rotation is not None:
             qk_BTHP = rotation(qk_BTHP, self.head_size)
         q_BTHP, k_BTKP = torch.split(qk_BTHP, [heads, shared], dim=2)
-        if shared < heads:  # with a mask, no fused kernel of a GPU takes fewer keys than queries
+        if shared < heads:  # with a mask, no fused kernel of a GPU takes fewer key heads
             k_BTKP = k_BTKP.repeat_interleave(heads // shared, dim=2)
             v_BTKP = v_BTKP.repeat_interleave(heads // shared, dim=2)
         context_BHTP = attended(

@@ -1,1 +1,1 @@
-"""The architectures that tasks train: one section of the config each, found by its name."""
+"""The architectures that tasks train. Each module here defines the section `model` for one."""

@@ -19,9 +19,9 @@ OPTIONS = (
 
 
 class DecoderSection(TransformerSection):
-    """A decoder's keys: those of every Transformer, and what makes one of today.
+    """The keys of a decoder: those of every Transformer, and those of modern decoders.
 
-    The defaults are for records from before the keys.
+    The defaults are for records that are older than the keys.
     """
 
     position_encoding: Literal["sinusoidal", "rotary", "none"] = "sinusoidal"
@@ -41,24 +41,24 @@ class DecoderSection(TransformerSection):
             for key in ("rotary_base", "rotary_size"):
                 value, default = getattr(self, key), type(self).model_fields[key].default
                 if value != default:
-                    expected = f"{path}.position_encoding=rotary with it, but there is {encoding}"
+                    expected = f"{path}.position_encoding=rotary with this key, not {encoding}"
                     yield Problem(f"{path}.{key}", value, expected, f"leave out {path}.{key}")
             return
         if not turns(variant(self.attention.name)):
             others = filter(_turns, registry.names(registry.ATTENTION))
-            expected = f"a variant that takes a rotation, since there is {encoding}"
+            expected = f"a variant that takes a rotation, since {encoding}"
             remedy = f"choose one of {', '.join(others)}, or {path}.position_encoding=sinusoidal"
             yield Problem(KEY, self.attention.name, expected, remedy)
             return
-        own = getattr(self.attention, "rotary_size", None)  # a variant may turn a part of its own
+        own = getattr(self.attention, "rotary_size", None)  # latent attention has a rotary part
         key = f"{path}.head_size" if own is None else f"{path}.attention.rotary_size"
         sizes = distinct_sizes(self.resolved_head_size) if own is None else [own]
         if (least := self.rotary_size) and least > sizes[0]:
-            expected = f"at most {key}={sizes[0]}, the numbers that there are to turn"
-            remedy = f"give it as {path}.rotary_size=null, which turns all of them"
+            expected = f"at most {key}={sizes[0]}"
+            remedy = f"give it as {path}.rotary_size=null, which rotates whole heads"
             yield Problem(f"{path}.rotary_size", least, expected, remedy)
         elif odd := [size for size in sizes if size % 2 and not self.rotary_size]:
-            expected = f"even sizes, since {encoding} turns numbers in pairs"
+            expected = f"even sizes, since {encoding} rotates pairs of numbers"
             even = [size + size % 2 for size in odd]
             remedy = f"give it as {key}={even[0]}, or set {path}.rotary_size"
             yield Problem(key, odd[0], expected, remedy)
@@ -69,7 +69,7 @@ class DecoderSection(TransformerSection):
 
 
 def turns(attention: type) -> bool:
-    """Return whether an attention variant takes a rotation."""
+    """Return whether an attention variant takes a rotation, for rotary positions."""
     return "rotation" in inspect.signature(attention.forward).parameters  # type: ignore[attr-defined]
 
 

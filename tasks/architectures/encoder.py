@@ -10,11 +10,11 @@ from models.transformer import Encoder
 from tasks.config.architecture import TransformerSection
 from tasks.config.schema import Problem, given, whole
 
-BERT_RANGE = 0.02  # what models.initialisation.truncated_normal_ draws with
+BERT_RANGE = 0.02  # the standard deviation in models.initialisation.truncated_normal_
 
 
 class EncoderSection(TransformerSection):
-    """An encoder's keys: those of every Transformer, how long its rows are, how it is drawn."""
+    """The keys of an encoder: those of every Transformer, and its positions and initialisation."""
 
     positions: Annotated[int, whole(1, 65_536, 512)]
     initializer_range: Annotated[float, given("a number above 0 and at most 1", 0.02, gt=0, le=1)]
@@ -34,10 +34,11 @@ class EncoderSection(TransformerSection):
 
     @torch.no_grad()
     def widen(self, module: nn.Module) -> None:
-        """Give fresh weights the standard deviation `initializer_range` in place of BERT's.
+        """Scale fresh weights from BERT's standard deviation to `initializer_range`.
 
-        BERT's is right for about a thousand embeddings. A layer's outputs grow with the root of
-        their number, so that a tiny encoder's branches would begin far too faint to learn from.
+        BERT's value suits an embedding size of about a thousand. A layer's outputs grow with the
+        root of the embedding size, so with BERT's value the branches of a tiny encoder would start
+        too small to learn.
         """
         for layer in module.modules():
             if isinstance(layer, nn.Linear | nn.Embedding):

@@ -6,9 +6,9 @@ from tasks.config.architecture import Architecture
 
 
 class LayerSection(Architecture):
-    """The keys of a layer are those that every architecture has."""
+    """The keys of a single layer, which are those of every architecture."""
 
     def build(self) -> nn.Module:
-        """Return the layer; it has no biases and no dropout, since theorems have none."""
+        """Return the layer, without biases and dropout, as in the paper's theorems."""
         build = self.attention.builder()
         return build(self.embedding_size, self.heads, self.one_head_size, bias=False, dropout=0.0)

@@ -1,1 +1,1 @@
-"""The words a config is written in: sections, kinds of values, and what is said of wrong ones."""
+"""The schema of a run's config: its sections, and the types and problems of their values."""

@@ -1,4 +1,7 @@
-"""The attention variant that a config names, and its own options, read off its constructor."""
+"""The section `model`: an architecture, and the attention variant that it names.
+
+The options of an attention variant are read from its constructor.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,12 @@ from sweeper.store.errors import SYNONYMS, invalid_value
 from tasks.config.schema import Problem, Section, extended, given, spelled, whole
 
 KEY = "model.attention.name"
-# What every variant takes besides three sizes; the rest are a variant's own options.
+# The keyword arguments that every variant takes. All others are options of the variant.
 COMMON = ("bias", "dropout")
 
 
 class AttentionSection(Section):
-    """The attention variant; the variant's own options are added to the schema when it is named."""
+    """The attention variant. `section_of` adds the options of a variant to this schema."""
 
     name: str
 
@@ -34,7 +37,7 @@ class AttentionSection(Section):
 
 
 def variant(name: Any) -> type[nn.Module]:
-    """Return the attention class of a name; UserError for an unknown one.
+    """Return the attention class with this name; raise UserError if the name is unknown.
 
     It is built as `cls(embedding_size, heads, head_size, *, bias=False, dropout=0.0, **options)`
     and called as `attention(x_BTD, mask_B1TT) -> x_BTD`.
@@ -42,9 +45,13 @@ def variant(name: Any) -> type[nn.Module]:
     return registry.class_of(registry.ATTENTION, name, KEY, nn.Module)
 
 
-@functools.cache  # composing takes longer than everything else that is done to check a config
+@functools.cache  # making a model class takes longer than all other checks of a config
 def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
-    """Return the section of a variant: its name, and the options that its constructor has."""
+    """Return the schema of a variant's section: its name and the options of its constructor.
+
+    Raises:
+        UserError: the constructor does not take what every variant must, or an option has no type.
+    """
     hints, taken = typing.get_type_hints(cls.__init__), inspect.signature(cls)
     own = {
         key: parameter
@@ -59,13 +66,14 @@ def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
             f"<own options>), but it is {cls.__name__}{taken}: {error}"
         )
         raise invalid_value(KEY, name, expected, "change its constructor") from None
+
     options: dict[str, Any] = {}
     for key, parameter in own.items():
         required = parameter.default is parameter.empty
         if key not in hints:
-            remedy = "write what it may be, as in `value_size: int | None = None`"
+            remedy = "annotate it, as in `value_size: int | None = None`"
             raise invalid_value(KEY, name, f"a type for its option {key}", remedy)
-        is_size = hints[key] in (int, int | None)  # whatever a variant counts is at least 1
+        is_size = hints[key] in (int, int | None)  # integer options are counts, so at least 1
         kind = "a whole number of at least 1" if is_size else "a value"
         null = ", or null," if hints[key] == int | None else ""
         field = given(
@@ -81,7 +89,7 @@ _LARGEST_HEAD = 65_536
 
 
 def _head_size(value: Any) -> Any:
-    """Return `value` if it is a head size as `models.head_sizes` describes it, or None."""
+    """Return `value` if it is None or a head size (see `models.head_sizes`), else ValueError."""
     if value is None:
         return None
     layers = value if isinstance(value, list) else [value]
@@ -95,7 +103,7 @@ def _head_size(value: Any) -> Any:
 
 
 class Architecture(Section, ABC):
-    """The `model` section, with what every architecture has."""
+    """The section `model`, with the keys that every architecture has."""
 
     name: str
     embedding_size: Annotated[int, whole(1, 65_536, 256)]
@@ -113,7 +121,7 @@ class Architecture(Section, ABC):
 
     @classmethod
     def schema_of(cls, section: Mapping[str, Any]) -> type[Architecture]:
-        """Return this class with the options of the attention variant that `section` names."""
+        """Return this schema, extended by the options of the attention variant in `section`."""
         group = section.get("attention")
         if not isinstance(group, Mapping):
             expected = "a group of keys with a name"
@@ -127,18 +135,18 @@ class Architecture(Section, ABC):
 
     @property
     def resolved_head_size(self) -> HeadSize:
-        """The size of a head (the paper's d_p), or those of all heads where they differ."""
+        """The size of a head (the paper's d_p), or the list of sizes if they differ."""
         return self.head_size or self.embedding_size // self.heads
 
     @property
     def one_head_size(self) -> int | None:
-        """The size of every head; None where they differ."""
+        """The size of every head, or None if they differ."""
         first, *others = distinct_sizes(self.resolved_head_size)
         return None if others else first
 
     @property
     def uneven(self) -> bool:
-        """True if each head of a layer has a size of its own, even where all are equal."""
+        """Whether a layer lists one size per head, even if these are equal."""
         sizes = self.resolved_head_size
         return isinstance(sizes, list) and any(isinstance(one, list) for one in sizes)
 
@@ -147,7 +155,7 @@ class Architecture(Section, ABC):
         if sizes is None and self.embedding_size % self.heads:
             size = f"{path}.embedding_size={self.embedding_size}"
             near = max(h for h in range(1, self.heads + 1) if self.embedding_size % h == 0)
-            expected = f"a divisor of {size} (or {path}.head_size set)"
+            expected = f"a divisor of {size}, or a value for {path}.head_size"
             remedy = f"give it as {path}.heads={near}, or set {path}.head_size"
             yield Problem(f"{path}.heads", self.heads, expected, remedy)
         if not isinstance(sizes, list):
@@ -164,7 +172,7 @@ class Architecture(Section, ABC):
 
     @abstractmethod
     def build(self, *inputs: Any, **options: Any) -> nn.Module:
-        """Return a new model, on the current default device (`torch.device("meta")` counts it)."""
+        """Return a new model on the default device. On "meta" it has shapes and no weights."""
 
 
 class TransformerSection(Architecture):
@@ -177,7 +185,7 @@ class TransformerSection(Architecture):
     dropout: Annotated[float, given("a number at least 0 and below 1", 0.1, ge=0, lt=1)]
 
     def options(self) -> dict[str, Any]:
-        """Return what every Transformer of models/ is built with, but for its vocabulary."""
+        """Return the arguments of every Transformer in models/, except its vocabulary size."""
         named = ("layers", "embedding_size", "heads", "feedforward_size", "activation", "dropout")
         own = {key: getattr(self, key) for key in named}
         return own | {"head_size": self.resolved_head_size, "attention": self.attention.builder()}

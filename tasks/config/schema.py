@@ -1,4 +1,4 @@
-"""Sections of a config, the kinds of their values, and problems with them."""
+"""The schema of config sections: the types of their values, and the problems that they find."""
 
 import difflib
 import functools
@@ -12,7 +12,7 @@ from sweeper.store.errors import SYNONYMS
 
 
 class Problem(NamedTuple):
-    """A value that no run can have: where it stands, what was expected there, what to do."""
+    """An invalid value: its key, what was expected, and what to do."""
 
     key: str
     value: Any
@@ -21,37 +21,49 @@ class Problem(NamedTuple):
 
 
 class Section(BaseModel):
-    """A group of keys. Nothing unknown is accepted, nothing is converted: "4" is not a number."""
+    """A group of keys. Unknown keys are errors, and values are not converted ("4" is no number)."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     def problems(self, path: str = "") -> Iterator[Problem]:
-        """Yield what is wrong between keys that are each right; `path` is the section's own key."""
+        """Yield the problems between keys whose values are valid one by one.
+
+        `path` is the key of this section in the config.
+        """
         for key in type(self).model_fields:
             if isinstance(section := getattr(self, key), Section):
                 yield from section.problems(f"{path}.{key}" if path else key)
 
 
-@functools.cache  # composing takes longer than everything else that is done to check a config
+@functools.cache  # making a model class takes longer than all other checks of a config
 def extended(section: type[Section], **fields: Any) -> Any:
-    """Return a section with these fields in place of its own or beside them."""
+    """Return a section with these required fields, which replace fields of the same name."""
     named: dict[str, Any] = {name: (kind, ...) for name, kind in fields.items()}
     return create_model(section.__name__, __base__=section, **named)
 
 
 def whole(least: int, most: int, example: int, *, null: bool = False) -> Any:
-    """Return the field of a whole number from `least` to `most`, or, with `null`, of null."""
+    """Return a pydantic field for a whole number from `least` to `most`.
+
+    `null` only changes the words for the user: null is expected, too. The annotation must allow it.
+    """
     expected = f"a whole number from {least} to {most}{', or null' if null else ''}"
     return Field(ge=least, le=most, description=expected, examples=[example])
 
 
 def given(expected: str, example: Any, **limits: Any) -> Any:
-    """Return the field of any other value; `limits` are those of pydantic's Field."""
+    """Return a pydantic field for any other value.
+
+    Args:
+        expected: the description of valid values, for errors.
+        example: a valid value that errors suggest.
+        limits: the limits of pydantic's Field, such as `gt=0`.
+    """
     return Field(description=expected, examples=[example], **limits)
 
 
 def spelled(value: Any) -> str:
-    """Return a value as the command line writes it, quoting words that look like another type."""
+    """Return a value as the command line takes it, in quotes if it looks like another type."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str) and re.fullmatch(r"[-+.0-9eE_]+|true|false|null|", value):
@@ -60,8 +72,8 @@ def spelled(value: Any) -> str:
 
 
 def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
-    """Return the problem behind one entry of `ValidationError.errors()`."""
-    # An error's place leads down the sections; below a key that is no section it is a value's own.
+    """Return the problem that one entry of `ValidationError.errors()` describes."""
+    # The error's `loc` leads down through sections to a key, and may go on inside its value.
     section, keys, field = schema, [], None
     for key in map(str, error["loc"]):
         keys.append(key)
@@ -70,6 +82,7 @@ def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
         if not (isinstance(annotation, type) and issubclass(annotation, Section)):
             break
         section = annotation
+
     path = ".".join(keys)
     if error["type"] == "extra_forbidden":
         *parents, key = keys
@@ -77,11 +90,13 @@ def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
         expected = f"one of the keys {', '.join(section.model_fields)}"
         remedy = f"write {'.'.join([*parents, near[0]])}" if near else "leave it out"
         return Problem(path, spelled(error["input"]), expected, remedy)
+
     assert field is not None, f"{path} is in the schema"
     value = "(missing)" if error["type"] == "missing" else spelled(error["input"])
     choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
     names = ", ".join(choices or section.model_fields)
     expected = field.description or (f"one of {names}" if choices else f"a group of keys ({names})")
+
     examples = field.examples or choices
     typed = error["input"]
     if error["type"] == "int_type" and isinstance(typed, float) and typed.is_integer():

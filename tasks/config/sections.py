@@ -1,4 +1,4 @@
-"""A run's config as types; `task` and `model` belong to the task and the architecture."""
+"""A run's config as types. The task defines the section `task`, the architecture `model`."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -10,13 +10,13 @@ from tasks.config.schema import Problem, Section, given, whole
 
 
 class TaskSection(Section):
-    """The keys that every task's section of the config has; a task adds its own."""
+    """The keys of every task. A task adds its own."""
 
     name: str
 
 
 class RowsSection(Section):
-    """Batches of whole rows."""
+    """The keys of batches that have whole rows."""
 
     batch_tokens: Annotated[int, whole(1, 2**31, 32_768)]
     sequence_length: Annotated[int, whole(2, 65_536, 256)]
@@ -31,7 +31,7 @@ class RowsSection(Section):
 
 
 class TextSection(TaskSection, RowsSection):
-    """The keys that every task on text adds."""
+    """The keys of every task on text."""
 
 
 class HubSection(Section):
@@ -43,7 +43,7 @@ class HubSection(Section):
 
 
 class DataSection(Section):
-    """Where the text comes from."""
+    """The source of the text."""
 
     source: Literal["sample", "local", "hub"]
     root: Annotated[str | None, given("a folder, or null", "~/lm1b")]
@@ -53,7 +53,7 @@ class DataSection(Section):
     directions: Annotated[
         int | None, given("0, a whole number to 200, or null", 128, ge=0, le=200)
     ] = None
-    digest: Annotated[str | None, given("what the planner found the text to be, or null", None)]
+    digest: Annotated[str | None, given("the digest of the text when planned, or null", None)]
 
     def problems(self, path: str = "") -> Iterator[Problem]:
         needed = {
@@ -69,7 +69,7 @@ class DataSection(Section):
                 yield Problem(key, "null", why, f"give it as {key}={example}")
         if self.directions and self.competitors and self.directions <= self.competitors:
             key, least = f"{path}.directions", f"{path}.competitors={self.competitors}"
-            expected = f"more than {least}, since each is of its own family"
+            expected = f"more than {least}, since each competitor is of another family"
             remedy = f"give it as {key}=128, or 0 to plant nothing"
             yield Problem(key, str(self.directions), expected, remedy)
 
@@ -77,7 +77,7 @@ class DataSection(Section):
 class OptimizerSection(Section):
     """An optimizer and the schedule of its learning rate."""
 
-    name: Annotated[str, given("the name of an optimizer", "adamw")] = "adamw"  # as older records
+    name: Annotated[str, given("the name of an optimizer", "adamw")] = "adamw"  # for older records
     learning_rate: Annotated[float, given("a number above 0 and at most 100", 0.1, gt=0, le=100)]
     schedule: Literal["rsqrt", "linear", "cosine", "bert", "constant"]
     warmup_steps: Annotated[int, whole(0, 10**9, 10_000)]
@@ -96,7 +96,7 @@ class TrainerSection(Section):
     steps: Annotated[int, whole(0, 10**9, 1000)]
     precision: Literal["32-true", "64-true", "bf16-mixed"]
     compile: Annotated[bool, given("true or false", False)]
-    cuda_graph: Annotated[bool, given("true or false", True)] = True  # records from before the key
+    cuda_graph: Annotated[bool, given("true or false", True)] = True  # for older records
     accelerator: Literal["auto", "cpu", "gpu"]
     devices: Annotated[int, whole(1, 1024, 1)]
     num_nodes: Annotated[int, whole(1, 1024, 1)]
@@ -104,21 +104,21 @@ class TrainerSection(Section):
     micro_batches: Annotated[
         Annotated[int, Field(ge=1, le=2**20)] | Literal["auto"],
         given("auto, or a whole number from 1 to 1048576", 4),
-    ] = 1  # records from before it was a key
+    ] = 1  # for older records
     log_every: Annotated[int, whole(1, 10**9, 50)]
     validate_every: Annotated[int, whole(0, 10**9, 1000)]
     checkpoint_every: Annotated[int, whole(0, 10**9, 1000)]
 
 
 class LoggerSection(Section):
-    """Where metrics are mirrored to."""
+    """The logger that receives a copy of the metrics."""
 
     name: Literal["none", "wandb"]
     mode: Literal["offline", "online", "disabled"]
     project: Annotated[
         str,
         given(
-            "a name of at most 128 letters, none of / \\ # ? % :",  # as W&B wants it
+            "a name of at most 128 letters, without / \\ # ? % :",  # W&B's rule
             "headroom",
             pattern=r"^[^/\\#?%:]{1,128}$",
         ),
@@ -143,6 +143,6 @@ class RunConfig(Section):
         steps, warmup = self.trainer.steps, self.optimizer.warmup_steps
         schedule = self.optimizer.schedule
         if schedule in ("linear", "cosine", "bert") and warmup >= steps > 0:
-            end = f"trainer.steps={steps}, since the schedule {schedule} ends there at 0"
+            end = f"trainer.steps={steps}, where the schedule {schedule} reaches 0"
             remedy = f"give it as optimizer.warmup_steps={steps // 10}"
             yield Problem("optimizer.warmup_steps", warmup, f"fewer than {end}", remedy)

@@ -1,1 +1,1 @@
-"""A trained run as a folder that transformers loads: weights, config, tokenizer and model card."""
+"""Export of a trained run to a folder that Hugging Face transformers can load."""

@@ -1,9 +1,9 @@
-"""`python -m tasks.export RUN DIR`: a finished run as a folder that transformers loads.
+"""`python -m tasks.export RUN DIR` exports a finished run to a folder that transformers can load.
 
-RUN is the run's folder, outputs/runs/<id>. Of a run in --outputs it may also be the id, or a point
-in words as `python -m sweeper status --all` prints it: "fig1/fixed heads=8 seed=0". Decoders become
-Mistral, Qwen3 (with `qk_norm`) or DeepseekV3 (`latent`), encoders BERT; a model that none of them
-computes is refused.
+RUN is the folder of the run, outputs/runs/<id>. With --outputs it may also be the id, or a point in
+words as `python -m sweeper status --all` prints it: "fig1/fixed heads=8 seed=0". A decoder becomes
+Mistral, Qwen3 (with `qk_norm`) or DeepseekV3 (with latent attention). An encoder becomes BERT. Other
+models cannot be exported.
 """
 
 import sys
@@ -15,7 +15,7 @@ from tasks.process import command_line
 
 
 def main(arguments: list[str]) -> int:
-    """Export a run and print the files; 1, with one sentence, if that cannot be."""
+    """Export a run and print the files, or print an error; return the exit code."""
     parser = command_line("tasks.export", __doc__)
     parser.add_argument("run", metavar="RUN")
     parser.add_argument("folder", type=Path, metavar="DIR")

@@ -1,6 +1,7 @@
-"""A decoder of today as Mistral, Qwen3 or DeepseekV3 of transformers: its config and its weights.
+"""The config and weights of a decoder as Mistral, Qwen3 or DeepseekV3 of transformers.
 
-Llama's class refuses an embedding size that the heads do not divide; Mistral's computes the same.
+Mistral computes the same as Llama. Llama's class rejects an embedding size that is not divisible by
+the number of heads.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from tasks.architectures.decoder import DecoderSection
 from tasks.config.schema import spelled
 from tasks.text.tokenizer import END, PAD
 
-# The values that their classes have; the paper's own decoder has none of them.
+# The values that all three classes have. The paper's own decoder has others.
 NEEDED = {
     "position_encoding": "rotary",
     "rotary_size": None,
@@ -27,7 +28,11 @@ VARIANTS = ("multi_head", "grouped_query", "latent")
 
 
 def decoder_config(section: DecoderSection, vocabulary: int, length: int) -> dict[str, Any]:
-    """Return config.json; UserError, with the key that would have to differ, if no class fits."""
+    """Return the content of config.json.
+
+    Raises:
+        UserError: none of the three classes fits. The message names the key to change.
+    """
     for key, needed in NEEDED.items():
         if (value := getattr(section, key)) != needed:
             raise _unlike(f"model.{key}", value, spelled(needed))
@@ -49,7 +54,7 @@ def decoder_config(section: DecoderSection, vocabulary: int, length: int) -> dic
         "rope_theta": section.rotary_base,  # read by versions before 5, which ignore the line above
         "tie_word_embeddings": section.tie_embeddings,
         "attention_bias": False,
-        "bos_token_id": PAD,  # the first piece of a sentence is predicted from it
+        "bos_token_id": PAD,  # the input that predicts the first piece of a sentence
         "eos_token_id": END,
         "pad_token_id": None,
         "dtype": "float32",
@@ -65,7 +70,7 @@ def decoder_config(section: DecoderSection, vocabulary: int, length: int) -> dic
             "kv_lora_rank": attention.latent_size,
             "q_lora_rank": attention.query_latent_size,
             "rope_interleave": False,
-            "first_k_dense_replace": section.layers,  # no experts
+            "first_k_dense_replace": section.layers,  # every layer is dense, without experts
         }
     name, kind = ("Qwen3", "qwen3") if attention.qk_norm else ("Mistral", "mistral")
     return config | {
@@ -78,13 +83,16 @@ def decoder_config(section: DecoderSection, vocabulary: int, length: int) -> dic
 
 
 def _unlike(key: str, value: Any, expected: str) -> UserError:
-    expected += ", since no class of transformers has another"
-    remedy = "a run to export is trained with model=today and all heads of one size"
+    expected += ", since no class of transformers supports another value"
+    remedy = "export a run of model=today whose heads have one size"
     return invalid_value(key, spelled(value), expected, remedy)
 
 
 def decoder_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the weights by their names; also gradients, or whatever has the weights' shapes."""
+    """Return the weights under the names of transformers.
+
+    This also works for gradients and other tensors with the shapes of the weights.
+    """
     found = {
         "model.embed_tokens.weight": weights["embedding.weight"],
         "model.norm.weight": weights["final_norm.weight"],
@@ -125,7 +133,7 @@ def _heads(config: Mapping[str, Any], own: Mapping[str, Tensor]) -> dict[str, Te
 
 
 def _latent(config: Mapping[str, Any], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    # Each head's keys stand beside its values there.
+    # transformers has the keys and the values of a head side by side in one matrix.
     heads = (config["num_attention_heads"], -1)
     parts = [own[f"attention.{name}.weight"].unflatten(0, heads) for name in ("key", "value")]
     found = {

@@ -1,4 +1,4 @@
-"""An encoder as BERT of transformers, under the heads of its task: its config and its weights."""
+"""The config and weights of an encoder, with the head of its task, as BERT of transformers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -43,16 +43,20 @@ def encoder_config(
     weights: Mapping[str, Tensor],
     labels: Sequence[str] = LABELS,
 ) -> dict[str, Any]:
-    """Return config.json; UserError, with the key that would have to differ, if BERT has none.
+    """Return the content of config.json.
 
-    `labels`: the names of the classes of MNLI, in the order of their numbers.
+    Args:
+        labels: the names of the classes of MNLI, in the order of their numbers.
+
+    Raises:
+        UserError: BERT of transformers cannot compute this model. The message names the key.
     """
     attention: Any = section.attention
     if attention.name != "multi_head":
         raise _unlike("model.attention.name", attention.name, "multi_head")
     if attention.qk_norm:
         raise _unlike("model.attention.qk_norm", True, "false")
-    if task == "pretraining" and section.activation != "gelu":  # our head has always gelu
+    if task == "pretraining" and section.activation != "gelu":  # MaskedTokenHead always uses gelu
         raise _unlike("model.activation", section.activation, "gelu")
     size = section.one_head_size
     if size is None or section.uneven or size * section.heads != section.embedding_size:
@@ -84,12 +88,12 @@ def encoder_config(
 
 
 def _unlike(key: str, value: Any, expected: str) -> UserError:
-    expected += ", since BERT of transformers has no other"
+    expected += ", since BERT of transformers supports no other value"
     return invalid_value(key, spelled(value), expected, "export a run of the standard arm")
 
 
 def encoder_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the weights by their names."""
+    """Return the weights under the names of transformers."""
     names, found = dict(_MODEL), dict[str, Tensor]()
     for layer in range(config["num_hidden_layers"]):
         ours, theirs = f"encoder.blocks.{layer}.", f"bert.encoder.layer.{layer}."
@@ -103,7 +107,7 @@ def encoder_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) ->
         prefix = block.replace("encoder.blocks", "bert.encoder.layer") + ".attention.self."
         for part, one in zip(("query", "key", "value"), value.chunk(3), strict=True):
             found[f"{prefix}{part}.{kind}"] = one
-    if "cls.predictions.bias" in found:  # the softmax layer is that of the embedding
+    if "cls.predictions.bias" in found:  # the softmax layer shares the embedding's weight
         found["cls.predictions.decoder.bias"] = found["cls.predictions.bias"]
         found["cls.predictions.decoder.weight"] = found["bert.embeddings.word_embeddings.weight"]
     return found

@@ -1,4 +1,4 @@
-"""The folder of an exported run: weights, config, tokenizer, and a model card with the verdicts."""
+"""The folder of an exported run: weights, config, tokenizer, and a model card with verdicts."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from tasks.mnli.task import LABELS
 from tasks.parse import data_of, recorded_config
 from tasks.text.tokenizer import BERT_MARKS, END, PAD
 
-# The keys of a model that this export has a place for, or that only training reads.
+# The keys of the section `model` that the export maps, or that only training uses.
 _MAPPED = frozenset(
     """
     name embedding_size heads head_size layers feedforward_size activation tie_embeddings dropout
@@ -38,11 +38,11 @@ _MAPPED = frozenset(
 
 
 def export(run: Run, folder: Path) -> list[Path]:
-    """Write a finished run to a new folder that transformers loads; return its files.
+    """Export a finished run to a new folder that transformers can load; return its files.
 
     Raises:
-        UserError: the run is not finished, no class of transformers computes what it does, or the
-            folder has files.
+        UserError: the run is not finished, no class of transformers can compute its model, or the
+            folder is not empty.
     """
     if folder.exists() and any(folder.iterdir()):
         raise invalid_value("DIR", folder, "a new or empty folder", "choose another")
@@ -58,19 +58,20 @@ def export(run: Run, folder: Path) -> list[Path]:
         config = encoder_config(section, name, weights, of_data.get("labels", LABELS))
         tensors = encoder_weights(config, weights)
     else:
-        expected = f"lm1b, {', '.join(ARCHITECTURES)}"
-        raise invalid_value("task.name", name, expected, "export a run of another task")
+        expected = f"one of lm1b, {', '.join(ARCHITECTURES)}"
+        raise invalid_value("task.name", name, expected, "export a run of one of these tasks")
     check_mapped(section.model_dump())
+
     longest = config["max_position_embeddings"]
     make_directory(folder)
     publish(folder / "model.safetensors", as_safetensors(tensors))
     publish_json(folder / "config.json", config)
     publish(folder / "tokenizer.json", tokenizer)
     about = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": longest}
-    if isinstance(section, EncoderSection):  # by default a second text would have type 0, too
+    if isinstance(section, EncoderSection):  # without token_type_ids, both texts have type 0
         about["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
         about |= {f"{mark[1:-1].lower()}_token": mark for mark in BERT_MARKS}
-    else:  # lm_eval predicts the first piece of a text from one of them
+    else:  # lm_eval needs one of these tokens to predict the first piece of a text
         piece = Tokenizer.from_str(tokenizer).id_to_token
         about |= {"bos_token": piece(PAD), "eos_token": piece(END)}
     publish_json(folder / "tokenizer_config.json", about)
@@ -79,7 +80,7 @@ def export(run: Run, folder: Path) -> list[Path]:
 
 
 def check_mapped(model: Mapping[str, Any]) -> None:
-    """Raise UserError if the model section has a key that the export would leave out."""
+    """Raise UserError if the section `model` has a key that the export does not map."""
     for key, value in leaves(model).items():
         if key not in _MAPPED:
             expected = "a key that the export maps to transformers"
@@ -88,25 +89,29 @@ def check_mapped(model: Mapping[str, Any]) -> None:
 
 
 def tokenizer_of(run: Run, config: RunConfig) -> Path:
-    """Return the file of the tokenizer of a run's text; UserError if its task has no text."""
+    """Return the file of a run's tokenizer.
+
+    Raises:
+        UserError: the task has no text, or the file is missing.
+    """
     data = data_of(config, run.outputs)
     if not isinstance(data, PreparedData):
-        remedy = "its examples are numbers: run.batch()"
+        remedy = "its examples are numbers (see run.batch())"
         raise invalid_value("task", config.task.name, "a task on text", remedy)
     parents = getattr(config.task, "tokenizer", None)
     named = parents or data.folder_name()
     path = child(run.outputs / "data", named) / "tokenizer.json"
     if not path.is_file():
         whose = "its pre-training" if parents else "the run"
-        remedy = f"bring it back, or prepare it again: python -m tasks.prepare FOLDER of {whose}"
+        remedy = f"restore it, or prepare it again: python -m tasks.prepare FOLDER of {whose}"
         raise UserError(f"{path} is missing; {remedy}.")
     return path
 
 
 def as_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
-    """Return tensors, in single precision, as a file in the format safetensors.
+    """Return tensors as the content of a safetensors file, in single precision.
 
-    It is the length of a JSON header, the header, the numbers.
+    The file has the length of a JSON header, the header, and the numbers.
     """
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     parts: list[bytes] = []
@@ -127,7 +132,7 @@ _JOINED = f"\nA row of sentences {_MEASURED.format(PAD, END, 'each sentence')}"
 
 
 def _card(run: Run, architecture: str) -> str:
-    """Return the model card: what was trained, what was measured, what was decided about it."""
+    """Return the model card: the metrics, the verdicts and the config of a run."""
     record, result = run.record(), run.result() or {}
     task = record["config"]["task"]
     config = [(key, value) for key, value in leaves(record["config"]).items() if value is not None]
@@ -148,7 +153,7 @@ def _card(run: Run, architecture: str) -> str:
 
 
 def _verdicts(run: Run) -> list[str]:
-    """Return the verdicts of the experiments that have the run, as they stand beside the tables."""
+    """Return the verdicts of the experiments that include the run, from the folder of tables."""
     lines: list[str] = []
     for experiment, plan in newest(run.outputs).items():
         if all(p["run"] != run.id or p["experiment"] != experiment for p in plan["points"]):
@@ -156,7 +161,7 @@ def _verdicts(run: Run) -> list[str]:
         path = run.outputs / "tables" / f"{experiment}.claims.json"
         try:
             found: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["verdicts"]
-        except (OSError, ValueError, KeyError):  # never judged
+        except (OSError, ValueError, KeyError):  # the experiment was not judged
             continue
         for one in found:
             asked = ", ".join(filter(None, (experiment, one["claim"], one.get("measure"))))

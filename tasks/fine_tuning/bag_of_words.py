@@ -1,4 +1,4 @@
-"""Baselines that see the words of two texts but not their order."""
+"""Baselines that use the words of two texts but not their order."""
 
 import re
 import zlib
@@ -12,18 +12,21 @@ from tasks.seeds import permutation
 from tasks.text.tokenizer import split_sentences
 
 WORD = re.compile(r"\w+")
-BUCKETS = 1 << 16  # for the words of each text
+BUCKETS = 1 << 16  # hash buckets for the words of each text
 EPOCHS, BATCH, RATE, DECAY = 6, 64, 0.03, 1.0e-5
 
 
 def majority_accuracy(train: Sequence[int], test: Sequence[int]) -> float:
-    """Return the share of test labels that are the commonest (of equals the least) of train."""
+    """Return the share of test labels that equal the most common training label.
+
+    If several are equally common, the smallest counts.
+    """
     commonest = np.bincount(train).argmax()
     return float(np.mean(np.asarray(test) == commonest))
 
 
 class BagOfWords:
-    """Multinomial logistic regression on the words of each text, fitted by Adagrad."""
+    """Multinomial logistic regression on the words of both texts, fitted with Adagrad."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]], labels: Sequence[int]) -> None:
         bags, targets = [_buckets(*pair) for pair in pairs], np.asarray(labels)
@@ -38,6 +41,7 @@ class BagOfWords:
                 chances = np.exp(scores - scores.max(axis=1, keepdims=True))
                 chances /= chances.sum(axis=1, keepdims=True)
                 chances[np.arange(len(numbers)), targets[numbers]] -= 1.0
+
                 words, places = np.unique(np.concatenate(batch), return_inverse=True)
                 gradient = DECAY * self._weights[words]
                 of_word = np.repeat(chances, [*map(len, batch)], axis=0)
@@ -46,7 +50,7 @@ class BagOfWords:
                 self._weights[words] -= RATE * gradient / np.sqrt(squares[words])[:, None]
 
     def accuracy(self, pairs: Sequence[tuple[str, str]], labels: Sequence[int]) -> float:
-        """Return the share of pairs whose label is the likeliest class."""
+        """Return the share of pairs whose label the model predicts."""
         scores = self._scores([_buckets(*pair) for pair in pairs])
         return float(np.mean(scores.argmax(axis=1) == np.asarray(labels)))
 
@@ -56,10 +60,11 @@ class BagOfWords:
 
 
 def guessed_answer(question: str, context: str) -> str:
-    """Return what stands beside the question's words in the sentence that shares most of them.
+    """Guess the answer to a question from the words that the context shares with it.
 
-    A shared word counts for more where fewer sentences have it. The answer is the longest stretch
-    of that sentence without a word of the question; of equals, sentences or stretches, the first.
+    The answer is in the sentence with the highest score. Each question word in a sentence adds one
+    over the number of sentences that have the word. The answer is the longest stretch of that
+    sentence without question words. Of equal sentences or stretches, the first counts.
     """
     asked = set(WORD.findall(question.lower()))
     sentences = split_sentences(context)
@@ -67,6 +72,7 @@ def guessed_answer(question: str, context: str) -> str:
     spread = Counter(word for words in shared for word in words)
     scores = [sum(1 / spread[word] for word in sorted(words)) for words in shared]
     sentence = sentences[int(np.argmax(scores))]
+
     stretches: list[list[re.Match[str]]] = [[]]
     for word in WORD.finditer(sentence):
         if word[0].lower() in asked:
@@ -78,7 +84,10 @@ def guessed_answer(question: str, context: str) -> str:
 
 
 def _buckets(first: str, second: str) -> NDArray[np.int64]:
-    """Return the buckets of two texts' words, repetitions included; bucket 0 is in every pair."""
+    """Return the hash buckets of the words of two texts, one per occurrence.
+
+    Bucket 0 is in every pair and serves as the bias.
+    """
     found = [
         1 + side * BUCKETS + zlib.crc32(word.encode()) % BUCKETS
         for side, text in enumerate((first, second))

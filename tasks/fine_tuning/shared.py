@@ -1,7 +1,8 @@
 """Rows of two texts as an encoder reads them: [CLS] first [SEP] second [SEP], of any length.
 
-On disk a split is the arrays `pieces`, all rows one after the other, `rows`, where each begins, one
-for each further column of whole numbers, and `about.json`.
+The folder of a split has the array `pieces`, with all rows one after the other, the array `rows`,
+with the place where each row begins, one array for each further column of whole numbers, and
+`about.json`.
 
 Shapes: N pieces, R rows of a split, B rows of a batch, T positions of its longest row.
 """
@@ -48,14 +49,16 @@ ABOUT = "about.json"
 ROUND = 32  # a batch is padded to a multiple of this, so that few shapes occur
 
 
-SPECIAL_TOKENS = 3  # marks in a row
+SPECIAL_TOKENS = 3  # [CLS] and two [SEP] in a row
 
 
 def marks_of(tokenizer: Tokenizer) -> tuple[int, int]:
-    """Return [CLS] and [SEP] of a tokenizer; UserError if it has none."""
+    """Return the ids of [CLS] and [SEP]; raise UserError if the tokenizer lacks them."""
     first, between = (tokenizer.token_to_id(mark) for mark in ("[CLS]", "[SEP]"))
     if first is None or between is None:
-        raise UserError("the tokenizer has no [CLS] or [SEP]; name a pre-training as parent.")
+        raise UserError(
+            "the parent's tokenizer has no [CLS] or [SEP]; name a pre-training run as parent."
+        )
     return first, between
 
 
@@ -65,7 +68,12 @@ def write(
     columns: Mapping[str, Sequence[int]],
     about: Mapping[str, Any],
 ) -> None:
-    """Write a split; each column has a number for each row, and `seconds` must be one of them."""
+    """Write a split.
+
+    Args:
+        columns: one number for each row. The column `seconds` is required (see `Sequences`).
+        about: further facts for about.json.
+    """
     starts = np.cumsum([0, *map(len, rows)], dtype=STARTS)
     pieces = np.fromiter(itertools.chain.from_iterable(rows), PIECES, int(starts[-1]))
     with new_arrays(folder, {"pieces": PIECES, **dict.fromkeys(("rows", *columns), STARTS)}) as add:
@@ -79,9 +87,10 @@ def write(
 
 
 class Sequences:
-    """The rows of a split; UserError as for `Arrays`.
+    """The rows of a split. Raises UserError as `Arrays` does.
 
-    `columns` are arrays (R,); `seconds` says at which position of a row its second text begins.
+    Attributes:
+        columns: arrays (R,) by name. `seconds` is the position where a row's second text begins.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -97,9 +106,10 @@ class Sequences:
         return len(self._starts) - 1
 
     def rows(self, numbers: NDArray[np.integer[Any]], longest: int) -> dict[str, NDArray[Any]]:
-        """Return tokens, token_type_ids and attention_mask of these rows, (B, T) each.
+        """Return tokens, token_type_ids and attention_mask of the rows `numbers`, (B, T) each.
 
-        T is the length of the longest of them rounded up, and at most `longest`. Padding is 0.
+        T is the length of the longest of these rows, rounded up to a multiple of ROUND but at most
+        `longest`. Padding is 0.
         """
         starts_B = self._starts[numbers]
         lengths_B = self._starts[numbers + 1] - starts_B
@@ -117,9 +127,9 @@ class Sequences:
         }
 
 
-CHUNK = 1000  # texts encoded at a time
+CHUNK = 1000  # texts that are encoded at a time
 NOTED = {"skipped": "dropped", "mended": "mended"}
-"""What a result tells of the rows that were read, and what it is called beside them."""
+"""The facts about the rows in a result, each with its name in about.json."""
 
 
 class FineTuningSection(TextSection):
@@ -152,7 +162,7 @@ class ExampleData(PreparedRows):
         if section.tokenizer is not None:
             path = child(folder.parent, section.tokenizer) / "tokenizer.json"
             tokenizer = load_tokenizer(path)
-        else:  # each different text once
+        else:  # train a tokenizer on each different text once
             lines = dict.fromkeys(t for one in examples["train"] for t in one.texts())
             path = folder / "tokenizer.json"
             tokenizer = tokenizer_at(path, train_wordpiece, lines, section)
@@ -165,17 +175,17 @@ class ExampleData(PreparedRows):
     def write_split(
         self, folder: Path, tokenizer: Tokenizer, examples: list[Any], about: Mapping[str, Any]
     ) -> None:
-        """Write the rows of a split, and what `about` says of them."""
+        """Write the rows of a split, and the facts `about` them."""
 
     @abstractmethod
     def measured_baselines(self, splits: Mapping[str, list[Any]]) -> dict[str, float]:
-        """Return what can be scored on the test split without a model."""
+        """Return the scores of baselines on the test split."""
 
     def open(self, folder: Path) -> dict[str, Any]:
         rows = super().open(folder)
         largest = max(one.about["largest_piece"] for one in self.splits.values())
-        if largest >= self.section.vocabulary_size:  # torch would only crash
-            expected = f"above {largest}, the largest piece of the parent's tokenizer in the data"
+        if largest >= self.section.vocabulary_size:  # the error of torch would not name the key
+            expected = f"more than {largest}, the largest id of the parent's tokenizer in the data"
             remedy = "copy the parent's task.vocabulary_size"
             found = self.section.vocabulary_size
             raise invalid_value("task.vocabulary_size", found, expected, remedy)
@@ -198,7 +208,11 @@ class FineTuning(TaskModule):
     architectures = ("encoder",)
 
     def encoder(self) -> Encoder:
-        """Return the config's encoder with fresh weights; UserError if rows have no room in it."""
+        """Return the config's encoder with fresh weights.
+
+        Raises:
+            UserError: rows are longer than the encoder's number of positions.
+        """
         length, model = self.section.sequence_length, self.config.model
         assert isinstance(model, EncoderSection)
         if length > model.positions:
@@ -213,14 +227,14 @@ class FineTuning(TaskModule):
         return row | {name: zeros[:, 0] for name in self.data.columns}
 
     def inherit(self, weights: Mapping[str, Tensor]) -> None:
-        """Load the encoder and, where used, the pooler of a pre-training of this model."""
+        """Load the encoder of a pre-training run and, if this model has one, its pooler."""
         parent = self.config.parent
         for name, own in self.model.state_dict().items():
             theirs = weights.get(name, own)
             if theirs.shape != own.shape:
                 shapes = f"{name} is {tuple(theirs.shape)} there and {tuple(own.shape)} here"
                 expected = f"a pre-training of the same model and vocabulary_size ({shapes})"
-                remedy = "copy its model section and vocabulary_size"
+                remedy = "copy the parent's model section and task.vocabulary_size"
                 raise invalid_value("parent", parent, expected, remedy)
         try:
             load_pretrained(self.model, weights)
@@ -230,6 +244,6 @@ class FineTuning(TaskModule):
 
 
 def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[Encoding]:
-    """Yield each text's pieces (`ids`) and where they stand in it (`offsets`), without marks."""
+    """Yield the encoding of each text without special tokens: `ids`, and `offsets` in the text."""
     for chunk in batches(texts, CHUNK):
         yield from tokenizer.encode_batch(chunk, add_special_tokens=False)

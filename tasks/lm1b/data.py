@@ -1,10 +1,12 @@
 """Packed rows of text on disk.
 
-A row holds whole segments one after the other and PAD at its end. A segment is a sentence, END
-being its last piece; a sentence longer than a row is cut into segments of a full row and a rest.
-Only targets are stored; the rest follows from them. Within a segment of targets [t1 .. tn] the
-inputs are [PAD, t1 .. tn-1], as in tensor2tensor: every piece, the first and END included, is
-predicted exactly once, from its own segment only. Where sentences are joined a row is one segment.
+A row has whole segments, one after the other, and is padded with PAD. A segment is a sentence and
+ends with END. A sentence that is longer than a row is cut into segments of full rows and a rest. If
+sentences are joined, a row is one segment.
+
+Only targets are stored, because the inputs follow from them. A segment with targets [t1 .. tn] has
+inputs [PAD, t1 .. tn-1], as in tensor2tensor. So every piece, including the first one and END, is
+predicted exactly once and only from its own segment.
 
 Shapes: R rows of a split, B rows of a batch, T positions of a row.
 """
@@ -44,7 +46,7 @@ ABOUT = "rows.json"
 
 
 class PackedRows:
-    """The rows of a split, read by row number; UserError as for `Arrays`."""
+    """The rows of a split, read by row number. Raises UserError as `Arrays` does."""
 
     def __init__(self, folder: Path) -> None:
         arrays = Arrays(folder, ABOUT, FORMAT, ("rows", "sequence_length"))
@@ -57,18 +59,18 @@ class PackedRows:
         return len(self._targets_RT)
 
     def rows(self, numbers: NDArray[np.integer[Any]]) -> dict[str, NDArray[np.int64]]:
-        """Return tokens, targets, segments and positions of these rows, each (B, T) int64.
+        """Return tokens, targets, segments and positions of the rows `numbers`, each (B, T) int64.
 
-        Segments count from 1 in a row, positions from 0 in a segment; both are 0 on padding.
+        Segments are numbered from 1 in a row, positions from 0 in a segment. Both are 0 on padding.
         """
         return expand(self._targets_RT[numbers], self._joined)
 
 
 def expand(targets_BT: NDArray[np.uint16], joined: bool = False) -> dict[str, NDArray[np.int64]]:
-    """Return tokens, targets, segments and positions of stored targets.
+    """Return the tokens, targets, segments and positions of stored targets.
 
-    END ends a segment and a segment without one fills its row, so both follow from the targets;
-    rows of joined sentences are one segment each.
+    A segment ends with END or at the end of its row, so segments follow from the targets. A row of
+    joined sentences is one segment.
     """
     _, length = targets_BT.shape
     starts_BT = np.zeros(targets_BT.shape, bool)
@@ -96,9 +98,10 @@ OPEN_ROWS = 10  # as tensor2tensor's pack_examples
 
 
 class FirstFit:
-    """Puts each segment into the first of at most OPEN_ROWS open rows that has room for it.
+    """A packer that puts each segment into the first open row with room for it.
 
-    Segments and rows are the bytes of PIECES, which are copied faster than numbers.
+    At most OPEN_ROWS rows are open. Segments and rows are bytes of PIECES, because bytes are copied
+    faster than numbers.
     """
 
     def __init__(self, sequence_length: int) -> None:
@@ -107,7 +110,7 @@ class FirstFit:
         self.open: list[bytearray] = []  # the oldest first
 
     def add(self, segment: Buffer) -> bytearray | None:
-        """Place a segment of 1 to sequence_length pieces; return the row that is closed, if any."""
+        """Place a segment of 1 to sequence_length pieces; return the row that closes, if any."""
         size = len(segment)
         for place, row in enumerate(self.open):
             if len(row) + size <= self.row_bytes:
@@ -120,7 +123,10 @@ class FirstFit:
 
 
 class Joined(FirstFit):
-    """Puts sentences one after the other, cut wherever a row is full: one row is open."""
+    """A packer that puts sentences one after the other and cuts them where a row is full.
+
+    At most one row is open.
+    """
 
     def add(self, segment: Buffer) -> bytearray | None:
         row = self.open.pop() if self.open else bytearray()
@@ -135,13 +141,13 @@ class Joined(FirstFit):
 
 @dataclass
 class Encoded:
-    """Sentences one after the other: the bytes of their PIECES, and the bytes of each."""
+    """The encoded sentences of a chunk of text that belong to one split."""
 
-    pieces: bytearray = field(default_factory=bytearray)
-    sizes: list[int] = field(default_factory=list)
-    hashes: bytearray = field(default_factory=bytearray)  # eight bytes each
+    pieces: bytearray = field(default_factory=bytearray)  # PIECES of all sentences, as bytes
+    sizes: list[int] = field(default_factory=list)  # the number of these bytes in each sentence
+    hashes: bytearray = field(default_factory=bytearray)  # eight bytes for each sentence
     words: int = 0
-    bytes: int = 0  # of UTF-8, with one for the end of each line
+    bytes: int = 0  # of the text in UTF-8, counting one for each line end
     lines: Counts = field(default_factory=Counts)
 
 
@@ -149,7 +155,7 @@ _END = np.array([END], PIECES).tobytes()
 
 
 def encoded(corpus: Corpus, encoder: Encoder, chunk: Chunk) -> dict[str, Encoded]:
-    """Return the sentences of a chunk by split, END after each."""
+    """Return the encoded sentences of a chunk by split. Each ends with END."""
     found: defaultdict[str, Encoded] = defaultdict(Encoded)
     for split, line in corpus.placed(chunk):
         own = found[split]
@@ -167,7 +173,7 @@ COUNTED = ("rows", "tokens", "words", "bytes", "sentences", "segments")
 
 
 class SplitWriter:
-    """Packs the sentences of one split into rows and writes them, with `rows.json` at the end."""
+    """A writer that packs the sentences of one split into rows, and counts what it packs."""
 
     def __init__(self, add: Add, packer: FirstFit) -> None:
         self._add, self._packer = add, packer
@@ -176,7 +182,7 @@ class SplitWriter:
         self.counts = dict.fromkeys(COUNTED, 0)
 
     def write(self, given: Encoded) -> None:
-        """Pack sentences, each in segments of at most a row."""
+        """Pack sentences and write the rows that are full. Cut a sentence longer than a row."""
         pieces, packer, start = memoryview(given.pieces), self._packer, 0
         rows = []
         for size in given.sizes:
@@ -229,9 +235,11 @@ def pack(
     packer: Callable[[], FirstFit],
     processes: int | None = None,
 ) -> None:
-    """Encode and pack splits into folders, as a stream, on this number of cores (None: all).
+    """Encode and pack the text of each split into its folder, as a stream.
 
-    The files do not depend on the number of cores.
+    Args:
+        packer: makes the packer of a split.
+        processes: the number of processes; None means one per core. The files do not depend on it.
     """
     encode = partial(encoded, corpus, Encoder(tokenizer))
     with ExitStack() as stack:
@@ -254,7 +262,7 @@ def pack(
         publish_json(folders[split] / ABOUT, writer.about(split, tokenizer.get_vocab_size()))
 
 
-LINES_TOGETHER = 50  # of joined sentences: some five rows of 256 pieces, which can be read on
+LINES_TOGETHER = 50  # lines in a stretch of joined sentences: some five rows of 256 pieces
 
 
 class PackedText(PreparedRows):
@@ -267,12 +275,12 @@ class PackedText(PreparedRows):
 
     @staticmethod
     def spelled(content: Mapping[str, Any]) -> str:
-        # As this kind has always been named, also before sentences could be joined.
+        # Folders from before the key `joined` keep their names.
         known = {key: value for key, value in content.items() if (key, value) != ("joined", False)}
         return json.dumps(known, sort_keys=True)
 
     def make(self, folder: Path) -> None:
-        """Make the files that are missing: work that was broken off is taken up there."""
+        """Write the files that are missing, so that interrupted work continues."""
         section = self.section
         text = self.published.open(self.text, folder / "sample")
         text = replace(text, together=LINES_TOGETHER if section.joined else 1)

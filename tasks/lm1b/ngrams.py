@@ -1,8 +1,8 @@
-"""Unigram, bigram and trigram models of the pieces: a reader's scale for perplexities.
+"""Unigram, bigram and trigram models of pieces: baselines to compare perplexities with.
 
 They are interpolated Kneser-Ney models with one fixed discount (Chen and Goodman 1999, section
-2.7), so nothing is tuned. An n-gram is a number in base V, the size of the vocabulary. The context
-of a segment's first pieces is filled with PAD, which is never a target.
+2.7), so nothing is tuned. An n-gram is coded as one number in base V, the vocabulary size. The
+context of a segment's first pieces is filled up with PAD, which is never a target.
 
 Shapes: N n-grams of a text, T n-grams of the test split.
 """
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 ORDERS = {"unigram": 1, "bigram": 2, "trigram": 3}
 DISCOUNT = 0.75
-MOST_PIECES = 1 << 26  # of a training text: sorting them takes some 3 GB
+MOST_PIECES = 1 << 26  # the most training pieces: sorting this many takes some 3 GB
 ROWS_TOGETHER = 4096  # rows that are read at a time
 
 
@@ -42,7 +42,7 @@ def perplexities(data: PackedText, steps: int) -> dict[str, float]:
     path = data.folder / f"ngrams-{seen}.json"
     found = _stored(path)
     if found is None:
-        with suppress(OSError), held(path):  # a folder that may only be read keeps none
+        with suppress(OSError), held(path):  # the folder may be read-only
             found = _stored(path)  # another process may have computed them meanwhile
             if found is None:
                 found = _computed(data.splits, seen)
@@ -68,7 +68,7 @@ def _computed(splits: Mapping[str, PackedRows], seen: int) -> dict[str, float]:
 
 
 def trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
-    """Return the trigram that ends at each target of these rows, one after the other: (N,)."""
+    """Return the trigrams that end at the targets of the rows `numbers`, in order, (N,)."""
     starts = range(0, len(numbers), ROWS_TOGETHER)
     parts = [_trigrams(rows, numbers[start : start + ROWS_TOGETHER]) for start in starts]
     return np.concatenate([np.empty(0, np.int64), *parts])
@@ -80,32 +80,33 @@ def _trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
     third_BT, second_BT = batch["targets"], batch["tokens"]
     first_BT = np.zeros_like(second_BT)
     first_BT[:, 1:] = second_BT[:, :-1]
-    first_BT[batch["positions"] == 0] = 0  # the piece before is of another segment
+    first_BT[batch["positions"] == 0] = 0  # the piece before belongs to another segment
     trigrams_BT = (first_BT * size + second_BT) * size + third_BT
     return trigrams_BT[batch["segments"] > 0]
 
 
 def probabilities(fitted_N: Integers, tested_T: Integers, size: int, order: int) -> Floats:
-    """Return the probability of the last piece of each tested n-gram, given those before: (T,).
+    """Return the probability of the last piece of each tested n-gram, given the others, (T,).
 
-    `fitted_N` and `tested_T` may be n-grams of a higher order: the pieces in front are dropped.
+    `fitted_N` and `tested_T` may be n-grams of a higher order. Their first pieces are ignored.
     """
     kinds = size**order
     return _interpolated(np.sort(fitted_N % kinds), tested_T % kinds, size, order)
 
 
 def _interpolated(fitted_N: Integers, tested_T: Integers, size: int, order: int) -> Floats:
-    """Return the probabilities of an order whose n-grams are sorted.
+    """Return the probabilities of the tested n-grams. `fitted_N` must be sorted.
 
     p(w | context) = (max(c(context w) - D, 0) + D types(context) p(w | shorter)) / c(context)
 
-    The shorter context's model is fitted to the distinct n-grams without their first piece.
+    The model of the shorter context is fitted to the distinct n-grams without their first piece.
     """
     if order == 0:
         return np.full(len(tested_T), 1 / size)
     types = fitted_N[np.diff(fitted_N, prepend=-1) > 0]
     shorter = size ** (order - 1)
     lower_T = _interpolated(np.sort(types % shorter), tested_T % shorter, size, order - 1)
+
     context_T = tested_T - tested_T % size
     counts_T = _within(fitted_N, tested_T, 1)
     contexts_T = _within(fitted_N, context_T, size)
@@ -115,5 +116,5 @@ def _interpolated(fitted_N: Integers, tested_T: Integers, size: int, order: int)
 
 
 def _within(ordered_N: Integers, first_T: Integers, width: int) -> Integers:
-    """Return how many of the sorted numbers lie in [first, first + width), for each first."""
+    """For each number in `first_T`, count the sorted numbers in [first, first + width)."""
     return np.searchsorted(ordered_N, first_T + width) - np.searchsorted(ordered_N, first_T)

@@ -1,1 +1,1 @@
-"""MultiNLI: the relation between two sentences, one of three."""
+"""MultiNLI: classify the relation between two sentences."""

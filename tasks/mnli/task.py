@@ -1,6 +1,6 @@
 """Fine-tuning on MNLI: does a premise entail a hypothesis, contradict it, or neither?
 
-MultiNLI is read as its authors, GLUE and the Hub write it.
+MultiNLI is read in the formats of its authors, GLUE and the Hub.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 LABELS = ("entailment", "neutral", "contradiction")  # in the Hub's order
-NO_LABEL = ("-", -1)  # the annotators did not agree; a test set whose labels are not public
+NO_LABEL = ("-", -1)  # "-": the annotators disagreed; -1: the label of a test set is not public
 
-# The authors' names of the three fields, and those of the Hub and of plain files.
+# The names of the three fields in the authors' files, then on the Hub and in plain files.
 NAMES = (("sentence1", "sentence2", "gold_label"), ("premise", "hypothesis", "label"))
-# What the authors' .txt leaves off at the end of a row that has fewer annotators.
+# Columns that the authors' .txt leaves out at the end of a row with fewer annotators.
 ANNOTATORS = ("label1", "label2", "label3", "label4", "label5")
 
 
 @dataclass(frozen=True, slots=True)
 class Pair(Example):
-    """A premise, a hypothesis, and the number of the label in LABELS."""
+    """A premise, a hypothesis, and the index of the label in LABELS."""
 
     premise: str
     hypothesis: str
@@ -63,7 +63,7 @@ class MultiNLI(DataSet[Pair]):
     """MultiNLI, evaluated on its matched development set."""
 
     title = "MNLI"
-    # The authors' multinli_1.0_train.jsonl, GLUE's train.tsv, and the like.
+    # For example the authors' multinli_1.0_train.jsonl and GLUE's train.tsv.
     train = re.compile(r"(multinli_[\d.]+_)?train([._-].*)?\.(jsonl|tsv|txt)")
     test = re.compile(r"(multinli_[\d.]+_)?(dev|validation)_matched([._-].*)?\.(jsonl|tsv|txt)")
     expected = "train and dev_matched files ending in .jsonl, .tsv or .txt"
@@ -73,7 +73,11 @@ class MultiNLI(DataSet[Pair]):
     hub_test = "validation_matched"
 
     def read_file(self, path: Path) -> Iterator[tuple[str, Pair | Malformed]]:
-        """Yield the rows of a .jsonl or a table, by line; UserError if it cannot be read."""
+        """Yield (line number, row) for each row of a .jsonl file or a table.
+
+        Raises:
+            UserError: the file cannot be read, or a table lacks a column.
+        """
         lines = enumerate(raw_lines_of_file(path), 1)
         if path.suffix == ".jsonl":
             yield from ((str(number), json_pair(raw)) for number, raw in lines)
@@ -123,7 +127,7 @@ class MultiNLI(DataSet[Pair]):
 
 
 def pair_of(row: Any) -> Pair | Malformed:
-    """Return the pair of a row; a label is a word of LABELS or its number."""
+    """Return the pair of a row. The label may be a name in LABELS or its index."""
     if not isinstance(row, Mapping):
         return Malformed("not a row of named fields")
     names = next((names for names in NAMES if names[0] in row), NAMES[1])
@@ -153,11 +157,12 @@ def json_pair(raw: bytes | None) -> Pair | Malformed:
 
 
 def table_pair(header: list[str], line: str) -> Pair | Malformed:
-    """Return the pair of a line of a table; as in BERT's reader, quotation marks are letters."""
+    """Return the pair from a line of a table. Quotation marks mean nothing, as in BERT's reader."""
     cells = line.split("\t")
     row = dict(zip(header, cells, strict=False))
     if len(cells) != len(header):
-        # One tab too few or too many moves texts and label into each other's columns.
+        # A missing or an extra tab moves texts and label into the wrong columns. Accept a short
+        # row only if it lacks annotators and its ids match.
         absent, prompt = header[len(cells) :], row.get("promptID")
         short = absent and set(absent) <= set(ANNOTATORS)
         if not short or not prompt or not row.get("pairID", "").startswith(prompt):
@@ -202,7 +207,7 @@ class LabelledPairs(ExampleData):
 
 
 def shortened(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
-    """Take pieces off the end of the longer text, the second of equals, until both have room."""
+    """Cut pieces off the end of the longer text until both fit; of equal texts, off the second."""
     half = room // 2
     if len(second) <= half:
         return first[: room - len(second)], second
@@ -212,7 +217,7 @@ def shortened(first: list[int], second: list[int], room: int) -> tuple[list[int]
 
 
 class NaturalLanguageInference(FineTuning):
-    """Tells three classes of pairs apart by the first position of a row."""
+    """Fine-tuning to classify pairs of sentences, from the first position of a row."""
 
     section: FineTuningSection
     Data = LabelledPairs

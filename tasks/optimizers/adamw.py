@@ -16,9 +16,10 @@ def optimizer(module: nn.Module, section: OptimizerSection) -> torch.optim.AdamW
 
 
 def of(named: Iterable[tuple[str, nn.Parameter]], section: OptimizerSection) -> torch.optim.AdamW:
-    """Return AdamW for these weights: decoupled decay, times the learning rate, on matrices only.
+    """Return AdamW for the named weights.
 
-    Biases and LayerNorms are not decayed (BERT's convention), however many axes a bias has.
+    The weight decay is decoupled and scaled by the learning rate. It acts on matrices only: biases,
+    with any number of axes, and LayerNorms are not decayed (BERT's convention).
     """
     trained = [(name, p) for name, p in named if p.requires_grad]
     decayed = [p for name, p in trained if p.ndim >= 2 and not name.endswith("bias")]

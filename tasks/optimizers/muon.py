@@ -13,8 +13,9 @@ from tasks.optimizers import adamw
 def optimizer(module: Any, section: OptimizerSection) -> Optimizer:
     """Return Muon for all matrices except embeddings, and AdamW for embeddings and vectors.
 
-    Both have the learning rate and the decay of `section`: Muon's updates are scaled to the
-    root mean square of AdamW's (Liu et al., 2025, equation 4). Muon's momentum is 0.95.
+    Both use the learning rate and the decay of `section`. This works because Muon's updates are
+    scaled to the root mean square of AdamW's (Liu et al., 2025, equation 4). Muon's momentum is
+    0.95.
     """
     embeddings = {id(weight) for weight in module.embedding_parameters()}
     trained = [weight for weight in module.parameters() if weight.requires_grad]
@@ -31,7 +32,7 @@ def optimizer(module: Any, section: OptimizerSection) -> Optimizer:
 
 
 class Together(Optimizer):
-    """Optimizers of disjoint parameters that step as one and have one state."""
+    """Several optimizers as one. Their parameters are disjoint, and they share one state."""
 
     def __init__(self, parts: Sequence[Optimizer]) -> None:
         super().__init__([group for part in parts for group in part.param_groups], {})
@@ -43,7 +44,7 @@ class Together(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        groups = iter(self.param_groups)  # loading a checkpoint has replaced groups and state
+        groups = iter(self.param_groups)  # loading a checkpoint may have replaced groups and state
         for part in self.parts:
             part.state = self.state
             part.param_groups = [next(groups) for _ in part.param_groups]

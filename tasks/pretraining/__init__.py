@@ -1,1 +1,1 @@
-"""BERT's pre-training: masked words and the next segment."""
+"""BERT's pre-training: masked tokens and the next sentence."""

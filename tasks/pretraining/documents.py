@@ -1,8 +1,11 @@
-"""Documents as arrays of pieces on disk: written once, mapped into memory by every run.
+"""Documents as arrays of pieces on disk. They are written once, and every run maps them to memory.
 
-Of a split: `pieces.uint16`, all sentences one after the other; `sentences.int64`, where each begins
-among the pieces; `documents.int64`, which sentence each begins with. The last two end with one more
-entry, the total. `documents.json` appears last and says what there is.
+The folder of a split has four files:
+
+- `pieces.uint16`: the pieces of all sentences, one after the other.
+- `sentences.int64`: the first piece of each sentence, then the number of pieces.
+- `documents.int64`: the first sentence of each document, then the number of sentences.
+- `documents.json`: the facts `about` the split. It is written last.
 
 Shapes: N pieces, S sentences, C documents.
 """
@@ -30,12 +33,12 @@ from tasks.text.tokenizer import is_ended, split_sentences
 FORMAT = 1
 ABOUT = "documents.json"
 DTYPES: dict[str, np.dtype] = {"pieces": PIECES, "sentences": STARTS, "documents": STARTS}
-LONGEST_SENTENCE = 128  # pieces; what is longer (a table, a list) goes on as another sentence
-CHUNK = 16  # documents encoded at a time
+LONGEST_SENTENCE = 128  # pieces; longer text (a table, a list) is split into several sentences
+CHUNK = 16  # documents that a process encodes at a time
 
 
 class EncodedDocuments:
-    """The documents of a split; UserError as for `Arrays`."""
+    """The documents of a split. Raises UserError as `Arrays` does."""
 
     def __init__(self, folder: Path) -> None:
         arrays = Arrays(folder, ABOUT, FORMAT, DTYPES)
@@ -50,9 +53,15 @@ def encode(
     encoder: Callable[[str], bytes],
     folders: Mapping[str, Path],
 ) -> dict[str, dict[str, int]]:
-    """Encode documents, as SplitDocuments yields them, into folders; return what each split got.
+    """Encode documents into the folder of each split, as a stream and on all cores.
 
-    As a stream, on every core; the files do not depend on their number.
+    The files do not depend on the number of cores.
+
+    Args:
+        documents: (split, text) as SplitDocuments yields them.
+
+    Returns:
+        The number of pieces, sentences and documents of each split.
     """
     totals = {split: dict.fromkeys(DTYPES, 0) for split in folders}
     with ExitStack() as stack:
@@ -60,7 +69,7 @@ def encode(
         adds = {split: stack.enter_context(arrays) for split, arrays in opened.items()}
         for chunk in in_order(partial(_encoded, encoder), batches(documents, CHUNK)):
             for split, pieces_N, sizes_S in chunk:
-                if len(pieces_N):  # a document without any piece is none
+                if len(pieces_N):  # skip documents without pieces
                     total = totals[split]
                     starts_S = total["pieces"] + np.cumsum(sizes_S) - sizes_S
                     columns = (pieces_N, starts_S, np.array([total["sentences"]]))
@@ -76,7 +85,7 @@ def encode(
 def _encoded(
     encoder: Callable[[str], bytes], documents: list[tuple[str, bytes]]
 ) -> list[tuple[str, NDArray[np.uint16], NDArray[np.int64]]]:
-    """Return the split of each document, its pieces, and how many each sentence has."""
+    """Return the split of each document, its pieces, and the number of pieces of each sentence."""
     found = []
     for split, text in documents:
         pieces, sizes = bytearray(), list[int]()
@@ -89,18 +98,18 @@ def _encoded(
     return found
 
 
-LONGEST = 500  # sentences; a longer text is several documents, so that a single book can be split
-LINES_TOGETHER = 100  # lines a sentence may stretch over
-MOST_SINGLE = 0.5  # of the documents
-FEWEST = 2  # documents of a split: the random second text of a pair is another document's
-# Documents kept back: a share of all, up to a maximum. Enough to measure, and quick to evaluate.
+LONGEST = 500  # sentences of a document; longer texts are cut, so that one book can fill all splits
+LINES_TOGETHER = 100  # the most lines over which a sentence may stretch
+MOST_SINGLE = 0.5  # the share of documents of one sentence above which the sweep prints a note
+FEWEST = 2  # documents of a split: a pair may take its second text from another document
+# Held-out documents: a share of all documents, up to a maximum that keeps evaluation quick.
 VALIDATION = (0.01, 500)
 TEST = (0.05, 2000)
 
 
 @dataclass(frozen=True)
 class Documents:
-    """Where documents are read from, in a fixed order; `test` if the source has a split for it."""
+    """A source of documents, in a fixed order. `test` is its own test split, or None."""
 
     name: str
     train: Texts
@@ -108,7 +117,7 @@ class Documents:
     rule: str
 
     def read(self, *, test: bool = False, counts: Counts | None = None) -> Iterator[list[str]]:
-        """Yield documents, each a list of at least one sentence; `counts` is filled with lines."""
+        """Yield documents, each a list of at least one sentence. Add the lines read to `counts`."""
         texts = self.test if test else self.train
         counts = Counts() if counts is None else counts
         for text in texts() if texts is not None else ():
@@ -116,10 +125,16 @@ class Documents:
 
 
 class SplitDocuments:
-    """All documents of a source, read once into a file, each with its split.
+    """All documents of a source, each with its split. They are read once, into a file.
 
-    Iterating yields (split, sentences joined by line ends). Equal texts share a split; the source's
-    own test split comes last. `counts` has the lines of all. UserError for too few documents.
+    Iteration yields (split, sentences joined by line ends). Equal texts are in the same split. The
+    source's own test split comes last.
+
+    Attributes:
+        counts: the numbers of lines that were read.
+
+    Raises:
+        UserError: there are too few different documents for three splits.
     """
 
     def __init__(self, found: Documents, file: BinaryIO) -> None:
@@ -136,21 +151,22 @@ class SplitDocuments:
         count = len(different)
         if count < (2 if found.test else 3) * FEWEST:
             raise UserError(
-                f"{found.name} has {count} different documents, too few for train, "
-                "validation and test: give it more text, or choose task.documents "
-                f"(now {found.rule})."
+                f"{found.name} has {count} different documents, too few for the splits train, "
+                "validation and test; give it more text, or change what separates documents "
+                f"(task.documents={found.rule})."
             )
+
         validation, test = (
             min(max(int(count * share), FEWEST), most) for share, most in (VALIDATION, TEST)
         )
         last = validation if found.test else validation + test
-        # The smallest checksums are validation's, the next ones test's.
+        # Validation gets the documents with the smallest checksums, test those with the next ones.
         largest = different[[validation - 1, last - 1]]
         splits = np.searchsorted(largest, places).tolist()
         if single > MOST_SINGLE * len(places):
             said = (
-                f"{single / len(places):.0%} of the documents are a single sentence, whose second "
-                "text is always random, so that next-sentence prediction is trivial"
+                f"{single / len(places):.0%} of the documents are a single sentence. Their second "
+                "text is always random, so next-sentence prediction is trivial"
             )
             blank = found.rule == "blank_line"
             remedy = "choose task.documents=file" if blank else "give it longer documents"
@@ -174,7 +190,7 @@ def _checksum(text: bytes) -> int:
 
 
 def documents_of(text: Text, rule: str, counts: Counts) -> Iterator[list[str]]:
-    """Yield the documents of one text; a sentence may go on in the next line, as in books."""
+    """Yield the documents of one text. A sentence may continue in the next line, as in books."""
     sentences: list[str] = []
     together: list[str] = []
     framed = False
@@ -203,9 +219,9 @@ class Library(Source):
     sample = samples.DOCUMENTS
 
     def open(self, data: Mapping[str, Any], rule: str, folder: Path) -> Documents:
-        """Return the documents that `data` of a config names; a row on the hub is one.
+        """Return the documents that the section `data` names. A row from the hub is a document.
 
-        A sample is kept in `folder`.
+        If the source is the sample, it is written to `folder`.
         """
         own = {"hub": "file", "sample": "blank_line"}.get(data["source"], rule)
         return Documents(*self.texts(data, folder), own)

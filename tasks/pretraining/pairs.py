@@ -1,4 +1,4 @@
-"""Rows of two texts with masked pieces; the draws of a row depend on its number alone."""
+"""Rows of two texts with masked pieces. The random draws of a row depend only on its number."""
 
 import math
 from collections.abc import Sequence
@@ -14,28 +14,33 @@ from tasks.text.tokenizer import BERT_MARKS
 
 Counters = NDArray[np.unsignedinteger[Any]] | NDArray[np.signedinteger[Any]]
 
-# SplitMix64 (Steele, Lea, Flood 2014): a counter in steps of the first, then this mixing.
+# SplitMix64 (Steele, Lea, Flood 2014): a counter grows by _STEP, and _MIX turns it into a hash.
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
-_PLACES = 1 << 20  # numbers that one purpose may draw for one row
+_PLACES = 1 << 20  # the most numbers that one purpose may draw for one row
 
 
 class CounterRng:
     """Random draws for each of B rows, from the seed and the row's counters."""
 
     def __init__(self, seed: int, counters: Sequence[Counters]) -> None:
-        """`counters` are arrays (B,) of whole numbers from 0; the seed is below 2^63."""
+        """Make the generator of B rows.
+
+        Args:
+            seed: a number below 2^63.
+            counters: arrays (B,) of whole numbers from 0, such as epochs and row numbers.
+        """
         keys_B = np.full(len(counters[0]), seed, np.uint64)
         for counter_B in counters:
             keys_B = _mixed(keys_B + _STEP * (counter_B.astype(np.uint64) + np.uint64(1)))
         self._keys_B = keys_B
 
     def uniform(self, purpose: int) -> NDArray[np.float64]:
-        """Return one number a row, (B,), at least 0 and below 1."""
+        """Return one uniform number per row, (B,), at least 0 and below 1."""
         return self.uniforms(purpose, 1)[:, 0]
 
     def uniforms(self, purpose: int, count: int) -> NDArray[np.float64]:
-        """Return `count` numbers a row, (B, count), each at least 0 and below 1."""
+        """Return `count` uniform numbers per row, (B, count), each at least 0 and below 1."""
         assert count <= _PLACES, f"{count} numbers of one purpose"
         first = purpose * _PLACES + 1
         places = np.arange(first, first + count, dtype=np.uint64)
@@ -43,7 +48,7 @@ class CounterRng:
         return np.ldexp((bits >> np.uint64(11)).astype(np.float64), -53)
 
     def whole(self, purpose: int, limits_B: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return a whole number a row, (B,), at least 0 and below the row's limit."""
+        """Return one whole number per row, (B,), at least 0 and below the row's limit."""
         return (self.uniform(purpose) * limits_B).astype(np.int64)
 
 
@@ -54,16 +59,16 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 CLS, SEP, MASK = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]", "[MASK]"))
-MARKS = 3  # positions of a row that [CLS] and two [SEP] take
-SHORTEST = 2  # pieces that a shorter stretch is aimed at, at least
-SHORT = 0.1  # of the stretches
-RANDOM_NEXT = 0.5  # of the pairs, and all those whose stretch is a single sentence
+MARKS = 3  # positions that [CLS] and two [SEP] take in a row
+SHORT = 0.1  # share of stretches that are shorter than a row
+SHORTEST = 2  # the smallest length, in pieces, that is drawn for such a stretch
+RANDOM_NEXT = 0.5  # share of pairs with a random second text; a single sentence always gets one
 
 Whole = NDArray[np.int64]
 
 
 class Purpose(IntEnum):
-    """Purposes of the draws that make a row, and of those that mask it."""
+    """The purposes of random draws. Those below 100 make a row, the others mask it."""
 
     SHIFT = auto()
     IS_SHORT = auto()
@@ -79,7 +84,7 @@ class Purpose(IntEnum):
 
 
 class Pairs(NamedTuple):
-    """Where the two texts of each row are among the pieces, (B,) each."""
+    """The places of the two texts of each row among the pieces of a split, (B,) each."""
 
     first_start: Whole
     first_length: Whole
@@ -90,11 +95,12 @@ class Pairs(NamedTuple):
 
 
 class PairSource:
-    """The pairs of one split for rows of T positions.
+    """The pairs of texts of one split, for rows of T positions.
 
-    An epoch has as many pairs as rows full of text fit into the split: its pieces are marked off
-    at that distance, from a random place on, and the sentence at each mark begins a stretch. A
-    document takes part in proportion to its length, and few rows are short.
+    An epoch has as many pairs as full rows fit into the split. It divides the pieces into equal
+    intervals of one row, with a random offset. The sentence at the start of an interval begins a
+    stretch of sentences, which is split into the two texts of a pair or gets a random second text.
+    So documents are drawn in proportion to their length, and few rows are short.
     """
 
     def __init__(self, documents: EncodedDocuments, sequence_length: int, seed: int) -> None:
@@ -105,11 +111,14 @@ class PairSource:
         self._seed = seed
 
     def __len__(self) -> int:
-        """Return the number of pairs of an epoch."""
+        """Return the number of pairs in an epoch."""
         return max(self._pieces // self._room, 1)
 
     def draw(self, epochs_B: Whole, numbers_B: Whole) -> tuple[Pairs, CounterRng]:
-        """Return these pairs of these epochs, and the draws of their rows for what comes next."""
+        """Return the pairs with these numbers in these epochs.
+
+        Also return the random generator of the rows, so that `mask` can go on drawing from it.
+        """
         rng = CounterRng(self._seed, (epochs_B, numbers_B))
         short_B = rng.uniform(Purpose.IS_SHORT) < SHORT
         choices_B = np.full(len(numbers_B), self._room - SHORTEST + 1)
@@ -126,7 +135,7 @@ class PairSource:
 
         own_B, after_B = self._span(*self._of_document(document_B))
         other_B = rng.whole(Purpose.OTHER_PLACE, self._pieces - after_B)
-        other_B += np.where(other_B >= own_B, after_B, 0)  # the pieces of all other documents
+        other_B += np.where(other_B >= own_B, after_B, 0)  # skip the row's own document
         rest_B = np.maximum(wanted_B - length_B, 1)
         other_first_B, other_end_B, _ = self._stretch(other_B, rest_B)
 
@@ -137,7 +146,10 @@ class PairSource:
         return self.truncated(pairs, rng), rng
 
     def truncated(self, pairs: Pairs, rng: CounterRng) -> Pairs:
-        """Shorten the longer text, then both alike, until the pair fits; cut at both ends."""
+        """Shorten the pairs until they fit a row: first the longer text, then both equally.
+
+        A random share of what a text loses is cut off its beginning, the rest off its end.
+        """
         limit_B = np.maximum((self._room + 1) // 2, self._room - pairs.second_length)
         first_B = np.minimum(pairs.first_length, limit_B)
         second_B = np.minimum(pairs.second_length, self._room - first_B)
@@ -151,10 +163,10 @@ class PairSource:
         )
 
     def _stretch(self, place_B: Whole, wanted_B: Whole) -> tuple[Whole, Whole, Whole]:
-        """Return the first sentence, the one after the last, and the document of a stretch.
+        """Return the first sentence of a stretch, the one after its last, and its document.
 
-        It holds the wanted number of pieces, or the whole document; near the end of a document it
-        begins earlier.
+        The stretch begins with the sentence at `place_B`, or earlier near the end of a document. It
+        has at least `wanted_B` pieces, or the whole document if that is shorter.
         """
         sentence_B = np.searchsorted(self._sentences, place_B, "right") - 1
         document_B = np.searchsorted(self._documents, sentence_B, "right") - 1
@@ -166,11 +178,11 @@ class PairSource:
         return first_B, last_B, document_B
 
     def _of_document(self, document_B: Whole) -> tuple[Whole, Whole]:
-        """Return the first sentence of a document and the one after its last."""
+        """Return the first sentence of each document and the one after its last."""
         return self._documents[document_B], self._documents[document_B + 1]
 
     def _span(self, first_B: Whole, end_B: Whole) -> tuple[Whole, Whole]:
-        """Return the first piece of a stretch of sentences and how many there are."""
+        """Return the first piece of each stretch of sentences, and its number of pieces."""
         start_B = self._sentences[first_B]
         return start_B, self._sentences[end_B] - start_B
 
@@ -178,11 +190,11 @@ class PairSource:
 def rows_of(pairs: Pairs, pieces: NDArray[Any], sequence_length: int) -> dict[str, NDArray[Any]]:
     """Return tokens, token_type_ids and attention_mask, (B, T) each.
 
-    A row is [CLS] first [SEP] second [SEP] and padding of 0.
+    A row is [CLS] first [SEP] second [SEP], padded with 0.
     """
     first_B1, second_B1 = pairs.first_length[:, None], pairs.second_length[:, None]
     places_T = np.arange(sequence_length)
-    middle_B1, end_B1 = first_B1 + 1, first_B1 + second_B1 + 2  # of the two [SEP]
+    middle_B1, end_B1 = first_B1 + 1, first_B1 + second_B1 + 2  # the positions of the two [SEP]
     token_type_ids_BT = (places_T > middle_B1) & (places_T <= end_B1)
     offset_B1 = pairs.first_start[:, None] - 1
     jump_B1 = pairs.second_start[:, None] - 2 - first_B1 - offset_B1
@@ -199,14 +211,17 @@ def rows_of(pairs: Pairs, pieces: NDArray[Any], sequence_length: int) -> dict[st
     }
 
 
-FRACTION = 0.15  # of a row's real positions
-MASKED, KEPT = 0.8, 0.1  # of these; the rest become a random piece
+FRACTION = 0.15  # share of a row's real positions that the model predicts
+MASKED, KEPT = 0.8, 0.1  # share of these that become [MASK], or stay; the rest become random pieces
 
 Arrays = dict[str, NDArray[Any]]
 
 
 class MaskedPairs:
-    """Rows of T positions of one split; a row is a function of (seed, purpose, epoch, number)."""
+    """The rows of one split, T positions each.
+
+    A row is a function of only (seed, purpose, epoch, number).
+    """
 
     def __init__(
         self, documents: EncodedDocuments, sequence_length: int, seed: int, purpose: str
@@ -218,19 +233,20 @@ class MaskedPairs:
         self._order = Shuffled(len(self._pairs), derive(seed, purpose, "order"))
 
     def __len__(self) -> int:
-        """Return the number of rows of an epoch."""
+        """Return the number of rows in an epoch."""
         return len(self._pairs)
 
     def shuffled(self, start: int, count: int) -> Arrays:
-        """Return `count` rows from `start` on in the stream of shuffled epochs.
+        """Return `count` rows, from number `start` of the stream of shuffled epochs.
 
-        tokens, token_type_ids, attention_mask: (B, T); places, targets, hidden: (B, M); next: (B,).
+        The arrays are tokens, token_type_ids and attention_mask, (B, T); places, targets and
+        hidden, (B, M); and next, (B,).
         """
         epochs = np.arange(start, start + count) // len(self)
         return self._rows(epochs, self._order.stretch(start, count))
 
     def ordered(self, start: int, count: int) -> Arrays:
-        """Return rows of the first epoch in the order of their numbers."""
+        """Return `count` rows of the first epoch from number `start`, not shuffled."""
         numbers = np.arange(start, start + count)
         return self._rows(np.zeros_like(numbers), numbers)
 
@@ -244,7 +260,7 @@ class MaskedPairs:
 
 
 def predictions(sequence_length: int) -> int:
-    """Return M, how many pieces of a row are restored at most: 20 of 128 positions, 77 of 512."""
+    """Return M, the most pieces of a row that are predicted: 20 of 128 positions, 77 of 512."""
     return math.ceil(sequence_length * FRACTION)
 
 
@@ -255,18 +271,24 @@ def mask(
     rng: CounterRng,
     pieces: range,
 ) -> Arrays:
-    """Return tokens with some hidden, (B, T); places and targets of these, (B, M) each.
+    """Mask a share FRACTION of the positions of each row, at least one.
 
-    `hidden`, (B, M), is False where a row has fewer than M: there place and target mean nothing.
-    A share of the `lengths_B` real positions is hidden, at least one, where `candidates_BT` allows
-    it. `pieces` are the ids that random pieces are drawn from.
+    Args:
+        candidates_BT: True at positions that may be masked.
+        lengths_B: the number of real positions of each row.
+        pieces: the ids that random pieces are drawn from.
+
+    Returns:
+        tokens (B, T) after masking, and three arrays (B, M): the places and targets of the masked
+        positions, and hidden. Where hidden is False, the row has fewer than M masked positions,
+        and its place and target there mean nothing.
     """
     rows, length = tokens_BT.shape
     most = predictions(length)
     order_BT = np.where(candidates_BT, rng.uniforms(Purpose.ORDER, length), 2.0)
     places_BM = np.argpartition(order_BT, most - 1, axis=1)[:, :most]
     rank_BM = np.argsort(np.take_along_axis(order_BT, places_BM, 1), axis=1)
-    places_BM = np.take_along_axis(places_BM, rank_BM, 1)  # in the order they are hidden
+    places_BM = np.take_along_axis(places_BM, rank_BM, 1)  # the first places are masked first
     counts_B = np.clip(np.rint(lengths_B * FRACTION), 1, most)
     hidden_BM = np.arange(most) < counts_B[:, None]
     targets_BM = np.take_along_axis(tokens_BT, places_BM, 1)

@@ -37,7 +37,10 @@ from tasks.text.tokenizer import BERT_MARKS, LARGEST_VOCABULARY, tokenizer_at, t
 
 
 class PhaseSection(RowsSection):
-    """The end of training on longer rows, with a warm-up of its own; steps=0: there is none."""
+    """The second phase: longer rows at the end of training, with a warm-up of its own.
+
+    With `steps=0` there is no second phase.
+    """
 
     steps: Annotated[int, whole(0, 10**9, 50_000)]
     sequence_length: Annotated[int, whole(8, 65_536, 512)]
@@ -62,19 +65,24 @@ class PretrainingSection(TextSection):
     second_phase: PhaseSection
 
     def phase_of(self, step: int, steps: int) -> tuple[int, int]:
-        """Return the phase (0 or 1) of one of `steps` steps, and its number within it, from 1."""
+        """Return the phase (0 or 1) of `step`, and the number of the step in that phase, from 1.
+
+        `steps` is the number of steps of both phases.
+        """
         first = steps - self.second_phase.steps
         later = step > first
         return int(later), step - first * later
 
 
-EVALUATED = 16_384  # positions of a batch of evaluation: its logits are all there at once
-EVALUATION_SEED = 0  # every run is measured on the same pairs under the same masks
+EVALUATED = 16_384  # positions in a batch of evaluation, which needs memory for all its logits
+EVALUATION_SEED = 0  # every run is evaluated on the same pairs with the same masks
 
 
 class MaskedDocuments(PreparedData):
-    """Batches are rows of pairs: tokens, token_type_ids and attention_mask, (B, T); places and
-    targets of the masked pieces, (B, M); next, (B,).
+    """Batches of masked pairs of texts.
+
+    A batch has tokens, token_type_ids and attention_mask, (B, T); places and targets of the masked
+    pieces, (B, M); and next, (B,).
     """
 
     section: PretrainingSection
@@ -92,14 +100,15 @@ class MaskedDocuments(PreparedData):
             tokenizer = tokenizer_at(path, train_wordpiece, lines, section)
             into = {split: folder / split for split in SPLITS}
             totals = encode(documents, Encoder(tokenizer), into)
+
         counts = documents.counts
         note_lines(found.name, counts)
         noted = {"lines": counts.total, "skipped": counts.skipped, "repaired": counts.repaired}
         for split, total in totals.items():
             if total["documents"] < FEWEST:
                 raise UserError(
-                    f"{found.name} has {total['documents']} documents in the split {split}; "
-                    "give it more text."
+                    f"{found.name} has {total['documents']} documents in the split {split}: "
+                    f"expected at least {FEWEST}; give it more text."
                 )
             of_it = {"split": split, "vocabulary_size": tokenizer.get_vocab_size()}
             about = {"format": FORMAT, **of_it, **total, **noted}
@@ -149,7 +158,7 @@ def _tensors(arrays: Mapping[str, Any]) -> Batch:
 
 
 class MaskedLanguageModel(TaskModule):
-    """Restores masked pieces, and tells whether the second text of a row follows the first."""
+    """Pre-training on masked pieces, and on whether a row's second text follows the first."""
 
     Section = PretrainingSection
     section: PretrainingSection
@@ -180,15 +189,15 @@ class MaskedLanguageModel(TaskModule):
         second = self.section.second_phase
         if self._first_steps < 1:
             key, remedy = "task.second_phase.steps", "lower it, or give 0"
-            expected = f"fewer than trainer.steps={trainer.steps}, which counts both phases"
+            expected = f"fewer than trainer.steps={trainer.steps}, the steps of both phases"
             raise invalid_value(key, second.steps, expected, remedy)
         warmup = optimizer.warmup_steps
         if optimizer.schedule in ("linear", "cosine", "bert") and warmup >= self._first_steps:
-            expected = f"fewer than the first phase's {self._first_steps} steps"
+            expected = f"fewer than the {self._first_steps} steps of the first phase"
             raise invalid_value("optimizer.warmup_steps", warmup, expected, "lower it")
         longest = max(self.section.sequence_length, second.sequence_length * (second.steps > 0))
         if architecture.positions < longest:
-            expected = f"at least the {longest} of a row"
+            expected = f"at least {longest}, the positions of the longest row"
             remedy = f"give it as model.positions={longest}"
             raise invalid_value("model.positions", architecture.positions, expected, remedy)
 
@@ -218,7 +227,7 @@ class MaskedLanguageModel(TaskModule):
         return (batch["targets"] != IGNORED).sum(), len(batch["next"])
 
     def learning_rate(self, step: int) -> float:
-        """Return the rate of a step; each phase runs through a whole schedule of its own."""
+        """Return the learning rate of a step. Each phase has a complete schedule of its own."""
         optimizer, steps = self.config.optimizer, self._first_steps
         phase, step = self.section.phase_of(step, self.config.trainer.steps)
         if phase:

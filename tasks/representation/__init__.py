@@ -1,1 +1,1 @@
-"""Theorem 1: does a head of some size fit any attention pattern?"""
+"""Theorem 1: can a head of a given size represent any attention pattern?"""

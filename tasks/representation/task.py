@@ -1,6 +1,7 @@
-"""Theorem 1, measured: which contexts does gradient descent find at a given head size?
+"""Theorem 1, measured: which contexts does gradient descent fit with a given head size?
 
-A problem is an input X, a context P, and a head to form P from X; a step fits those of a run.
+A problem is to fit one head that forms a given context P from a given input X. Each step trains the
+heads of all problems of a run.
 """
 
 import functools
@@ -30,12 +31,14 @@ class RepresentationSection(TaskSection):
 
 
 class Contexts(TaskData):
-    """The one batch there is: inputs, (K, D, N), and the logarithms of contexts, (K, N, N), -inf
-    where a key is hidden. K problems_per_run, N sequence_length, D embedding_size.
+    """The only batch: `inputs`, (K, D, N), and `logs`, the logarithms of contexts, (K, N, N).
+
+    `logs` is -inf where a key is hidden. K is problems_per_run, N sequence_length, D
+    embedding_size.
     """
 
     section: RepresentationSection
-    separable = False  # each row is a problem that has a head of its own
+    separable = False  # each row is a problem with a head of its own
 
     @functools.cached_property
     def _batch(self) -> Batch:
@@ -56,7 +59,7 @@ class Contexts(TaskData):
         return steps * self.section.problems_per_run * self.section.sequence_length
 
     def _normal(self, purpose: str, *shape: int) -> Tensor:
-        """Return what the run's seed draws for a purpose, in the precision of the run."""
+        """Draw normal numbers for a purpose from the run's seed, in the precision of the run."""
         generator = torch.Generator().manual_seed(derive(self.config.seed, purpose))
         double = self.config.trainer.precision == "64-true"
         drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
@@ -64,7 +67,10 @@ class Contexts(TaskData):
 
 
 class Representation(TaskModule):
-    """Fits single heads to contexts whose logits are normal: (K, N, N), columns add up to one."""
+    """Training of single heads to form given contexts, (K, N, N), whose columns add up to 1.
+
+    The logits of the contexts are drawn from a normal distribution.
+    """
 
     Section = RepresentationSection
     section: RepresentationSection
@@ -81,14 +87,14 @@ class Representation(TaskModule):
             ("attention.name", model.attention.name, "multi_head"),
         ):
             if value != only:
-                expected = f"{only}, since task.name={section.name} is about single heads"
+                expected = f"{only}, since task.name={section.name} trains single heads"
                 remedy = f"give it as model.{key}={only}"
                 raise invalid_value(f"model.{key}", value, expected, remedy)
         if model.embedding_size < section.sequence_length:
             expected = f"at least task.sequence_length={section.sequence_length}, as in Theorem 1"
             remedy = f"give it as model.embedding_size={section.sequence_length}"
             raise invalid_value("model.embedding_size", model.embedding_size, expected, remedy)
-        assert model.one_head_size is not None  # a layer has no other layers' heads
+        assert model.one_head_size is not None  # there is only one layer, with one head
         return ContextHeads(section.problems_per_run, model.embedding_size, model.one_head_size)
 
     def example(self) -> Batch:
@@ -102,7 +108,7 @@ class Representation(TaskModule):
         return self.model(batch["inputs"], causal=self.section.mask == "causal")
 
     def totals(self, batch: Batch) -> tuple[Tensor, ...]:
-        """Return the square of log P's error: unlike that of P, it has no flat places."""
+        """Return the squared error of log P. The error of P itself would have plateaus."""
         errors_KNN = self(batch) - batch["logs"]
         return (errors_KNN.masked_fill(batch["logs"].isinf(), 0).square().sum(),)
 
@@ -115,5 +121,5 @@ class Representation(TaskModule):
         return {"orders": logs_K.sum(), "problems": torch.tensor(len(logs_K))}
 
     def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
-        # Errors of different problems differ by orders of magnitude: only their logarithms average.
+        # The errors of problems differ by orders of magnitude, so take their geometric mean.
         return {f"{split}/context_error": 10 ** (sums["orders"] / sums["problems"])}

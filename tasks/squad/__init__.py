@@ -1,1 +1,1 @@
-"""Where in a paragraph the answer to a question stands."""
+"""SQuAD v1.1: find the answer to a question in a paragraph."""

@@ -1,4 +1,4 @@
-"""`python -m tasks.squad score PREDICTIONS DATASET`: anyone's predictions, scored officially."""
+"""`python -m tasks.squad score PREDICTIONS DATASET`: the official SQuAD v1.1 scores of a file."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ VERSION = "1.1"
 
 
 def main(arguments: list[str]) -> int:
-    """Print the official evaluator's JSON for `score PREDICTIONS DATASET`; 1 if that cannot be."""
+    """Print the scores as the official evaluator does, in JSON; return the exit code."""
     if len(arguments) != 3 or arguments[0] != "score":
         asked = arguments[-1:] in (["-h"], ["--help"])
         usage = "usage: python -m tasks.squad score PREDICTIONS DATASET"
@@ -29,22 +29,30 @@ def main(arguments: list[str]) -> int:
 
 
 def score_files(predictions: Path, dataset: Path) -> dict[str, float]:
-    """Return what evaluate-v1.1.py prints for two files; UserError for files that it cannot take.
+    """Return the scores that evaluate-v1.1.py prints for two files.
 
     A question without a prediction scores 0.
+
+    Raises:
+        UserError: a file is not in the format that the evaluator reads.
     """
-    # As lenient as the evaluator: a key that comes twice has its last value.
+    # json.loads is as lenient as the evaluator: of a repeated key, the last value counts.
     given, gold = (load_file(path, json.loads) for path in (predictions, dataset))
     if not isinstance(given, dict):
-        raise UserError(f"{predictions} is no JSON object of id and text; name another file.")
+        raise UserError(
+            f"{predictions} has no predictions: expected a JSON object that gives a text for each "
+            "question's id; name another file."
+        )
     questions = list(_questions(gold, dataset))
     if gold.get("version") != VERSION:
         version = sanitize(gold.get("version"))
         print(f"Evaluation expects v-{VERSION}, but got dataset with v-{version}", file=sys.stderr)
     for question, _ in questions:
         if not isinstance(given.get(question, ""), str):
-            said = f"{predictions}: no text is predicted for {sanitize(question)}; mend it."
-            raise UserError(said)
+            raise UserError(
+                f"{predictions}: expected a text as the prediction for question "
+                f"{sanitize(question)}; correct the file."
+            )
     for question, _ in questions:
         if question not in given:
             print(f"Unanswered question {question} will receive score 0.", file=sys.stderr)
@@ -61,11 +69,11 @@ def _questions(gold: Any, path: Path) -> Iterator[tuple[str, list[str]]]:
                 for question in paragraph["qas"]:
                     answers = [answer["text"] for answer in question["answers"]]
                     if not all(isinstance(text, str) for text in (question["id"], *answers)):
-                        raise TypeError("an id or an answer is no text")
+                        raise TypeError("an id or an answer is not a text")
                     yield question["id"], answers
     except (KeyError, TypeError) as error:
         why = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise UserError(f"{path} is no SQuAD v1.1 file ({why}); name another one.") from error
+        raise UserError(f"{path} is not a SQuAD v1.1 file ({why}); name another file.") from error
 
 
 if __name__ == "__main__":

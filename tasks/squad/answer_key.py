@@ -1,4 +1,7 @@
-"""A long text as overlapping windows, as BERT's run_squad cuts it. Everything counts in pieces."""
+"""Answers from windows: a long text is cut into overlapping windows, as in BERT's run_squad.
+
+Lengths and places are in pieces.
+"""
 
 import itertools
 import unicodedata
@@ -19,10 +22,13 @@ from tasks.text.corpus import STARTS, new_arrays
 
 @dataclass(frozen=True, slots=True)
 class Question(Example):
-    """A question, the paragraph it is about, and what people answered.
+    """A question, its paragraph, and its gold answers.
 
-    start, text: an answer and where it stands in the context, in characters; -1 where none does.
-    answers: all of them, as they are scored against, wherever they stand.
+    Attributes:
+        answers: all gold answers, for scoring.
+        start: where the answer to train on begins in the context, in characters; -1 if no answer
+            is there.
+        text: the answer to train on.
     """
 
     question: str
@@ -37,13 +43,14 @@ class Question(Example):
 
 
 Window = tuple[int, int]
-"""A stretch of a text: its first piece, and how many there are."""
+"""A stretch of a text: its first piece and its number of pieces."""
 
 
 def windows(length: int, room: int, stride: int) -> list[Window]:
-    """Cover a text of `length` pieces by windows of at most `room`, each `stride` after the last.
+    """Return windows of at most `room` pieces that cover a text of `length` pieces.
 
-    None for a text without pieces. A stride above the room would leave pieces out, and is cut.
+    Each begins `stride` pieces after the one before, or `room` if that is less, so that no piece is
+    left out. A text without pieces has no windows.
     """
     step = min(room, stride)
     firsts = range(0, max(length - room, 0) + step, step) if length else ()
@@ -51,9 +58,10 @@ def windows(length: int, room: int, stride: int) -> list[Window]:
 
 
 def best_windows(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
-    """Return, for each piece of the text, (length,), the window where it has the most context.
+    """Return, for each piece of the text, (length,), the window in which it has the most context.
 
-    That is the longest shorter side, plus a hundredth of the window; of equals the first.
+    The context is the number of pieces on the shorter side of the piece, plus a hundredth of the
+    window's length. The first of equal windows counts.
     """
     pieces = np.arange(length)
     first, size = (np.array(numbers)[:, None] for numbers in zip(*cut, strict=True))
@@ -64,9 +72,10 @@ def best_windows(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
 
 
 def covered(offsets: NDArray[np.integer], start: int, end: int) -> tuple[int, int] | None:
-    """Return the first and last piece with characters from `start` to `end`; None if there is none.
+    """Return the first and last piece with characters between `start` and `end`, or None.
 
-    `offsets`: (pieces, 2), where each piece begins and ends in the text, in order.
+    Args:
+        offsets: (pieces, 2), the begin and end of each piece in the text, in characters.
     """
     first = int(np.searchsorted(offsets[:, 1], start, side="right"))
     last = int(np.searchsorted(offsets[:, 0], end, side="left")) - 1
@@ -76,11 +85,11 @@ def covered(offsets: NDArray[np.integer], start: int, end: int) -> tuple[int, in
 QUESTIONS = "questions.json"
 
 Scores = tuple[NDArray[np.floating], NDArray[np.floating]]
-"""How likely the answer starts, and ends, at each position of a window's row, without padding."""
+"""The logits of the answer's start, and of its end, at each position of a row without padding."""
 
 
 class Span(NamedTuple):
-    """Pieces `first` to `last` of a row, both included, and the sum of their two scores."""
+    """The pieces `first` to `last` of a row, inclusive. `score` is the sum of their two scores."""
 
     score: float
     first: int
@@ -90,7 +99,11 @@ class Span(NamedTuple):
 def write_key(
     folder: Path, questions: Sequence[Question], contexts: Sequence[tuple[str, NDArray[np.int64]]]
 ) -> None:
-    """Write the key of a split; contexts: each different one, with the offsets of its pieces."""
+    """Write the answer key of a split.
+
+    Args:
+        contexts: every different paragraph, with the offsets (pieces, 2) of its pieces.
+    """
     places = {context: place for place, (context, _) in enumerate(contexts)}
     offsets = [offsets for _, offsets in contexts]
     with new_arrays(folder, {"offsets": STARTS, "paragraphs": STARTS}) as add:
@@ -101,12 +114,16 @@ def write_key(
 
 
 class AnswerKey:
-    """The questions of a split. Raises UserError where it is absent or incomplete."""
+    """The questions of a split and their gold answers.
+
+    Raises:
+        UserError: the file of questions is missing or incomplete.
+    """
 
     def __init__(self, folder: Path, windows: Sequences) -> None:
         content = read_object(folder / QUESTIONS, keys=("contexts", "questions"))
         if content is None:
-            raise UserError(f"{folder} holds no questions; prepare the data.")
+            raise UserError(f"{folder / QUESTIONS} is missing; prepare the data.")
         self._contexts: list[str] = content["contexts"]
         self._questions = content["questions"]
         arrays, self._windows = windows.arrays, windows.columns
@@ -120,11 +137,13 @@ class AnswerKey:
     def predictions(
         self, scores: Iterable[Scores], candidates: int, longest: int
     ) -> dict[str, str]:
-        """Return the answer of every question, cut from its paragraph; empty where none is found.
+        """Return the predicted answer to every question, a part of its paragraph.
+
+        The answer is empty if no window has a valid span.
 
         Args:
-            scores: those of every window of the split, in order.
-            candidates, longest: as of `best_span`.
+            scores: the scores of every window of the split, in order.
+            candidates, longest: see `best_span`.
         """
         found = dict.fromkeys((question["id"] for question in self._questions), "")
         numbered = enumerate(scores)
@@ -137,11 +156,12 @@ class AnswerKey:
             rows, of_rows = zip(*group, strict=True)
             cut = [(int(firsts[row]), int(lengths[row])) for row in rows]
             chosen = best_windows(cut, end - begin)
+
             best: Span | None = None
             for place, (row, (first, length), (starts_T, ends_T)) in enumerate(
                 zip(rows, cut, of_rows, strict=True)
             ):
-                second = int(seconds[row])  # where the window's text begins
+                second = int(seconds[row])  # the position where the window's text begins
                 text = slice(second, second + length)
                 may_start_T, may_end_T = np.zeros((2, len(starts_T)), bool)
                 may_end_T[text] = True
@@ -150,6 +170,7 @@ class AnswerKey:
                 if span is not None and (best is None or span.score > best.score):
                     shift = begin + first - second
                     best = Span(span.score, span.first + shift, span.last + shift)
+
             if best is not None:
                 start, stop = self._offsets[best.first][0], self._offsets[best.last][1]
                 text = self._contexts[context]
@@ -175,10 +196,11 @@ def best_span(
     candidates: int,
     longest: int,
 ) -> Span | None:
-    """Return the best span of at most `longest` pieces, of the best `candidates` starts and ends.
+    """Return the span of at most `longest` pieces with the highest score, or None.
 
-    Those are of all positions; only then are positions left out where no answer may start or end.
-    Of equal spans the one with the better start wins, then the better end, then the earlier.
+    As in run_squad, the spans combine the best `candidates` starts and the best `candidates` ends
+    of all positions. Spans that may not start or end at their positions are only dropped then. Of
+    equal spans, the one with the better start is returned, then the better end, then the earlier.
     """
     first, last = _largest(starts_T, candidates), _largest(ends_T, candidates)
     lengths = last[None, :] - first[:, None] + 1

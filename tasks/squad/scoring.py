@@ -1,4 +1,4 @@
-"""SQuAD v1.1 scoring, to the digit as the official evaluator (evaluate-v1.1.py) does it."""
+"""SQuAD v1.1 scores, equal to those of the official evaluator (evaluate-v1.1.py) in every digit."""
 
 import re
 import string
@@ -9,18 +9,18 @@ PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalized(answer: str) -> str:
-    """Return lower case, without ASCII punctuation, articles and surplus white space."""
+    """Return the answer in lower case, without punctuation (ASCII), articles and extra spaces."""
     without_articles = re.sub(r"\b(a|an|the)\b", " ", answer.lower().translate(PUNCTUATION))
     return " ".join(without_articles.split())
 
 
 def exact_match(prediction: str, answer: str) -> float:
-    """Return 1 if the two are equal once normalised, else 0."""
+    """Return 1 if the two are equal after normalisation, else 0."""
     return float(normalized(prediction) == normalized(answer))
 
 
 def f1(prediction: str, answer: str) -> float:
-    """Return the overlap of the normalised words; 0 where both sides normalise to nothing."""
+    """Return the F1 score of the normalised words; 0 if the two share no word."""
     words, expected = normalized(prediction).split(), normalized(answer).split()
     shared = (Counter(words) & Counter(expected)).total()
     if not shared:
@@ -32,10 +32,13 @@ def f1(prediction: str, answer: str) -> float:
 def score(
     questions: Iterable[tuple[str, Sequence[str]]], predictions: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return exact_match and f1 in percent over all (id, answers), each against its best answer.
+    """Return exact_match and f1, in percent, as means over all questions (id, gold answers).
 
-    A question without a prediction scores 0. ValueError if there is no question, or one with a
-    prediction but no gold answer.
+    A prediction is scored against the gold answer that it matches best. A question without a
+    prediction scores 0.
+
+    Raises:
+        ValueError: there is no question, or a question with a prediction has no gold answer.
     """
     total, matches, overlap = 0, 0.0, 0.0
     for question, answers in questions:

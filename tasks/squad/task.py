@@ -1,6 +1,7 @@
 """Fine-tuning on SQuAD v1.1: where in a paragraph is the answer to a question?
 
-Questions are read as published; an encoder reads each with windows of its paragraph.
+Questions are read from the published files. The encoder reads a question together with each window
+of its paragraph.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ if TYPE_CHECKING:
 
 
 class SQuAD(DataSet[Question]):
-    """SQuAD v1.1, and sets in its format: SQuADShifts to train on, XQuAD's part of the dev set."""
+    """SQuAD v1.1 and data sets in its format.
+
+    These are SQuADShifts, to train on, and XQuAD, which has a part of the dev set.
+    """
 
     title = "SQuAD v1.1"
     train = re.compile(r"train([._-].*)?\.jsonl?|.+_v1\.0\.json")
@@ -58,9 +62,12 @@ class SQuAD(DataSet[Question]):
     hub_test = "validation"
 
     def read_file(self, path: Path) -> Iterator[tuple[str, Question | Malformed]]:
-        """Yield the questions of a file, by their place in it; UserError if it is no SQuAD file.
+        """Yield (place in the file, question) for each question.
 
-        JSON lines, as `datasets` exports them, have a question each.
+        In a file of JSON lines, as `datasets` exports them, each line is a question.
+
+        Raises:
+            UserError: it is not a SQuAD file.
         """
         if _has_lines(path):
             for number, raw in enumerate(raw_lines_of_file(path), 1):
@@ -70,8 +77,9 @@ class SQuAD(DataSet[Question]):
         value = strict_json.load_file(path)
         articles = value.get("data") if isinstance(value, dict) else None
         if not isinstance(articles, list):
-            said = f'{path} has no list under "data": expected SQuAD v1.1; name another file.'
-            raise UserError(said)
+            raise UserError(
+                f'{path} is not a SQuAD v1.1 file: expected a list under "data"; name another file.'
+            )
         for a, article in enumerate(articles):
             paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
             if not isinstance(paragraphs, list):
@@ -114,7 +122,7 @@ def _has_lines(path: Path) -> bool:
 
 
 def question_of(row: Any, context: Any) -> Question | Malformed:
-    """Return the question of an entry of "qas" about a context."""
+    """Return the question from an entry of "qas" and its context."""
     if not isinstance(row, Mapping):
         return Malformed("not a question")
     identity, question, answers = (row.get(name) for name in ("id", "question", "answers"))
@@ -140,9 +148,11 @@ def question_of(row: Any, context: Any) -> Question | Malformed:
 def standing_answer(
     context: str, texts: Sequence[str], starts: Sequence[Any]
 ) -> tuple[int, str, tuple[str, ...]]:
-    """Return the first answer that stands where it should or, failing that, in just one place.
+    """Return an answer that is found in the context: its start, its text, and notes on repairs.
 
-    Also what there is to note: there it must not be part of a longer word. -1: none stands.
+    It is the first answer at its stated start. If there is none, it is the first that occurs in
+    exactly one other place, and not as a part of longer words. If there is none either, the start
+    is -1.
     """
     for text, start in zip(texts, starts, strict=True):
         bare = text.strip()
@@ -160,12 +170,12 @@ def standing_answer(
 
 
 def _visible(text: str) -> bool:
-    """Return True if a letter, digit, punctuation or symbol is there that a tokenizer keeps."""
+    """Return whether the text has a character that a tokenizer keeps."""
     return any(unicodedata.category(c)[0] in "LNPS" and c != REPLACEMENT for c in text)
 
 
-NOWHERE = -100  # the target of a window of a question whose answer stands nowhere
-OUTSIDE = 0  # the target where the answer is in another window: [CLS], as in BERT
+NOWHERE = -100  # the target of a window if the answer is nowhere in the paragraph
+OUTSIDE = 0  # the target of a window if the answer is in another window: [CLS], as in BERT
 
 
 class QuestionsSection(FineTuningSection):
@@ -181,14 +191,17 @@ class QuestionsSection(FineTuningSection):
         room = self.sequence_length - SPECIAL_TOKENS - self.question_length
         if room < 1:
             most = self.sequence_length - SPECIAL_TOKENS - 1
-            expected = f"at most {most}, since a row has {path}.sequence_length pieces"
+            length = f"{path}.sequence_length={self.sequence_length}"
+            expected = f"at most {most}, so that {length} leaves room for the paragraph"
             remedy = f"give it as {path}.question_length={max(most // 2, 1)}"
             yield Problem(f"{path}.question_length", self.question_length, expected, remedy)
 
 
 class Windows(ExampleData):
-    """Rows of a question and a window of its paragraph, with `start` and `end` of the answer: (B,),
-    position 0 where the answer is in another window.
+    """Rows of a question and a window of its paragraph.
+
+    `start` and `end`, (B,), are the positions of the answer's first and last piece. They are 0 if
+    the answer is in another window.
     """
 
     section: QuestionsSection
@@ -214,6 +227,7 @@ class Windows(ExampleData):
             for context, encoding in zip(contexts, encodings(tokenizer, contexts), strict=True)
         }
         asked = encodings(tokenizer, [question.question for question in examples])
+
         rows: list[list[int]] = []
         cls, sep = marks_of(tokenizer)
         columns: dict[str, list[int]] = {
@@ -225,6 +239,7 @@ class Windows(ExampleData):
             answer = None
             if question.start >= 0:
                 answer = covered(offsets, question.start, question.start + len(question.text))
+
             room, place = self.section.sequence_length - SPECIAL_TOKENS - len(ids), 2 + len(ids)
             for first, length in windows(len(pieces), room, self.section.stride):
                 rows.append([cls, *ids, sep, *pieces[first : first + length], sep])
@@ -235,6 +250,7 @@ class Windows(ExampleData):
                 values = (place, number, first, length, start, end)
                 for name, value in zip(columns, values, strict=True):
                     columns[name].append(value)
+
         write_key(folder, examples, [(text, paragraphs[text][1]) for text in contexts])
         write(folder, rows, columns, {"questions": len(examples), **about})
 
@@ -249,7 +265,7 @@ PREDICTIONS = "predictions.json"
 
 
 class QuestionAnswering(FineTuning):
-    """Finds the first and the last piece of the answer in windows of the paragraph."""
+    """Fine-tuning to find the first and last piece of the answer in a window of the paragraph."""
 
     Section = QuestionsSection
     section: QuestionsSection
@@ -258,14 +274,14 @@ class QuestionAnswering(FineTuning):
     model: SpanFinder
     labels = ("start", "end")
     measured = ("test/loss", "test/exact_match", "test/f1")
-    _scored: list[Batch]  # the logits of the batches of a split
-    _predictions: dict[str, str]  # of the last evaluation, by question
+    _scored: list[Batch]  # the logits and the attention mask of each batch of a split
+    _predictions: dict[str, str]  # by question id, from the last evaluation
 
     def build(self) -> SpanFinder:
         return SpanFinder(self.encoder())
 
     def forward(self, batch: Batch) -> Tensor:
-        """Return logits (2, B, T) of the answer's first and last piece; padding is no place."""
+        """Return logits (2, B, T) of the answer's first and last piece; -inf on padding."""
         inputs = (batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
         logits_2BT = torch.stack(self.model(*inputs)).float()
         return logits_2BT.masked_fill(~batch["attention_mask"], float("-inf"))
@@ -278,13 +294,13 @@ class QuestionAnswering(FineTuning):
 
     def score(self, batch: Batch) -> dict[str, Tensor]:
         logits_2BT = self(batch)
-        # They stay on the device until all are there: to copy each would be to wait for each.
+        # Leave the logits on the device: the host would have to wait for the copy of each batch.
         kept = {"logits": logits_2BT, "attention_mask": batch["attention_mask"]}
         self._scored.append(kept)
         return {"nats": _nats(logits_2BT, batch), "windows": self.counts(batch)[0]}
 
     def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
-        if not sums["windows"]:  # none holds an answer: there is nothing to take a mean of
+        if not sums["windows"]:  # no window has an answer, so there is no mean
             return {}
         return {f"{split}/loss": sums["nats"] / sums["windows"]}
 
@@ -293,18 +309,19 @@ class QuestionAnswering(FineTuning):
         self._scored = []
 
     def measure(self, split: str) -> dict[str, float]:
-        """Return the official scores of a split, in percent, and keep the predictions."""
+        """Return the metrics of a split, with the official scores in percent; keep predictions."""
         losses = super().measure(split)
         batches, self._scored = self._scored, []
         if ranks.world() > 1:
             own = [{key: tensor.cpu() for key, tensor in batch.items()} for batch in batches]
             batches = ranks.gathered(own)
         scores_N = []
-        for batch in batches:  # each of its own width, that of its longest window
+        for batch in batches:  # batches have different widths
             starts_BT, ends_BT = batch["logits"].cpu().numpy()
             lengths_B = batch["attention_mask"].cpu().sum(1).tolist()
             windows = zip(starts_BT, ends_BT, lengths_B, strict=True)
             scores_N += [(starts_T[:end], ends_T[:end]) for starts_T, ends_T, end in windows]
+
         key, section = self.data.keys[split], self.section
         self._predictions = key.predictions(scores_N, section.candidates, section.answer_length)
         baselines = self.data.baselines if split == "test" else {}
@@ -312,12 +329,12 @@ class QuestionAnswering(FineTuning):
         return {**losses, **{f"{split}/{name}": value for name, value in scores.items()}}
 
     def files(self) -> dict[str, Any]:
-        """Return the predictions of the last evaluation, as the official evaluator takes them."""
+        """Return the predictions of the last evaluation, as the official evaluator reads them."""
         return {PREDICTIONS: self._predictions}
 
 
 def _nats(logits_2BT: Tensor, batch: Batch) -> Tensor:
-    """Return the mean nats of the two ends, summed over the windows."""
+    """Return the mean cross-entropy of start and end, in nats, summed over the windows."""
     starts, ends = (
         F.cross_entropy(logits_BT, batch[end], reduction="sum", ignore_index=IGNORED)
         for logits_BT, end in zip(logits_2BT, ("start", "end"), strict=True)

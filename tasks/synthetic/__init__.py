@@ -1,1 +1,1 @@
-"""Text that the project generates itself, from facts of a small world."""
+"""Generated text, about the facts of a small world."""

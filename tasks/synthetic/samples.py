@@ -1,11 +1,15 @@
-"""The embedded texts: gatherings of families, in the formats of published data sets.
+"""Generated texts about gatherings of families, in the formats of published data sets.
 
-A decoder's sentence names one member each of some families, and later mentions them by family. To
-find the one of a family, a head has to tell `competitors` names apart that differ in `directions`
-families. An encoder's two texts name people and families in the same order. To find the family of a
-person, a head has to tell `competitors` places apart. Both are the mechanism of the paper's Theorem
-1, with a need that is known. All texts for encoders use the same words, so that one pre-trained on
-documents can be fine-tuned on pairs and questions.
+The texts plant a structure that needs a known head size, by the mechanism of the paper's Theorem 1:
+
+- For decoders, a sentence names one member of each of several families, and later mentions each
+  member after the family's name. To find the member of a family, a head must tell `competitors`
+  names of `directions` families apart.
+- For encoders, two texts name people and their families in the same order. To find the family of a
+  person, a head must tell `competitors` places apart.
+
+All texts for encoders use the same words, so that an encoder pre-trained on documents can be
+fine-tuned on pairs and questions.
 """
 
 from __future__ import annotations
@@ -24,32 +28,32 @@ from sweeper.store.files import make_directory, new_file, publish
 
 Item = TypeVar("Item")
 
-MEMBERS = 3  # of a family: what a reader who does not look must guess among
+MEMBERS = 3  # of a family: a model that does not use the context must guess among these
 FEWEST_PRESENT, FAMILIES = 4, 200
-UNPLANTED = 64  # families of a text that plants nothing: as many as the demo's, of one piece each
-UNPLANTED_COUPLES = 12  # in an encoder's text
+UNPLANTED = 64  # families of a decoder's text that plants nothing, as many as in the demo
+UNPLANTED_COUPLES = 12  # families of an encoder's text that plants nothing
 SYLLABLES = [f"{consonant}{vowel}" for consonant in "BDKLMNRS" for vowel in "aeiou"]
-SHARES = (1 / 3, 2 / 3, 1)  # of the competitors, in a sentence: what fewer teach helps with more
+SHARES = (1 / 3, 2 / 3, 1)  # of the competitors in a sentence; short sentences help to learn long
 
 
 class StableRandom:
-    """Random draws that are the same for a seed in every version of Python.
+    """A random generator that draws the same for a seed in every version of Python.
 
-    Only `random.Random.random` is promised to stay what it is, so all else is made of it.
+    Python guarantees this only for `random.Random.random`, so every draw is made from it.
     """
 
     def __init__(self, seed: int | str) -> None:
         self._random = random.Random(seed).random
 
     def below(self, limit: int) -> int:
-        """A whole number from 0 to limit - 1."""
+        """Return a random whole number from 0 to limit - 1."""
         return int(self._random() * limit)
 
     def pick(self, items: Sequence[Item]) -> Item:
         return items[self.below(len(items))]
 
     def some(self, items: Sequence[Item], count: int) -> list[Item]:
-        """`count` different items in random order."""
+        """Return `count` different items in random order."""
         pool = list(items)
         for place in range(count):
             other = place + self.below(len(pool) - place)
@@ -57,13 +61,13 @@ class StableRandom:
         return pool[:count]
 
     def mixed(self, items: Sequence[Item]) -> list[Item]:
-        """All items in random order."""
+        """Return all items in random order."""
         return self.some(items, len(items))
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A name and its members' names; no word is the name of two things."""
+    """A family's name and the names of its members. All names in a text are different words."""
 
     name: str
     members: tuple[str, ...]
@@ -71,7 +75,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who came."""
+    """A member of a family who came to a gathering."""
 
     family: Family
     name: str
@@ -79,9 +83,12 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The planted structure: the number of competing names, and of their families.
+    """The planted structure of a text.
 
-    directions: 0 plants nothing; then the people mentioned are independent of those who came.
+    Attributes:
+        competitors: the number of names that a head must tell apart.
+        directions: the number of families. 0 plants nothing: the people who are mentioned are then
+            independent of those who came.
     """
 
     competitors: int
@@ -104,25 +111,25 @@ class World:
 
     @property
     def couples(self) -> tuple[Family, ...]:
-        """The families of an encoder's text: one member each."""
+        """The families of an encoder's text, with one member each."""
         return _couples()[: self.directions or max(UNPLANTED_COUPLES, self.competitors + 1)]
 
     def gathering(self, rng: StableRandom) -> list[Person]:
-        """Return people of different families in random order."""
+        """Return the people who came: one each of different families, in random order."""
         share = rng.pick(SHARES)
         count = max(FEWEST_PRESENT, round(share * self.competitors))
         families = self.families[: max(count + 1, round(share * len(self.families)))]
         return one_of_each(rng.some(families, count), rng)
 
     def arrivals(self, rng: StableRandom) -> list[Family]:
-        """Return whose members came, in this order; some came more than once.
+        """Return the families whose members came, in order. A family may come more than once.
 
-        So which families came tells a reader little, and their places tell him all.
+        So the set of families says little about a text, and their places say everything.
         """
         return [rng.pick(self.couples) for _ in range(self.competitors)]
 
     def mentioned(self, person: Person, rng: StableRandom) -> Person:
-        """Return the person to mention: the one who came, or anybody if nothing is planted."""
+        """Return the person to mention: the one who came or, if nothing is planted, any person."""
         return person if self.directions else one_of_each([rng.pick(self.families)], rng)[0]
 
 
@@ -132,7 +139,7 @@ def one_of_each(families: Sequence[Family], rng: StableRandom) -> list[Person]:
 
 @functools.cache
 def _families() -> tuple[Family, ...]:
-    """All families: two syllables a name, so that few pieces make all words."""
+    """Return all families. Names have two syllables, so that a few pieces make up all words."""
     words = StableRandom("names").mixed([a + b.lower() for a in SYLLABLES for b in SYLLABLES])
     size = 1 + MEMBERS
     rows = (words[start : start + size] for start in range(0, FAMILIES * size, size))
@@ -141,7 +148,10 @@ def _families() -> tuple[Family, ...]:
 
 @functools.cache
 def _couples() -> tuple[Family, ...]:
-    """All families with one member: the first ones have one syllable a name, so one piece each."""
+    """Return all families with one member each.
+
+    The first families have names of one syllable, so that each name is one piece.
+    """
     short = StableRandom("short names").mixed(SYLLABLES)
     short_ones = zip(short[::2], short[1::2], strict=True)
     longer = _families()[: FAMILIES - len(short) // 2]
@@ -153,10 +163,13 @@ def _couples() -> tuple[Family, ...]:
 
 @dataclass(frozen=True)
 class Sample:
-    """Generated text in any length, of any world; `unit` is what its length counts.
+    """A generator of text of any length, about any world.
 
-    `beginning(length, world)` is text that another generator would begin otherwise. `write(folder,
-    length, world)` writes it there, unless it is there; the caller keeps other processes out.
+    Attributes:
+        unit: the unit of the length.
+        beginning: `beginning(length, world)` returns the start of the text, for the digest.
+        write: `write(folder, length, world)` writes the text to a folder, unless it is there. The
+            caller must hold a lock on the folder.
     """
 
     kind: str
@@ -170,7 +183,7 @@ class Sample:
         return f"{self.kind}:{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
     def described(self, length: int, world: World) -> str:
-        """Return a short description for people."""
+        """Return a short description for users."""
         return f"generated {self.kind} of {length:,} {self.unit} ({world})"
 
 
@@ -183,7 +196,7 @@ def members(families: Iterable[Family]) -> str:
 
 
 def by_family(people: Sequence[Person]) -> str:
-    """Return the names of people, each after that of the family."""
+    """Return the names of people, each after the name of their family."""
     return " ".join(f"{person.family.name} {person.name}" for person in people)
 
 
@@ -196,9 +209,9 @@ HELD_OUT_EVERY = 50  # every 50th sentence is held out
 
 
 def sentences(world: World) -> Iterator[str]:
-    """Yield sentences without end, always the same ones.
+    """Yield an endless sequence of sentences, always the same.
 
-    A sentence names who came, then mentions each twice, the family before the name.
+    A sentence names the people who came, then mentions each of them twice, after their family.
     """
     rng = StableRandom("sample")
     while True:
@@ -209,7 +222,7 @@ def sentences(world: World) -> Iterator[str]:
 
 def write_sentences(folder: Path, count: int, world: World) -> None:
     training, held_out = (folder / LAYOUT / name for name in (TRAIN_SHARD, TEST_SHARD))
-    if held_out.exists():  # it appears last
+    if held_out.exists():  # this file is written last
         return
     for part in (folder, training.parent, held_out.parent):
         make_directory(part)
@@ -237,10 +250,10 @@ DOCUMENTS_FILE = "documents.txt"
 
 
 def document(number: int, world: World) -> list[str]:
-    """Return the two sentences of a document, always the same for its number.
+    """Return the two sentences of a document, a function of its number.
 
-    The first one names who came, the second one their families in the same order. A model that
-    finds the same place in the other sentence can predict a masked name and the next sentence.
+    The first names the people who came, the second their families in the same order. A model that
+    finds the same place in the other sentence can predict masked names and the next sentence.
     """
     rng = StableRandom(f"document {number}")
     came = world.arrivals(rng)
@@ -249,7 +262,7 @@ def document(number: int, world: World) -> list[str]:
 
 
 def documents(count: int, world: World) -> Iterator[list[str]]:
-    """Yield documents of `count` sentences together; the last one is cut off there."""
+    """Yield documents until they have `count` sentences. The last document may be cut."""
     for number in itertools.count():
         found = document(number, world)[:count]
         if not found:
@@ -275,19 +288,19 @@ DOCUMENTS = Sample(
 
 # Examples in the official files of data sets for fine-tuning
 
-TEST_EVERY = 8  # every 8th example is of the set that is evaluated on
+TEST_EVERY = 8  # every 8th example belongs to the test set
 MNLI_FILES = ("multinli_1.0_train.jsonl", "multinli_1.0_dev_matched.jsonl")
 SQUAD_FILES = ("train-v1.1.json", "dev-v1.1.json")
 LABELS = ("entailment", "contradiction", "neutral")
-QUESTIONS_EACH = 3  # about a paragraph
+QUESTIONS_EACH = 3  # the number of questions about each paragraph
 
 
 def pair(number: int, world: World) -> dict[str, Any]:
-    """Return a pair as a row of MultiNLI's files, always the same for its number.
+    """Return a pair as a row of MultiNLI's files, a function of its number.
 
-    The premise names who came, the hypothesis their families in the same order (entailment), with
-    two in each other's place (contradiction), or families drawn anew (neutral). Without the places,
-    entailment and contradiction are the same.
+    The premise names the people who came. The hypothesis names their families in the same order
+    (entailment), with two families swapped (contradiction), or new families (neutral). A model that
+    ignores places cannot tell entailment from contradiction.
     """
     rng = StableRandom(f"pair {number}")
     came = world.arrivals(rng)
@@ -310,10 +323,10 @@ def pair(number: int, world: World) -> dict[str, Any]:
 
 
 def paragraph(number: int, world: World) -> dict[str, Any]:
-    """Return a paragraph of SQuAD's files, always the same for its number.
+    """Return a paragraph of SQuAD's files with its questions, a function of its number.
 
-    It names families in the order in which their members came. A question names these members, only
-    one of them at the place of the family: that family is the answer.
+    The paragraph names families in order. A question names their members, but only one of them at
+    the place of its family. That family is the answer.
     """
     rng = StableRandom(f"paragraph {number}")
     came = rng.some(world.couples, world.competitors)
@@ -346,9 +359,11 @@ def numbered_examples(
     hashed: int,
     together: int = 1,
 ) -> Sample:
-    """Return a sample of numbered examples in the files of training and test.
+    """Return a sample of numbered examples in two files, for training and test.
 
-    `hashed`: numbers that tell one generator from another; `together`: examples of a number.
+    Args:
+        hashed: how many of the first examples the digest covers.
+        together: the number of examples in each of these texts.
     """
 
     def write(folder: Path, length: int, world: World) -> None:

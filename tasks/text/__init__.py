@@ -1,1 +1,1 @@
-"""Text for language models: where it comes from, cutting it into pieces, packing it into rows."""
+"""Text for language models: its sources, its tokenizers and its encoding."""

@@ -1,4 +1,4 @@
-"""Pieces of text on every core: words are remembered, and chunks are shared among processes."""
+"""Fast encoding of text to pieces: words are cached, and processes on all cores share the text."""
 
 from __future__ import annotations
 
@@ -23,50 +23,51 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# The words of printable ASCII, as pre-tokenizers of `train_bpe` and `train_wordpiece` find them.
+# How the pre-tokenizers of `train_bpe` and `train_wordpiece` find words in printable ASCII.
 _WORDS = {
     "BPE": r"'s|'t|'re|'ve|'m|'ll|'d| ?[a-zA-Z]+| ?[0-9]+| ?[^ a-zA-Z0-9]+| +(?![^ ])| +",
     "WordPiece": r"[a-zA-Z0-9]+|[^ a-zA-Z0-9]",
 }
-# The form in which the model of a tokenizer reads such a word.
+# Turns such a word into the input of the tokenizer's model.
 _MODEL_INPUT: dict[str, Callable[[str], str]] = {
     "BPE": lambda word: word.replace(" ", "\u0120"),  # the byte-level letter of a space
     "WordPiece": str.lower,
 }
-# All characters between two spaces, if one is beyond ASCII. Both pre-tokenizers split at spaces.
+# All characters between two spaces, if one is not ASCII. Both pre-tokenizers split at spaces.
 _BEYOND = r" ?[!-~]*+[^\x00-\x7f][^ ]*"
-_REMEMBERED = 250_000  # words, some 60 MB
-_LONGEST = 40  # letters without a space; scripts that write none have no words to remember
+_CACHED = 250_000  # words, some 60 MB
+_LONGEST = 40  # letters; a line with a longer word (a script without spaces) is not cached
 
 
 class _Words(dict[str, bytes]):
-    """The pieces of words by word, encoded when they are first asked for."""
+    """A cache of the pieces of words. It encodes a word at its first use."""
 
     def __init__(self, tokenizer: Tokenizer, model_input: Callable[[str], str]) -> None:
         self._encode, self._model_input = tokenizer.encode, model_input
-        self._tokenize = tokenizer.model.tokenize  # twice as fast as all of `encode`
+        self._tokenize = tokenizer.model.tokenize  # twice as fast as `encode`
 
     def __missing__(self, text: str) -> bytes:
-        if len(self) > _REMEMBERED:
+        if len(self) > _CACHED:
             self.clear()
         if text.isascii():
             pieces = self._tokenize(self._model_input(text))
-            found = b"".join([piece.id.to_bytes(2, "little") for piece in pieces])  # as PIECES
+            # The bytes of PIECES.
+            found = b"".join([piece.id.to_bytes(2, "little") for piece in pieces])
         else:
             found = self.encoded(text)
         self[text] = found
         return found
 
     def encoded(self, text: str) -> bytes:
-        """Return the pieces of any text, without remembering it."""
+        """Return the pieces of any text, without caching it."""
         return np.array(self._encode(text, add_special_tokens=False).ids, PIECES).tobytes()
 
 
 class Encoder:
-    """Encodes lines as a tokenizer of this project does, without special tokens.
+    """An encoder of lines that gives the pieces of a tokenizer, without special tokens.
 
-    The pieces of words are remembered; lines with other spaces than that of ASCII, with what cannot
-    be printed, or with what may be a special token, go to the library.
+    It caches the pieces of words. The tokenizer itself encodes lines that have spaces beyond ASCII,
+    unprintable characters or a possible special token.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -74,11 +75,11 @@ class Encoder:
         words = _WORDS[model]
         self._find = re.compile(words).findall
         self._find_beyond = re.compile(f"{_BEYOND}|{words}").findall
-        self._special = bool(tokenizer.get_added_tokens_decoder())  # all begin with a bracket
+        self._special = bool(tokenizer.get_added_tokens_decoder())  # each begins with a bracket
         self._known = _Words(tokenizer, _MODEL_INPUT[model])
 
     def __call__(self, text: str) -> bytes:
-        """Return the pieces of a line, one after the other as PIECES."""
+        """Return the pieces of a line as the bytes of PIECES."""
         if not text.isprintable() or (self._special and "[" in text):
             return self._known.encoded(text)
         if text.isascii():
@@ -90,16 +91,23 @@ class Encoder:
         return b"".join(map(self._known.__getitem__, found))
 
 
-FEW = 4  # the fewest items that are shared among processes
-AHEAD = 4  # results for each process that may wait for an earlier one
+FEW = 4  # the fewest items that are worth several processes
+AHEAD = 4  # the most results per process that may wait for an earlier one
 
 
 def in_order(
     function: Callable[[Item], Result], items: Iterable[Item], processes: int | None = None
 ) -> Iterator[Result]:
-    """Yield `function` of each item in order, computed by `processes` (None: one for each core).
+    """Yield `function(item)` for each item, in order, computed by several processes.
 
-    Processes are forked, so this one must have no threads; they end with it, however it ends.
+    The processes are forked, so the calling process must have no threads. They end when it ends,
+    even if it is killed.
+
+    Args:
+        processes: the number of processes; None means one per core.
+
+    Raises:
+        OSError: a process was killed.
     """
     left = iter(items)
     count = cores() if processes is None else processes
@@ -109,8 +117,8 @@ def in_order(
         return
     workers: list[Connection] = []
     idle: list[Connection] = []
-    busy: dict[Connection, int] = {}  # each with the number of the item that it works on
-    results: dict[int, tuple[bool, Any]] = {}  # by number, until their turn
+    busy: dict[Connection, int] = {}  # the number of the item on which each process works
+    results: dict[int, tuple[bool, Any]] = {}  # by number of the item, until it is its turn
     given, turn = itertools.count(), 0
     try:
         while True:
@@ -123,6 +131,7 @@ def in_order(
                 worker = idle.pop()
                 worker.send(ahead.popleft())
                 busy[worker] = next(given)
+
             while turn in results:
                 done, result = results.pop(turn)
                 if not done:
@@ -131,13 +140,14 @@ def in_order(
                 turn += 1
             if not busy:
                 return
-            ahead += itertools.islice(left, count - len(ahead))  # read while every process works
+
+            ahead += itertools.islice(left, count - len(ahead))  # read while the processes work
             for ready in wait([*busy]):
                 worker = cast(Connection, ready)
                 try:
                     results[busy.pop(worker)] = worker.recv()
                 except EOFError:
-                    raise OSError("a process that read text with this one was ended") from None
+                    raise OSError("a process that encodes text was killed; try again") from None
                 idle.append(worker)
     finally:
         for worker in workers:
@@ -145,12 +155,12 @@ def in_order(
 
 
 def _forked(function: Callable[[Any], Any], others: Sequence[Connection]) -> Connection:
-    """Start a process that answers items until this one is gone; return the way to it."""
+    """Start a process that applies `function` to items until its parent ends; return the pipe."""
     here, there = multiprocessing.Pipe()
 
     def serve() -> None:
-        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads are not forked
-        for end in (here, *others):  # or the process would hold its own end open
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads do not survive a fork
+        for end in (here, *others):  # otherwise the pipe would stay open when the parent ends
             end.close()
         with suppress(EOFError, OSError, KeyboardInterrupt):
             while True:

@@ -1,4 +1,4 @@
-"""Sentences out of running text, and their pieces: byte-level BPE and BERT's WordPiece."""
+"""Splitting text into sentences, and tokenizers for their pieces: byte-level BPE and WordPiece."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 # Marks that may end a sentence, closing quotes and brackets after them, then white space. The full
-# stops of Chinese and Japanese need no white space. A match starts only where a run of marks does:
-# otherwise a line of nothing but full stops would take quadratic time.
+# stops of Chinese and Japanese need no white space. A match must start at the first of a run of
+# marks. Otherwise a line of nothing but full stops would take quadratic time.
 _END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+\s+|(?<![。！？])[。！？]++[”’」』）]*+\s*+")
 _LAST = re.compile(r"(?<![.!?…。！？:;])[.!?…。！？:;]++[\"'”’)\]」』）]*+$")
 _OPENING = "\"'“‘([«—-"
-# After these, or after a single capital letter, a full stop ends nothing.
+# A full stop after these words, or after a single capital letter, ends no sentence.
 _ABBREVIATIONS = frozenset(
     "mr mrs ms mme mlle messrs dr prof rev hon st capt col gen lt maj sgt gov sen rep jr sr "
     "vs cf e.g i.e vol fig ca approx dept jan feb aug sept oct nov dec".split()
 )
 
-_LONGEST = 16  # characters that are looked at for an abbreviation
+_LONGEST = 16  # characters before a full stop that are searched for an abbreviation
 
 
 def split_sentences(text: str) -> list[str]:
-    """Return the sentences of a paragraph in order; together they are its text, less white space.
+    """Return the sentences of a paragraph, in order. Nothing but white space is lost.
 
-    A small letter after the mark begins no sentence, and an abbreviation ends none.
+    A sentence does not begin with a small letter or end with an abbreviation.
     """
     sentences, start = [], 0
     for end in _END.finditer(text):
@@ -50,7 +50,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def is_ended(text: str) -> bool:
-    """Return whether a line of text ends where a sentence, or a part of one, does."""
+    """Return whether a line of text ends with the end of a sentence or clause."""
     end = _LAST.search(text)
     return end is not None and not _abbreviated(text, end.start())
 
@@ -61,28 +61,28 @@ def _abbreviated(text: str, stop: int) -> bool:
         return False
     before = text[max(stop - _LONGEST, 0) : stop]
     word = before[-1:].strip() and before.split()[-1].lstrip(_OPENING)
-    last = word.rsplit(".", 1)[-1]  # U.S., J.R.R.
+    last = word.rsplit(".", 1)[-1]  # the S of U.S., the last R of J.R.R.
     return word.lower() in _ABBREVIATIONS or (len(last) == 1 and last.isupper() and word != "I")
 
 
-PAD = 0  # fills a row's end; as an input it is what the first piece of a segment is predicted from
+PAD = 0  # padding of a row, and the first input of every segment
 END = 1  # the last piece of every sentence
 LARGEST_VOCABULARY = 65_535  # an id takes two bytes on disk
-# Neither name can be written in text: the byte-level alphabet does not hold these brackets.
+# No text can contain these names, because the byte-level alphabet lacks their brackets.
 MARKS = ("\u27e8pad\u27e9", "\u27e8end\u27e9")
 SMALLEST_BPE = 256 + len(MARKS)  # every byte is a piece
 
 BERT_MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # ids 0 to 4
 WORDPIECE_CHARACTERS = 1000  # rarer ones become [UNK]
 
-BATCH = 1000  # lines handed to the library at a time
+BATCH = 1000  # lines that are passed to the library at a time
 
 
 LARGEST_SAMPLE = 512_000_000  # bytes; a million of LM1B's lines are 130 MB
 
 
 def sample_of(lines: Iterable[str], most: int) -> Iterator[str]:
-    """Yield what a tokenizer learns from: at most so many first lines, and LARGEST_SAMPLE bytes."""
+    """Yield the lines that train a tokenizer: the first `most`, up to LARGEST_SAMPLE bytes."""
     left = LARGEST_SAMPLE
     for line in itertools.islice(lines, most):
         left -= len(line.encode())
@@ -107,7 +107,7 @@ def train_bpe(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
         show_progress=False,
     )
     tokenizer.train_from_iterator(batches(lines, BATCH), trainer)
-    # Added tokens are searched for in the text itself; pieces of the vocabulary are not.
+    # Without added tokens: the library would look for them in the text itself.
     return _with_added(tokenizer, ())
 
 
@@ -123,10 +123,11 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
         characters.update(normalizer.normalize_str(text))
     common = sorted(characters, key=lambda character: (-characters[character], character))
     alphabet = sorted(one for one in common[:WORDPIECE_CHARACTERS] if not one.isspace())
-    # The library numbers these in hash order, and numbers break ties between merges: as sorted
-    # special tokens they make training deterministic.
+    # The library numbers continuations in hash order, and the numbers break ties between merges.
+    # Sorted special tokens have fixed numbers, which makes training deterministic.
     continuations = ["##" + character for character in alphabet]
     _check_size(vocabulary_size, len(BERT_MARKS) + 2 * len(alphabet))
+
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizer
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -140,6 +141,7 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
+
     tokenizer = _with_added(tokenizer, BERT_MARKS)
     cls, sep = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]"))
     tokenizer.post_processor = BertProcessing(("[SEP]", sep), ("[CLS]", cls))
@@ -152,9 +154,11 @@ def tokenizer_at(
     lines: Iterable[str],
     section: Any,
 ) -> Tokenizer:
-    """Return the tokenizer stored at `path`; if there is none, let it learn from lines first.
+    """Return the tokenizer stored at `path`. If there is none, train and store it first.
 
-    `section` has `tokenizer_lines`, how many first lines it learns from, and `vocabulary_size`.
+    Args:
+        section: the section `task` of a config, with `vocabulary_size` and `tokenizer_lines`, the
+            number of first lines to train on.
     """
     if not path.exists():
         sample = sample_of(lines, section.tokenizer_lines)
@@ -163,7 +167,7 @@ def tokenizer_at(
 
 
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> str:
-    """Write tokenizer.json, and its sha256 beside it; the file itself appears last."""
+    """Write a tokenizer to `path`, after its sha256 in a second file; return the sha256."""
     content = tokenizer.to_str().encode()
     sha256 = hashlib.sha256(content).hexdigest()
     publish(_sidecar(path), f"{sha256}\n")
@@ -172,15 +176,21 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> str:
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """Return the stored tokenizer; UserError if it is absent or is not what was written."""
+    """Return the stored tokenizer.
+
+    Raises:
+        UserError: the file is missing, or has changed since it was written.
+    """
     try:
         content, expected = read_bytes(path), read_bytes(_sidecar(path))
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}); prepare the data.") from error
     if content is None or expected is None:
-        raise UserError(f"{path} is missing, or its digest is; prepare the data.")
+        raise UserError(f"{path} or its .sha256 file is missing; prepare the data.")
     if hashlib.sha256(content).hexdigest().encode() != expected.strip():
-        raise UserError(f"{path} is not what was written; delete its folder, prepare the data.")
+        raise UserError(
+            f"{path} has changed since it was written; delete its folder and prepare the data."
+        )
     from tokenizers import Tokenizer
 
     return Tokenizer.from_buffer(content)
@@ -189,7 +199,8 @@ def load_tokenizer(path: Path) -> Tokenizer:
 def _check_size(vocabulary_size: int, smallest: int) -> None:
     if not smallest <= vocabulary_size <= LARGEST_VOCABULARY:
         expected = f"a whole number from {smallest} to {LARGEST_VOCABULARY}"
-        raise invalid_value("task.vocabulary_size", vocabulary_size, expected, "choose one")
+        remedy = "choose a size in that range"
+        raise invalid_value("task.vocabulary_size", vocabulary_size, expected, remedy)
 
 
 def _with_added(tokenizer: Tokenizer, kept: tuple[str, ...]) -> Tokenizer:

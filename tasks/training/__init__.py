@@ -1,1 +1,1 @@
-"""One attempt at a run: fit, checkpoints, signals, ranks, and what it leaves."""
+"""Training of one run: the loop, its checkpoints, metrics, signals and ranks."""

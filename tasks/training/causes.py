@@ -1,4 +1,4 @@
-"""The early end of a job: the signals that stop it, and the cause of an error for the store."""
+"""Why a job ends early: the signals that stop it, and the cause that is recorded for an error."""
 
 import errno
 import signal
@@ -16,15 +16,15 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Interrupted(BaseException):
-    """The job was asked to stop. Not an Exception, so that no library takes it for a failure."""
+    """A request to stop the job. It is no Exception, so that libraries do not catch it."""
 
 
 class Interruption:
-    """The request to stop this process.
+    """A handler of the signals that stop this process.
 
-    Outside of `deferred` the first signal raises Interrupted at once; inside it only sets
-    `requested`, and the job stops where its state is whole. A second Ctrl-C calls `at_once`; a
-    second SIGTERM does nothing: systemd, Slurm and the sweep may each send one.
+    Outside `deferred`, the first signal raises Interrupted at once. Inside, it only sets
+    `requested`, and the job stops when its state is complete. A second Ctrl-C calls `at_once`. A
+    second SIGTERM does nothing, because systemd, Slurm and the sweep may each send one.
     """
 
     def __init__(self, at_once: Callable[[], None]) -> None:
@@ -33,13 +33,13 @@ class Interruption:
         self._deferred = False
 
     def install(self) -> None:
-        """Handle the signals, also those that a library handles meanwhile."""
+        """Handle the stop signals from now on, in place of any handler that a library installed."""
         for number in STOPS:
             signal.signal(number, self._handle)
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Set only `requested` on a signal in the block, which has to check it."""
+        """Within the block, let a signal only set `requested`. Call `check` to act on it."""
         self._deferred = True
         try:
             yield
@@ -47,7 +47,7 @@ class Interruption:
             self._deferred = False
 
     def synchronize(self) -> None:
-        """Share `requested` among the processes of a run; here there is one."""
+        """Share `requested` among the ranks of a run. A single process has nothing to share."""
 
     def check(self) -> None:
         """Raise Interrupted if the job was asked to stop."""
@@ -64,7 +64,7 @@ class Interruption:
             raise Interrupted
 
 
-# Messages of torch, CUDA's libraries and C++ that have no exception class.
+# Parts of messages of torch, CUDA libraries and C++, whose errors have no exception class.
 GPU_MEMORY = (
     "CUDA out of memory",
     "CUDA error: out of memory",
@@ -72,14 +72,14 @@ GPU_MEMORY = (
     "CUDNN_STATUS_ALLOC_FAILED",
     "CUSOLVER_STATUS_ALLOC_FAILED",
     "Cuda failure 2 'out of memory'",  # NCCL
-    "Cuda failure 'out of memory'",  # NCCL of old
+    "Cuda failure 'out of memory'",  # older NCCL
 )
 HOST_MEMORY = ("DefaultCPUAllocator", "std::bad_alloc", "Cannot allocate memory")
 DISK = ("No space left on device", "Disk quota exceeded")
 
 
 class NotFinite(Exception):
-    """A loss that is nan or infinite; the message says where and what to do."""
+    """A loss or metric that is nan or infinite. The message names the step and the remedy."""
 
     def __init__(self, name: str, value: float, step: int) -> None:
         super().__init__(
@@ -89,14 +89,17 @@ class NotFinite(Exception):
 
 
 def cause_of(error: BaseException, reading_data: bool) -> Cause:
-    """Return the cause; a UserError is about the data if `reading_data`, else about the config."""
+    """Return the cause of an error.
+
+    A UserError has the cause DATA if it was raised while `reading_data`, otherwise CONFIG.
+    """
     if isinstance(error, Interrupted):
         return Cause.INTERRUPTED
     if isinstance(error, NotFinite):
         return Cause.NAN
     if isinstance(error, UserError):
         return Cause.DATA if reading_data else Cause.CONFIG
-    # Libraries wrap errors of the system.
+    # Libraries wrap an OSError in exceptions of their own, so look through the whole chain.
     chain: list[BaseException] = []
     one: BaseException | None = error
     while one is not None and one not in chain:
@@ -114,7 +117,7 @@ def cause_of(error: BaseException, reading_data: bool) -> Cause:
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message for people, as one line."""
+    """Return the message of an error as one line, with its type unless it is written for users."""
     text = " ".join(str(error).split())
     return text if isinstance(error, UserError | NotFinite) else f"{type(error).__name__}: {text}"
 

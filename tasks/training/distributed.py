@@ -1,9 +1,9 @@
-"""One run on several devices: a process (a rank) for each, and every batch split between them.
+"""One run on several devices: each has a process (rank), and the ranks share every batch.
 
-The job starts the ranks of its machine as fresh processes of the same command, and ends with them.
-Rank 0 claims the attempt and writes the result; the first rank that fails records why. A rank that
-is killed cannot, so the job records it. With several machines NODE_RANK, MASTER_ADDR and
-MASTER_PORT say which machine it is and where they meet.
+The job starts the ranks of its machine as new processes of the same command, and waits for them.
+Rank 0 claims the attempt and writes the result. The first rank that fails records why. If a rank is
+killed, the job records it. On several machines, NODE_RANK is the number of this machine, and
+MASTER_ADDR and MASTER_PORT are the address where all ranks connect.
 """
 
 import os
@@ -27,13 +27,18 @@ from sweeper.store.runs import Run
 from tasks.training.causes import STOPS, Interrupted, Interruption
 from tasks.training.machine import kind_of
 
-MARK = "HEADROOM_RANK"  # set for ranks, not for the job that starts them
+# Environment variables that the job sets for its ranks:
+MARK = "HEADROOM_RANK"  # the number of the rank
 MEETING = "HEADROOM_MEETING"  # the init_method of torch.distributed
-GRACE_S = 30.0  # for the other ranks to end, once one has failed
+GRACE_S = 30.0  # after a rank has failed, how long the others may go on before they are killed
 
 
 def supervise(run: Run, devices: int, nodes: int) -> int:
-    """Start the ranks of this machine; return the exit code of the first that failed."""
+    """Start the ranks of this machine and wait; return the exit code of the first that failed.
+
+    Raises:
+        UserError: there are several machines, but no address where they connect.
+    """
     node, common = 0, dict(os.environ)
     before = len(run.attempts())
     with tempfile.TemporaryDirectory(prefix="headroom-") as folder:
@@ -41,32 +46,35 @@ def supervise(run: Run, devices: int, nodes: int) -> int:
             node = int(os.environ.get("NODE_RANK", "0"))
             address, port = (os.environ.get(name) for name in ("MASTER_ADDR", "MASTER_PORT"))
             if not address or not port:
-                expected = "1, since MASTER_ADDR and MASTER_PORT do not say where the machines meet"
-                remedy = "choose hydra/launcher=slurm"
+                expected = "MASTER_ADDR and MASTER_PORT to be set where a run has several machines"
+                remedy = "choose hydra/launcher=slurm, or give trainer.num_nodes=1"
                 raise invalid_value("trainer.num_nodes", nodes, expected, remedy)
             common[MEETING] = f"tcp://{address}:{port}"
-        else:  # no other process can connect to a file
+        else:  # a file, because other processes could connect to a port
             common[MEETING] = f"file://{folder}/meeting"
             if sys.platform == "linux":
                 common["GLOO_SOCKET_IFNAME"] = "lo"
         common["NODE_RANK"] = str(node)
+
         command = [sys.executable, "-m", "tasks.train", str(run.path)]
         processes = []
         for local in range(devices):
             environment = {**common, MARK: str(node * devices + local), "LOCAL_RANK": str(local)}
-            # Ranks hold the other end of a pipe, and end with this process.
+            # Each rank reads from this pipe, which closes when this process ends (see `join`).
             started = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE)
             processes.append(started)
         pass_signals_on(processes)
+
         code = exit_code_of(processes)
         if code == -signal.SIGKILL:
-            for attempt in run.attempts()[before:]:  # the other ranks say that they lost one
+            # The other ranks may have recorded that they lost a connection. Overrule that.
+            for attempt in run.attempts()[before:]:
                 attempt.finish(Cause.KILLED, overrule=True)
         return code if code >= 0 else 1
 
 
 def pass_signals_on(processes: list[subprocess.Popen[bytes]]) -> None:
-    """Pass signals on to the ranks: a stop as SIGTERM, a second Ctrl-C as SIGKILL."""
+    """Forward signals to the ranks: a stop signal as SIGTERM, a second Ctrl-C as SIGKILL."""
     asked = False
 
     def pass_on(number: int, frame: FrameType | None) -> None:
@@ -77,12 +85,15 @@ def pass_signals_on(processes: list[subprocess.Popen[bytes]]) -> None:
         for process in processes:
             process.send_signal(number)
 
-    for number in (*STOPS, signal.SIGUSR1):  # the last one asks for stacks
+    for number in (*STOPS, signal.SIGUSR1):  # SIGUSR1 prints the stacks of a process
         signal.signal(number, pass_on)
 
 
 def exit_code_of(processes: list[subprocess.Popen[bytes]]) -> int:
-    """Wait for all ranks; return the exit code of the first that failed (-N: by signal N), or 0."""
+    """Wait for all ranks; return the exit code of the first that failed, or 0 if none did.
+
+    The code is -N if signal N killed the rank.
+    """
     failed, deadline = 0, float("inf")
     while True:
         running = [process for process in processes if process.poll() is None]
@@ -103,10 +114,10 @@ def is_rank() -> bool:
 
 
 def join(trainer: Mapping[str, Any]) -> None:
-    """Join the other ranks of the run with this `trainer` section."""
+    """Join the other ranks of a run; `trainer` is that section of its config."""
 
     def end_with_parent() -> None:
-        os.read(0, 1)  # nothing is ever written there: it returns when the parent is gone
+        os.read(0, 1)  # returns when the parent ends: nothing is ever written to this pipe
         os._exit(1)
 
     threading.Thread(target=end_with_parent, name="parent", daemon=True).start()
@@ -122,28 +133,32 @@ def join(trainer: Mapping[str, Any]) -> None:
 
 
 def leave() -> None:
-    """Leave the other ranks, if any: threads of gloo that outlive Python abort the process."""
+    """Leave the process group, if any. Threads of gloo that outlive Python abort the process."""
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
 class SecondaryAttempt(Attempt):
-    """The attempt of a rank other than the first, which writes only why it failed."""
+    """The attempt on a rank other than 0. Such a rank writes nothing but the cause of its failure.
+
+    Rank 0 writes everything else.
+    """
 
     def heartbeat(self, **fields: Any) -> None:
-        """Do nothing: rank 0 has the heartbeat."""
+        """Do nothing: rank 0 writes the heartbeat."""
 
 
 class SynchronizedStop(Interruption):
-    """The stop of all ranks after the same step, once any of them was asked to stop.
+    """An Interruption that stops all ranks after the same step, once any rank was asked to stop.
 
-    A rank may be asked twice for one request, so only the job stops at once.
+    A rank may receive two signals for one request, so a second signal never stops it at once. The
+    job kills its ranks instead.
     """
 
     asked = False
 
     def synchronize(self) -> None:
-        """Share the request; every rank calls this at the same step."""
+        """Set `requested` if any rank was asked to stop. Every rank calls this after each step."""
         flag = torch.tensor(int(self.asked))
         dist.all_reduce(flag, dist.ReduceOp.MAX)
         self.requested = bool(flag)

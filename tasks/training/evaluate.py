@@ -1,4 +1,7 @@
-"""Evaluation by the hooks of a TaskModule: no gradients, no dropout, the precision of training."""
+"""Evaluation with the hooks of a TaskModule: no gradients, no dropout, the precision of training.
+
+A run is evaluated on whole splits. A run without validations is sampled on a few validation rows.
+"""
 
 import math
 from collections.abc import Callable, Iterator
@@ -9,15 +12,17 @@ import torch
 from tasks.batch import moved
 from tasks.module import TaskModule, numbers
 
-SAMPLED = 0.005  # of the training's positions: four forward passes take less than 1 % of its time
+SAMPLED = 0.005  # share of all training positions; four such samples add under 1 % to the time
 
 
 def evaluate(
     module: TaskModule, split: str, between: Callable[[], None] = lambda: None
 ) -> dict[str, float]:
-    """Return the metrics of a split. `between` is called before each batch; it may raise to stop.
+    """Return the metrics of a split, "validation" or "test".
 
-    The module has been set up by a Fabric.
+    Args:
+        module: a module that Fabric has set up.
+        between: called before each batch; it may raise to stop the evaluation.
     """
     with evaluating(module):
         if split == "validation":
@@ -35,10 +40,10 @@ def evaluate(
 
 
 def sampled_loss(module: TaskModule) -> dict[str, float]:
-    """Return the loss on the first rows of the validation split, the same for all runs.
+    """Return the loss on the first rows of the validation split, or {} if the task has no loss.
 
-    The rows have as many positions as a step, or SAMPLED of the training's; none of a second batch.
-    Empty for a task that measures no loss.
+    The sample has as many positions as one training step, or the share SAMPLED of all training
+    positions if that is more, but no more than the first batch. It is the same for all runs.
     """
     if "test/loss" not in module.measured:
         return {}
@@ -56,7 +61,7 @@ def sampled_loss(module: TaskModule) -> dict[str, float]:
 
 @contextmanager
 def evaluating(module: TaskModule) -> Iterator[None]:
-    """Put the module in evaluation mode in the block, and back into its mode after it."""
+    """Within the block, put the module in evaluation mode; restore its mode afterwards."""
     training = module.training
     module.eval()
     try:

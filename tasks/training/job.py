@@ -1,8 +1,8 @@
 """Stop 5 of the road: one training job, from a frozen record to a result.
 
-In: a run directory with its record. Out: result.json, or exit.json with the reason of a failure.
-A job claims an attempt, continues from the newest checkpoint that is whole, builds its data and its
-model, trains (loop.py), evaluates and publishes. Next: loop.py, tasks/<name>/task.py.
+In: a run directory with its record. Out: result.json, or exit.json with the cause of a failure.
+A job claims an attempt, continues from the newest intact checkpoint, builds its data and its model,
+trains (loop.py), evaluates and publishes the result. Next: loop.py, tasks/<name>/task.py.
 """
 
 import faulthandler
@@ -41,11 +41,15 @@ INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: try again
 
 
 class Elsewhere(Exception):
-    """Another process trains the run already; the message names its attempt."""
+    """An error: another process already trains the run. The message names its attempt."""
 
 
 class Job:
-    """One attempt at a run, on one rank; Elsewhere if another process trains the run."""
+    """One attempt at a run, on one rank.
+
+    Raises:
+        Elsewhere: another process already trains the run.
+    """
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -56,7 +60,7 @@ class Job:
         if ranks.rank() == 0:
             self._claim()
         self._interruption = Interruption(self._stop_at_once)
-        if ranks.world() > 1:  # every rank joins the attempt of the first, at its checkpoint
+        if ranks.world() > 1:  # the other ranks join rank 0's attempt and load its checkpoint
             first = (self._attempt.path if ranks.rank() == 0 else None, self._resumed)
             path, self._resumed = ranks.broadcast(first)
             if ranks.rank():
@@ -64,24 +68,25 @@ class Job:
                 self._attempt = distributed.SecondaryAttempt(path, Watcher())
             self._interruption = distributed.SynchronizedStop(self._stop_at_once)
         self._mirror: Mirror | None = None
-        self._reading_data = False  # whether an error now would be one of the data
-        self._indivisible = ""  # words on a batch that cannot be split further
+        self._reading_data = False  # if True, a UserError is about the data
+        self._indivisible = ""  # ends an out-of-memory message if a batch cannot be split further
         self._over = threading.Event()
-        self._terminal = 2  # stderr before it goes to the attempt's log
+        self._terminal = 2  # the stderr of this process, before the attempt's log takes its place
 
     def _claim(self) -> None:
-        """Claim an attempt that continues from the newest checkpoint that is whole."""
+        """Claim an attempt that continues from the newest intact checkpoint."""
         for path in self._run.checkpoints():
             try:
                 checkpoint.verify(path, self._run.id)
             except checkpoint.Damaged as error:
-                self._notices.append(f"{path} is not used: {error}.")
+                self._notices.append(f"checkpoint {path} is not used: {error}.")
             else:
                 self._resumed = path
                 break
         resumed = self._resumed
         self._notices.append(f"continues from {resumed}" if resumed else "starts from step 0")
-        _keep_out(self._run.attempts())
+
+        _raise_if_training(self._run.attempts())
         asked = self._config["trainer"].get("micro_batches", 1)
         facts = {
             "resumed_from": int(resumed.stem.removeprefix("step-")) if resumed else 0,
@@ -96,20 +101,22 @@ class Job:
             if changed := differing([*map(state_of, before), facts["code_parts"]]):
                 commits = ", ".join(str(one.get("code")) for one in before)
                 self._notices.append(
-                    f"another state of the code ({commits}) trained it until there; "
-                    f"{', '.join(changed)} changed since"
+                    f"until that step, other code trained this run (commits: {commits}); "
+                    f"changed since then: {', '.join(changed)}"
                 )
+
         self._attempt = self._run.claim(facts)
-        try:  # of two that claimed at the same moment the one with the lower number goes on
-            _keep_out([one for one in self._run.attempts() if one.number < self._attempt.number])
+        try:  # if two processes claim at the same moment, the lower number continues
+            earlier = [one for one in self._run.attempts() if one.number < self._attempt.number]
+            _raise_if_training(earlier)
         except Elsewhere as elsewhere:
             self._attempt.finish(Cause.INTERRUPTED, str(elsewhere))
             raise
 
     def work(self) -> int:
-        """Train and publish; record how the attempt ended; return the exit code."""
+        """Train and publish, record how the attempt ended, and return the exit code."""
         try:
-            with self._interruption.deferred():  # until everything that records it is there
+            with self._interruption.deferred():  # so that the log exists before a stop is recorded
                 self._interruption.install()
                 self._terminal = redirected_output(self._attempt.log_path)
                 faulthandler.register(signal.SIGUSR1)  # stacks of all threads, for the watchdog
@@ -121,8 +128,8 @@ class Job:
                 path.unlink(missing_ok=True)
             result = self._train()
             if result is None:
-                return 0  # the first rank publishes
-            with self._interruption.deferred():  # the run is as good as done
+                return 0  # rank 0 publishes
+            with self._interruption.deferred():  # all the work is done: publish despite a signal
                 first = self._run.publish_result(self._attempt, result)
                 self._close_mirror(0)
                 self._over.set()
@@ -136,7 +143,7 @@ class Job:
         return 0
 
     def _train(self) -> dict[str, Any] | None:
-        """Train, evaluate, store the weights; return the content of result.json (rank 0)."""
+        """Train, evaluate and save the weights. Return the content of result.json on rank 0."""
         begun = time.perf_counter()
         config = parse(self._config)
         kind = machine.set_up(config.trainer)
@@ -146,25 +153,29 @@ class Job:
         data.prepare_data()
         data.setup("fit")
         self._reading_data = False
+
         with ExitStack() as stack:
             log = MetricsLog()
             if ranks.rank() == 0:
                 self._mirror = Mirror(config.logger, self._run)
                 log = MetricsLog(stack.enter_context(self._attempt.metrics()), self._mirror)
             context = RunContext(self._run, self._attempt, log, self._interruption)
+
             module = module_of(config, data)
             if self._resumed is None:
                 module.setup("fit")
             if config.trainer.compile:
                 compile_blocks(module.model)
             parts = self._micro_batches(data)
+
             with self._interruption.deferred():
                 recorder = train(context, module, kind, parts, self._resumed)
             self._interruption.check()
             tested = self._test(context, module)
-            metrics = ranks.broadcast(tested)  # all wait for the first
+            metrics = ranks.broadcast(tested)  # the other ranks wait for rank 0
             if ranks.rank():
                 return None
+
         weights = module.model.state_dict()
         checkpoint.save(weights, self._attempt.checkpoint_dir / WEIGHTS, self._run.id)
         steps, seconds = config.trainer.steps, recorder.seconds
@@ -184,28 +195,33 @@ class Job:
         }
 
     def _micro_batches(self, data: TaskData) -> int:
-        """Return in how many parts to compute each batch: as asked, at most one for each row."""
+        """Return the number of parts in which to compute each batch, at most one per row.
+
+        Raises:
+            UserError: the config asks for more parts than a device has rows.
+        """
         asked = int(self._attempt.info().get("micro_batches", 1))
         if asked == 1:
             return 1
-        steps = {1, max(self._config["trainer"]["steps"], 1)}  # those of a second phase differ
+        # The last step may have larger batches than the first: pre-training has a second phase.
+        steps = {1, max(self._config["trainer"]["steps"], 1)}
         sizes = (len(next(iter(data.batch(step).values()))) for step in steps)
         rows = max(sizes) if data.separable else 1
         most = max(rows // ranks.world(), 1)
         typed = self._config["trainer"].get("micro_batches", 1)
         if typed != "auto" and typed > most:
-            expected = f"at most {most}, the rows that a device has of a batch"
+            expected = f"at most {most}, the number of rows per device"
             raise invalid_value("trainer.micro_batches", typed, expected, f"give {most}")
         self._attempt.heartbeat(most_parts=most)
         if asked >= most:
             self._indivisible = (
-                f" (with one row at a time, {most} parts); make the model smaller or take a GPU "
-                "with more memory"
+                f" (even with one row at a time, in {most} parts); make the model smaller or use a "
+                "GPU with more memory"
             )
         return min(asked, most)
 
     def _test(self, context: RunContext, module: TaskModule) -> dict[str, float]:
-        """Return the metrics on the test split; write them, and the files of the task."""
+        """Evaluate the test split, write its metrics and the task's files, return the metrics."""
         self._attempt.heartbeat(phase="test")
         steps = module.config.trainer.steps
         metrics = evaluate(module, "test", self._attempt.advance)
@@ -220,7 +236,7 @@ class Job:
 
     def _ended_by(self, error: BaseException) -> int:
         """Record the error that ended the attempt; return the exit code."""
-        if self._interruption.requested:  # whatever a library made of the signal
+        if self._interruption.requested:  # a library may have raised another error on the signal
             error = error if isinstance(error, Interrupted) else Interrupted()
         cause = cause_of(error, self._reading_data)
         interrupted = cause is Cause.INTERRUPTED
@@ -244,7 +260,7 @@ class Job:
         self._over.set()
         try:
             self._attempt.finish(cause, message, trace)
-        except OSError as error:  # a full disk; the log has the reason too
+        except OSError as error:  # such as a full disk; the log names the cause as well
             print(f"exit.json cannot be written: {error}", file=sys.stderr)
 
     def _heartbeat(self) -> None:
@@ -252,14 +268,14 @@ class Job:
             self._attempt.heartbeat()
 
     def _stop_at_once(self) -> None:
-        """Exit within a signal handler: it takes no lock, which the stopped thread may hold."""
+        """Exit from a signal handler, without a lock, because the stopped thread may hold it."""
         with suppress(OSError):
             self._attempt.finish(Cause.INTERRUPTED, "asked twice to stop")
         os._exit(INTERRUPTED)
 
 
 def redirected_output(path: Path) -> int:
-    """Send stdout and stderr to a file; return the descriptor of stderr before."""
+    """Redirect stdout and stderr to a file; return a descriptor of the former stderr."""
     sys.stdout.flush()
     sys.stderr.flush()
     before = os.dup(2)
@@ -271,8 +287,8 @@ def redirected_output(path: Path) -> int:
     return before
 
 
-def _keep_out(attempts: Sequence[Attempt]) -> None:
-    """Raise Elsewhere if the process of one of the attempts provably lives."""
+def _raise_if_training(attempts: Sequence[Attempt]) -> None:
+    """Raise Elsewhere if the process of one of the attempts is known to be alive."""
     for attempt in attempts:
         if attempt.alive() and alive(attempt.info()):
-            raise Elsewhere(f"attempt {attempt.number} trains this run already")
+            raise Elsewhere(f"attempt {attempt.number} is already training this run")

@@ -17,11 +17,19 @@ from tasks.training.steps import Steps, fabric_for
 def train(
     context: RunContext, module: TaskModule, accelerator: str, parts: int, resumed: Path | None
 ) -> Recorder:
-    """Train to the last step, from the checkpoint `resumed` or from step 0."""
+    """Train from the checkpoint `resumed`, or from step 0, to the last step.
+
+    Args:
+        accelerator: "cuda" or "cpu".
+        parts: the number of parts into which each step splits this rank's rows.
+
+    Returns:
+        The recorder, with the times and the last validation.
+    """
     trainer = module.config.trainer
     fabric = fabric_for(trainer, accelerator)
     steps = Steps(fabric, module, parts)
-    take_step = CapturedSteps(steps) if steps.recordable(trainer) else steps
+    take_step = CapturedSteps(steps) if steps.can_capture(trainer) else steps
 
     recorder = Recorder(context, module)
     checkpointer = Checkpointer(context, recorder, module, steps.optimizer)
@@ -30,7 +38,7 @@ def train(
     batches = module.data.train_dataloader()
     batches.load_state_dict({"done": done})
     recorder.on_train_start(done)
-    context.interruption.check()  # a signal may arrive while a missed validation is repeated
+    context.interruption.check()  # on_train_start may validate, and a signal may arrive meanwhile
 
     for number, batch in enumerate(prefetched(batches, fabric.device), done):
         loss = take_step(number, batch)

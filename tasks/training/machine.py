@@ -1,4 +1,4 @@
-"""The device, libraries and code of a job, and the facts that an attempt records of them."""
+"""The device, libraries and code of a job, and the facts that an attempt records about them."""
 
 import contextlib
 import ctypes
@@ -26,32 +26,38 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 
 
 def set_up(section: TrainerSection) -> str:
-    """Set this process up to compute repeatably; return "cuda" or "cpu" (UserError: no GPU)."""
-    torch.set_num_threads(section.threads)  # on which the last bits depend
+    """Set up this process for reproducible results; return the device, "cuda" or "cpu".
+
+    Raises:
+        UserError: a GPU is wanted, but torch cannot use one.
+    """
+    torch.set_num_threads(section.threads)  # the last bits depend on the number of threads
     found = kind_of(section.accelerator)
     visible = os.environ.get(VISIBLE, "")
-    shown = DRIVER.exists() and visible not in NO_GPUS
-    asked = section.accelerator == "gpu" or (shown and section.accelerator == "auto")
-    if asked and found == "cpu":
+    has_gpu = DRIVER.exists() and visible not in NO_GPUS
+    wanted = section.accelerator == "gpu" or (has_gpu and section.accelerator == "auto")
+    if wanted and found == "cpu":
         built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
-        expected = f"a GPU that torch {torch.__version__}, built {built}, can use"
-        expected += f"; {VISIBLE}={visible}" if visible else ""
-        remedy = "install a PyTorch for its driver, or plan with trainer.accelerator=cpu"
+        expected = f"a GPU that torch {torch.__version__} (built {built}) can use"
+        expected += f", with {VISIBLE}={visible}" if visible else ""
+        remedy = "install a PyTorch for the GPU's driver, or plan with trainer.accelerator=cpu"
         raise invalid_value("trainer.accelerator", section.accelerator, expected, remedy)
+
     keep_memory()
     compute_repeatably(found)
     return found
 
 
 def kind_of(accelerator: str) -> str:
-    """Return "cuda" or "cpu": the device here for `accelerator` "auto", "cpu" or "gpu"."""
+    """Return the device that `accelerator` ("auto", "cpu" or "gpu") means here: "cuda" or "cpu"."""
     return "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
 
 
 def keep_memory() -> None:
     """Make glibc keep freed memory, since every step allocates the same blocks again.
 
-    By default it returns large blocks to the system: up to a quarter of a small step.
+    By default glibc returns large blocks to the system, which takes up to a quarter of the time of
+    a small step.
     """
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
@@ -60,13 +66,13 @@ def keep_memory() -> None:
 
 
 def compute_repeatably(kind: str) -> None:
-    """Make equal steps give equal bits; on a GPU, an operation that cannot is an error."""
+    """Make equal steps give equal bits. On a GPU, a nondeterministic operation raises an error."""
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     torch.backends.cudnn.benchmark = False
-    # NVIDIA's containers ask for TF32 by a variable, which would round "32-true" to 10 bits.
+    # NVIDIA's containers turn TF32 on by a variable, and TF32 would round "32-true" to 10 bits.
     torch.set_float32_matmul_precision("highest")
     torch.use_deterministic_algorithms(True, warn_only=kind == "cpu")
-    # For reads of memory that was never written; there are none.
+    # Filling only matters to code that reads uninitialized memory. None here does.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
@@ -82,16 +88,16 @@ def flops_per_second() -> float:
 
 
 def used(kind: str, count: int) -> dict[str, Any]:
-    """Return the name of the device or devices, and on a GPU the peak bytes of tensors."""
+    """Return what the training used: the devices' name and, on GPUs, the peak bytes of tensors."""
     name = torch.cuda.get_device_name() if kind == "cuda" else cpu_name()
     peak = {"max_memory_allocated": torch.cuda.max_memory_allocated()} if kind == "cuda" else {}
     return {"device": name if count == 1 else f"{count} x {name}", **peak}
 
 
 def facts(kind: str = "cpu") -> dict[str, Any]:
-    """Return hardware, versions and code state, on which the last bits may depend.
+    """Return the hardware, versions and code revision, because the last bits may depend on them.
 
-    Kind "cuda" starts CUDA: a process that forks must not ask for it.
+    `kind="cuda"` initializes CUDA, so a process that forks must not give it.
     """
     hardware = {
         "cpu": cpu_name(),
@@ -106,7 +112,7 @@ def facts(kind: str = "cpu") -> dict[str, Any]:
 
 
 def code_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of the code that a run's result depends on, and the packages it names."""
+    """Return the state of the code that a run depends on, and the packages its config names."""
     named = registry.named_by(config)
     found = [made for kind, name in named if (made := registry.made_of(kind, name))]
     parts = loaded_code().parts(config["task"]["name"], found)
@@ -122,7 +128,7 @@ def cpu_name() -> str:
 
 
 def _text(path: Path) -> str:
-    """Return the content of a file of Linux; empty elsewhere."""
+    """Return the content of a file that Linux has; return "" on other systems."""
     try:
         return path.read_text("utf-8", "replace")
     except OSError:
@@ -131,7 +137,7 @@ def _text(path: Path) -> str:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Return the versions of the libraries that compute, if installed."""
+    """Return the versions of LIBRARIES, without those that are not installed."""
     found = {}
     for name in LIBRARIES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):

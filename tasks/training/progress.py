@@ -22,16 +22,16 @@ from tasks.training.wandb_mirror import Mirror
 
 @dataclass(frozen=True)
 class MetricsLog:
-    """Writes rows to the metrics file, to the W&B mirror, which may fail, and to the log.
+    """A writer of rows of metrics to the metrics file, the W&B mirror and the log.
 
-    Of several ranks, only the first has a file; the others write nothing.
+    Only rank 0 has a file and a mirror. On the other ranks the methods do nothing.
     """
 
     writer: MetricsWriter | None = None
     mirror: Mirror | None = None
 
     def row(self, step: int, values: Mapping[str, float], left: float | None = None) -> None:
-        """Write a row of metrics after a step; `left`: seconds of training left, for the log."""
+        """Write the metrics of a step. The log also shows `left`, the seconds of training left."""
         if self.writer is None or self.mirror is None:
             return
         self.writer.write({"step": step, **values})
@@ -41,14 +41,14 @@ class MetricsLog:
         print(f"step {step}: {words}{to_come}", flush=True)
 
     def sync(self) -> None:
-        """Make every row durable."""
+        """Flush all rows to the disk."""
         if self.writer is not None:
             self.writer.sync()
 
 
-KEPT = 2  # checkpoints: the newest, and one in case it is damaged
-SAMPLES = 4  # times that a run without validations logs the loss on a few validation rows
-HELD = 1000  # most losses to leave on the device between two rows
+KEPT = 2  # checkpoints to keep: the newest, and one in case it is damaged
+SAMPLES = 4  # how often a run without validations logs the loss on a few validation rows
+HELD = 1000  # losses on the device before they are read, even if no row is due
 
 
 class RunContext(NamedTuple):
@@ -61,23 +61,24 @@ class RunContext(NamedTuple):
 
 
 class Recorder:
-    """Writes a row of metrics every `log_every` steps, with a heartbeat, and validates.
+    """A recorder of a training: it writes metrics and heartbeats, and validates.
 
-    It validates every `validate_every` steps. If that is 0, it logs the validation loss of a few
-    rows SAMPLES times. Losses stay on the device between two rows, so that the host rarely waits.
+    Every `log_every` steps it writes a row of metrics and a heartbeat. Every `validate_every` steps
+    it evaluates the validation split. If that is 0, it logs the loss on a few validation rows,
+    SAMPLES times in a run. Losses stay on the device between two rows, so the host rarely waits.
 
     Attributes:
-        validation: the newest metrics of the whole validation split.
-        seconds: the time of training steps, interrupted attempts included.
+        validation: the metrics of the last whole validation.
+        seconds: the time of training steps, including interrupted attempts.
         seconds_before: the time of interrupted attempts alone.
     """
 
     def __init__(self, context: RunContext, module: TaskModule) -> None:
         self._context, self._module = context, module
         self._trainer = module.config.trainer
-        self._earlier: list[float] = []  # losses since the last row: first those read,
-        self._losses: list[Tensor] = []  # then those on the device
-        self._timed = 0  # steps since `_since`
+        self._earlier: list[float] = []  # losses since the last row that the host has read
+        self._losses: list[Tensor] = []  # the losses after them, still on the device
+        self._timed = 0  # steps since the time `_since`
         self._validated = 0
         self._since = 0.0
         self.validation: dict[str, float] = {}
@@ -85,7 +86,7 @@ class Recorder:
         self.seconds_before = 0.0
 
     def on_train_start(self, step: int) -> None:
-        """Start the clock of a training that has done `step` steps."""
+        """Start the clock after `step` steps. First do a validation that an attempt has missed."""
         self._validate(step)
         self._since = time.perf_counter()
 
@@ -101,7 +102,7 @@ class Recorder:
         self._validate(step)
 
     def _validate(self, step: int) -> None:
-        """Validate if it is due at this step and no attempt has done it."""
+        """Validate if it is due at this step and an earlier attempt has not done it."""
         steps = self._trainer.steps
         every = self._trainer.validate_every or math.ceil(steps / SAMPLES)
         due = step > 0 and (step % every == 0 or step == steps)
@@ -110,10 +111,10 @@ class Recorder:
         begun = time.perf_counter()
         self._context.attempt.heartbeat(phase="validate")
         try:
-            self._context.interruption.check()  # a rank may have no batch
+            self._context.interruption.check()  # here too, because a rank may have no batch
             metrics = self._measured()
         except Interrupted:
-            return  # the step is finished: the checkpointer saves it, and the job stops
+            return  # the step itself is finished, so let the checkpointer save it before the stop
         if metrics:
             self._context.log.row(step, metrics)
         self._validated = step
@@ -151,6 +152,7 @@ class Recorder:
         now = time.perf_counter()
         elapsed, self._since = now - self._since, now
         self.seconds += elapsed
+
         row = {
             "train/loss": math.fsum(losses) / len(losses),
             "learning_rate": self._module.learning_rate(step),
@@ -158,10 +160,12 @@ class Recorder:
             "tokens_seen": tokens_seen(step),
         }
         self._earlier, self._losses, self._timed = [], [], 0
+
         steps = self._trainer.steps
         self._context.log.row(step, row, left=self.seconds / step * (steps - step))
         shown = {"loss": row["train/loss"], "tokens_per_second": row["tokens_per_second"]}
         self._context.attempt.heartbeat(step=step, steps=steps, **shown, phase="train")
+
         for place, loss in enumerate(losses, start=step - len(losses) + 1):
             if not math.isfinite(loss):
                 raise NotFinite("the training loss", loss, place)
@@ -173,7 +177,7 @@ class Recorder:
 
 @dataclass(frozen=True)
 class Checkpointer:
-    """Saves every `checkpoint_every` steps, at the last step, and when the job is asked to stop."""
+    """A writer of checkpoints: every `checkpoint_every` steps, at the last, and before a stop."""
 
     context: RunContext
     recorder: Recorder
@@ -197,8 +201,8 @@ class Checkpointer:
             self.save(step)
 
     def save(self, step: int) -> None:
-        """Save after a step; delete the checkpoints that are not needed any more."""
-        # First the rows: a checkpoint must not be ahead of the metrics.
+        """Save a checkpoint of this step, and delete checkpoints that are no longer needed."""
+        # Write the metrics first: a checkpoint must not be ahead of them.
         self.context.log.sync()
         folder = self.context.attempt.checkpoint_dir
         state = {
@@ -208,9 +212,10 @@ class Checkpointer:
             "callbacks": {"Recorder": self.recorder.state_dict()},
         }
         checkpoint.save(state, folder / f"step-{step:08d}.ckpt", self.context.run.id)
+
         everything = self.context.run.checkpoints()  # highest step first
         own = [path for path in everything if path.parent == folder]
-        if len(own) >= KEPT:  # only now earlier attempts' checkpoints are not needed
+        if len(own) >= KEPT:  # until then, keep the checkpoints of earlier attempts
             for path in everything[everything.index(own[KEPT - 1]) + 1 :]:
                 checkpoint.remove(path)
 
@@ -223,6 +228,6 @@ def remove_all(run: Run) -> None:
 
 
 def leftovers(run: Run) -> list[Path]:
-    """Return the unfinished files of killed attempts, which may be as large as checkpoints."""
+    """Return the unfinished checkpoint files that killed attempts left; they may be large."""
     dead = [attempt for attempt in run.attempts() if not attempt.alive()]
     return [path for attempt in dead for path in attempt.checkpoint_files(".*.tmp")]

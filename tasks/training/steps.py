@@ -1,4 +1,4 @@
-"""A training step on Fabric, by the hooks of a TaskModule, and the Fabric that places the model."""
+"""Training steps: the hooks of a TaskModule on Lightning Fabric, and the Fabric of a run."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from tasks.module import TaskModule
 
 
 class Steps:
-    """Takes the steps of a training, one at a time.
+    """A callable that takes one training step at a time.
 
-    `parts`: the parts in which a step computes this rank's rows, at most one for each row.
+    Args:
+        parts: the number of parts into which a step splits this rank's rows; at most one per row.
     """
 
     def __init__(self, fabric: Fabric, module: TaskModule, parts: int = 1) -> None:
@@ -29,15 +30,18 @@ class Steps:
         self._wrapped: Any = wrapped  # the module, or DDP around it
 
     def __call__(self, number: int, batch: Batch) -> Tensor:
-        """Take step `number` (from 0); return the loss of the whole batch, on the device.
+        """Take step `number` (from 0) on `batch`, the rows of this rank.
 
-        `batch` has this rank's rows.
+        Return the loss of the whole batch, on the device.
         """
         self.module.on_train_batch_start(batch, number)
         return self.update(number, batch)
 
     def update(self, number: int, batch: Batch) -> Tensor:
-        """Compute the gradients and update the weights, which is the same work for every step."""
+        """Compute the gradients, update the weights and return the loss of the whole batch.
+
+        Every step does the same work here, so a CUDA graph can capture it.
+        """
         self.optimizer.zero_grad()
         if self.parts == 1:
             loss = self._backward(number, batch)
@@ -47,14 +51,18 @@ class Steps:
         self.optimizer.step()
         return ranks.mean(loss)
 
-    def recordable(self, trainer: TrainerSection) -> bool:
-        """Return whether steps can be recorded: on one GPU that computes all rows at once."""
+    def can_capture(self, trainer: TrainerSection) -> bool:
+        """Return whether CUDA graphs are on and can capture a step.
+
+        They can if a single GPU computes all rows at once.
+        """
         alone = ranks.world() == 1 and self.parts == 1
-        capturable = all("capturable" in group for group in self.optimizer.param_groups)  # not Muon
+        # Muon has no option `capturable`.
+        capturable = all("capturable" in group for group in self.optimizer.param_groups)
         return trainer.cuda_graph and alone and capturable and self.fabric.device.type == "cuda"
 
     def _backward(self, number: int, batch: Batch, divisors: list[Tensor] | None = None) -> Tensor:
-        """Add to the gradients; return the loss."""
+        """Add the gradients of `batch` to those of the parameters; return its loss."""
         with self.fabric.autocast():
             loss: Tensor = self._wrapped.training_step(batch, number, divisors)
         self.fabric.backward(loss)
@@ -63,7 +71,7 @@ class Steps:
     def _backward_in_parts(self, number: int, batch: Batch) -> Tensor:
         """Count the targets of the whole batch, then add the gradients of one part after another.
 
-        The ranks add their gradients up once, after the last part.
+        The ranks exchange their gradients only once, after the last part.
         """
         divisors = self.module.divisors(batch)
         *early, last = ranks.split(batch, self.parts)
@@ -76,8 +84,8 @@ class Steps:
 
 
 def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
-    """Return the Fabric that places a model on its device, or a copy on each of several."""
-    # Its information is about choices made on purpose.
+    """Return the Fabric that places a model on its device, or a replica on each of several."""
+    # Fabric's INFO messages describe settings that are chosen on purpose here.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     precision = DoublePrecision() if section.precision == "64-true" else Precision()
     if section.precision == "bf16-mixed":
@@ -87,7 +95,8 @@ def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
         devices=section.devices,
         num_nodes=section.num_nodes,
         strategy="ddp" if ranks.world() > 1 else "auto",
-        # Not SLURM's environment: this one finds that the ranks are started already.
+        # Inside a Slurm job Fabric would choose Slurm's environment. LightningEnvironment sees that
+        # the ranks are already running.
         plugins=[precision, LightningEnvironment()],
     )
     fabric.launch()
@@ -95,7 +104,7 @@ def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
 
 
 class Autocast(MixedPrecision):
-    """bfloat16 for matrix products alone: batches are not cast, and cast weights are not cached."""
+    """bfloat16 mixed precision that neither casts batches nor caches cast weights."""
 
     def convert_input(self, data: Batch) -> Batch:
         return data

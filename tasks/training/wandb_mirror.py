@@ -1,7 +1,7 @@
-"""The mirror of a run in Weights & Biases, which can never delay or change the run.
+"""The mirror of a run in Weights & Biases. It never delays or changes the run.
 
-All calls of W&B happen in a thread behind a queue. If W&B is absent, cannot reach its server, is
-killed or hangs, the run computes the same bits and ends.
+A thread makes all calls of W&B and reads its rows from a queue. If W&B is missing, cannot reach its
+server, is killed or hangs, the run still computes the same bits and ends.
 """
 
 import os
@@ -29,14 +29,14 @@ OF_ANOTHER_RUN = (
     "WANDB_RUN_DIR",
     "WANDB_RESUME",
 )
-"""Variables that `wandb agent` sets for the sweep; they would give every run the same id."""
+"""Variables that `wandb agent` sets for the sweep. They would give every run the same id."""
 
 Message = tuple[int, Mapping[str, float]] | int
 """A row of metrics, or the exit code that ends the mirror."""
 
 
 class Mirror:
-    """A sender of rows to W&B if the config asks for it; otherwise it imports nothing."""
+    """A sender of rows to W&B. It does nothing unless the config asks for W&B."""
 
     def __init__(self, section: LoggerSection, run: Run) -> None:
         self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -58,8 +58,8 @@ class Mirror:
             self._messages.put(code)
             thread.join(FINISH_SECONDS)
             if thread.is_alive():
-                later = "`wandb sync` can do so later"
-                _warn(self._run, f"it has not finished after {FINISH_SECONDS} s; {later}")
+                later = "`wandb sync` can upload the rest"
+                _warn(self._run, f"it did not finish within {FINISH_SECONDS} s; {later}")
 
     def _follow(self) -> None:
         try:
@@ -68,18 +68,18 @@ class Mirror:
                 step, values = message
                 run.log({**values, STEP: step})
             run.finish(exit_code=message)
-        except BaseException as error:  # the edge to a library that may raise anything
+        except BaseException as error:  # W&B may raise anything, and must not stop the run
             _warn(self._run, message_of(error))
 
 
 def start(section: LoggerSection, run: Run) -> Any:
-    """Return a W&B run, offline if its server is out of reach.
+    """Start a W&B run, offline if the server cannot be reached.
 
-    All runs share one folder for `wandb sync`. A run that continues begins a new record there with
-    the rows of its earlier attempts, and the records of these go: synced one after the other, each
-    would overwrite the one before.
+    All runs write to the same folder, from which `wandb sync` uploads them. A run that continues
+    starts a new record there with the rows of its earlier attempts. The records of these are
+    deleted, because each would overwrite the one before when they are synced.
     """
-    import wandb  # takes a second, and is absent on some machines
+    import wandb  # imported here because it takes a second and is optional
 
     for name in OF_ANOTHER_RUN:
         os.environ.pop(name, None)
@@ -119,9 +119,9 @@ def start(section: LoggerSection, run: Run) -> Any:
     except wandb.errors.Error as error:
         if section.mode != "online":
             raise
-        words = f"{message_of(error)}; kept offline, `wandb sync` can send it later"
+        words = f"{message_of(error)}; it is recorded offline, `wandb sync` can upload it later"
         _warn(run, words, "not online")
-        wandb.teardown()  # else the run's id would count as taken
+        wandb.teardown()  # otherwise W&B would reject the run's id as taken
         offline = True
         started = wandb.init(**{**arguments, "mode": "offline"})
     started.define_metric(STEP)
@@ -143,7 +143,7 @@ def _earlier_rows(run: Run) -> list[dict[str, Any]]:
 
 
 def _warn(run: Run, what: str, state: str = "off") -> None:
-    """Write a warning into the log, and keep it for the end of the sweep."""
+    """Print a warning to the log, and save it for the sweep to print at its end."""
     text = f"warning: W&B is {state} for this run ({what}); the run is not affected."
     print(text, file=sys.stderr)
     run.attempts()[-1].warn(f"W&B is {state} ({what})")

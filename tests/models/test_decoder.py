@@ -89,7 +89,7 @@ def test_norms_biases_and_the_scale_are_those_asked_for(decoder, pack):
 
 
 def test_an_unknown_activation_is_refused(decoder):
-    with pytest.raises(ValueError, match="'swish' is none of: relu, gelu, silu"):
+    with pytest.raises(ValueError, match="'swish': expected one of relu, gelu, silu"):
         decoder(activation="swish")
 
 

@@ -114,10 +114,10 @@ def test_a_fine_tuned_model_starts_from_the_pre_trained_weights(build, encoder):
 
 def test_pre_trained_weights_without_an_encoder_are_refused(encoder):
     state = PretrainingModel(encoder(layers=1)).state_dict()
-    with pytest.raises(ValueError, match=r"lack 12 of the encoder's: encoder\.blocks\.1\."):
+    with pytest.raises(ValueError, match=r"lack 12 weights of this encoder: encoder\.blocks\.1\."):
         load_pretrained(SpanFinder(encoder()), state)
     more = PretrainingModel(encoder(layers=3)).state_dict()
-    with pytest.raises(ValueError, match=r"have other weights than 12 of the encoder's: encoder"):
+    with pytest.raises(ValueError, match=r"have 12 weights that this encoder lacks: encoder"):
         load_pretrained(SpanFinder(encoder()), more)
 
 

@@ -20,8 +20,8 @@ SENTENCES = {
     "missing": ({"model.heads": ...}, "model.heads=(missing): expected a whole number"),
     "not a divisor": (
         {"model.heads": 5, "model.head_size": None},
-        "model.heads=5: expected a divisor of model.embedding_size=17 (or model.head_size set); "
-        "give it as model.heads=1, or set model.head_size.",
+        "model.heads=5: expected a divisor of model.embedding_size=17, or a value for "
+        "model.head_size; give it as model.heads=1, or set model.head_size.",
     ),
     "head sizes of two heads": (
         {"model.head_size": [5, [7, 11]]},
@@ -37,8 +37,8 @@ SENTENCES = {
             "model.rotary_size": 2,
             "model.attention": {"name": "collaborative"},
         },
-        "model.attention.name=collaborative: expected a variant that takes a rotation, since there "
-        "is model.position_encoding=rotary; choose one of decoupled, grouped_query, latent, ",
+        "model.attention.name=collaborative: expected a variant that takes a rotation, since "
+        "model.position_encoding=rotary; choose one of decoupled, grouped_query, latent, ",
     ),
     "three at once": ({"seed": -1, "model.heads": 0, "model.layers": 0}, "(and 2 more: "),
 }
@@ -183,6 +183,6 @@ def test_a_run_whose_package_is_gone_names_it_and_its_version(outputs, installed
     with pytest.raises(UserError) as raised:
         recorded_config(run)
     assert str(raised.value) == (
-        "run=small: expected its attention variant gone, which the package gone-package==1.2.3 "
-        "has; install that package."
+        "run=small: expected the package gone-package==1.2.3, which has its attention variant "
+        "gone; install that package."
     )

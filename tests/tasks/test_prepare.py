@@ -83,7 +83,8 @@ def test_text_that_is_not_the_planned_one_is_refused(of, tmp_path):
     found, _ = data(changes).source()
     planned = {**changes, "data.digest": found}
     assert prepared_folder(tmp_path, planned).name == folder.name
-    with pytest.raises(UserError, match=r"^data\.digest=other: expected the text that was planned"):
+    refused = r"^data\.digest=other: expected the text that the run was planned with"
+    with pytest.raises(UserError, match=refused):
         prepared_folder(tmp_path, {**planned, "data.digest": "other"})
     assert [path.name for path in (tmp_path / "data").iterdir() if path.is_dir()] == [folder.name]
 
@@ -138,7 +139,7 @@ def exchange(one, other):
 def test_splits_that_changed_places_are_noticed(of):
     changes, outputs, folder = of
     exchange(folder / "test", folder / "validation")
-    with pytest.raises(UserError, match="is not as it was prepared"):
+    with pytest.raises(UserError, match="has changed since it was prepared"):
         opened_data(outputs, changes)
     exchange(folder / "test", folder / "validation")
     assert opened_data(outputs, changes).facts

@@ -110,7 +110,7 @@ LONGER = {"task.sequence_length": 73, "task.batch_tokens": 73}  # than an encode
         (PRETRAINING, {"task.second_phase.warmup_steps": 5}, "expected"),
         (PRETRAINING, {"task.second_phase.batch_tokens": 66}, "expected"),
         (PRETRAINING, {"task.batch_tokens": 44}, "expected a multiple of"),
-        (PRETRAINING, {"model.positions": 66}, "expected at least the 67"),
+        (PRETRAINING, {"model.positions": 66}, "expected at least 67"),
         (PRETRAINING, {"model.tie_embeddings": False}, "expected true"),
         (PRETRAINING, {"model.initializer_range": 0.0}, "expected a number"),
         (PRETRAINING, {"task.documents": "page"}, "expected one of blank_line, file"),
@@ -124,7 +124,7 @@ LONGER = {"task.sequence_length": 73, "task.batch_tokens": 73}  # than an encode
         (REPRESENTATION, {"model.heads": 2}, "expected 1"),
         (REPRESENTATION, {"model.embedding_size": 3}, "expected at least task"),
         (REPRESENTATION, {"model.attention": DECOUPLED}, "name=decoupled: expected multi_head"),
-        (REPRESENTATION, {"model": config()["model"]}, "expected one of layer"),
+        (REPRESENTATION, {"model": config()["model"]}, "expected an architecture that task"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

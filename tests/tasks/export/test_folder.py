@@ -101,7 +101,7 @@ def test_the_card_of_joined_sentences_says_that_a_row_is_measured(tmp_path):
 def test_a_tokenizer_that_is_gone_is_named(tmp_path):
     run = headroom.run(trained(tmp_path, {**TODAY, "trainer.steps": 1}).id, outputs=tmp_path)
     shutil.rmtree(tmp_path / "data")
-    with pytest.raises(UserError, match=r"tokenizer\.json is missing; bring it back, or prepare"):
+    with pytest.raises(UserError, match=r"tokenizer\.json is missing; restore it, or prepare"):
         run.export(tmp_path / "exported")
 
 

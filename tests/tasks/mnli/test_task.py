@@ -100,7 +100,7 @@ def test_an_official_txt_may_leave_off_annotators_but_no_other_column(tmp_path):
 
 
 def test_a_table_without_the_columns_of_a_pair_is_refused(tmp_path):
-    with pytest.raises(Exception, match="no header with the columns sentence1"):
+    with pytest.raises(Exception, match="expected the columns sentence1"):
         _read(_written(tmp_path / "train.tsv", "a\tb", "1\t2"))
 
 
@@ -255,7 +255,7 @@ def test_the_weights_of_another_model_are_one_sentence(changes, said):
 
 
 def test_a_parent_without_its_data_is_one_sentence(tmp_path):
-    with pytest.raises(UserError, match=r"tokenizer\.json is missing"):
+    with pytest.raises(UserError, match=r"tokenizer\.json or its \.sha256 file is missing"):
         prepared_folder(tmp_path, CHILD)
 
 

@@ -130,15 +130,17 @@ def _asked(question, *texts):
     [
         pytest.param("{", DATASET, "predictions.json is not JSON", id="truncated_predictions"),
         pytest.param("[" * 9999, DATASET, "predictions.json is not JSON", id="nested_without_end"),
-        pytest.param([], DATASET, "is no JSON object of id and text", id="no_object"),
-        pytest.param({"a": None}, DATASET, "no text is predicted for a", id="prediction_no_text"),
+        pytest.param([], DATASET, "has no predictions: expected a JSON object", id="no_object"),
+        pytest.param(
+            {"a": None}, DATASET, "as the prediction for question a", id="prediction_no_text"
+        ),
         pytest.param({}, '{"data": [', "dataset.json is not JSON", id="truncated_dataset"),
         pytest.param({}, {"version": "1.1", "data": []}, "there is no question", id="no_question"),
-        pytest.param({}, [], "is no SQuAD v1.1 file", id="no_dataset"),
+        pytest.param({}, [], "is not a SQuAD v1.1 file", id="no_dataset"),
         pytest.param({}, {"version": "1.1"}, "no 'data'", id="no_data"),
         pytest.param({"a": "x"}, _asked("a"), "no gold answer", id="no_gold_answer"),
-        pytest.param({}, _asked("a", 3), "is no SQuAD v1.1 file", id="gold_no_text"),
-        pytest.param({}, _asked(["a"], "x"), "is no SQuAD v1.1 file", id="id_no_text"),
+        pytest.param({}, _asked("a", 3), "is not a SQuAD v1.1 file", id="gold_no_text"),
+        pytest.param({}, _asked(["a"], "x"), "is not a SQuAD v1.1 file", id="id_no_text"),
     ],
 )
 def test_files_that_cannot_be_scored_are_one_sentence(tmp_path, capsys, predictions, dataset, said):

@@ -165,8 +165,8 @@ def test_of_mutated_questions_each_keeps_its_answer_or_is_dropped_and_counted(tm
         pytest.param(b"[" * 100_000, "nested too deeply", id="nested_without_end"),
         pytest.param(b'{"data": NaN}', "NaN is no JSON number", id="nan"),
         pytest.param(b'{"data": [], "data": []}', "a key comes twice", id="key_twice"),
-        pytest.param(b'{"data": {}}', 'no list under "data"', id="data_is_no_list"),
-        pytest.param(b"[]", 'no list under "data"', id="no_object"),
+        pytest.param(b'{"data": {}}', 'expected a list under "data"', id="data_is_no_list"),
+        pytest.param(b"[]", 'expected a list under "data"', id="no_object"),
         pytest.param('{"data": []}'.encode("utf-16"), "is UTF-16", id="utf_16"),
     ],
 )

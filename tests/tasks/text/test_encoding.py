@@ -49,7 +49,7 @@ def test_a_process_that_is_killed_is_an_error_and_none_is_left():
         return os.getpid()
 
     results, found = in_order(pid, range(FEW + 9), 2), []
-    with pytest.raises(OSError, match="was ended"):
+    with pytest.raises(OSError, match="was killed"):
         found.extend(results)
     gone = {*found} - {os.getpid()}
     assert gone

@@ -64,14 +64,14 @@ def test_other_heads_than_the_parents_are_refused():
     shared = Decoder(**{**DECODER, "heads": 5, "head_size": 3}, attention=_shared(7))
     own, parents = (one.blocks[0].attention.qkv.weight for one in (model, original))
     assert own.shape == parents.shape
-    told = r"model\.heads=5 of 3: expected the heads of the parent, 3"
+    told = r"model\.heads=5 of size 3: expected the heads of the parent, 3"
     with pytest.raises(UserError, match=told):
         adapted(shared, original.state_dict(), DECODER["heads"])
 
 
 def test_heads_whose_queries_and_keys_are_normalised_have_no_shared_form():
     normalised = Decoder(**DECODER, attention=partial(MultiHeadAttention, qk_norm=True))
-    told = "collaborative: expected a parent without normalised queries and keys"
+    told = r"collaborative: expected a parent with model\.attention\.qk_norm=false"
     with pytest.raises(UserError, match=told):
         adapted(Decoder(**DECODER, attention=_shared(7)), normalised.state_dict(), DECODER["heads"])
 

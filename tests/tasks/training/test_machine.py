@@ -151,8 +151,8 @@ def test_a_run_that_is_continued_with_other_code_says_so_and_names_both(outputs,
     monkeypatch.setattr(machine, "loaded_code", lambda: edited)
     assert run_job(run) == 0
     said = run.attempts()[-1].log_path.read_text()
-    assert "another state of the code" in said
-    assert "models changed since" in said
+    assert "other code trained this run" in said
+    assert "changed since then: models" in said
     assert differing([state_of(one) for one in lineage(run, 2)]) == ["models"]
 
 
