@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.plan.plan import Plan, Rounds
-from sweeper.plan.planner import with_seeds
+from sweeper.plan.seeds import with_seeds
 from sweeper.results.collect import Records, before_training
 from sweeper.results.judge import check_decidable, rests_on, verdicts_on, wanted
 from sweeper.results.points import measures

@@ -21,7 +21,7 @@ from sweeper.plan.compose import RunTemplate
 from sweeper.plan.experiment import SUFFIX, Experiment, Per, Tune, at_end, beyond
 from sweeper.plan.facts import Facts, Invalid
 from sweeper.plan.plan import Chosen, Configuration, Plan, PlannedRun
-from sweeper.plan.planner import with_seeds
+from sweeper.plan.seeds import with_seeds
 from sweeper.results.choices import FINALISTS, Choice, choices, ranked, settled
 from sweeper.results.collect import Records
 from sweeper.results.points import tuned_in_words

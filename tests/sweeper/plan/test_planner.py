@@ -15,7 +15,7 @@ from rich.console import Console
 
 from sweeper.plan.compose import CONF
 from sweeper.plan.match import solve
-from sweeper.plan.planner import with_seeds
+from sweeper.plan.seeds import with_seeds
 from sweeper.plan.show import print_plan
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore

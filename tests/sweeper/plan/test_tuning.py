@@ -9,7 +9,7 @@ import pytest
 
 from sweeper.plan.experiment import Per, at_end, beyond
 from sweeper.plan.facts import Facts
-from sweeper.plan.planner import with_seeds
+from sweeper.plan.seeds import with_seeds
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore, State
