@@ -1,8 +1,12 @@
-"""The configurations of an experiment: composed configs without a seed, with their sizes."""
+"""The configurations of an experiment: composed configs without a seed, with their sizes.
+
+An arm composes the combinations of its grid. A matched arm solves one key of each combination for
+a target size. An arm with a parent, and every fine-tuning, changes keys of its parent's config.
+"""
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -18,46 +22,44 @@ from sweeper.store.identity import leaves, lookup, run_id
 
 
 class _Target(NamedTuple):
-    """A size that points are matched to."""
+    """A size to match, and the point that has it if `match.to` names an arm."""
 
     words: str
     size: int
-    shared: Mapping[str, Any] = {}  # values that matched points share with the point of this size
-    values: Mapping[str, Any] = {}  # of that point
+    shared: Mapping[str, Any] = {}  # the values of the keys in `match.same`
+    values: Mapping[str, Any] = {}  # all values of the point
 
 
 @dataclass
 class Configurations:
-    """The configurations of one experiment, as a command line changes it; `done` by arm."""
+    """The configurations of one experiment, changed by the keys of a command line."""
 
     composer: Composer
     typed: Typed
     facts: Facts
     experiment: Experiment
-    done: dict[str, list[Configuration]] = field(default_factory=lambda: defaultdict(list))
+    done: dict[str, list[Configuration]] = field(
+        default_factory=lambda: defaultdict(list)
+    )  # by arm
 
     def all(self) -> Iterator[Configuration]:
-        """Yield every configuration with its size, each before those that are fine-tuned from it.
+        """Yield every configuration with its size; a pre-training precedes its fine-tunings.
 
-        Raise UserError for an invalid config, a target out of reach, or an arm without points.
+        Raise UserError for an invalid config, for a target size that no value reaches, and for an
+        arm without points.
         """
         experiment, arms = self.experiment, self.experiment.arms.values()
-        # The arms that others are matched to, or start from, come first.
+        # Arms are matched to arms that are not matched, and their children come last.
         for arm in sorted(arms, key=lambda arm: 2 if arm.parent else 1 if arm.match else 0):
             made = [*(self._children(arm) if arm.parent else self._combinations(arm))]
-            sizes = self.facts.sizes([point.config for point in made])
-            for point, size in zip(made, sizes, strict=True):
-                model = dict(point.config["model"])
-                # Replace null by the value it stands for: the same model is the same run.
-                model["head_size"] = size.get("head_size", model["head_size"])
-                config = {**point.config, "model": model}
-                self.done[arm.name].append(replace(point, size=size, config=config))
+            self.done[arm.name] += self._with_sizes(made)
+
         one = bool(experiment.finetune) and experiment.pretrainings is Pretrainings.one
         for arm in arms:
             if not self.done[arm.name]:
-                why = f"of its grid, `where: {arm.where}` leaves none"
-                if arm.match and arm.match.where:
-                    why = f"no point of {arm.match.to} is one where {arm.match.where}"
+                why = f"`where: {arm.where}` is false at every point of its grid"
+                if (match := arm.match) and match.where:
+                    why = f"`match.where: {match.where}` is false at every point of {match.to}"
                 name = experiment.yaml or experiment.name
                 raise UserError(f"arm {arm.name} of {name} has no points: {why}.")
             for point in self.done[arm.name]:
@@ -68,13 +70,35 @@ class Configurations:
                     [size] = self.facts.sizes([config])
                     yield replace(point, config=config, size=size, parent=None if one else point)
 
+    def _with_sizes(self, points: Sequence[Configuration]) -> Iterator[Configuration]:
+        """Yield the points with their sizes, and with the head size where the config has null.
+
+        So a config with null and a config with this head size become the same run.
+        """
+        sizes = self.facts.sizes([point.config for point in points])
+        for point, size in zip(points, sizes, strict=True):
+            model = dict(point.config["model"])
+            model["head_size"] = size.get("head_size", model["head_size"])
+            yield replace(point, size=size, config={**point.config, "model": model})
+
     def _children(self, arm: Arm) -> Iterator[Configuration]:
-        """Yield the configurations of an arm that start from the runs of its parent arm."""
+        """Yield the configurations of an arm whose runs start from those of its parent arm."""
         assert arm.parent is not None
-        typed = {*self.typed.axes, *self.typed.fixed}  # these the parents have, too
+        self._check_child_keys(arm)
+        for parent, values in itertools.product(self.done[arm.parent], combinations(arm)):
+            if self._differ_in_typed(values, parent.values):
+                continue
+            config = self._child_config({**arm.set, **values}, parent.config)
+            if holds(arm.where, config):
+                yield Configuration(arm, {**parent.values, **values}, config, parent=parent)
+
+    def _check_child_keys(self, arm: Arm) -> None:
+        """Raise UserError for keys that an arm with a parent cannot set or sweep."""
+        assert arm.parent is not None
+        typed = {*self.typed.axes, *self.typed.fixed}  # the parents have the same values of these
         for key in (*arm.set, *arm.swept):
-            taken = key in ("task", "model/attention") or key in typed
-            if self.composer.is_group(key) and not taken:
+            allowed = key in ("task", "model/attention") or key in typed
+            if self.composer.is_group(key) and not allowed:
                 where = f"experiment.arms.{arm.name} of {self.experiment.yaml}"
                 expected = "no group but task and model/attention in an arm with a parent"
                 raise invalid_value(where, key, expected, "set single keys of it instead")
@@ -83,71 +107,82 @@ class Configurations:
                 where = f"experiment.arms.{arm.name}.grid of {self.experiment.yaml}"
                 expected = f"no key that takes several values in its parent {arm.parent}"
                 raise invalid_value(where, key, expected, "write an arm for each value of it")
-        for parent, values in itertools.product(self.done[arm.parent], combinations(arm)):
-            if self._apart(values, parent.values):
-                continue
-            config = self._child_config({**arm.set, **values}, parent.config)
-            if holds(arm.where, config):
-                yield Configuration(arm, {**parent.values, **values}, config, parent=parent)
 
     def _combinations(self, arm: Arm) -> Iterator[Configuration]:
-        """Yield the configurations of an arm's grid, each matched to each of its targets."""
+        """Yield a configuration for each combination of an arm's values.
+
+        A matched arm yields one for each combination and target, with the solved key.
+        """
         match = arm.match
         if match is None:
-            targets: list[_Target | None] = [None]
-        elif isinstance(match.to, int):
-            targets = [_Target(f"{match.to:,}", match.to)]
-        else:
-            targets = []
-            for point in self.done[match.to]:
-                if not holds(match.where, point.config):
-                    continue
-                try:
-                    shared = {key: lookup(key, point.config) for key in match.same}
-                except KeyError as unknown:
-                    expected, same = "keys of the config", list(match.same)
-                    remedy = f"correct it in the experiment ({unknown})"
-                    raise invalid_value("match.same", same, expected, remedy) from None
-                label = f"{match.to} {describe_values(point.values)}"
-                size = self._count(match, point.size, point.config)
-                targets.append(_Target(label, size, shared, point.values))
-        matched_to: dict[str, str] = {}
-        for values, target in itertools.product(combinations(arm), targets):
-            if target and self._apart(values, target.values):
+            for values in combinations(arm):
+                point = self._composed(arm, values)
+                if holds(arm.where, point.config):
+                    yield point
+            return
+
+        target_of: dict[str, str] = {}  # by the values of the point
+        for values, target in itertools.product(combinations(arm), self._targets(match)):
+            if self._differ_in_typed(values, target.values):
                 continue
-            given = {**values, **target.shared} if target else values
-            template, plain = self._template({**arm.set, **given})
-            point = Configuration(arm, given, self._with_data(template.run(plain)))
-            if match and target and match.solve in (arm.where or ""):
+            point = self._composed(arm, {**values, **target.shared})
+            # Solve first only where the condition needs the solution, since solving builds models.
+            if match.solve in (arm.where or ""):
                 point = self._matched(point, match, target)
             if not holds(arm.where, point.config):
                 continue
-            if match and target and not point.matched:
+            if not point.matched:
                 point = self._matched(point, match, target)
-            if match and point.matched:
-                words, to = describe_values(point.values), point.matched.to
-                if (other := matched_to.setdefault(words, to)) != to:
-                    expected = f"one target of each point; {words} has {other} and {to}"
-                    remedy = "choose one by match.where, or add what differs to match.same"
-                    raise invalid_value(f"{arm.name}.match.to", match.to, expected, remedy)
+
+            words = describe_values(point.values)
+            if (other := target_of.setdefault(words, target.words)) != target.words:
+                both = f"{other} and {target.words}"
+                expected = f"one target per point, but {words} is matched to {both}"
+                remedy = "choose one by match.where, or add what differs to match.same"
+                raise invalid_value(f"{arm.name}.match.to", match.to, expected, remedy)
             yield point
 
-    def _apart(self, values: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
-        """Return whether two points differ in a typed key: every value of it has its own points."""
+    def _targets(self, match: Match) -> list[_Target]:
+        """Return the sizes to match: a number, or the size of each point of another arm."""
+        if isinstance(match.to, int):
+            return [_Target(f"{match.to:,}", match.to)]
+        targets = []
+        for point in self.done[match.to]:
+            if not holds(match.where, point.config):
+                continue
+            try:
+                shared = {key: lookup(key, point.config) for key in match.same}
+            except KeyError as unknown:
+                expected, same = "keys of the config", list(match.same)
+                remedy = f"correct it in the experiment ({unknown})"
+                raise invalid_value("match.same", same, expected, remedy) from None
+            label = f"{match.to} {describe_values(point.values)}"
+            size = self._count(match, point.size, point.config)
+            targets.append(_Target(label, size, shared, point.values))
+        return targets
+
+    def _differ_in_typed(self, values: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+        """Return whether two points have different values of a key with several typed values.
+
+        Such points are neither matched to each other nor parent and child.
+        """
         typed = self.typed.axes.keys() & values.keys() & others.keys()
         return any(values[key] != others[key] for key in typed)
 
     def _count(self, match: Match, size: Size, config: Mapping[str, Any]) -> int:
-        """Return the count that is matched; UserError if such a model has none."""
+        """Return the count `match.count` of a model. Raise UserError if the model has none."""
         if match.count in size:
             return int(size[match.count])
         model = f"{config['model']['name']} with {config['model']['attention']['name']} attention"
         expected = f"one of {', '.join(count for count in Count if count in size)}"
-        remedy = "match another, or choose a decoder whose attention says what it keeps"
+        remedy = "match another count, or choose a decoder whose attention has `cached_numbers`"
         raise invalid_value("match.count", f"{match.count} of {model}", expected, remedy)
 
     def _matched(self, point: Configuration, match: Match, target: _Target) -> Configuration:
-        """Return the configuration with the key `match.solve` solved for the target size."""
+        """Solve the key `match.solve` for the target size, and return the point with the solution.
+
+        Raise UserError if the nearest size is further away than `match.tolerance`.
+        """
         template = RunTemplate(point.config)
 
         def size_at(value: int) -> int | Invalid:
@@ -155,12 +190,7 @@ class Configurations:
             return size if isinstance(size, Invalid) else self._count(match, size, point.config)
 
         where = f"{self.experiment.yaml}, arm {point.arm.name}"
-        step: Any = match.multiple_of
-        if isinstance(step, str):
-            step = leaves(point.config).get(step)
-        if not isinstance(step, int) or step < 1:
-            expected, remedy = "a whole number of at least 1, or a key that has one", "correct it"
-            raise invalid_value(f"{where}: match.multiple_of", match.multiple_of, expected, remedy)
+        step = self._step(where, match, point.config)
         try:
             value, achieved = solve(size_at, target.size, step=step)
         except UserError as problem:
@@ -183,15 +213,35 @@ class Configurations:
             config=template.run(solved),
         )
 
+    def _step(self, where: str, match: Match, config: Mapping[str, Any]) -> int:
+        """Return the number that the solution is a multiple of."""
+        step: Any = match.multiple_of
+        if isinstance(step, str):
+            step = leaves(config).get(step)
+        if not isinstance(step, int) or step < 1:
+            expected = "a whole number of at least 1, or a key with such a value"
+            key = f"{where}: match.multiple_of"
+            raise invalid_value(key, match.multiple_of, expected, "correct it")
+        return step
+
+    def _composed(self, arm: Arm, values: Mapping[str, Any]) -> Configuration:
+        """Compose the config of a point of an arm without a parent."""
+        template, plain = self._template({**arm.set, **values})
+        return Configuration(arm, values, self._with_data(template.run(plain)))
+
     def _template(self, settings: Mapping[str, Any]) -> tuple[RunTemplate, dict[str, Any]]:
-        """Return what runs with the yaml files among these settings share, and the other keys."""
+        """Split settings into chosen yaml files and plain keys.
+
+        Return the template composed with these yaml files and the typed keys, and the plain keys.
+        """
         yaml = self.experiment.yaml
         groups = {k: v for k, v in settings.items() if self.composer.is_group(k)}
         chosen = [f"experiment={yaml}"] if yaml else []
         chosen += [f"{key}={value}" for key, value in groups.items()]
         own = {key: text for key, text in self.typed.fixed.items() if key not in groups}
         if "task" in groups and any(key.startswith("task.") for key in own):
-            plain = self.composer.base(chosen)  # typed keys may be those of another task
+            # Leave out typed keys that only another task of the sweep has.
+            plain = self.composer.base(chosen)
             own = {k: text for k, text in own.items() if plain.has(k) or not k.startswith("task.")}
         template = self.composer.base([*chosen, *own.values()])
         return template, {k.lstrip("+"): v for k, v in settings.items() if k not in groups}
@@ -199,10 +249,11 @@ class Configurations:
     def _child_config(
         self, settings: Mapping[str, Any], parent: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the config of a run that starts from the weights and tokenizer of another.
+        """Return the config of a run that starts from the weights and tokenizer of `parent`.
 
-        On the parent's own task it is the parent's config with the settings. On another task,
-        dropout is that task's own: it is no part of the weights.
+        On the parent's task, it is the parent's config changed by `settings`. On another task, it
+        is the config of that task with the parent's model; dropout, which has no weights, is the
+        other task's.
         """
         task = parent["task"]["name"]
         template, plain = self._template({"task": task, **settings})
@@ -220,9 +271,9 @@ class Configurations:
         return self._with_data(config)
 
     def _with_data(self, config: dict[str, Any]) -> dict[str, Any]:
-        """Set `data.digest` to the digest of the text, and `data.root` to the folder of the task.
+        """Set `data.digest` to the digest of the text, and make `data.root` an absolute path.
 
-        A folder of local data may hold one folder per task.
+        If the folder `data.root` has a subfolder with the task's name, set `data.root` to that.
         """
         data, task = config["data"], config["task"]["name"]
         if data.get("root") and data["source"] != "local":

@@ -1,4 +1,4 @@
-"""Points and runs of a plan: its configurations, once for each of their seeds."""
+"""The points and runs of a plan: each configuration, once for each of its seeds."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +14,13 @@ from sweeper.store.identity import run_id
 def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
     """Return the plan with points and runs for the seeds of its configurations.
 
-    `wanted`: the number of seeds, by the run of the first, where it is more than a configuration
-    has of its own. A parent gets as many as its children; configurations of several arms or
+    A parent gets at least as many seeds as its children. Configurations of several arms or
     experiments that are the same runs get equally many.
+
+    Args:
+        plan: the plan; its points and runs are replaced.
+        wanted: the numbers of seeds above those of arms and experiments. A key is the id of the run
+            with the configuration's first seed.
     """
     points: list[PlannedPoint] = []
     runs: dict[str, PlannedRun] = {}
@@ -25,18 +29,36 @@ def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
         counts = [len(one.arm.seeds or experiment.seeds) for one in found]
         if wanted:
             counts = _more_seeds(found, experiment, wanted, counts)
-        for one, seeds in zip(found, counts, strict=True):
-            for seed in _seeds(one, experiment, seeds):
-                config = _seeded_config(one, seed)
-                run, task, values = run_id(config), config["task"]["name"], one.values
-                about = values, run, one.matched, one.chosen, one.alternative_to
-                points.append(PlannedPoint(experiment.name, one.arm.name, task, seed, *about))
-                setting = describe_values(values)
-                words = f"{task} {setting}" if experiment.finetune else setting
-                label = f"{words} seed={seed}".strip()
-                names = {"experiment": experiment.name, "arm": one.arm.name, "label": label}
-                runs.setdefault(run, PlannedRun(run, config, one.size, names))
+        for one, count in zip(found, counts, strict=True):
+            for seed in _seeds(one, experiment, count):
+                point, run = _planned(one, experiment, seed)
+                points.append(point)
+                runs.setdefault(run.id, run)
     return replace(plan, points=points, runs=runs)
+
+
+def _planned(
+    one: Configuration, experiment: Experiment, seed: int
+) -> tuple[PlannedPoint, PlannedRun]:
+    """Return the point of a configuration with one seed, and the run that measures it."""
+    config = _seeded_config(one, seed)
+    run, task = run_id(config), config["task"]["name"]
+    point = PlannedPoint(
+        experiment=experiment.name,
+        arm=one.arm.name,
+        task=task,
+        seed=seed,
+        values=one.values,
+        run=run,
+        matched=one.matched,
+        chosen=one.chosen,
+        alternative_to=one.alternative_to,
+    )
+    setting = describe_values(one.values)
+    words = f"{task} {setting}" if experiment.finetune else setting
+    label = f"{words} seed={seed}".strip()
+    names = {"experiment": experiment.name, "arm": one.arm.name, "label": label}
+    return point, PlannedRun(run, config, one.size, names)
 
 
 def _more_seeds(
@@ -45,37 +67,45 @@ def _more_seeds(
     wanted: Mapping[str, int],
     own: Sequence[int],
 ) -> list[int]:
-    """Return the number of seeds of each configuration; parents stand before their children."""
+    """Return the number of seeds of each configuration; `own` are the least numbers.
 
-    def first(one: Configuration) -> str:
+    In `found`, parents stand before their children.
+    """
+
+    def first_run(one: Configuration) -> str:
         return run_id(_seeded_config(one, _seeds(one, experiment, 1)[0]))
 
-    names = [first(one) for one in found]
+    names = [first_run(one) for one in found]
     counts: dict[str, int] = {}
     for name, least in zip(names, own, strict=True):
         counts[name] = max(least, wanted.get(name, 0), counts.get(name, 0))
+    # Go from grandchildren to grandparents, so that each passes its number on.
     for one, name in zip(reversed(found), reversed(names), strict=True):
         if one.parent:
-            parent = first(one.parent)
+            parent = first_run(one.parent)
             counts[parent] = max(counts[parent], counts[name])
     return [counts[name] for name in names]
 
 
 def _seeds(one: Configuration, experiment: Experiment, number: int) -> list[int]:
-    """Return the first seeds of a configuration; those of trials are left out."""
+    """Return the first `number` seeds of a configuration, without those of tuning trials.
+
+    The seeds of its arm or experiment come first. Larger seeds follow, or the parent's, since a
+    run starts from the parent's run of the same seed.
+    """
     if one.once:
         return [one.config["seed"]]
     own = one.arm.seeds or experiment.seeds
-    apart = [*own, *(experiment.tune.seeds if experiment.tune else ())]
+    excluded = [*own, *(experiment.tune.seeds if experiment.tune else ())]
     after: Iterable[int] = itertools.count(max(own) + 1)
-    if one.parent:  # its runs start from those of the same seed
+    if one.parent:
         after = _seeds(one.parent, experiment, number)
-    further = (seed for seed in after if seed not in apart)
+    further = (seed for seed in after if seed not in excluded)
     return [*itertools.islice(itertools.chain(own, further), number)]
 
 
 def _seeded_config(one: Configuration, seed: int) -> dict[str, Any]:
-    """Return the config of one run, which starts from its parent's run of the same seed."""
+    """Return the config of a run with this seed and with its parent's run of the same seed."""
     config = {**one.config, "seed": seed}
     if one.parent:
         config["parent"] = run_id(_seeded_config(one.parent, seed))
