@@ -54,7 +54,9 @@ def test_a_name_that_stands_for_two_things_is_one_sentence(installed, first):
     for package in ("one", "two") if first == "theirs" else ("two",):
         installed(package, "", {"headroom.figures": f"{taken} = {package}"})
     owner = "this program" if first == "ours" else "the package one"
-    with pytest.raises(UserError, match=f"figure {taken}: {owner} and the package two both have"):
+    with pytest.raises(
+        UserError, match=f"figure {taken}: {owner} and the package two both register"
+    ):
         names(FIGURES)
 
 
@@ -62,7 +64,7 @@ def test_a_name_that_stands_for_two_things_is_one_sentence(installed, first):
     ("source", "told"),
     [
         ("import a_library_that_is_not_there", "cannot be imported .No module named"),
-        ("draw = 3", "expected a function draw in broken, but there is none"),
+        ("draw = 3", "expected a function draw in broken, found none"),
     ],
     ids=["import", "number"],
 )
@@ -85,7 +87,7 @@ def test_a_module_that_is_no_figure_is_one_sentence(installed, source, told):
 def test_a_module_has_exactly_one_class_of_its_kind(installed, source, found):
     package = f"classes_{len(source)}"
     installed(package, source, {"headroom.attention": f"{package} = {package}"})
-    told = f"exactly one public Exception in {package}, but there is {found}"
+    told = f"exactly one public Exception in {package}, found {found}"
     with pytest.raises(UserError, match=told):
         registry.class_of(ATTENTION, package, "key", Exception)
 
