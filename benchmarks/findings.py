@@ -1,7 +1,11 @@
-"""Write docs/results/README.md from the records beside it: `python -m benchmarks.findings`."""
+"""Write two pages of docs/results, and the table in README.md, from the records beside them.
+
+Run it as `python -m benchmarks.findings`.
+"""
 
 import argparse
 import json
+import math
 import re
 import shlex
 import tomllib
@@ -9,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 from benchmarks.measure import ROOT, read_rows, table
@@ -16,8 +21,12 @@ from sweeper.results.table import label
 from sweeper.results.verdict import Decision, Verdict
 
 RESULTS = ROOT / "docs" / "results"
+README = ROOT / "README.md"
+SUMMARY = "<!-- made by python -m benchmarks.findings -->\n"
+TEXTS = ("novels", "encyclopedia")
 TEMPLATE = Path(__file__).with_suffix(".md")
 SETTINGS = Path(__file__).with_suffix(".toml")
+POINTS = Path(__file__).with_name("points.md")  # the words above the table of means
 PAPER = ("theorem1", "fig1", "fig2", "fig3", "fig4", "table1", "table2a", "table2b", "table3")
 DECIDES = "hydra.sweeper.decide=true"
 SCALES = ("demo", "cpu", "gpu", "paper")
@@ -37,6 +46,7 @@ class Kept:
     experiment: str
     scale: str
     text: str
+    metric: str
     verdicts: list[Verdict]
     before: list[Verdict]  # of the record that this one replaced
     rows: list[Row]  # of its table; a run that several arms use has several
@@ -70,11 +80,44 @@ class Kept:
 
 
 def main() -> None:
-    """Write the page."""
+    """Write the pages."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    (options.results / "README.md").write_text(page(options.results), "utf-8")
+    parser.parse_args()
+    (RESULTS / "README.md").write_text(page(RESULTS), "utf-8")
+    (RESULTS / "points.md").write_text(points(RESULTS), "utf-8")
+    README.write_text(with_summary(README.read_text("utf-8"), RESULTS), "utf-8")
+
+
+def with_summary(text: str, results: Path) -> str:
+    """Return README's text with its table of differences made anew."""
+    known = tomllib.loads(SETTINGS.read_text("utf-8"))
+    before, _, rest = text.partition(SUMMARY)
+    _, _, after = rest.partition("\n\n")
+    records = {
+        (one.experiment, one.column): one for one in kept(results, known) if one.scale == "cpu"
+    }
+    rows = []
+    for row in known["summary"]:
+        experiment, _, claim = row["from"].partition(".")
+        cells = (
+            difference(records[experiment, text], claim, row["contrast"], row.get("reversed"))
+            for text in TEXTS
+        )
+        rows.append((row["better"], row["than"], *cells))
+    return f"{before}{SUMMARY}{table(('better', 'than', *TEXTS), rows).rstrip()}\n\n{after}"
+
+
+def difference(one: Kept, claim: str, place: int, backwards: bool | None) -> str:
+    """Return a contrast of a claim as a difference in per cent of the smaller perplexity."""
+    [verdict] = [verdict for verdict in one.verdicts if verdict.claim == claim]
+    contrast = verdict.numbers["contrasts"][place]
+    ends = [contrast["value"], contrast["low"], contrast["high"]]
+    if backwards:
+        ends = [-contrast["value"], -contrast["high"], -contrast["low"]]
+    value, low, high = (math.copysign(math.expm1(abs(end)) * 100, end) for end in ends)
+    digits = 2 if abs(value) < 1 else 1
+    words = f"{value:.{digits}f} % ({low:.{digits}f} to {high:.{digits}f})"
+    return words if low > 0 or high < 0 else f"undecided: {words}"
 
 
 def page(results: Path) -> str:
@@ -106,6 +149,27 @@ def page(results: Path) -> str:
     return text
 
 
+def points(results: Path) -> str:
+    """Return the page with the mean of every point at cpu scale."""
+    known = tomllib.loads(SETTINGS.read_text("utf-8"))
+    cells: dict[tuple[str, str, str], dict[str, str]] = {}
+    for one in sorted(kept(results, known), key=lambda one: one.experiment):
+        if one.scale != "cpu" or one.column not in TEXTS:
+            continue
+        values: dict[tuple[str, str], list[float]] = {}
+        for row in one.rows:
+            if row["state"] == "done" and row.get(one.metric):
+                place = (row["arm"], row["point"])
+                values.setdefault(place, []).append(float(row[one.metric]))
+        for (arm, point), seeds in values.items():
+            spread = f" ± {stdev(seeds):.2g}" if len(seeds) > 1 else ""
+            words = f"{mean(seeds):.4g}{spread} ({len(seeds)})"
+            cells.setdefault((one.experiment, arm, point), {})[one.column] = words
+    rows = ((*place, *(own.get(text, "") for text in TEXTS)) for place, own in cells.items())
+    words = POINTS.read_text("utf-8")
+    return f"{words}\n{table(('experiment', 'arm', 'point', *TEXTS), rows)}\n"
+
+
 def kept(results: Path, known: Mapping[str, Mapping[str, str]]) -> Iterator[Kept]:
     """Yield all records; `known` has the scale and text of folders whose records lack them."""
     for path in sorted(results.rglob("*.claims.json")):
@@ -123,6 +187,7 @@ def kept(results: Path, known: Mapping[str, Mapping[str, str]]) -> Iterator[Kept
             judged["experiment"].partition("-")[0],  # overrides of the command line follow
             setting["scale"],
             setting["text"],
+            judged["metric"],
             verdicts_of(judged),
             verdicts_of(json.loads(earlier.read_text("utf-8"))) if earlier.exists() else [],
             read_rows(path.with_name(f"{stem}.csv")),

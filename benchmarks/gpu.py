@@ -2,7 +2,7 @@
 
 RUN is a folder of a run, with its data prepared: outputs/runs/ID. Each
 step is a job's own: its kernels launched one by one, played from a recording, or either with the
-blocks compiled. Beside them stands what the plan predicts.
+blocks compiled.
 """
 
 import argparse
@@ -37,8 +37,6 @@ from torch import Tensor
 
 from benchmarks.measure import measured_on, table
 from models.block import compile_blocks
-from sweeper.plan.plan import PlannedRun
-from sweeper.plan.throughput import GPUS
 from tasks.batch import prefetched
 from tasks.data import TaskData
 from tasks.module import TaskModule
@@ -48,7 +46,7 @@ from tasks.training.captured import CapturedSteps
 from tasks.training.steps import Steps, fabric_for
 
 EQUAL = 10  # steps after which weights are compared with those of the first variant
-HEAD = ["run", "variant", "ms predicted", "ms", "ms of launches", "ms of kernels", "GB at most"]
+HEAD = ["run", "variant", "ms", "ms of launches", "ms of kernels", "GB at most"]
 HEAD += ["million tokens/s", "s of the first 10 steps", "weights apart"]
 
 Step = Callable[[int], Tensor]
@@ -116,7 +114,6 @@ def measured(
 def main(typed: argparse.Namespace) -> None:
     """Print a row for each run and variant, and the dearest kernels if asked for."""
     device = torch.cuda.get_device_name()
-    rule = next((rule for name, rule in GPUS.items() if name in device), GPUS["H100"])
     rows = []
     for path in typed.runs:
         record = json.loads((path / "run.json").read_text("utf-8"))
@@ -125,13 +122,11 @@ def main(typed: argparse.Namespace) -> None:
         data = data_of(config, path.parent.parent)
         data.prepare_data()
         data.setup("fit")
-        planned = PlannedRun(path.name, record["config"], record["size"], record["names"])
-        predicted = 1e3 * rule.training(planned) / planned.steps
         plain: Tensor | None = None
         for variant in typed.variants:
             cells, weights, found = measured(data, variant, typed.steps, plain)
             plain = weights if plain is None else plain
-            rows.append([path.name, variant, f"{predicted:.2f}", *cells])
+            rows.append([path.name, variant, *cells])
             print(*rows[-1], sep=" | ", flush=True)
             for name, taken in [*found.items()][: typed.kernels]:
                 print(f"    {taken:7.3f} ms  {name}", flush=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sweeper.store import runs as store
 from sweeper.store.errors import invalid_value
 from sweeper.store.identity import leaves
-from sweeper.store.plans import planned
+from sweeper.store.plans import planned, run_of_words
 
 if TYPE_CHECKING:  # imported where they are needed: asking a command for help needs none
     from pandas import DataFrame
@@ -30,7 +30,12 @@ MAPPED_ROWS = 4  # as many as the rank and entropy of heads are measured on (tas
 
 
 def run(id: str, *, outputs: str | Path = "outputs") -> Run:
-    """Return the run of this id, a row's `run` in a table; UserError if there is none."""
+    """Return the run of this id, a row's `run` in a table; UserError if there is none.
+
+    A point in words is found, too: `headroom.run("fig1/fixed heads=8 seed=0")`.
+    """
+    if "/" in id:
+        id = run_of_words(Path(outputs), id)
     found = store.RunStore(Path(outputs)).run(id)
     if not (found.path / "run.json").is_file():
         expected = f"one that was planned in {outputs}"

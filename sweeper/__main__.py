@@ -37,9 +37,11 @@ Command = Callable[[Any, argparse.Namespace], int | None]
 def main(arguments: Sequence[str] | None = None, program: str = "python -m sweeper") -> int:
     """Run a command line and return the exit code."""
     typed = sys.argv[1:] if arguments is None else arguments
-    if removed := REMOVED.get(typed[0] if typed else ""):
-        print(f"error: {typed[0]} was removed: {removed}.", file=sys.stderr)
-        return 2
+    options_typed = [word.partition("=")[0] for word in typed if word.startswith("--")]
+    for word in (*typed[:1], *options_typed):
+        if word in REMOVED:
+            print(f"error: {word} was removed: {REMOVED[word]}.", file=sys.stderr)
+            return 2
     options = _parser(program).parse_args(typed)
     settle_process()
     if options.outputs.is_symlink():
@@ -167,19 +169,16 @@ def forget(console: Terminal, options: argparse.Namespace) -> int:
 
 
 def decide(console: Terminal, options: argparse.Namespace) -> None:
-    """Print what deciding each claim would cost in seeds, runs and device hours.
+    """Print what deciding each claim would take in seeds, runs and device hours.
 
-    Trains nothing. Costs are those at the differences measured so far, at a difference of a given
-    size, and without any; from the spread of finished runs.
+    Trains nothing. Prices are those at the differences and spreads measured so far.
     """
     from sweeper.results.collect import collect
-    from sweeper.results.summary import print_costs
-    from sweeper.store.runs import RunStore
+    from sweeper.results.summary import print_prices
 
-    store = RunStore(options.outputs)
     for table in collect(options.outputs, options.experiments, options.faults):
         with options.faults.of(table.name):
-            print_costs(console, store, [table], options.effect)
+            print_prices(console, [table])
 
 
 def compare(console: Terminal, options: argparse.Namespace) -> int:
@@ -271,13 +270,14 @@ COMMANDS: dict[Command, list[Argument]] = {
     draw: PUBLISHED,
     report: PUBLISHED,
     forget: [
-        _argument("name", metavar="NAME | RUN", help="an experiment, or a run's id"),
+        _argument(
+            "name",
+            metavar="NAME | RUN",
+            help="an experiment, or a run: its id, or 'fig1/fixed heads=8 seed=0'",
+        ),
         _flag("--yes", "do not ask"),
     ],
-    decide: [
-        EXPERIMENTS,
-        _argument("--effect", metavar="SIZE", help="of a difference: 1%%, or in the metric's unit"),
-    ],
+    decide: [EXPERIMENTS],
     compare: [_argument("sides", nargs=2, metavar="SWEEP", help="what to compare")],
     dashboard: [
         EXPERIMENTS,
@@ -298,8 +298,9 @@ REMOVED = {
     "bundle": f"zip the outputs folder; {as_typed('collect')} judges its records again",
     "judge": f"unzip the outputs folder; {as_typed('collect')} judges its records again",
     "archive": "zip the outputs folder, and unzip it before a command reads it",
+    "--effect": "leave it out: the price of a claim is that at the difference measured so far",
 }
-"""Commands of earlier versions, and what to do instead."""
+"""Commands and options of earlier versions, and what to do instead."""
 
 
 def _parser(program: str) -> argparse.ArgumentParser:

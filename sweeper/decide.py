@@ -7,25 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from sweeper.plan.plan import Plan, Rounds
 from sweeper.plan.seeds import with_seeds
 from sweeper.results.collect import Records, before_training
-from sweeper.results.judge import check_decidable, rests_on, verdicts_on, wanted
+from sweeper.results.judge import check_decidable, next_seeds, verdicts_on
 from sweeper.results.points import measures
-from sweeper.results.summary import print_costs
 from sweeper.results.table import Table
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.run.backend import device_hours
 from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.files import canonical
 from sweeper.store.numbers import plural
-from sweeper.store.runs import RunStore
 from sweeper.train import Executor
-
-_EVERY = 10**6  # runs: no limit on a purchase
 
 
 @dataclass(frozen=True)
@@ -64,38 +59,16 @@ class Progress:
             if verdict.verdict is Decision.UNDECIDED
         )
 
-    def seeds(self, most: int, runs: int | None = None) -> dict[str, int]:
-        """Return how many seeds points should have next, by the run of a point's first seed.
-
-        Args:
-            most: seeds that a point may have.
-            runs: about this many runs are bought; each experiment gets a share for the points that
-                it needs. None buys as many as the answers are expected to take.
-        """
-        every = [wanted(table, most, _EVERY, self._asks) for table, _ in self.judged]
-        points, before = sum(map(len, every)), 0
+    def seeds(self, most: int) -> dict[str, int]:
+        """Return how many seeds points get next, none beyond `most`, by a point's first run."""
         found: dict[str, int] = {}
-        for (table, _), more in zip(self.judged, every, strict=True):
-            after = before + len(more)
-            if runs is not None and more:
-                share = runs * after // points - runs * before // points
-                more = wanted(table, most, share, self._asks) if share else {}
-            before = after
-            verdicts = [verdict for name, verdict in self.verdicts if name == table.name]
-            for run, seeds in _by_first_run(table, verdicts, more).items():
-                found[run] = max(found.get(run, 0), seeds)
+        for table, verdicts in self.judged:
+            own = _by_first_run(table, verdicts, next_seeds(table, most, self._asks))
+            found |= {run: max(found.get(run, 0), seeds) for run, seeds in own.items()}
         return found
 
     def _asks(self, claim: str) -> bool:
         return not self.until or claim in self.until
-
-    def points(self) -> set[str]:
-        """Return the points that claims rest on, each by the run of its first seed."""
-        found: set[str] = set()
-        for table, verdicts in self.judged:
-            points = dict.fromkeys(rests_on(table, self._asks), 0)
-            found |= _by_first_run(table, verdicts, points).keys()
-        return found
 
     def as_data(self) -> dict[str, Any]:
         """Return the verdicts as plain data for a plan."""
@@ -119,9 +92,9 @@ class Progress:
 def _by_first_run(
     table: Table, verdicts: Sequence[Verdict], more: Mapping[tuple[str, str], int]
 ) -> dict[str, int]:
-    """Seeds in all, by the run of a point's first, of seeds to add by (arm, point).
+    """Convert seeds to add per (arm, point) into all seeds, keyed by the run of the first seed.
 
-    Where models are fine-tuned, on the tasks alone that something undecided is measured on.
+    Models are fine-tuned on the tasks of undecided claims only.
     """
     tuned = table.experiment.get("finetune") or {}
     without = {one.measure for one in verdicts if one.verdict is Decision.UNDECIDED}
@@ -211,71 +184,31 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
     return executor.done(now.plan)
 
 
-def pilot(executor: Executor, plan: Plan) -> bool:
-    """Train `hydra.sweeper.pilot` seeds of the points that claims rest on; print expected costs.
-
-    Return whether they are done.
-    """
-    seeds, until = executor.options.pilot or 0, executor.options.until
-    points = Progress.of(plan, _records(executor.store, plan), until).points()
-    whole = with_seeds(plan, dict.fromkeys(points, seeds))
-    needed = {run for ids in _by_point(whole) if ids[0] in points for run in ids[:seeds]}
-    while parents := whole.runs.keys() & {whole.runs[run].parent for run in needed} - needed:
-        needed |= parents
-    left = [run for run in executor.left(whole) if run in needed]
-    throughput = executor.throughput(whole)
-    estimate = {run: sum(throughput.expected(whole.runs[run])) for run in left}
-    words = f"pilot, {plural(len(left), 'run')}: {seeds} seeds of the points that claims rest on"
-    executor.console.print(Text(words), soft_wrap=True)
-    done = executor.train(whole, left, estimate=estimate)
-    show_prices(executor.console, executor.store, whole, {})
-    return done
-
-
-def show_prices(
-    console: Console, store: RunStore, plan: Plan, estimate: Mapping[str, float]
-) -> None:
-    """Print the expected cost of deciding each claim; `estimate` as in `decide`."""
-    tables = _records(store, plan).tables({**plan.as_data(), "estimate": estimate})
-    print_costs(console, store, tables)
-
-
-def _records(store: RunStore, plan: Plan) -> Records:
-    """Load the existing records of this plan's runs; none need exist yet."""
-    return Records(store, {run.id: run.config for run in plan.runs.values()})
-
-
 def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:
-    """Return the round that narrows the undecided claims most for its cost, within the budget.
+    """Return the round that trains the next seed of every point of every undecided claim.
 
-    It has as many runs as train at once, or one for each needed point if that is more; fewer if the
-    budget demands it. None if no round would decide anything or be affordable.
+    None if no claim gets a seed, or if the budget does not pay for the round.
     """
     options = executor.options
-    needed = progress.seeds(options.max_seeds)
+    seeds = {**last.seeds, **progress.seeds(options.max_seeds)}
+    plan = with_seeds(last.plan, seeds)
     throughput = executor.throughput(last.plan)
-    spent_h = executor.chosen_h + progress.spent_h
-    # A pre-training counts once, whatever it is fine-tuned on.
-    points = len({last.plan.runs[run].parent or run for run in needed})
-    for runs in range(max(executor.backend.slots, points) if needed else 0, 0, -1):
-        bought = progress.seeds(options.max_seeds, runs)
-        seeds = {**last.seeds, **bought}
-        plan = with_seeds(last.plan, seeds)
-        new = [plan.runs[run] for run in plan.runs if run not in last.plan.runs]
-        hours = {run.id: device_hours(run.config, throughput.expected(run).training) for run in new}
-        # Seeds that an experiment lacks may be runs that another one has.
-        more = len(plan.points) > len(last.plan.points)
-        if more and _within(options.budget_device_hours, spent_h + sum(hours.values())):
-            bought_before = {
-                "runs": len(last.plan.runs),
-                "seeds": dict(last.seeds),
-                "seeds_judged": {ids[0]: len(ids) for ids in _by_point(last.plan)},
-                "device_hours": progress.spent_h,
-                "verdicts": progress.as_data(),
-            }
-            before = [*last.before, bought_before]
-            return Round(plan, seeds, hours, before, progress.spent_h, _in_words(progress))
-    return None
+    new = [plan.runs[run] for run in plan.runs if run not in last.plan.runs]
+    hours = {run.id: device_hours(run.config, throughput.expected(run).training) for run in new}
+    cost = executor.chosen_h + progress.spent_h + sum(hours.values())
+    # Seeds that an experiment lacks may be runs that another one has.
+    more = len(plan.points) > len(last.plan.points)
+    if not more or not _within(options.budget_device_hours, cost):
+        return None
+    judged_before = {
+        "runs": len(last.plan.runs),
+        "seeds": dict(last.seeds),
+        "seeds_judged": {ids[0]: len(ids) for ids in _by_point(last.plan)},
+        "device_hours": progress.spent_h,
+        "verdicts": progress.as_data(),
+    }
+    before = [*last.before, judged_before]
+    return Round(plan, seeds, hours, before, progress.spent_h, _in_words(progress))
 
 
 def _within(budget: float | None, hours: float) -> bool:
@@ -309,7 +242,7 @@ def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
 
 
 def _summary(executor: Executor, last: Round, progress: Progress) -> list[str]:
-    """Return the answers, why no round follows, the cost, and the runs that were not needed."""
+    """Return the answers, why no round follows, and the cost."""
     rounds, runs = len(last.before) + 1, len(last.plan.runs)
     took = (
         f"after {plural(rounds, 'round')}, {plural(runs, 'run')}, "
@@ -321,21 +254,13 @@ def _summary(executor: Executor, last: Round, progress: Progress) -> list[str]:
             budget = f"hydra.sweeper.budget_device_hours={options.budget_device_hours:g}"
             why = f"{budget} pays for no more"
         elif not why:
-            why = f"no seeds within hydra.sweeper.max_seeds={options.max_seeds} decide more"
+            why = f"no seeds within hydra.sweeper.max_seeds={options.max_seeds} are left to train"
         lines = [f"{_in_words(progress)}, {took}: {why}."]
     else:
         of = " asked about" if executor.options.until else ""
         claims = len(progress.verdicts)
         who = f"the claim{of} has" if claims == 1 else f"all {claims} claims{of} have"
         lines = [f"{who} an answer {took}."]
-    of_point = _by_point(last.plan)
-    most = max(map(len, of_point))
-    even = len(with_seeds(last.plan, {ids[0]: most for ids in of_point}).runs)
-    if even > runs:
-        lines.append(
-            f"with {most} seeds at every point, the most that any has, it would have been "
-            f"{even} runs, {even - runs} more."
-        )
     return lines
 
 

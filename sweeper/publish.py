@@ -163,34 +163,63 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     page = write_report(outputs, every, verdicts, faults=faults)
     for fault in dict.fromkeys(map(str, faults)):  # a figure may have failed again in the page
         console.print(Text(sanitize(fault, 2000)), soft_wrap=True)
+    for note in _in_wandb(tables):
+        console.print(Text(note), soft_wrap=True)
 
     figures = outputs / "figures"
     drawn = [figures / f"{stem(t.name)}.png" for t in measured if is_drawn(outputs, t)]
     files = [f"  {relative_path(path)}" for path in (*drawn, outputs / "tables")]
     heading = "\nFigures (also as .pdf and .svg) and tables:" if drawn else "\nTables:"
-    for line in (heading, *files, *_next_steps(outputs, page)):
+    for line in (heading, *files, *_next_steps(outputs, page, tables, others=bool(rest))):
         console.print(Text(line), soft_wrap=True)
     return whole
 
 
-def _next_steps(outputs: Path, page: Path) -> Iterator[str]:
-    """Yield lines that suggest three next steps, each with its path or command."""
+def _in_wandb(tables: Sequence[Table]) -> Iterator[str]:
+    """Yield a note for each experiment that uses runs of another experiment's W&B group."""
+    for table in tables:
+        records = [files["record"] for files in table.records.values() if "record" in files]
+        mirrored = [one for one in records if one["config"].get("logger.name") == "wandb"]
+        groups = Counter(str(one["names"].get("experiment")) for one in mirrored)
+        own = groups.pop(table.name, 0)
+        if groups:
+            others = " and ".join(f"{count} in the group {name}" for name, count in groups.items())
+            runs, name = plural(len(mirrored), "run"), table.name
+            where = f"{own} of its {runs} in the group of its name, {others}, which trained them"
+            tag = f"All have the tag {name} after {as_typed('dashboard')} {name}."
+            yield sanitize(f"{name} in Weights & Biases: {where}. {tag}", 1000)
+
+
+def _next_steps(
+    outputs: Path, page: Path, tables: Sequence[Table], *, others: bool
+) -> Iterator[str]:
+    """Yield lines that suggest next steps after a sweep, each with its path or command.
+
+    `tables`: those of the sweep. `others`: whether the outputs folder has other experiments;
+    commands then name the experiments of the sweep.
+    """
     where = relative_path(outputs)
-    option = "" if where == "outputs" else f" --outputs {shlex.quote(where)}"
+    named = [table.name for table in tables] if others else []
+    words = shlex.join([*named, *([] if where == "outputs" else ["--outputs", where])])
+    files = {run: own for table in tables for run, own in table.records.items()}
+    records = [own["record"] for own in files.values() if "record" in own]
+    loggers = {record["config"].get("logger.name") for record in records}
+    kept = {path.name.split("-", 3)[-1] for path in (outputs / "wandb").glob("offline-run-*")}
     yield "\nNext:"
     yield "  Open the page, with every claim, figure and run:"
     yield f"    {relative_path(page)}"
-    if any((outputs / "wandb").glob("offline-run-*")):
+    if kept & files.keys():
         yield "  Upload the curves to Weights & Biases:"
         yield f"    wandb sync {shlex.quote(relative_path(outputs / 'wandb'))}"
-    elif (outputs / "wandb").exists():
+    elif "wandb" in loggers:
         yield "  Save a dashboard in Weights & Biases:"
-        yield f"    {as_typed('dashboard')}{option}"
+        yield f"    {as_typed('dashboard')} {words}".rstrip()
     else:
         yield "  Print every table and verdict:"
-        yield f"    {as_typed('collect')}{option}"
-    yield "  Train a grid of your own:"
-    yield f"    {as_typed('sweep')} {OWN_GRID}"
+        yield f"    {as_typed('collect')} {words}".rstrip()
+    if not all(table.is_grid for table in tables):
+        yield "  Train a grid of your own:"
+        yield f"    {as_typed('sweep')} {OWN_GRID}"
 
 
 def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, str]) -> None:

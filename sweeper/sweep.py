@@ -16,7 +16,7 @@ from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan, PlannedRun
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import print_plan
-from sweeper.plan.throughput import Throughput, measured
+from sweeper.plan.throughput import Throughput, device_of, measured
 from sweeper.run.backend import Backend, BackendContext, Resources
 from sweeper.run.makespan import makespan, remaining, share_done
 from sweeper.run.options import SweepOptions
@@ -29,6 +29,9 @@ from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.numbers import clock, plural
 from sweeper.store.plans import command_of, replaced
 from sweeper.store.runs import RunStore, State, Status
+
+SLOWDOWN = (1, 4)
+"""Training takes these times as long as its bare matrix products: 1.1 to 3.3 were measured."""
 
 # Imported where they are used: a dry run needs neither the scheduler nor statistics.
 if TYPE_CHECKING:
@@ -65,7 +68,7 @@ def sweep(
         plan = replace(plan, accept_mixed_code=options.accept_mixed_code)
         _check_options(options, plan)
         if plan.claims or options.until:
-            from sweeper.decide import check_claims, show_prices
+            from sweeper.decide import check_claims
 
             check_claims(plan, options.until)
         store, tuning = RunStore(plan.outputs), None
@@ -89,7 +92,7 @@ def sweep(
         estimate = _show(console, whole, tuning, store, backend, options, changes, verbose=verbose)
         if options.dry_run:
             if plan.claims:
-                show_prices(console, store, (tuning and tuning.judged) or plan, estimate)
+                _print_prices(console, store, (tuning and tuning.judged) or plan, estimate)
             return 0
         if options.plan_only:
             from sweeper.elsewhere import plan_elsewhere
@@ -106,6 +109,7 @@ def sweep(
         judged = tune(executor, tuning) if tuning else plan
         if judged and unknown:
             _print_replaced(console, judged)
+            estimate = _print_cost(console, judged, executor.left(judged), store, backend)
         done = judged is not None and _train(executor, judged, estimate)
     ended = (tuning.whole if judged else tuning.trials) if tuning else plan
     readable = print_everything(console, ended.outputs, [*ended.experiments])
@@ -116,10 +120,6 @@ def sweep(
 
 def _check_options(options: SweepOptions, plan: Plan) -> None:
     """Raise UserError for options that exclude each other, or that need claims."""
-    if options.decide and options.pilot:
-        expected = "null with hydra.sweeper.decide=true, whose first round prices claims, too"
-        remedy = "train the pilot first, then decide"
-        raise invalid_value("hydra.sweeper.pilot", options.pilot, expected, remedy)
     if options.decide and options.plan_only:
         expected = "false with hydra.sweeper.plan_only=true, since rounds follow from results"
         remedy = "plan the first round without it"
@@ -128,26 +128,20 @@ def _check_options(options: SweepOptions, plan: Plan) -> None:
         expected = "null with hydra.sweeper.plan_only=true, which keeps finished runs"
         remedy = "train them again here, or plan into another hydra.sweep.dir"
         raise invalid_value("hydra.sweeper.retrain", options.retrain, expected, remedy)
-    if (options.decide or options.pilot) and not plan.claims:
-        key = "hydra.sweeper.decide" if options.decide else "hydra.sweeper.pilot"
-        value = options.pilot or "true"
+    if options.decide and not plan.claims:
         remedy = "give it experiment.claims, or leave this out"
-        raise invalid_value(key, value, "an experiment with claims", remedy)
+        raise invalid_value("hydra.sweeper.decide", "true", "an experiment with claims", remedy)
 
 
 def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> bool:
     """Train the judged runs, in rounds if the sweep decides; return whether all are done.
 
-    `estimate`: expected seconds of training; runs that tuning has just chosen are not in it.
+    `estimate`: expected seconds of training, by run; empty before anything is measured.
     """
-    from sweeper.decide import decide, pilot
+    from sweeper.decide import decide
 
-    if executor.options.pilot:
-        return pilot(executor, plan)
     left = executor.left(plan)
-    if not estimate.keys() >= {*left}:
-        estimate = _print_cost(executor.console, plan, left, executor.store, executor.backend)
-    estimate = {run: estimate[run] for run in left}
+    estimate = {run: estimate.get(run, 0.0) for run in left}
     if executor.options.decide:
         return decide(executor, plan, estimate)
     return executor.train(plan, left, estimate=estimate)
@@ -175,7 +169,7 @@ def _show(
     listed = options.dry_run or len(plan.points) <= 60
     print_plan(console, plan, statuses, points=listed, verbose=verbose)
     left = [run for run in plan.runs if statuses[run].state is not State.DONE]
-    estimate = _print_cost(console, plan, left, store, backend)
+    estimate = _print_cost(console, plan, left, store, backend, dry_run=options.dry_run)
     if tuning:
         from sweeper.tune import budgets
 
@@ -194,23 +188,59 @@ def _print_replaced(console: Console, plan: Plan) -> None:
         console.print(Text(sanitize(f"{words} {remedy}", 1000)), soft_wrap=True)
 
 
+def _print_prices(
+    console: Console, store: RunStore, plan: Plan, estimate: Mapping[str, float]
+) -> None:
+    """Print the price of each claim by the runs that are done."""
+    from sweeper.results.collect import Records
+    from sweeper.results.summary import print_prices
+
+    records = Records(store, {run.id: run.config for run in plan.runs.values()})
+    print_prices(console, records.tables({**plan.as_data(), "estimate": estimate}))
+
+
 def _print_cost(
-    console: Console, plan: Plan, left: Sequence[str], store: RunStore, backend: Backend
+    console: Console,
+    plan: Plan,
+    left: Sequence[str],
+    store: RunStore,
+    backend: Backend,
+    *,
+    dry_run: bool = False,
 ) -> dict[str, float]:
-    """Print the cost of the runs left; return the expected seconds of training of each."""
+    """Print the cost of the runs left; return the expected seconds of training of each.
+
+    Before anything is measured these are unknown: the answer is empty, and a dry run prints a
+    range by the speed of this machine.
+    """
     throughput = measured(plan, store, backend)
     runs, slots = [plan.runs[run] for run in left], backend.slots
     if runs:
-        times = "the time left follows once a run is measured"
+        device = device_of(plan, backend).upper()
+        times = f"the time on a {device} follows once a run is measured"
         if throughput.measured:
             seconds = expected_seconds(runs, store, throughput, slots)
-            times = f"about {clock(seconds)} by finished runs"
+            times = f"about {clock(seconds)} on a {device} by finished runs"
+        elif dry_run and device == "CPU":
+            least, most = _range(runs, store, slots)
+            times = f"{clock(least)} to {clock(most)} on a CPU as fast as this machine's"
         tokens, flops = sum(run.size["tokens"] for run in runs), sum(run.flops for run in runs)
         console.print(
             f"To train: {plural(len(runs), 'run')}, {tokens:.3g} tokens, {flops:.3g} FLOPs, "
             f"{slots} at a time; {times}."
         )
-    return {run.id: throughput.expected(run).training for run in runs}
+    return throughput.estimate(runs)
+
+
+def _range(runs: Sequence[PlannedRun], store: RunStore, slots: int) -> tuple[float, float]:
+    """Return the least and the most wall seconds of runs, by a measurement of this machine."""
+    [answer] = size_server().ask([{"op": "speed"}])
+    threads = max(run.config["trainer"]["threads"] for run in runs)
+    per_flop = 1 / (answer["flops_per_second"] * threads)
+    least, most = (
+        expected_seconds(runs, store, Throughput(times * per_flop), slots) for times in SLOWDOWN
+    )
+    return least, most
 
 
 def expected_seconds(

@@ -205,13 +205,7 @@ class Executor:
         for rank, runs in enumerate(by_experiment.values()):
             ranks = dict.fromkeys(runs, rank) | ranks
         jobs = [
-            Job(
-                run.id,
-                run.flops,
-                run.parent,
-                rank=ranks[run.id],
-                seconds=sum(throughput.expected(run)),
-            )
+            Job(run.id, run.flops, run.parent, rank=ranks[run.id])
             for run in map(plan.runs.__getitem__, left)
         ]
         options = self.options
@@ -284,6 +278,7 @@ def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: R
     """Write the records of a plan and the plan itself. Call this before any job starts.
 
     If the plan takes the name of other results, remove the tables and figures of these.
+    `estimate`: the expected seconds of training by run. A time of 0 is unknown and left out.
     """
     store.check_writable()
     for run in plan.runs.values():
@@ -293,4 +288,5 @@ def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: R
     for name in replaced(plan.outputs, data):
         for path in files_made_of(plan.outputs, name):
             path.unlink()
-    write_plan(plan.outputs, {**data, "estimate": estimate})
+    known = {run: seconds for run, seconds in estimate.items() if seconds}
+    write_plan(plan.outputs, {**data, "estimate": known})

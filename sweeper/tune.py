@@ -296,7 +296,7 @@ def tune(executor: Executor, tuning: Tuning) -> Plan | None:
 
 def _train(executor: Executor, tuning: Tuning, left: Sequence[str]) -> None:
     throughput = executor.throughput(tuning.trials)
-    estimate = {run: throughput.expected(tuning.trials.runs[run]).training for run in left}
+    estimate = throughput.estimate(tuning.trials.runs[run] for run in left)
     executor.train(tuning.trials, left, estimate=estimate)
 
 

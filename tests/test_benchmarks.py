@@ -10,7 +10,7 @@ from benchmarks.__main__ import BENCHMARKS, DOCUMENT, run
 from benchmarks.controls import DOCUMENT as CONTROLS
 from benchmarks.controls import counted
 from benchmarks.decisions import DOCUMENT as DECISIONS
-from benchmarks.findings import RESULTS, page
+from benchmarks.findings import README, RESULTS, page, points, with_summary
 from benchmarks.measure import call, fill, interleaved, present, speed_up, spread
 from sweeper.results.verdict import Decision
 
@@ -87,6 +87,12 @@ def test_ratios_are_paired_within_a_round():
 
 def test_the_page_in_the_repository_follows_from_its_records():
     assert (RESULTS / "README.md").read_text("utf-8") == page(RESULTS)
+    assert (RESULTS / "points.md").read_text("utf-8") == points(RESULTS)
+
+
+def test_the_table_of_the_readme_follows_from_the_records():
+    text = README.read_text("utf-8")
+    assert with_summary(text, RESULTS) == text
 
 
 def test_the_table_of_controls_counts_every_verdict():

@@ -78,6 +78,12 @@ def test_every_experiment_that_is_named_is_there():
     assert experiments <= {path.stem for path in ROOT.glob("conf/experiment/*.yaml")}
 
 
+def test_what_a_shell_would_read_itself_is_quoted():
+    documents = [one for one in DOCUMENTS if one.name != "CHANGELOG.md"]
+    typed = re.sub(r"```python\n.*?```", "", code(documents), flags=re.DOTALL)
+    assert re.findall(r"(?:^|[\s`])[\w.+~/]+=[\[{]\S*", typed, re.MULTILINE) == []
+
+
 def test_the_site_leads_to_every_guide():
     nav = json.dumps(yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"])
     shown = set(re.findall(r'"([^"]+\.md)"', nav))

@@ -13,11 +13,20 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.publish import relative_path
-from sweeper.results.table import files_made_of
+from sweeper.results.table import files_made_of, stem
+from sweeper.store import mirrors
 from sweeper.store.code import REVISION, revisions
 from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
 from sweeper.store.numbers import plural
-from sweeper.store.plans import path_of, planned, plans, rewrite, runs_of, without
+from sweeper.store.plans import (
+    path_of,
+    planned,
+    plans,
+    rewrite,
+    run_of_words,
+    runs_of,
+    without,
+)
 from sweeper.store.runs import RunStore, State
 
 Plan = Mapping[str, Any]
@@ -38,16 +47,21 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
     """Remove an experiment or a run once the user agrees; return whether it was removed.
 
     An experiment goes with its plans, tables and figures, and with the runs that no other plan has.
-    A run goes alone, whatever plan has it. Pinned code that no run needs goes too.
+    A run goes alone, whatever plan has it. Pinned code that no run needs goes too, and the folders
+    that W&B keeps here of what goes.
 
     Raises:
         UserError: nothing has this name, or it is being trained; nothing was removed.
     """
     store, known = RunStore(outputs), plans(outputs)
+    if "/" in name:
+        name = run_of_words(outputs, name)
     removal = _experiment(outputs, known, name) or _run(store, known, name)
     if run := store.in_training(removal.near):
         raise UserError(f"{sanitize(name)}: run {run} is being trained; stop that sweep first.")
-    removal = replace(removal, files=[*removal.files, *_unused_code(store, removal.runs)])
+    mirrored = [path for run in removal.runs for path in mirrors.folders(outputs, run)]
+    unused = _unused_code(store, removal.runs)
+    removal = replace(removal, files=[*removal.files, *mirrored, *unused])
     for line in _listed(store, removal):
         console.print(Text(line), soft_wrap=True)
     if not yes:
@@ -83,7 +97,7 @@ def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | N
     stay = len(used & runs.keys())
     words = "stays: another plan has it" if stay == 1 else "stay: other plans have them"
     notes = [f"{plural(stay, 'run')} {words}"] if stay else []
-    files = files_made_of(outputs, name)
+    files = files_made_of(outputs, name) + mirrors.folders(outputs, f"experiment-{stem(name)}")
     if not any(plan["experiments"] for plan in others):  # nothing is left to report
         files += outputs.glob("report.html")
     removed = [run for run in runs if run not in used]

@@ -13,13 +13,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sweeper.plan.grid import describe_values as in_words
 from sweeper.store.changes import Changes
 from sweeper.store.code import differing, loaded_code, state_of
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.liveness import alive, identity
 from sweeper.store.numbers import clock
-from sweeper.store.plans import command_of, planned
+from sweeper.store.plans import command_of, in_words, planned
 from sweeper.store.runs import Run, RunStore, State, Status, lineage
 
 BLOCKED = "blocked"
@@ -70,11 +69,10 @@ def lines(
             own.setdefault(point["run"], point)
         for run, point in own.items():
             status = status_of(run)
-            words = [point.get("arm"), point.get("task"), in_words(point.get("values", {}))]
             yield Line(
                 name,
                 run,
-                " ".join([*(word for word in words if word), f"seed={point.get('seed')}"]),
+                in_words(point),
                 *_state(run, plan, status_of),
                 heartbeat=status.heartbeat or {},
                 damaged=status.state is State.FAILED and not status.attempt,
@@ -169,6 +167,8 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
         console.print(Text(sanitize(f"{name}: {command}", 1000)), soft_wrap=True)
     quiet = () if every else (State.NEW, State.DONE)
     listed = [line for line in runs.values() if line.state not in quiet]
+    if len(listed) < len(runs):
+        console.print("--all lists every run with its id and its words, which other commands take.")
     if listed:
         table = Table(box=None, pad_edge=False, show_header=False)
         for line in listed:

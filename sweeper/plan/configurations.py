@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 from sweeper.plan.compose import Composer, RunTemplate
 from sweeper.plan.experiment import Arm, Count, Experiment, Match, Pretrainings
 from sweeper.plan.facts import Facts, Invalid, Size
-from sweeper.plan.grid import combinations, describe_values, holds
+from sweeper.plan.grid import combinations, holds
 from sweeper.plan.match import solve
 from sweeper.plan.overrides import Typed, typed_path
 from sweeper.plan.plan import Configuration, Matched
-from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.errors import SYNONYMS, UserError, invalid_value
 from sweeper.store.identity import leaves, lookup, run_id
+from sweeper.store.plans import describe_values
 
 
 class _Target(NamedTuple):
@@ -49,6 +50,8 @@ class Configurations:
         arm without points.
         """
         experiment, arms = self.experiment, self.experiment.arms.values()
+        for key, value in self._settings():
+            self._refuse_name(key, value)
         # Arms are matched to arms that are not matched, and their children come last.
         for arm in sorted(arms, key=lambda arm: 2 if arm.parent else 1 if arm.match else 0):
             made = [*(self._children(arm) if arm.parent else self._combinations(arm))]
@@ -69,6 +72,25 @@ class Configurations:
                     config["parent"] = run_id(point.config)
                     [size] = self.facts.sizes([config])
                     yield replace(point, config=config, size=size, parent=None if one else point)
+
+    def _settings(self) -> Iterator[tuple[str, Any]]:
+        """Yield the keys and values that the command line and the arms set or sweep."""
+        yield from self.typed.values.items()
+        for arm in self.experiment.arms.values():
+            yield from arm.set.items()
+            for key, values in arm.grid.items():
+                yield from ((key, value) for value in values)
+
+    def _refuse_name(self, key: str, value: Any) -> None:
+        """Raise UserError for the key `name` of a section, if a yaml file has this name.
+
+        The file must be chosen instead: it sets the other keys that belong to the name.
+        """
+        group = key.removesuffix(".name").replace(".", "/")
+        option = SYNONYMS.get(str(value), value)
+        if key.endswith(".name") and option in self.composer.options(group):
+            expected = f"no such key, as a file in conf/{group} sets it with the keys that it needs"
+            raise invalid_value(key, value, expected, f"write {group}={option}")
 
     def _with_sizes(self, points: Sequence[Configuration]) -> Iterator[Configuration]:
         """Yield the points with their sizes, and with the head size where the config has null.

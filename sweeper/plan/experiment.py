@@ -9,12 +9,14 @@ from enum import StrEnum
 from typing import Any
 
 from sweeper.plan.compose import as_dataclass
-from sweeper.plan.hydra_errors import unknown_key
+from sweeper.plan.hydra_errors import no_experiment_in, unknown_key
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.plans import ERROR
 
 SPLIT = "validation/"
 SUFFIX = "_trials"  # the trials that tune experiment NAME are the experiment NAME_trials
+LARGEST_SEED = 2**32 - 1  # of NumPy's random generators
+LARGEST_COUNT = 10**18  # of parameters or FLOPs
 LEAST_SEEDS = 3  # fewer seeds of trials say little about the error of a choice
 
 
@@ -39,13 +41,14 @@ class Tune:
 
 
 def check_seeds(key: str, seeds: Sequence[Any]) -> None:
-    """Raise UserError unless there is at least one seed and all are whole numbers from 0 up."""
+    """Raise UserError unless there are seeds, and all are whole numbers from 0 to LARGEST_SEED."""
     remedy = "for example seed=0,1,2" if key == "seed" else "for example [0,1,2]"
     if not seeds:
         raise invalid_value(key, "[]", "at least one seed", remedy)
     for seed in seeds:
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise invalid_value(key, seed, "whole numbers of at least 0", remedy)
+        known = isinstance(seed, int) and not isinstance(seed, bool)
+        if not known or not 0 <= seed <= LARGEST_SEED:
+            raise invalid_value(key, seed, f"whole numbers from 0 to {LARGEST_SEED}", remedy)
 
 
 def check(experiment: Experiment) -> None:
@@ -290,10 +293,7 @@ def read_experiment(
     """
     where = f"experiment={name}"
     if not isinstance(data, Mapping) or "experiment" in data:
-        raise UserError(
-            f"{where}: conf/experiment/{name}.yaml describes no experiment; its first line has to "
-            "be '# @package _global_', and its keys stand below `experiment:`."
-        )
+        raise no_experiment_in(name)
     rest = {key: value for key, value in data.items() if key != "scales"}
     by_scale = _section("experiment.scales", data.get("scales"))
     if by_scale and scale not in by_scale:
@@ -362,8 +362,9 @@ def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
     """
     target = match.to
     targets = [arm.name for arm in others if not arm.match]
-    if target not in targets if isinstance(target, str) else target < 1:
-        expected = "an arm of the experiment that is not matched itself, or a number above 0"
+    known = target in targets if isinstance(target, str) else 1 <= target <= LARGEST_COUNT
+    if not known:
+        expected = "an arm of the experiment that is not matched itself, or a number from 1 to 1e18"
         remedy = f"choose among {', '.join(targets)}" if targets else "give a number"
         raise invalid_value(f"{where}.to", target, expected, remedy)
     if match.tolerance < 0:

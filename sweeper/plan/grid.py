@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from sweeper.store.errors import UserError, invalid_value, sanitize
-from sweeper.store.files import canonical
 from sweeper.store.identity import lookup
 
 if TYPE_CHECKING:  # loads Hydra, which `python -m sweeper status` does not need
@@ -44,14 +43,6 @@ def check_size(points: int, limit: int, what: str) -> None:
             f"{what} has {points:,} points, more than hydra.sweeper.max_runs={limit:,}; "
             "sweep fewer values or raise hydra.sweeper.max_runs."
         )
-
-
-def describe_values(values: Mapping[str, Any]) -> str:
-    """Return `key=value` pairs with short keys, for people: `heads=8 head_size=32`."""
-    words = {
-        key: canonical(v) if v is None or isinstance(v, list) else v for key, v in values.items()
-    }
-    return " ".join(f"{key.rpartition('.')[2]}={word}" for key, word in words.items())
 
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {

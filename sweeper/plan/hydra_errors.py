@@ -1,6 +1,7 @@
 """Errors of Hydra and OmegaConf as one sentence that a user can act on."""
 
 import difflib
+import re
 import traceback
 from collections.abc import Iterable
 from dataclasses import fields
@@ -18,12 +19,14 @@ from omegaconf.errors import (
 )
 
 from sweeper.store import registry
-from sweeper.store.errors import INSTALLED, UserError, invalid_value, sanitize
+from sweeper.store.errors import INSTALLED, SYNONYMS, UserError, invalid_value, sanitize
 from sweeper.store.identity import leaves
 
 NO_EXPERIMENT = (
     "A key under experiment needs an experiment; add experiment=NAME, as in experiment=fig1."
 )
+# Without the first line that an experiment needs, Hydra reads its defaults as groups below it.
+_MISPLACED = re.compile(r"In 'experiment/([^']+)': Could not override '[^']+@experiment\.")
 
 
 def is_user_error(problem: Exception) -> bool:
@@ -59,7 +62,10 @@ def explained(problem: Exception) -> UserError:
     causes = (problem, problem.__cause__, problem.__context__)
     cause = next((one for one in causes if isinstance(one, OmegaConfBaseException)), None)
     if cause is None or not cause.full_key:
-        return UserError(sanitize(" ".join(str(problem).split()), 700).rstrip(".") + ".")
+        words = sanitize(" ".join(str(problem).split()), 700).rstrip(".")
+        if misplaced := _MISPLACED.match(words):
+            return no_experiment_in(misplaced[1])
+        return UserError(words if words.endswith("?") else f"{words}.")
     key = sanitize(cause.full_key)
     if isinstance(cause, ConfigKeyError | ConfigAttributeError):
         from sweeper.plan.experiment import Experiment  # which imports this module
@@ -83,9 +89,23 @@ def explained(problem: Exception) -> UserError:
     return UserError(f"{key}: {sanitize(reason)}; correct the value.")
 
 
+def no_experiment_in(name: str) -> UserError:
+    """Return the sentence for the yaml of an experiment that Hydra did not read as one."""
+    return UserError(
+        f"experiment={name}: experiment/{name}.yaml describes no experiment; begin it with the "
+        "line '# @package _global_', before any other comment, '---' or byte order mark, and put "
+        "its keys below `experiment:`."
+    )
+
+
 def _no_such_file(path: str, known: Iterable[str]) -> UserError:
     """Return the sentence for a config file that does not exist, with the nearest `known` ones."""
     group, _, name = path.rpartition("/")
+    if not group:
+        return UserError(
+            f"There is no {sanitize(name)}.yaml to begin with; correct --config-name, or write "
+            "--config-dir FOLDER, which adds yaml files to conf/, where --config-path replaces it."
+        )
     typed = f"{group}={name}"
     if typed in REMOVED:
         return UserError(f"{typed} was removed: {REMOVED[typed]}.")
@@ -101,7 +121,7 @@ def _no_such_file(path: str, known: Iterable[str]) -> UserError:
         expected = f"one of {', '.join(options.values()) or 'the files in conf/'}"
         added = f"{path}.yaml to a folder that --config-dir names"
         remedy = f"correct it, or add {added if INSTALLED else f'conf/{path}.yaml'}"
-    return invalid_value(group or "--config-name", name, expected, remedy)
+    return invalid_value(group, name, expected, remedy)
 
 
 def unreadable(override: str) -> UserError:
@@ -116,12 +136,16 @@ def unreadable(override: str) -> UserError:
 
 REMOVED = {
     "hydra.sweeper.notify": "leave it out, and run your own command when sweep.py has ended",
+    "hydra.sweeper.pilot": "type seed=0,1 to train two seeds, and then `python -m sweeper decide`",
     "tune.steps": "leave it out: trials have the full length, as shorter ones prefer high rates",
     "tune.halving": "leave it out: every value is tried at full length",
     "tune.transfer": "leave it out: rates are chosen by tune.per (arm, size or point)",
     "tune.arms": "leave it out: every arm is tuned with the same values",
     "tune.unequal": "leave it out: every arm is tuned with the same values",
     "hydra.launcher.leave": "leave it out, and run the sweep in tmux or submit it with sbatch",
+    "hydra.launcher.job_min": (
+        "say how many runs share a job, as in hydra.launcher.runs_per_job=10"
+    ),
     "hydra.launcher.gpu_memory_gb": (
         "memory is not predicted any more; set how many runs share a GPU, as in "
         "hydra.launcher.jobs_per_device=2"
@@ -135,24 +159,14 @@ REMOVED = {
 """Keys and files of earlier versions, without a possible prefix, and what to do instead."""
 
 
-SYNONYMS = {
-    "d_model": "embedding_size",
-    "hidden_size": "embedding_size",
-    "n_heads": "heads",
-    "num_heads": "heads",
-    "n_layers": "layers",
-    "num_layers": "layers",
-    "lr": "learning_rate",
-    "max_epochs": "steps",
-    "epochs": "steps",
-    "n_jobs": "slots",
-    "gqa": "grouped_query",
-    "mla": "latent",
+GROUPS = {
+    "attention": "model/attention",
+    "experiments": "experiment",
+    "gqa": "model/attention=grouped_query",
+    "mla": "model/attention=latent",
+    "wandb": "logger",
 }
-"""Words of other programs, and the key or option here."""
-
-GROUPS = {"attention": "model/attention", "experiments": "experiment"}
-"""Words for groups of yaml files, which are no keys of the config."""
+"""Words for groups of yaml files and their options, which are no keys of the config."""
 
 
 def unknown_key(key: str, known: Iterable[str]) -> UserError:

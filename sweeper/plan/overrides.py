@@ -113,7 +113,7 @@ def _check_axis(key: str, values: list[Any]) -> None:
     """Raise UserError for a key that cannot have several values."""
     listed = ",".join(map(str, values))
     if key.startswith("experiment."):
-        remedy = f"write a list as {key}=[{listed}]; seeds are swept by seed={listed}"
+        remedy = f"write a list as '{key}=[{listed}]'; seeds are swept by seed={listed}"
         raise invalid_value(key, listed, "one value", remedy)
     if key in ("scale", "name", "paths.outputs"):
         raise invalid_value(key, listed, f"one {key}", f"sweep one {key} at a time")

@@ -171,7 +171,7 @@ def _set_seeds(experiment: Experiment, seeds: list[Any]) -> None:
         given, key = ",".join(map(str, seeds)), f"arms.{own_seeds[0]}.seeds"
         raise UserError(
             f"seed={given}: arm {own_seeds[0]} of the experiment has seeds of its own; "
-            f"leave seed out, and give its seeds as +experiment.{key}=[{given}]."
+            f"leave seed out, and give its seeds as '+experiment.{key}=[{given}]'."
         )
 
 

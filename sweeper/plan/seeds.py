@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from sweeper.plan.experiment import Experiment
-from sweeper.plan.grid import describe_values
 from sweeper.plan.plan import Configuration, Plan, PlannedPoint, PlannedRun
 from sweeper.store.identity import run_id
+from sweeper.store.plans import describe_values
 
 
 def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:

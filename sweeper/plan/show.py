@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sweeper.plan.grid import describe_values
 from sweeper.plan.plan import Plan, PlannedPoint
 from sweeper.store import errors
 from sweeper.store.numbers import plural, short
+from sweeper.store.plans import describe_values
 from sweeper.store.runs import State, Status
 
 _BESIDE = {

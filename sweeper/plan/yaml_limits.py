@@ -1,5 +1,6 @@
 """Limits on yaml files, checked before Hydra builds anything from them."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from sweeper.store.errors import UserError, sanitize
 MOST_VALUES = 100_000  # each alias counts as the values that it stands for
 DEEPEST = 50
 LONGEST_NUMBER = 300  # digits
+
+# Yaml also has numbers in hexadecimal, octal and binary, and in base 60, as 1:59:59.
+_NUMBER = re.compile(r"(0[xob])?[\da-fA-F:.]+")
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -48,7 +52,7 @@ def _excess(events: Iterator[yaml.Event]) -> str:
                 sizes[event.anchor] = 1
         if isinstance(event, yaml.ScalarEvent):
             digits = event.value.lstrip("+-").replace("_", "")
-            if len(digits) > LONGEST_NUMBER and digits.isdigit():
+            if len(digits) > LONGEST_NUMBER and _NUMBER.fullmatch(digits):
                 return f"has a number of {len(digits):,} digits, more than {LONGEST_NUMBER}"
         if values > MOST_VALUES:
             return f"has more than {MOST_VALUES:,} values with its aliases expanded"

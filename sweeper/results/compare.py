@@ -1,21 +1,21 @@
 """The comparison of two tables with the same points, seed by seed where they share seeds."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 from rich.text import Text
 
 from sweeper.results.collect import Records, collect, plain
-from sweeper.results.decision import Measurements
+from sweeper.results.evidence import Evidence
 from sweeper.results.judge import rests_on, verdicts_on
 from sweeper.results.points import WITHOUT, code_apart, measures_of_arms
+from sweeper.results.statistics.blocks import moderated, table_of
 from sweeper.results.statistics.estimates import LEVEL
-from sweeper.results.statistics.spreads import moderated, sample
 from sweeper.results.table import DIRECTIONS, Table
 from sweeper.results.verdict import Found, Verdict
 from sweeper.store.errors import invalid_value, sanitize
@@ -55,7 +55,7 @@ def differences(one: Table, other: Table) -> Iterator[str]:
     for measure in measures_of_arms(one):
         if measure not in known or measure.metric.rpartition("/")[2] not in DIRECTIONS:
             continue
-        measured = Measurements(one, measure.metric)
+        measured = Evidence(one, measure.metric)
         first, second = (_sides(table, measured) for table in (one, other))
         both = {
             name: (a, b)
@@ -85,11 +85,11 @@ def differences(one: Table, other: Table) -> Iterator[str]:
         yield from (f"  {line}" for line in (*estimates(apart, measured.ratios), *missing))
 
 
-def _sides(table: Table, scale: Measurements) -> dict[Name, Side]:
+def _sides(table: Table, scale: Evidence) -> dict[Name, Side]:
     """Return the points of a table with the metric and on the scale of these measurements."""
     states = {row["run"]: str(row["state"]) for row in table.rows}
     found = {}
-    for point in Measurements(table, scale.metric).points:
+    for point in Evidence(table, scale.metric).points:
         scaled = {seed: scale.judged(value) for seed, value in point.values.items()}
         judged = {seed: value for seed, value in scaled.items() if value is not None}
         missing = {
@@ -118,7 +118,7 @@ def _missing(word: str, own: Mapping[Name, Side], others: Mapping[Name, Side]) -
 def estimates(pairs: Mapping[Name, tuple[Values, Values]], ratios: bool) -> list[Found]:
     """Return the differences of points, seed by seed if enough seeds are shared, else of means.
 
-    All their intervals hold at once, at the points' moderated variances.
+    All their intervals hold at once. Variances are moderated over points (statistics/blocks.py).
     """
     from scipy.special import stdtrit
 
@@ -129,21 +129,24 @@ def estimates(pairs: Mapping[Name, tuple[Values, Values]], ratios: bool) -> list
             by_seed[name] = shared
         else:  # one shared seed of several would say less
             by_mean[name] = before, after
-    sides = list(chain(*zip(*by_mean.values(), strict=True)))
-    one, level = np.eye(len(by_mean)), 1 - (1 - LEVEL) / 2 / max(len(pairs), 1)
-    found = {}
-    for names, groups, weights in (
-        (by_seed, [*by_seed.values()], np.eye(len(by_seed))),
-        (by_mean, sides, np.hstack([-one, one])),
+    level = 1 - (1 - LEVEL) / 2 / max(len(pairs), 1)
+    means: dict[Name, list[tuple[float, float, float]]] = {name: [] for name in pairs}
+    for names, groups in (
+        ([*by_seed], [*by_seed.values()]),
+        ([name for name in by_mean for _ in range(2)], [*chain(*by_mean.values())]),
     ):
-        if names:
-            given = sample(groups)
-            error, df = moderated(given).of(weights, given.counts)
-            reach = stdtrit(df, level) * np.sqrt(error)
-            for name, value, far in zip(names, weights @ given.means, reach, strict=True):
-                words, ends = " ".join(name).strip(), (float(value - far), float(value + far))
-                found[name] = Found(words, float(value), *ends, ratios)
-    return [found[name] for name in pairs]
+        for name, group, found in zip(names, groups, moderated(table_of(groups)), strict=True):
+            mean = math.fsum(group.values()) / len(group)
+            means[name].append((mean, found.value / len(group), found.df))
+    every = []
+    for name, sides in means.items():
+        value = sides[-1][0] - (sides[0][0] if len(sides) > 1 else 0.0)
+        error = sum(error for _, error, _ in sides)
+        lost = sum(error * error / df for _, error, df in sides if df)  # Satterthwaite
+        known = math.isfinite(error) and lost > 0
+        far = float(stdtrit(error * error / lost, level)) * math.sqrt(error) if known else math.inf
+        every.append(Found(" ".join(name).strip(), value, value - far, value + far, ratios))
+    return every
 
 
 def compare(console: Console, outputs: Path, one: str, other: str) -> int:
@@ -195,7 +198,7 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
 
 def _terms_apart(one: Table, was: Verdict, other: Table, now: Verdict) -> str:
     """Return in words the margin, error and points of a claim that differ; empty if none does."""
-    margins = [verdict.numbers.get("margin", {}).get("size", "none") for verdict in (was, now)]
+    margins = [(verdict.numbers.get("margin") or {}).get("size", "none") for verdict in (was, now)]
     errors = [f"{table.experiment.get('error', ERROR):g}" for table in (one, other)]
     parts = [
         f"{word} {before} -> {after}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from sweeper.results.judge import Verdicts
 from sweeper.results.points import measures
 from sweeper.results.table import Table, files_made_of, label, stem
 from sweeper.results.verdict import Verdict
+from sweeper.store import mirrors
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import digest_of
 from sweeper.store.runs import RunStore
@@ -216,6 +217,7 @@ def publish_dashboard(
             publish(outputs, table, verdicts[table.name], project, offline=offline)
         if offline:
             return f"wandb sync {shlex.quote(str(outputs / 'wandb'))}"
+        tag(outputs, tables, api.runs, project)
         view = workspace(project, tables)
         # The client chooses a name of eleven letters: the same tables have the same.
         name = digest_of([project.entity, project.name, view.name])[:11]
@@ -225,6 +227,21 @@ def publish_dashboard(
             view._internal_id = type(view).from_url(view.url)._internal_id
         view.save()
         return str(view.url)
+
+
+def tag(outputs: Path, tables: Sequence[Table], runs: Callable[..., Any], project: Project) -> None:
+    """Give the runs of the tables a tag for each experiment that uses them.
+
+    A run has those of its plans when it trains; an experiment that is planned later adds its own.
+    `runs`: of W&B's public API, which finds runs by their ids.
+    """
+    ids = dict.fromkeys(str(row["run"]) for table in tables for row in table.rows)
+    tags = mirrors.tags(outputs)
+    asked = {"name": {"$in": [*ids]}}
+    for run in runs(f"{project.entity}/{project.name}", filters=asked, lazy=False):
+        if missing := [tag for tag in tags.get(run.id, ()) if tag not in run.tags]:
+            run.tags = [*run.tags, *missing]
+            run.update()
 
 
 def publish(

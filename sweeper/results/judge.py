@@ -10,12 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import numpy as np
-
-from sweeper.results.decision import Measurements, Question
+from sweeper.results.decision import Question
 from sweeper.results.design import Unanswerable, with_alternatives
+from sweeper.results.evidence import Evidence
 from sweeper.results.points import measures, mixed, tuned_in_words
-from sweeper.results.statistics.expected_cost import allocated
 from sweeper.results.table import Table, exported, publish_made
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.store import registry
@@ -54,9 +52,8 @@ def verdicts_on(table: Table) -> list[Verdict]:
         if isinstance(asked, Verdict):
             found.append(asked)
             continue
-        verdict, measured = asked.verdict(), asked.measured
-        every = (measured.groups, measured.lost, measured.zero)
-        lacking = sum(not any(of[one] for of in every) for one in asked.used)
+        verdict, own = asked.verdict(), [asked.evidence.measured[place] for place in asked.used]
+        lacking = sum(not (one.values or one.lost or one.zero) for one in own)
         if lacking:
             have = "has" if lacking == 1 else "have"
             words = f"{lacking} of the {len(asked.used)} points that it rests on {have} no"
@@ -82,14 +79,14 @@ def questions(table: Table) -> list[Question | Verdict]:
     key = f"experiment.claims of {table.name}"
     named = table.experiment.get("claims") or ()
     shown_by = measures(table) if named else []
-    by_measure = [(one.words, Measurements(table, one.metric)) for one in shown_by]
+    by_measure = [(one.words, Evidence(table, one.metric)) for one in shown_by]
     found: list[Question | Verdict] = []
     for name in named:
         claim = registry.function(registry.CLAIMS, name, key, "claim")
-        for words, measured in by_measure:
+        for words, evidence in by_measure:
             try:
-                statement = with_alternatives(claim(measured.design()), measured.average)
-                found.append(Question(name, words, statement, measured))
+                statement = with_alternatives(claim(evidence.design()), evidence.average)
+                found.append(Question(name, words, statement, evidence))
             except Unanswerable as reason:
                 found.append(Verdict(name, Decision.UNDECIDED, str(reason), {}, words))
     shared = {
@@ -107,7 +104,7 @@ def check_decidable(table: Table) -> None:
         why = " ".join(f"{claim}: {reason}" for claim, reason in reasons.items())
         raise UserError(
             f"{sanitize(table.name)} has claims that its points cannot decide. {why} Plan the "
-            f"points they need, or leave them out: experiment.claims=[{','.join(rest)}]."
+            f"points they need, or leave them out: 'experiment.claims=[{','.join(rest)}]'."
         )
 
 
@@ -117,34 +114,25 @@ def rests_on(table: Table, asks: Callable[[str], bool]) -> set[tuple[str, str]]:
         (point.arm, point.name)
         for one in questions(table)
         if isinstance(one, Question) and asks(one.name)
-        for point in one.measured.every
-        if one.weights[:, one.measured.place(point)].any()
+        for point in one.evidence.every
+        if one.weights[:, one.evidence.place(point)].any()
     }
 
 
-def wanted(
-    table: Table, most: int, runs: int, asks: Callable[[str], bool] = lambda claim: True
+def next_seeds(
+    table: Table, most: int, asks: Callable[[str], bool] = lambda claim: True
 ) -> Mapping[tuple[str, str], int]:
-    """Return the number of seeds that points need next for undecided claims, by (arm, point).
+    """Return how many seeds points get next for undecided claims, by (arm, point).
 
-    They are the best `runs` by each measure, none beyond `most` seeds a point, and at least those
-    of a first analysis. Each of several points with the same runs is named. Only claims that `asks`
-    accepts count.
+    None beyond `most` seeds a point. Each of several points with the same runs is named. Only
+    claims that `asks` accepts count.
     """
-    asked = [one for one in questions(table) if isinstance(one, Question) and asks(one.name)]
     found: Counter[tuple[str, str]] = Counter()
-    for measured in {id(one.measured): one.measured for one in asked}.values():
-        own = [one for one in asked if one.measured is measured]
-        more = allocated(
-            np.concatenate([one.weights for one in own]),
-            np.concatenate([one.needs(most) for one in own]),
-            np.array([float(len(group)) for group in measured.groups]),
-            costs=measured.costs(),
-            most=most,
-            runs=runs,
-        )
-        seeds = {(p.arm, p.name): int(more[measured.place(p)]) for p in measured.every}
-        found |= Counter(seeds)  # the larger number, above 0
+    for one in questions(table):
+        if isinstance(one, Question) and asks(one.name):
+            more = one.next_seeds(most)
+            own = [(point, one.evidence.place(point)) for point in one.evidence.every]
+            found |= Counter({(p.arm, p.name): more[at] for p, at in own if at in more})
     return found
 
 

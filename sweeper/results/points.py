@@ -193,21 +193,18 @@ def usual_rate(given: Collection[Point]) -> float | None:
 
 
 def seed_spread(given: Collection[Point]) -> Spreads:
-    """Return the moderated spread of each point, as verdicts have it.
+    """Return the spread of each point, moderated as that of contrasts (statistics/blocks.py).
 
     It is unknown where seeds diverged, where all are equal, and where there is less than one degree
     of freedom.
     """
-    from sweeper.results.statistics import spreads
+    from sweeper.results.statistics.blocks import moderated, table_of
 
     groups = {point.key: point.values for point in given if point.values}
-    if not groups:
-        return {}
-    found = spreads.moderated(spreads.sample([*groups.values()]))
-    each = zip(groups, found.variances.tolist(), found.df.tolist(), strict=True)
+    found = moderated(table_of([*groups.values()]))
     return {
         key: Spread(math.sqrt(variance), df)
-        for key, variance, df in each
+        for key, (variance, df) in zip(groups, found, strict=True)
         if 0 < variance < BEYOND**2 and df >= 1
     }
 

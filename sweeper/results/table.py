@@ -40,6 +40,7 @@ LABELS = {
     "test/exact_match": "exact match",
     "test/accuracy": "accuracy (%)",
     "test/majority_accuracy": "accuracy of the majority class (%)",
+    "test/majority_nsp_accuracy": "next-sentence accuracy of the majority class (%)",
     "test/bag_of_words_accuracy": "accuracy of a bag of words (%)",
     "test/context_error": "error of the context",
     "test/attention_rank": "rank of a head's logits",
@@ -141,7 +142,8 @@ def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, An
         record = run.record()
         recorded = record["config"]
         cells |= planned_cells(recorded)
-        cells["record"] = {"config": leaves(recorded), "size": record.get("size", {})}
+        beside = {key: record.get(key, {}) for key in ("size", "names")}
+        cells["record"] = {"config": leaves(recorded), **beside}
         result = status.result or run.result()
         if result is not None:
             cells |= {field: result.get(field) for field in RESULT_KEYS} | {"result": result}
@@ -203,8 +205,8 @@ class Table:
         settings: the config keys and values of a point, by its words in column `point`.
         columns: in order; every row has a value (or None) for each.
         rows: one per (arm, point, seed), in the order of the plan.
-        records: for each run that has them, `record` (config by dotted key, and size), `result` and
-            `attempts`, the attempt.json of those that led to it.
+        records: for each run that has them, `record` (config by dotted key, size and names),
+            `result` and `attempts`, the attempt.json of those that led to it.
         code: how the code of its runs differs; None if that is unknown.
     """
 
@@ -223,9 +225,14 @@ class Table:
         return str(self.experiment["metric"])
 
     @property
+    def is_grid(self) -> bool:
+        """Whether a grid was typed, without an experiment of conf/."""
+        return list(self.experiment["arms"]) == ["grid"]
+
+    @property
     def title(self) -> str:
         """The title of figures and tables; for a grid without a yaml file, the keys that vary."""
-        if list(self.experiment["arms"]) != ["grid"]:
+        if not self.is_grid:
             return str(self.experiment.get("title") or self.name)
         varied = dict.fromkeys(key for values in self.settings.values() for key in values)
         over, by = label(self.metric), " and ".join(map(label, varied))

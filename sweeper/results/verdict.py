@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from sweeper.store.numbers import clock, plural
 
@@ -32,8 +32,9 @@ class Verdict:
         verdict: the decision.
         sentence: the decision explained, with numbers and intervals.
         numbers: the same as plain data: `contrasts`; `first`, the place of the one named first;
-            `price`, the expected cost if undecided; `unmeasured`, the number of points without a
-            finished run, if there are any.
+            the terms (`error`, `claims`, `confidence`, `margin`, `asked_after`); `price`, what a
+            decision is expected to take; `unmeasured`, the number of points without a finished
+            run, if there are any.
         measure: the measure that judged it, in words.
     """
 
@@ -80,6 +81,56 @@ class JudgedMargin:
     size: float
     words: str
     reason: str
+
+
+class Price(NamedTuple):
+    """Seeds a point in all, more runs and device hours to a decision; None if unknown.
+
+    Without `seeds` no decision is in sight.
+    """
+
+    seeds: int | None
+    runs: int | None
+    hours: float | None
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a verdict.
+
+    Attributes:
+        error: the chance of any wrong verdict among the claims that share it.
+        claims: the number of these claims.
+        margin: the largest difference that does not matter.
+        asked_after: what was first asked after results were known (the claim, the margin, the
+            error), with the number of runs that were done.
+    """
+
+    error: float
+    claims: int
+    margin: JudgedMargin | None
+    asked_after: Mapping[str, int]
+
+    def __str__(self) -> str:
+        confidence = f"{100 * (1 - self.error / self.claims):.4g} % confidence"
+        shared = f", since {self.claims} claims share an error of {100 * self.error:g} %"
+        margin = f"a margin of {self.margin.words}" if self.margin else "no margin"
+        words = [f"Judged at {confidence}{shared if self.claims > 1 else ''}, with {margin}."]
+        for what, runs in self.asked_after.items():
+            were = "run was" if runs == 1 else "runs were"
+            words.append(f"The {what} was first asked after {runs} {were} done.")
+        return " ".join(words)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the same as plain data."""
+        margin = self.margin and {"size": self.margin.words, "reason": self.margin.reason}
+        return {
+            "error": self.error,
+            "claims": self.claims,
+            "confidence": 1 - self.error / self.claims,
+            "margin": margin,
+            "asked_after": dict(self.asked_after),
+        }
 
 
 @dataclass(frozen=True)
@@ -142,34 +193,32 @@ class Found:
 def explain(
     decision: Decision,
     found: Sequence[Found],
+    terms: Terms,
     *,
     obstacle: str | None = None,
-    margin: JudgedMargin | None = None,
-    cost: Mapping[str, Any] | None = None,
+    price: Price | None = None,
 ) -> str:
-    """Return a decision in words: the obstacle, the contrasts, the margin, the expected cost.
+    """Return a decision in words: obstacle, contrasts, margin, price and terms.
 
-    Args:
-        found: the contrasts; only the first few are named.
-        cost: seeds a point, more runs and device hours; None for a claim that needs no more.
+    Only the first few contrasts of `found` are named.
     """
     more = len(found) - _SHOWN
     named = [str(one) for one in found[:_SHOWN]] + ([f"and {more} more"] if more > 0 else [])
     contrasts = "; ".join(named)
     sentences = [*([obstacle] if obstacle else []), f"{contrasts[0].upper()}{contrasts[1:]}."]
-    if decision is Decision.NO_DIFFERENCE and margin:
-        sentences.append(f"All within {margin.words}: {margin.reason}")
-    if cost and cost["seeds"] is None:
-        remedy = "" if margin else "; a margin in the experiment would end it"
+    if decision is Decision.NO_DIFFERENCE and terms.margin:
+        sentences.append(f"All within {terms.margin.words}: {terms.margin.reason}")
+    if price and price.seeds is None:
+        remedy = "" if terms.margin else "; a margin in the experiment would end it"
         words = "No number of seeds is in sight that would decide it at the difference so far"
         sentences.append(f"{words}{remedy}.")
-    elif cost:
-        hours = f", {cost['hours']:.2g} device hours" if cost["hours"] is not None else ""
+    elif price:
+        hours = f", {price.hours:.2g} device hours" if price.hours is not None else ""
         sentences.append(
-            f"To decide it takes about {cost['seeds']} seeds a point at the spread and difference "
-            f"so far: {plural(cost['runs'], 'more run')}{hours}."
+            f"To decide it takes about {price.seeds} seeds a point at the spread and difference "
+            f"so far: {plural(price.runs or 0, 'more run')}{hours}."
         )
-    return " ".join(sentences)
+    return " ".join([*sentences, str(terms)])
 
 
 def _factor(log: float) -> str:

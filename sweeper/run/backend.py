@@ -70,7 +70,6 @@ class Job:
     cost: float  # training FLOPs
     parent: str | None = None
     rank: int = 0  # lower ranks start first
-    seconds: float | None = None  # expected duration, if known
 
 
 class Backend(Protocol):
@@ -81,8 +80,6 @@ class Backend(Protocol):
     queues: bool = False  # True: it queues a run behind its running parent
     slots: int  # the number of runs at a time
     device: str  # "cpu" or "gpu"
-    gpu: str = ""  # the name of the GPUs, if known
-    sharing: int = 1  # slots per GPU
 
     @property
     def note(self) -> str:
@@ -102,8 +99,7 @@ class Backend(Protocol):
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
         """Return the slot to start a run in, or None if the run has to wait.
 
-        A backend may return a taken slot: the run then joins the runs of this slot. Later runs do
-        not pass a run that has to wait; the schedule asks for it again.
+        Later runs do not pass a run that has to wait: the schedule asks for this run again.
         """
         return free[0] if free else None
 

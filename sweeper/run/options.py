@@ -70,11 +70,10 @@ class SweepOptions(LimitedOptions):
     dry_run: bool = False
     plan_only: bool = False
     decide: bool = False
-    pilot: Annotated[int | None, at_least(2)] = None
     max_seeds: Annotated[int, at_least(3)] = 30
     budget_device_hours: Annotated[float | None, at_least(0)] = None
     until: list[str] = field(default_factory=list)
-    max_runs: Annotated[int, at_least(1)] = 100_000
+    max_runs: Annotated[int, at_least(1, at_most=1_000_000)] = 100_000
     retrain: Retrain | None = None
     accept_mixed_code: bool = False
     hang_after_s: Annotated[float | None, at_least(LEAST_S)] = 600

@@ -1,7 +1,7 @@
 """Progress of a schedule: the time left, and the display in a terminal or a log.
 
-The time left is first computed from expected times. `learn` corrects the times of similar runs by
-measurements: by the speed of a job after PACE_S seconds, and by the times of a finished run.
+The time left follows from the times of similar runs. `learn` receives these times: the speed of a
+job after PACE_S seconds, and the times of a finished run.
 """
 
 import time
@@ -27,9 +27,10 @@ HEARTBEAT_S = 60.0  # a log has a line at least this often
 BAR_WIDTH = 40
 REST = 20  # keep the estimate of the time left for this many times the time it took to compute
 
-Learn = Callable[[str, float, float | None, float], None]
+Learn = Callable[[str, float, float | None, float], bool]
 """A function of (run, training, beside, share): `run` trained `share` of its steps in `training`
-seconds; `beside` are the other seconds of its process, or None if it has not ended."""
+seconds; `beside` are the other seconds of its process, or None if it has not ended. It returns
+whether the times of all runs can be estimated now."""
 
 
 @dataclass
@@ -83,8 +84,7 @@ class TimeLeft:
                 # If this sweep started the process, count its start and its end, too.
                 if job and not job.adopted:
                     beside = max(0.0, now - job.begun - training * (1 - job.resumed))
-                self.learn(run, training, beside, 1.0)
-                self.measured = True
+                self.measured = self.learn(run, training, beside, 1.0)
 
     def follow(self, states: Mapping[str, JobState]) -> None:
         """Record the newest heartbeats of the running jobs."""
@@ -98,8 +98,7 @@ class TimeLeft:
             first_at, first_share = job.first = job.first or (now, share)
             job.at, job.share, job.beside = now, share, AFTER
             if now - first_at >= PACE_S:
-                self.learn(run, now - first_at, None, share - first_share)
-                self.measured = True
+                self.measured = self.learn(run, now - first_at, None, share - first_share)
 
     def heartbeat(self, run: str) -> Mapping[str, Any]:
         """Return the heartbeat of a running job that the last call of `follow` recorded."""
@@ -212,10 +211,9 @@ class Display(ExitStack):
                 room = self.console.width - len(before) - len(after)
                 label.truncate(max(BAR_WIDTH, room), overflow="ellipsis")
             line = Text(f"{before}{label}{after}", style="green")
-        elif state.phase in (Phase.FAILED, Phase.BLOCKED):
-            style = "yellow" if schedule.stopping else "red"
-            words = f"{place} {schedule.outcome(state):8} {name}  {state.reason}"
-            line = Text(words, style=style)
+        elif state.phase in (Phase.FAILED, Phase.BLOCKED, Phase.STOPPED):
+            style = "yellow" if state.phase is Phase.STOPPED else "red"
+            line = Text(f"{place} {state.phase:8} {name}  {state.reason}", style=style)
         else:
             line = Text(f"{place} again    {name}  {state.reason}", style="yellow")
         self._line(line)

@@ -32,6 +32,7 @@ class Phase(StrEnum):
     DONE = "done"
     FAILED = "failed"
     BLOCKED = "blocked"
+    STOPPED = "stopped"  # by Ctrl-C or SIGTERM; the same command continues it
 
 
 @dataclass
@@ -283,6 +284,8 @@ class Schedule:
             counted = self.policy.budget_device_hours is not None
             self.breaker.done(hours(self.store, [state.job.run]) if counted else 0.0)
             self._move(state, Phase.DONE)
+        elif self.stopping and status.state is not State.FAILED:
+            self._move(state, Phase.STOPPED, status.reason)
         elif exit_reason:
             self._move(state, Phase.FAILED, exit_reason)
         elif self._parent_phase(state.job.parent) is not Phase.DONE and not self.stopping:
@@ -326,11 +329,6 @@ class Schedule:
                 while any(state.handle is not None for state in self._in(Phase.RUNNING)):
                     self._collect_ended()
                 return
-
-    def outcome(self, state: JobState) -> str:
-        """Return the phase of a job as a word: `stopped` if it failed because the sweep stops."""
-        ended = state.phase in (Phase.FAILED, Phase.BLOCKED)
-        return "stopped" if ended and self.stopping else str(state.phase)
 
     def _parent_phase(self, parent: str | None) -> Phase:
         if parent is None:

@@ -1,4 +1,4 @@
-"""Runs as Slurm jobs: arrays of equal jobs, children after their parents, small runs in one job.
+"""Runs as Slurm jobs: arrays of equal jobs, children after their parents.
 
 Soon after a sweep begins the queue holds everything that the cluster takes, and goes on without the
 sweep; the rest follows as jobs end. The same command typed again takes over what is queued:
@@ -13,7 +13,6 @@ import contextlib
 import getpass
 import io
 import itertools
-import math
 import os
 import re
 import secrets
@@ -24,7 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,64 +56,44 @@ TAKEN_AWAY = frozenset("BOOT_FAIL NODE_FAIL PREEMPTED REVOKED".split())
 FINAL = {"CANCELLED": "was cancelled", "OUT_OF_MEMORY": "was killed for its use of host memory"}
 """States of a job whose runs are not started again, whatever their records say."""
 _FAILED = OVER - {"COMPLETED"}
-_POLL_PER_JOB_S = 16.0  # a poll of its runs is eight requests to the file server: two seconds each
+
+
+@dataclass(frozen=True)
+class QueuedRun:
+    """A run that is in Slurm's queue, or is to be submitted."""
+
+    path: Path
+    needed: Resources
+    after: int | None  # the handle of its parent, if that had not ended when the run was started
 
 
 @dataclass(eq=False)
 class SlurmJob:
-    """A job in Slurm's queue, or one that is to be submitted."""
+    """A job in Slurm's queue that trains runs one after the other."""
 
-    needed: Resources  # of each of its runs
-    parent: str | None  # the run that its runs continue, if there is one
-    slot: int
-    id: str = ""  # Slurm's id of its last submission
-    submitted: bool = False  # whether it is in the queue, or has ended there
+    id: str
+    runs: dict[int, Path]  # that have not ended, by handle
+    parent: SlurmJob | None  # the job that Slurm makes it wait for
     state: str = "PENDING"
-    runs: dict[int, Path] = field(default_factory=dict)  # by handle, until the schedule ends them
-    seconds: float = 0.0  # expected, of its runs one after the other
-    shared: bool = False  # whether it has, or had, several runs
-    after: int | None = None  # the handle of the parent, if that had not ended
-    held_by: str = ""  # the id of the job that Slurm makes it wait for
     stopping: int = 0  # the last signal by which the sweep has asked it to end, or 0
-    _next_poll: float = 0.0
 
-    def ended(self, poll_s: float) -> list[int]:
-        """Return the runs that have ended; poll those of a job that goes on every `poll_s`.
+    def ended(self) -> list[int]:
+        """Return the runs that ended with the job; the others have to be submitted again.
 
-        If the cluster took the job away, or if it ended before it had begun all of its runs, the
-        rest of them is submitted again.
+        Those are the unfinished runs of a job that the cluster took away, and the runs that a
+        failed job had not begun.
         """
-        if self.state not in OVER:
-            if not self.shared or time.monotonic() < self._next_poll:
-                return []
-            self._next_poll = time.monotonic() + poll_s
-            return self._finished()
-        ended = [*self.runs]
-        if not self.stopping and self.state in TAKEN_AWAY:
-            ended = self._finished()
-        elif not self.stopping and self.shared and self.state != "CANCELLED":
-            ended = [handle for handle, run in self.runs.items() if Run(run).attempts()] or ended
-        if len(ended) < len(self.runs):
-            self.submitted = False
-        return ended
-
-    def _finished(self) -> list[int]:
-        """Return the runs that have a result or have failed.
-
-        Runs are begun in order, so no run after one that is new needs to be read.
-        """
-        found = []
-        for handle, run in self.runs.items():
-            state = Run(run).status().state
-            if state is State.NEW:
-                break
-            if state in (State.DONE, State.FAILED):
-                found.append(handle)
-        return found
+        if self.stopping or self.state == "CANCELLED":
+            return [*self.runs]
+        runs = {handle: Run(path) for handle, path in self.runs.items()}
+        if self.state in TAKEN_AWAY:
+            settled = (State.DONE, State.FAILED)
+            return [handle for handle, run in runs.items() if run.status().state in settled]
+        return [handle for handle, run in runs.items() if run.attempts()] or [*runs]
 
 
 class SlurmBackend(Backend):
-    """Submits runs, many at a time, and polls the queue. A slot is a job there."""
+    """Collects the runs that start, submits them in arrays, and polls the queue."""
 
     queues = True
     poll_s = 30.0
@@ -122,18 +101,20 @@ class SlurmBackend(Backend):
     def __init__(self, context: BackendContext, limits: Limits) -> None:
         self._options: Options = context.options
         self._outputs = context.outputs.resolve()
-        self._limits = limits
-        self._array_size = limits.array  # of the next array; smaller after a refusal
+        self._most_jobs = min(self._options.jobs, limits.jobs)
+        self._array_size = limits.array
         self._refusal = ""  # sbatch's answer to the last submission that it did not take
         self._silent = False
+        self._runs: dict[int, QueuedRun] = {}  # every run that was started, by handle
+        self._waiting: list[int] = []  # runs to submit
+        self._dropped: list[int] = []  # runs that are not to be submitted any more
         self._jobs: list[SlurmJob] = []  # those with runs that have not ended
-        self._of: dict[int, SlurmJob] = {}  # by the handle of every run that was started
-        self._begun: set[Path] = set()
-        self._granted: SlurmJob | None = None  # the job of the run that starts next
-        self._earlier: dict[str, str] | None = None  # names in the queue at first, by id
+        self._of: dict[int, SlurmJob] = {}  # by the handle of every run that was submitted
+        self._earlier: dict[str, str] = {}  # names of jobs that were in the queue at first, by id
+        self._answered = False  # whether Slurm has said what is in its queue
         self._handles = itertools.count(1)
         self._next_poll = 0.0
-        self.slots = min(self._options.jobs, limits.jobs)
+        self.slots = self._most_jobs * self._options.runs_per_job
         gpus = [request_gpus(self._options, needed) for needed in context.resources]
         self.device = "gpu" if any(gpus) else "cpu"
 
@@ -142,155 +123,168 @@ class SlurmBackend(Backend):
         return SILENT if self._silent else self._refusal
 
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
-        """Return the slot of the job that is to train a run, or None until Slurm answers.
-
-        That is the job in which an earlier sweep submitted the run, or one that has room for the
-        run, or a new one in a free slot.
-        """
-        if self._earlier is None:
-            self._earlier = self._active_names()
-            self._silent = self._earlier is None
-        if self._earlier is None:
-            return None
-        run = self._outputs / "runs" / job.run
-        needed = Resources.of_record(run)
-        last = None if run in self._begun else read_object(job_file(run), keys=("job", "name"))
-        queued = last["job"] if last and self._earlier.get(last["job"]) == last["name"] else ""
-        seconds = math.inf if job.seconds is None else job.seconds
-
-        def fits(known: SlurmJob) -> bool:
-            if queued:
-                return known.id == queued
-            alike = (known.needed, known.parent) == (needed, job.parent) and needed.nodes == 1
-            short = known.seconds + seconds <= self._options.longest_s
-            return alike and short and not known.submitted
-
-        found = next(filter(fits, self._jobs), None)
-        if found is None:
-            if not free:
+        """Return a free slot, or None until Slurm has said what is in its queue."""
+        if not self._answered:
+            queued = queue()
+            self._silent = queued is None
+            if queued is None:
                 return None
-            found = SlurmJob(needed, job.parent, free[0], queued, submitted=bool(queued))
-            self._jobs.append(found)
-        found.seconds += seconds
-        self._granted = found
-        return found.slot
+            self._earlier = {id: name for id, (state, name) in queued.items() if state not in OVER}
+            self._answered = True
+        return free[0] if free else None
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
-        """Add a run to the job that was granted to it; return its handle."""
-        assert self._granted is not None
-        handle, job = next(self._handles), self._granted
-        job.runs[handle], job.after = run.resolve(), after
-        job.shared = job.shared or len(job.runs) > 1
-        if job.submitted and after:
-            job.held_by = self._of[after].id
-        self._of[handle] = job
-        self._begun.add(run.resolve())
+        """Collect a run for the next submission, or find its job in the queue; return a handle."""
+        handle, path = next(self._handles), run.resolve()
+        self._runs[handle] = QueuedRun(path, Resources.of_record(path), after)
+        if earlier := self._earlier_job(path):
+            job = next((known for known in self._jobs if known.id == earlier), None)
+            if job is None:
+                job = SlurmJob(earlier, {}, self._of.get(after or 0))
+                self._jobs.append(job)
+            self._put(handle, job)
+        else:
+            self._waiting.append(handle)
         return handle
+
+    def _put(self, handle: int, job: SlurmJob) -> None:
+        job.runs[handle] = self._runs[handle].path
+        self._of[handle] = job
+
+    def _earlier_job(self, run: Path) -> str:
+        """Return the id of the queued job in which an earlier sweep submitted a run, or ""."""
+        last = read_object(job_file(run), keys=("job", "name"))
+        if last is None or self._earlier.get(last["job"]) != last["name"]:
+            return ""
+        return str(last["job"])
 
     def ended(self, timeout: float) -> list[int]:
         """Submit what waits, sleep, and return the runs that the queue shows to have ended."""
         due = time.monotonic() >= self._next_poll
         if due or not self.note:
-            self._submit_queue()
+            self._submit_waiting()
         time.sleep(timeout)
+        over, self._dropped = self._dropped, []
         if not due:
-            return []
+            return over
         queued = queue()
         self._next_poll = time.monotonic() + self._options.poll_s
         self._silent = queued is None
         if queued is None:  # the jobs go on all the same
-            return []
+            return over
         states = {id: state for id, (state, _) in queued.items()}
-        submitted = [job for job in self._jobs if job.submitted]
-        if forgotten := {job.id for job in submitted if job.id} - states.keys():
+        if forgotten := {job.id for job in self._jobs} - states.keys():
             states |= read_accounts(forgotten)
-        over, poll_s = [], max(self.poll_s, _POLL_PER_JOB_S * len(submitted))
-        for job in submitted:
+        for job in self._jobs:
             job.state = states.get(job.id, "GONE")
-            ended = job.ended(poll_s)
-            job.runs = {handle: run for handle, run in job.runs.items() if handle not in ended}
-            over += ended
+            if job.state in OVER:
+                ended = job.ended()
+                over += ended
+                for handle in sorted(job.runs.keys() - ended):
+                    del self._of[handle]
+                    self._waiting.append(handle)
+                job.runs = {}
+                self._earlier.pop(job.id, None)
         self._jobs = [job for job in self._jobs if job.runs]
         return over
 
     def begun(self, job: int) -> bool:
-        return self._of[job].state != "PENDING"
+        return job in self._of and self._of[job].state != "PENDING"
 
     def signal(self, job: int, number: int) -> None:
         """Signal a job that runs; cancel one that waits, if the signal ends it.
 
         A job of several runs is asked to end once.
         """
+        if job not in self._of:
+            if number in ENDS:
+                self._drop(job)
+            return
         its = self._of[job]
         if number in ENDS:
             if its.stopping == number:
                 return
             its.stopping = number
-        if its.submitted:
-            send(its.id, signal.Signals(number))
-        else:
-            its.submitted, its.state = True, "GONE"
+        send(its.id, signal.Signals(number))
 
     def start_log(self, job: int | None) -> str:
-        if job is None or not self._of[job].id:
+        if job not in self._of:
             return super().start_log(job)
         return f"{self._outputs / 'slurm'}/*/{self._of[job].id}_0_log.out"
 
     def exit_reason(self, job: int) -> str:
         """Return why a run is not to start again after its job ended; empty if it may."""
-        ended = self._of[job]
-        if ended.state not in FINAL:
+        ended = self._of.get(job)
+        if ended is None or ended.state not in FINAL:
             return ""
-        # Slurm cancels a job that waits for one which has failed, or which was submitted again.
-        parent = self._of.get(ended.after or 0)
-        lost = parent and (parent.id != ended.held_by or parent.state in _FAILED)
-        if ended.state == "CANCELLED" and ended.held_by and lost:
-            return ""
+        if ended.state == "CANCELLED" and ended.parent and ended.parent.state in _FAILED:
+            return ""  # Slurm cancels a job that waits for one which has failed
         return f"its Slurm job {ended.id} {FINAL[ended.state]}"
 
-    def _active_names(self) -> dict[str, str] | None:
-        """Return the names of this user's jobs that wait or run, by id; None without an answer."""
-        queued = queue()
-        if queued is None:
-            return None
-        return {id: name for id, (state, name) in queued.items() if state not in OVER}
+    def _drop(self, handle: int) -> None:
+        self._waiting.remove(handle)
+        self._dropped.append(handle)
 
-    def _submit_queue(self) -> None:
-        """Submit the jobs that are not in the queue, in arrays, until Slurm refuses one job.
-
-        After a refusal the next array has half as many jobs. A job whose parent is not submitted
-        yet waits for that.
-        """
-        batches: dict[tuple[Resources, str], list[SlurmJob]] = {}
-        for job in self._jobs:
-            if job.submitted:
-                continue
-            parent, held_by = self._of.get(job.after or 0), ""
-            if parent is not None and job.after in parent.runs:  # the parent has not ended
-                if not parent.submitted:
-                    continue
-                if parent.state in _FAILED:
-                    job.submitted, job.state = True, "GONE"
-                    continue
-                held_by = parent.id
-            batches.setdefault((job.needed, held_by), []).append(job)
+    def _submit_waiting(self) -> None:
+        """Submit the collected runs, one array per kind of resources, until Slurm refuses a job."""
         self._refusal = ""
-        for (needed, held_by), waiting in batches.items():
-            while waiting:
-                array = waiting[: self._array_size]
-                runs = [[*job.runs.values()] for job in array]
-                try:
-                    ids = self._submit_runs(runs, needed, held_by)
-                except NotNow as refused:
-                    self._array_size = max(1, len(array) // 2)
-                    if len(array) == 1:
-                        self._refusal = str(refused)
-                        return
+        for (needed, parent), runs in self._kinds().items():
+            # One task on each node trains the runs of a job, so several nodes share one run.
+            each = self._options.runs_per_job if needed.nodes == 1 else 1
+            jobs = [runs[first : first + each] for first in range(0, len(runs), each)]
+            try:
+                self._submit_jobs(jobs, needed, parent)
+            except NotNow as refused:
+                self._refusal = str(refused)
+                return
+
+    def _kinds(self) -> dict[tuple[Resources, SlurmJob | None], list[int]]:
+        """Return the handles of collected runs by their resources and the job of their parent.
+
+        A run whose parent is not submitted yet is left out; one whose parent failed is dropped.
+        """
+        kinds: dict[tuple[Resources, SlurmJob | None], list[int]] = {}
+        waiting = {*self._waiting}
+        for handle in [*self._waiting]:
+            run = self._runs[handle]
+            parent = self._of.get(run.after or 0)
+            if run.after in waiting:
+                continue
+            if run.after and parent and run.after not in parent.runs:  # the parent has ended
+                if not Run(self._runs[run.after].path).result():
+                    self._drop(handle)
                     continue
-                for job, id in zip(array, ids, strict=True):
-                    job.id, job.submitted, job.held_by, job.state = id, True, held_by, "PENDING"
-                self._array_size = min(self._limits.array, 2 * self._array_size)
-                waiting = waiting[len(array) :]
+                parent = None
+            kinds.setdefault((run.needed, parent), []).append(handle)
+        return kinds
+
+    def _submit_jobs(
+        self, jobs: Sequence[Sequence[int]], needed: Resources, parent: SlurmJob | None
+    ) -> None:
+        """Submit jobs of these runs in arrays; NotNow if Slurm refuses a job.
+
+        If it refuses an array there may still be room for some of its jobs, so they are submitted
+        one by one.
+        """
+        size = self._array_size
+        while jobs and len(self._jobs) < self._most_jobs:
+            array = jobs[: min(size, self._most_jobs - len(self._jobs))]
+            runs = [[self._runs[handle].path for handle in handles] for handles in array]
+            try:
+                ids = self._submit_runs(runs, needed, parent.id if parent else "")
+            except NotNow:
+                if size == 1:
+                    raise
+                size = 1
+                continue
+            for handles, id in zip(array, ids, strict=True):
+                job = SlurmJob(id, {}, parent)
+                self._jobs.append(job)
+                for handle in handles:
+                    self._put(handle, job)
+            submitted = {handle for handles in array for handle in handles}
+            self._waiting = [handle for handle in self._waiting if handle not in submitted]
+            jobs = jobs[len(array) :]
 
     def _submit_runs(
         self, jobs: Sequence[Sequence[Path]], needed: Resources, held_by: str

@@ -71,8 +71,7 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
             if state is not None:
                 label = _label(records[state.job.run])
                 done = counts(schedule.states)[Phase.DONE]
-                outcome = schedule.outcome(state)
-                words = f"[{done}/{len(records)}] {outcome:8} {label}  {state.reason}"
+                words = f"[{done}/{len(records)}] {state.phase:8} {label}  {state.reason}"
                 _print(words.rstrip())
 
         schedule = Schedule(

@@ -17,6 +17,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.machinery import BYTECODE_SUFFIXES, all_suffixes
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +160,7 @@ def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, bytes]
 def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path:
     """Copy the code for jobs with these configs to a folder of outputs/code. Return the folder.
 
-    Raise UserError if the folder exists with other content, or is a link.
+    Remove bytecode from it. Raise UserError if the folder exists with other code, or is a link.
     """
     files = needed(code, configs)
     root = outputs.resolve() / "code"
@@ -178,6 +179,7 @@ def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path
             f"{sanitize(folder / name)} was changed after the code was copied there. Remove the "
             f"folder {folder.name} once no queued job needs it; the sweep copies the code again."
         )
+    _check_others(folder, files)
 
     if code.root != folder:
         earlier = [one for one in revisions(folder) if one != code.revision]
@@ -199,6 +201,21 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
             raise
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Remove unchecked bytecode. Raise UserError for any other code that Python would import."""
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        imported = path.is_symlink() or (path.is_file() and name.endswith(tuple(all_suffixes())))
+        if name in files or not imported:
+            continue
+        if path.suffix not in BYTECODE_SUFFIXES:
+            raise UserError(
+                f"{sanitize(path)} was added after the code was copied there; remove it, unless a "
+                "queued job needs it."
+            )
+        path.unlink(missing_ok=True)  # running jobs write their bytecode again
 
 
 def revisions(folder: Path) -> list[str]:

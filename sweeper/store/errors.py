@@ -50,6 +50,30 @@ def invalid_value(key: str, value: object, expected: str, remedy: str) -> UserEr
     return UserError(f"{where}: expected {expected}; {remedy}{end}")
 
 
+SYNONYMS = {
+    "d_model": "embedding_size",
+    "hidden_size": "embedding_size",
+    "n_embd": "embedding_size",
+    "n_heads": "heads",
+    "n_head": "heads",
+    "num_heads": "heads",
+    "head_dim": "head_size",
+    "d_ff": "feedforward_size",
+    "intermediate_size": "feedforward_size",
+    "n_layers": "layers",
+    "n_layer": "layers",
+    "num_layers": "layers",
+    "lr": "learning_rate",
+    "max_epochs": "steps",
+    "max_steps": "steps",
+    "epochs": "steps",
+    "n_jobs": "slots",
+    "gqa": "grouped_query",
+    "mla": "latent",
+    "swish": "silu",
+}
+"""Words of other programs, and the key, option or value here."""
+
 _HOME = Path(__file__).resolve().parents[2]
 INSTALLED = Path(sys.argv[0]).name == "headroom" or (
     _HOME.name == "headroom_attention" and not (_HOME / "setup.py").exists()

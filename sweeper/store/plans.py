@@ -10,6 +10,7 @@ from typing import Any
 from sweeper.store import files
 from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
 from sweeper.store.registry import ROOT
+from sweeper.store.runs import Run
 
 _NUMBERED = re.compile(r"\d{4,9}\.json")
 _SHAPE = {
@@ -106,6 +107,55 @@ def damaged(outputs: Path) -> list[UserError]:
 def newest(outputs: Path) -> dict[str, dict[str, Any]]:
     """Return the newest plan of each experiment, by name."""
     return {name: plan for plan in plans(outputs) for name in plan["experiments"]}
+
+
+def describe_values(values: Mapping[str, Any]) -> str:
+    """Return values in words, keys without their section: `heads=8 head_size=32`."""
+    words = {
+        key: files.canonical(v) if v is None or isinstance(v, list) else v
+        for key, v in values.items()
+    }
+    return " ".join(f"{key.rpartition('.')[2]}={word}" for key, word in words.items())
+
+
+def in_words(point: Mapping[str, Any]) -> str:
+    """Return the arm, task, values and seed of a point: `fixed lm1b heads=8 seed=0`."""
+    words = (point.get("arm"), point.get("task"), describe_values(point.get("values", {})))
+    return " ".join([*(word for word in words if word), f"seed={point.get('seed')}"])
+
+
+def run_of_words(outputs: Path, words: str) -> str:
+    """Return the run of a point in words, as `status` prints it: `fig1/fixed heads=8 seed=0`.
+
+    Words that tell it from no other point may be left out. Raise UserError if these words are of no
+    run, or of several.
+    """
+    name, _, rest = words.partition("/")
+    wanted = {*rest.split()}
+    found: dict[str, str] = {}
+    for point in planned(outputs, [name])[name]["points"]:
+        said = in_words(point)
+        if point["experiment"] == name and wanted <= {*said.split()}:
+            found[point["run"]] = said
+    if len(found) != 1:
+        expected = f"the words of one run, and {len(found) or 'none'} has these"
+        if len(found) > 1:
+            few = " and ".join(f"{name}/{said}" for said in [*found.values()][:2])
+            expected = f"the words of one run, and {len(found)} have these, as {few}"
+        remedy = f"{as_typed('status')} {name} --all lists them"
+        raise invalid_value("run", words, expected, remedy)
+    return next(iter(found))
+
+
+def open_run(given: str, outputs: Path) -> Run:
+    """Return the run that a user named: by its folder, its id, or a point in words.
+
+    Raise UserError if there is none; an id and words are looked up in `outputs`.
+    """
+    if "=" in given and not Path(given).exists():
+        given = run_of_words(outputs, given)
+    by_id = outputs / "runs" / given
+    return Run.open(by_id if "/" not in given and by_id.is_dir() else Path(given))
 
 
 def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -14,7 +14,7 @@ from torch import nn
 
 from models.head_sizes import HeadSize, distinct_sizes
 from sweeper.store import registry
-from sweeper.store.errors import invalid_value
+from sweeper.store.errors import SYNONYMS, invalid_value
 from tasks.config.schema import Problem, Section, extended, given, spelled, whole
 
 KEY = "model.attention.name"
@@ -117,7 +117,9 @@ class Architecture(Section, ABC):
         group = section.get("attention")
         if not isinstance(group, Mapping):
             expected = "a group of keys with a name"
-            remedy = "choose one of conf/model/attention, as in model/attention=multi_head"
+            meant = SYNONYMS.get(str(group), group)
+            example = meant if meant in registry.names(registry.ATTENTION) else "multi_head"
+            remedy = f"choose one of conf/model/attention, as in model/attention={example}"
             raise invalid_value("model.attention", spelled(group), expected, remedy)
         name: Any = group.get("name")
         chosen: Any = variant(name)

@@ -8,6 +8,8 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from sweeper.store.errors import SYNONYMS
+
 
 class Problem(NamedTuple):
     """A value that no run can have: where it stands, what was expected there, what to do."""
@@ -71,7 +73,7 @@ def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
     path = ".".join(keys)
     if error["type"] == "extra_forbidden":
         *parents, key = keys
-        near = difflib.get_close_matches(key, section.model_fields, n=1)
+        near = difflib.get_close_matches(SYNONYMS.get(key, key), section.model_fields, n=1)
         expected = f"one of the keys {', '.join(section.model_fields)}"
         remedy = f"write {'.'.join([*parents, near[0]])}" if near else "leave it out"
         return Problem(path, spelled(error["input"]), expected, remedy)
@@ -84,6 +86,8 @@ def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
     typed = error["input"]
     if error["type"] == "int_type" and isinstance(typed, float) and typed.is_integer():
         examples = [int(typed)]
+    if (meant := SYNONYMS.get(str(typed).lower())) in choices:
+        examples = [meant]
     remedy = f"choose one of conf/{path}"
     if examples:
         remedy = f"give it as {path}={spelled(examples[0])}"

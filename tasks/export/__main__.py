@@ -1,25 +1,28 @@
 """`python -m tasks.export RUN DIR`: a finished run as a folder that transformers loads.
 
-RUN is the run's folder, outputs/runs/<id>. Decoders become Mistral, Qwen3 (with `qk_norm`) or
-DeepseekV3 (`latent`), encoders BERT; a model that none of them computes is refused.
+RUN is the run's folder, outputs/runs/<id>. Of a run in --outputs it may also be the id, or a point
+in words as `python -m sweeper status --all` prints it: "fig1/fixed heads=8 seed=0". Decoders become
+Mistral, Qwen3 (with `qk_norm`) or DeepseekV3 (`latent`), encoders BERT; a model that none of them
+computes is refused.
 """
 
 import sys
 from pathlib import Path
 
 from sweeper.store.errors import UserError
-from sweeper.store.runs import Run
+from sweeper.store.plans import open_run
 from tasks.process import command_line
 
 
 def main(arguments: list[str]) -> int:
     """Export a run and print the files; 1, with one sentence, if that cannot be."""
     parser = command_line("tasks.export", __doc__)
-    parser.add_argument("run", type=Path, metavar="RUN")
+    parser.add_argument("run", metavar="RUN")
     parser.add_argument("folder", type=Path, metavar="DIR")
+    parser.add_argument("--outputs", type=Path, default=Path("outputs"), metavar="OUTPUTS")
     given = parser.parse_args(arguments)
     try:
-        run = Run.open(given.run)
+        run = open_run(given.run, given.outputs)
         from tasks.export.folder import export  # torch takes seconds
 
         print(*export(run, given.folder), sep="\n")

@@ -1,6 +1,6 @@
 """An encoder as BERT of transformers, under the heads of its task: its config and its weights."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -38,9 +38,15 @@ _MODEL = {
 
 
 def encoder_config(
-    section: EncoderSection, task: str, weights: Mapping[str, Tensor]
+    section: EncoderSection,
+    task: str,
+    weights: Mapping[str, Tensor],
+    labels: Sequence[str] = LABELS,
 ) -> dict[str, Any]:
-    """Return config.json; UserError, with the key that would have to differ, if BERT has none."""
+    """Return config.json; UserError, with the key that would have to differ, if BERT has none.
+
+    `labels`: the names of the classes of MNLI, in the order of their numbers.
+    """
     attention: Any = section.attention
     if attention.name != "multi_head":
         raise _unlike("model.attention.name", attention.name, "multi_head")
@@ -54,7 +60,7 @@ def encoder_config(
         raise _unlike("model.head_size", section.head_size, expected)
     classes: dict[str, Any] = {}
     if "classes.bias" in weights:
-        numbers = {label: number for number, label in enumerate(LABELS)}
+        numbers = {label: number for number, label in enumerate(labels)}
         classes = {"label2id": numbers, "id2label": {n: label for label, n in numbers.items()}}
     return {
         "architectures": [ARCHITECTURES[task]],

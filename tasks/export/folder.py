@@ -21,6 +21,7 @@ from tasks.config.sections import RunConfig
 from tasks.data import PreparedData
 from tasks.export.decoder import decoder_config, decoder_weights
 from tasks.export.encoder import ARCHITECTURES, encoder_config, encoder_weights
+from tasks.mnli.task import LABELS
 from tasks.parse import data_of, recorded_config
 from tasks.text.tokenizer import BERT_MARKS, END, PAD
 
@@ -53,7 +54,8 @@ def export(run: Run, folder: Path) -> list[Path]:
         config = decoder_config(section, task.vocabulary_size, task.sequence_length)
         tensors = decoder_weights(config, weights)
     elif isinstance(section, EncoderSection) and name in ARCHITECTURES:
-        config = encoder_config(section, name, weights)
+        of_data = (run.result() or {}).get("data") or {}
+        config = encoder_config(section, name, weights, of_data.get("labels", LABELS))
         tensors = encoder_weights(config, weights)
     else:
         expected = f"lm1b, {', '.join(ARCHITECTURES)}"

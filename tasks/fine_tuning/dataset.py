@@ -7,25 +7,30 @@ import sys
 import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from sweeper.store.errors import NOTE, UserError, invalid_value
+from sweeper.store.numbers import plural
 from tasks.text.source import (
     BYTE_ORDER_MARK,
+    NOT_UTF8,
     REPLACEMENT,
     UTF16_MARKS,
     Source,
     TextFiles,
     load_splits,
     name_of,
+    note_files,
+    note_repeats,
     visible,
 )
 
 # Half a character (JSON can spell one, UTF-8 cannot hold it) and NUL.
 UNPRINTABLE = re.compile("[\ud800-\udfff\0]")
+REPLACED = "characters replaced"
 
 
 def load(text: str) -> Any:
@@ -66,6 +71,18 @@ def decoded(raw: bytes) -> str:
     return raw.decode(errors="surrogateescape")
 
 
+def row_of(raw: bytes | None) -> Any:
+    """Return the value of a line of JSON, or Malformed; None stands for a line that is too long."""
+    if raw is None:
+        return Malformed("too long")
+    if not raw.strip():
+        return Malformed("empty line")
+    try:
+        return load(decoded(raw))
+    except ValueError:
+        return Malformed("not JSON")
+
+
 def printable(text: str) -> str:
     """Return the text with NUL and surrogates replaced, character for character."""
     return UNPRINTABLE.sub(REPLACEMENT, text)
@@ -73,7 +90,7 @@ def printable(text: str) -> str:
 
 def mended(*texts: str) -> tuple[str, ...]:
     """Return a note if `printable` replaces characters of these texts."""
-    return ("characters replaced",) if any(map(UNPRINTABLE.search, texts)) else ()
+    return (REPLACED,) if any(map(UNPRINTABLE.search, texts)) else ()
 
 
 PLACES = 5  # of the rows dropped for one reason, how many are named
@@ -86,6 +103,10 @@ class Example:
 
     id: str = ""
     mended: tuple[str, ...] = ()
+
+    def texts(self) -> tuple[str, str]:
+        """Return the texts that a tokenizer may be trained on."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +162,14 @@ class RowReport:
             "mended": {f"{file}: {why}": n for (file, why), n in sorted(self.mended.items())},
         }
 
-    def warning(self) -> str | None:
-        """Return one sentence if less than 99 % of the rows are kept."""
-        if not self.total or self.kept >= GOOD * self.total:
-            return None
-        share = 100 * self.kept / self.total
-        reasons = ", ".join(f"{count} {reason}" for reason, count in self.dropped.items())
-        return f"only {self.kept} of {self.total} rows are kept ({share:.1f} %): {reasons}."
+    def notes(self) -> Iterator[str]:
+        """Yield a sentence if less than 99 % of the rows are kept, and one on replaced letters."""
+        if self.kept < GOOD * self.total:
+            share = 100 * self.kept / self.total
+            reasons = ", ".join(f"{count} {reason}" for reason, count in self.dropped.items())
+            yield f"only {self.kept} of {self.total} rows are kept ({share:.1f} %): {reasons}."
+        if odd := sum(count for (_, why), count in self.mended.items() if why == REPLACED):
+            yield f"{plural(odd, 'row')} {NOT_UTF8}."
 
 
 VALIDATION = 0.02  # of the training texts, kept back
@@ -184,6 +206,15 @@ class DataSet(Source, ABC, Generic[Kind]):
         """Tell what can be trained on from what can only be evaluated."""
         return example
 
+    def facts_of(self, hub: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what splits on the hub say about the meaning of their columns."""
+        return {}
+
+    def check(
+        self, split: str, kept: Sequence[Kind], report: RowReport, facts: Mapping[str, Any]
+    ) -> None:
+        """Raise UserError if a split cannot be learned from; `facts` are those of `facts_of`."""
+
     def describe(self, data: Mapping[str, Any]) -> str:
         return f"{self.title}: {super().describe(data)}"
 
@@ -196,7 +227,9 @@ class DataSet(Source, ABC, Generic[Kind]):
         """
         reports: dict[str, RowReport] = {}
         kept: dict[str, list[Kind]] = {}
-        for split, parts in self._parts(data, folder).items():
+        hub = self._on_hub(data["hub"]) if data["source"] == "hub" else {}
+        facts = self.facts_of(hub) if hub else {}
+        for split, parts in self._parts(data, folder, hub).items():
             reports[split], kept[split] = RowReport(), []
             for name, rows in parts:
                 if split == "train":
@@ -212,8 +245,11 @@ class DataSet(Source, ABC, Generic[Kind]):
                     f"{self.describe(data)}: nothing is left to {split} on "
                     f"({why or 'no rows'}); mend the data or name others."
                 )
-            if warning := reports[split].warning():
-                print(f"{NOTE}{self.title}, {split}: {warning}", file=sys.stderr)
+            self.check(split, kept[split], reports[split], facts)
+            for note in reports[split].notes():
+                print(f"{NOTE}{self.title}, {split}: {note}", file=sys.stderr)
+        hashes = ([hash(example.texts()) for example in kept[split]] for split in kept)
+        note_repeats(self.title, "row", *hashes)
         # Whole groups are kept back: those whose text has the smallest checksums.
         groups = {self.group(example) for example in kept["train"]}
         if len(groups) < 2:
@@ -223,20 +259,26 @@ class DataSet(Source, ABC, Generic[Kind]):
         train = [example for example in kept["train"] if self.group(example) not in back]
         validation = [example for example in kept["train"] if self.group(example) in back]
         splits = {"train": train, "validation": validation, "test": kept["test"]}
-        return splits, {split: report.about() for split, report in reports.items()}
+        about = {split: report.about() for split, report in reports.items()}
+        return splits, {**about, "train": {**about["train"], **facts}}
+
+    def _on_hub(self, hub: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the splits `train` and `hub_test` of a data set on the hub."""
+        splits = load_splits(hub, self.columns)
+        if self.hub_test not in splits:
+            expected = f"a data set with a split {self.hub_test}"
+            raise invalid_value("data.hub", name_of(hub), expected, "choose another")
+        return {name: splits[name] for name in ("train", self.hub_test)}
 
     def _parts(
-        self, data: Mapping[str, Any], folder: Path
+        self, data: Mapping[str, Any], folder: Path, hub: Mapping[str, Any]
     ) -> dict[str, list[tuple[str, Iterator[tuple[str, Kind | Malformed]]]]]:
         """Return the (name, rows) that each split is made of."""
-        if data["source"] == "hub":
-            splits = load_splits(data["hub"], self.columns)
-            if self.hub_test not in splits:
-                expected = f"a data set with a split {self.hub_test}"
-                raise invalid_value("data.hub", name_of(data["hub"]), expected, "choose another")
+        if hub:
             names = {"train": "train", "test": self.hub_test}
-            return {split: [(of, self._rows(splits[of]))] for split, of in names.items()}
+            return {split: [(of, self._rows(hub[of]))] for split, of in names.items()}
         found = self.files(self.root(data, folder))
+        note_files(found)
         return {
             split: [(name, self.read_file(found.root / name)) for name in names]
             for split, names in (("train", found.train), ("test", found.test))
@@ -250,12 +292,15 @@ class DataSet(Source, ABC, Generic[Kind]):
                 yield str(next(numbers)), found
 
     def files(self, root: Path) -> TextFiles:
-        chosen = []
+        chosen, left_out = [], list[str]()
+        names = {name: name.rsplit("/", 1)[-1] for name in visible(root)}
         for pattern in (self.train, self.test):
-            own = [name for name in visible(root) if pattern.fullmatch(name.rsplit("/", 1)[-1])]
+            own = [name for name, last in names.items() if pattern.fullmatch(last)]
             by_suffix = (tuple(name for name in own if name.endswith(s)) for s in self.suffixes)
             chosen.append(next(filter(None, by_suffix), ()))
+            longer = (name for name, last in names.items() if pattern.match(last))  # as .jsonl.gz
+            left_out += [name for name in longer if name not in own]
         if not all(chosen):
             remedy = "put them there" if root.is_dir() else "name one that exists"
             raise invalid_value("data.root", root, f"a folder with {self.expected}", remedy)
-        return TextFiles(root, *chosen)
+        return TextFiles(root, *chosen, tuple(left_out))

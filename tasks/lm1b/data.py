@@ -11,6 +11,7 @@ Shapes: R rows of a split, B rows of a batch, T positions of a row.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -30,7 +31,7 @@ from tasks.batch import Batch
 from tasks.data import PreparedRows
 from tasks.text.corpus import PIECES, Add, Arrays, Chunk, Corpora, Corpus, new_arrays
 from tasks.text.encoding import Encoder, in_order
-from tasks.text.source import SPLITS, Counts, note_lines
+from tasks.text.source import SPLITS, Counts, note_lines, note_repeats
 from tasks.text.tokenizer import END, PAD, tokenizer_at, train_bpe
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ class Encoded:
 
     pieces: bytearray = field(default_factory=bytearray)
     sizes: list[int] = field(default_factory=list)
+    hashes: bytearray = field(default_factory=bytearray)  # eight bytes each
     words: int = 0
     bytes: int = 0  # of UTF-8, with one for the end of each line
     lines: Counts = field(default_factory=Counts)
@@ -155,6 +157,7 @@ def encoded(corpus: Corpus, encoder: Encoder, chunk: Chunk) -> dict[str, Encoded
             sentence = encoder(line.text) + _END
             own.pieces += sentence
             own.sizes.append(len(sentence))
+            own.hashes += hashlib.blake2b(sentence, digest_size=8).digest()
             own.words += len(line.text.split())
             own.bytes += len(line.text.encode()) + 1
     return found
@@ -169,6 +172,7 @@ class SplitWriter:
     def __init__(self, add: Add, packer: FirstFit) -> None:
         self._add, self._packer = add, packer
         self.lines = Counts()
+        self.hashes = bytearray()  # of all sentences
         self.counts = dict.fromkeys(COUNTED, 0)
 
     def write(self, given: Encoded) -> None:
@@ -187,6 +191,7 @@ class SplitWriter:
         self.counts["tokens"] += len(pieces) // PIECES.itemsize
         self.counts["words"] += given.words
         self.counts["bytes"] += given.bytes
+        self.hashes += given.hashes
         self.lines += given.lines
         self._append(rows)
 
@@ -239,6 +244,9 @@ def pack(
                 if split in found:
                     writer.write(found[split])
         note_lines(corpus.name, sum((one.lines for one in writers.values()), Counts()))
+        hashes = {split: np.frombuffer(of.hashes, np.uint64) for split, of in writers.items()}
+        if hashes.keys() >= {"train", "test"}:
+            note_repeats(corpus.name, "line", hashes["train"], hashes["test"])
         for split, writer in writers.items():
             corpus.check(split, writer.lines)
             writer.finish()

@@ -16,17 +16,22 @@ from models.attention_map import head_measures
 from models.cross_entropy import IGNORED
 from models.head_sizes import heads_by_layer
 from models.transformer import Decoder
+from sweeper.store.errors import invalid_value
 from sweeper.store.files import with_checksum
 from tasks.architectures.decoder import DecoderSection
 from tasks.batch import Batch, moved
+from tasks.config.architecture import KEY
 from tasks.config.schema import given, whole
 from tasks.config.sections import TextSection
 from tasks.lm1b import ngrams
 from tasks.lm1b.data import PackedText
 from tasks.module import TaskModule
+from tasks.seeds import permutation
 from tasks.text.tokenizer import LARGEST_VOCABULARY, SMALLEST_BPE
 
 MEASURED_ROWS = 4  # of the test split, for the rank and entropy of heads: they hardly vary
+# Of the largest output. A kernel may add up in another order, in bfloat16 with two or three digits.
+ROUNDING = {"bf16-mixed": 1e-2, "32-true": 1e-4, "64-true": 1e-4}
 
 
 class LanguageModelSection(TextSection):
@@ -98,9 +103,37 @@ class LanguageModel(TaskModule):
         found = super().measure(split)
         if split != "test":
             return found
-        # A model that diverged has no useful logits; its loss says so.
-        heads = self._measure_heads() if all(map(math.isfinite, found.values())) else {}
+        heads = {}
+        if all(map(math.isfinite, found.values())):  # else it diverged, and its loss says so
+            self.check_causal()
+            heads = self._measure_heads()
         return found | ngrams.perplexities(self.data, self.config.trainer.steps) | heads
+
+    def check_causal(self) -> None:
+        """Raise UserError if an output depends on tokens that come after it.
+
+        The contract of attention variants tries fresh layers on noise. A variant may look ahead
+        only in trained models or in real rows, so the first batch of the test split is tried too:
+        in each row, all tokens after a random position are replaced by those of another row.
+        """
+        batch = moved(next(iter(self.data.batches("test"))), self.device)
+        tokens_BT = batch["tokens"]
+        rows, length = tokens_BT.shape
+        kept = permutation(length - 1, 0, "kept positions")[np.arange(rows) % (length - 1)]
+        kept_B = torch.from_numpy(kept).to(self.device)
+        replaced_BT = torch.arange(length, device=self.device) > kept_B[:, None]
+        other_BT = tokens_BT.roll((1, 1), (0, 1))  # a single row is replaced by itself, shifted
+
+        y_BTD = self._hidden(batch)
+        changed = {**batch, "tokens": torch.where(replaced_BT, other_BT, tokens_BT)}
+        moved_BT = (self._hidden(changed) - y_BTD).abs().amax(-1).masked_fill(replaced_BT, 0)
+        rounding = ROUNDING[self.config.trainer.precision] * y_BTD.abs().max()
+        if (moved_BT > rounding).any():
+            expected = (
+                "outputs that depend only on positions up to their own, but in the trained model "
+                "later tokens of the test split change them"
+            )
+            raise invalid_value(KEY, self.config.model.attention.name, expected, "mend its code")
 
     def _measure_heads(self) -> dict[str, float]:
         """Return the mean rank and entropy of the heads on a few rows of the test split."""

@@ -6,9 +6,8 @@ MultiNLI is read as its authors, GLUE and the Hub write it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +16,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from models.bert_heads import Classifier
-from sweeper.store.errors import UserError
+from sweeper.store.errors import UserError, sanitize
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
 from tasks.fine_tuning import dataset as strict_json
 from tasks.fine_tuning.bag_of_words import BagOfWords, majority_accuracy
-from tasks.fine_tuning.dataset import DataSet, Example, Malformed
+from tasks.fine_tuning.dataset import DataSet, Example, Malformed, RowReport
 from tasks.fine_tuning.shared import (
     SPECIAL_TOKENS,
     ExampleData,
@@ -77,16 +76,16 @@ class MultiNLI(DataSet[Pair]):
         """Yield the rows of a .jsonl or a table, by line; UserError if it cannot be read."""
         lines = enumerate(raw_lines_of_file(path), 1)
         if path.suffix == ".jsonl":
-            read: Callable[[str], Pair | Malformed] = json_pair
-        else:
-            _, first = next(lines, (0, None))
-            header = strict_json.decoded(first or b"").split("\t")
-            if not any(set(names) <= set(header) for names in NAMES):
-                expected = " or ".join(", ".join(names) for names in NAMES)
-                raise UserError(f"{path} has no header with the columns {expected}; add one.")
-            read = partial(table_pair, header)
+            yield from ((str(number), json_pair(raw)) for number, raw in lines)
+            return
+        _, first = next(lines, (0, None))
+        header = strict_json.decoded(first or b"").split("\t")
+        if not any(set(names) <= set(header) for names in NAMES):
+            expected = " or ".join(", ".join(names) for names in NAMES)
+            raise UserError(f"{path} has no header with the columns {expected}; add one.")
         for number, raw in lines:
-            row = Malformed("too long") if raw is None else read(strict_json.decoded(raw))
+            long = raw is None
+            row = Malformed("too long") if long else table_pair(header, strict_json.decoded(raw))
             yield str(number), row
 
     def example_of(self, row: Mapping[str, Any]) -> Pair | Malformed:
@@ -94,6 +93,36 @@ class MultiNLI(DataSet[Pair]):
 
     def group(self, example: Pair) -> str:
         return example.premise
+
+    def facts_of(self, hub: Mapping[str, Any]) -> dict[str, Any]:
+        """Return `labels`, the names of the classes, if a data set numbers them otherwise."""
+        columns = [getattr(split, "features", {}).get("label") for split in hub.values()]
+        orders = {tuple(column.names) for column in columns if hasattr(column, "names")}
+        if orders <= {LABELS}:
+            return {}
+        order, *others = orders
+        if others or {*order} != {*LABELS}:
+            found = " and ".join(sanitize(", ".join(names)) for names in sorted(orders))
+            raise UserError(
+                f"{self.title}: the column label has the classes {found}: expected "
+                f"{', '.join(LABELS)}, in one order for all splits; rename them in the data set."
+            )
+        return {"labels": list(order)}
+
+    def check(
+        self, split: str, kept: Sequence[Pair], report: RowReport, facts: Mapping[str, Any]
+    ) -> None:
+        """Raise UserError if a split has no row of a class."""
+        labels = {pair.label for pair in kept}
+        order = facts.get("labels", LABELS)
+        missing = [name for number, name in enumerate(order) if number not in labels]
+        if missing:
+            dropped = [f"{count} x {reason}" for reason, count in report.dropped.items()]
+            why = f" ({', '.join(dropped)})" if dropped else ""
+            raise UserError(
+                f"{self.title}: no row to {split} on is labelled {' or '.join(missing)}{why}; "
+                f"spell labels {', '.join(LABELS)}, and give rows of each."
+            )
 
 
 def pair_of(row: Any) -> Pair | Malformed:
@@ -120,14 +149,10 @@ def pair_of(row: Any) -> Pair | Malformed:
     return Pair(premise, hypothesis, number, id=identity, mended=mended)
 
 
-def json_pair(line: str) -> Pair | Malformed:
+def json_pair(raw: bytes | None) -> Pair | Malformed:
     """Return the pair of a line of JSON."""
-    if not line.strip():
-        return Malformed("empty line")
-    try:
-        return pair_of(strict_json.load(line))
-    except ValueError:
-        return Malformed("not JSON")
+    row = strict_json.row_of(raw)
+    return row if isinstance(row, Malformed) else pair_of(row)
 
 
 def table_pair(header: list[str], line: str) -> Pair | Malformed:
@@ -149,6 +174,11 @@ class LabelledPairs(ExampleData):
     kind = "mnli"
     published = MultiNLI()
     columns = ("labels",)
+
+    def open(self, folder: Path) -> dict[str, Any]:
+        facts = super().open(folder)
+        own = self.splits["train"].about.get("labels")
+        return {**facts, "labels": own} if own else facts
 
     def write_split(
         self, folder: Path, tokenizer: Tokenizer, examples: list[Pair], about: Mapping[str, Any]

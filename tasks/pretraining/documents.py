@@ -8,6 +8,7 @@ Shapes: N pieces, S sentences, C documents.
 """
 
 import hashlib
+import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -19,11 +20,11 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from sweeper.store.errors import UserError
+from sweeper.store.errors import NOTE, UserError
 from tasks.synthetic import samples
 from tasks.text.corpus import PIECES, STARTS, Arrays, new_arrays
 from tasks.text.encoding import in_order
-from tasks.text.source import Counts, Source, Text, Texts, batches, read_line
+from tasks.text.source import Counts, Source, Text, Texts, batches, note_repeats, read_line
 from tasks.text.tokenizer import is_ended, split_sentences
 
 FORMAT = 1
@@ -90,6 +91,7 @@ def _encoded(
 
 LONGEST = 500  # sentences; a longer text is several documents, so that a single book can be split
 LINES_TOGETHER = 100  # lines a sentence may stretch over
+MOST_SINGLE = 0.5  # of the documents
 FEWEST = 2  # documents of a split: the random second text of a pair is another document's
 # Documents kept back: a share of all, up to a maximum. Enough to measure, and quick to evaluate.
 VALIDATION = (0.01, 500)
@@ -123,11 +125,12 @@ class SplitDocuments:
     def __init__(self, found: Documents, file: BinaryIO) -> None:
         self.counts = Counts()
         self._file = file
-        sizes, checksums = array("q"), array("Q")
+        sizes, checksums, single = array("q"), array("Q"), 0
         for document in found.read(counts=self.counts):
             text = "\n".join(document).encode()
             sizes.append(file.write(text))
-            checksums.append(int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big"))
+            checksums.append(_checksum(text))
+            single += len(document) == 1
         places = np.array(checksums)
         different = np.unique(places)
         count = len(different)
@@ -144,15 +147,30 @@ class SplitDocuments:
         # The smallest checksums are validation's, the next ones test's.
         largest = different[[validation - 1, last - 1]]
         splits = np.searchsorted(largest, places).tolist()
+        if single > MOST_SINGLE * len(places):
+            said = (
+                f"{single / len(places):.0%} of the documents are a single sentence, whose second "
+                "text is always random, so that next-sentence prediction is trivial"
+            )
+            blank = found.rule == "blank_line"
+            remedy = "choose task.documents=file" if blank else "give it longer documents"
+            print(f"{NOTE}{found.name}: {said}; {remedy}.", file=sys.stderr)
         for document in found.read(test=True, counts=self.counts):
-            sizes.append(file.write("\n".join(document).encode()))
+            text = "\n".join(document).encode()
+            sizes.append(file.write(text))
+            checksums.append(_checksum(text))
             splits.append(1)
+        note_repeats(found.name, "document", places, np.array(checksums)[len(places) :])
         self._sizes, self._splits = sizes, bytes(splits)
 
     def __iter__(self) -> Iterator[tuple[str, bytes]]:
         self._file.seek(0)
         for size, split in zip(self._sizes, self._splits, strict=True):
             yield ("validation", "test", "train")[split], self._file.read(size)
+
+
+def _checksum(text: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
 
 def documents_of(text: Text, rule: str, counts: Counts) -> Iterator[list[str]]:

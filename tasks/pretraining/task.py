@@ -238,11 +238,13 @@ class MaskedLanguageModel(TaskModule):
             "masked": (targets_N != IGNORED).sum(),
             "nsp_nats": F.cross_entropy(next_B2, batch["next"], reduction="sum"),
             "nsp_right": (next_B2.argmax(-1) == batch["next"]).sum(),
+            "random_next": batch["next"].sum(),
             "rows": torch.tensor(len(next_B2)),
         }
 
     def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
         masked, rows = sums["masked"], sums["rows"]
+        majority = max(sums["random_next"], rows - sums["random_next"]) / rows
         mlm_loss, nsp_loss = sums["mlm_nats"] / masked, sums["nsp_nats"] / rows
         return {
             f"{split}/loss": mlm_loss + nsp_loss,
@@ -250,6 +252,7 @@ class MaskedLanguageModel(TaskModule):
             f"{split}/mlm_accuracy": sums["mlm_right"] / masked,
             f"{split}/nsp_loss": nsp_loss,
             f"{split}/nsp_accuracy": sums["nsp_right"] / rows,
+            f"{split}/majority_nsp_accuracy": majority,
         }
 
     def _hidden(self, batch: Batch) -> Tensor:

@@ -3,6 +3,7 @@
 One JSON object a line on stdin and stdout; every request has an "id" and an "op":
 
     {"op": "size", "config"}   -> {"id", "size"} or {"id", "error"}
+    {"op": "speed"}            -> {"id", "flops_per_second"}, measured for a second
     {"op": "data", "config"}   -> {"id", "digest", "describe", "prepared", "metrics"}
                                   or {"id", "error"}
     {"op": "preload", "logger"}   -> {"id", "code"}; imports the modules of jobs, W&B unless
@@ -109,6 +110,8 @@ class Server:
             match request["op"]:
                 case "size":
                     answer = {"size": size(request["config"], self._polynomials.counts)}
+                case "speed":
+                    answer = {"flops_per_second": machine.flops_per_second()}
                 case "data":
                     self._fork_data(request)
                     answer = None  # its child answers
@@ -127,7 +130,8 @@ class Server:
                         kill(pid, request["signal"])
                     answer = {"signalled": bool(pids)}
                 case op:
-                    raise UserError(f"op={op}: expected size, data, preload, fork or signal.")
+                    known = "size, speed, data, preload, fork or signal"
+                    raise UserError(f"op={op}: expected {known}.")
         except Exception as error:  # a request that fails must not end the server
             if not isinstance(error, UserError):
                 traceback.print_exc()

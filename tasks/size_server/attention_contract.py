@@ -27,23 +27,28 @@ _CHANGED = 20  # positions of a row, each in a row of its own
 _CHANGED_OF_OWN = 3  # of a row as long as the run's, which may be long
 _LONGEST = 2048  # positions; of longer rows, this many are tried
 _LOUD = 10.0  # standard deviations of a changed position: even a small weight on it shows
-_ROUNDING = 1e-5
+_ROUNDING = {"bf16-mixed": 1e-2, "32-true": 1e-5, "64-true": 1e-5}  # of the largest output
+_WORK = (
+    1 << 20
+)  # numbers of rows: above it, only shapes of a new class are tried (some ten seconds)
 _checked: set[object] = set()
 
 
-def check(section: Architecture, length: int = 0) -> None:
+def check(section: Architecture, length: int = 0, precision: str = "32-true") -> None:
     """Check the variant of a config at the sizes of all its layers, each combination once.
 
-    `length`: the positions of a row of the run; 0 if its task has no such number.
+    Args:
+        length: the positions of a row of the run; 0 if its task has no such number.
+        precision: `trainer.precision` of the run.
 
     Raises:
         UserError: the variant has no layer of these sizes, or breaks the contract.
     """
     name, build = section.attention.name, section.attention.builder()
     rotated = getattr(section, "position_encoding", None) == "rotary"
-    options = canonical([section.attention.model_dump(), rotated, length])
-    rows = [(_SEGMENTS, _CHANGED), (_LONG, _CHANGED)]
-    rows += [(row, _CHANGED_OF_OWN) for row in _own_rows(length)]
+    options = canonical([section.attention.model_dump(), rotated, length, precision])
+    general = [(_SEGMENTS, _CHANGED), (_LONG, _CHANGED)]
+    own = [(row, _CHANGED_OF_OWN) for row in _own_rows(length)]
     for sizes in _layer_sizes(section):
         embedding_size, heads, head_size = sizes
         # Behaviour may depend on these properties of the sizes, hardly on the sizes themselves.
@@ -64,9 +69,15 @@ def check(section: Architecture, length: int = 0) -> None:
             raise _raised(name, error) from error
         try:
             fault = shape_fault(layer, embedding_size, rotated)
-            if fault is None and (options, shape_class) not in _checked:
+            rows = [*general, *own]
+            if (options, shape_class) in _checked:
+                cheap = len(_checked) * length * embedding_size < _WORK
+                rows = own if cheap else []
+            if fault is None:
                 faults = (
-                    behaviour_fault(build, *sizes, rotated=rotated, segments=row, most=most)
+                    behaviour_fault(
+                        build, *sizes, rotated=rotated, segments=row, most=most, precision=precision
+                    )
                     for row, most in rows
                 )
                 fault = next(filter(None, faults), None)
@@ -136,6 +147,7 @@ def behaviour_fault(
     rotated: bool = False,
     segments: Sequence[int] = _SEGMENTS,
     most: int = _CHANGED,
+    precision: str = "32-true",
 ) -> str | None:
     """Return the first way in which a layer breaks the contract, in words; None if it keeps it.
 
@@ -147,8 +159,10 @@ def behaviour_fault(
     Args:
         segments: of the row that is tried.
         most: about this many of its positions are changed.
+        precision: `trainer.precision` of the run.
     """
-    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+    half = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16-mixed")
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"), half:
         torch.manual_seed(0)
         layer, anew = (
             build(embedding_size, heads, head_size, bias=False, dropout=0.0).eval()
@@ -164,7 +178,12 @@ def behaviour_fault(
         for row, t in enumerate(changed, 1):
             x_BTD[row, t] = _LOUD * torch.randn(embedding_size)
         rotation = _rotation(layer, segments) if rotated else {}
-        return next(_behaviour_faults(layer, anew, x_BTD, changed, segments, rotation), None)
+        return next(
+            _behaviour_faults(
+                layer, anew, x_BTD, changed, segments, rotation, _ROUNDING[precision]
+            ),
+            None,
+        )
 
 
 def _behaviour_faults(
@@ -174,6 +193,7 @@ def _behaviour_faults(
     changed: Sequence[int],
     segments: Sequence[int],
     rotation: dict[str, Rotation],
+    relative: float,
 ) -> Iterator[str]:
     segments_BT = torch.tensor([segments]).expand(len(x_BTD), -1)
     tried = ", ".join(f"{n} positions of segment {s}" for s, n in Counter(segments).items())
@@ -189,7 +209,7 @@ def _behaviour_faults(
             layer.eval()
             unturned_BTD = layer(x_BTD, mask_B1TT)
             loaded_BTD = anew(x_BTD, mask_B1TT, **rotation)
-        rounding = _ROUNDING * float(y_BTD[0].abs().max())
+        rounding = relative * float(y_BTD[0].abs().max())
         moved_CT = (y_BTD[1:] - y_BTD[:1]).abs().amax(-1)  # (changed position, query)
         # Written so that NaN is a fault.
         hidden_CT = ~(moved_CT <= rounding) & ~mask_B1TT[0, 0].T[list(changed)]

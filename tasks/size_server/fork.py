@@ -7,10 +7,10 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import metadata
+from importlib.abc import MetaPathFinder
 from typing import NoReturn
-from unittest.mock import patch
 
 from sweeper.store import registry
 from sweeper.store.errors import UserError
@@ -41,31 +41,32 @@ def preload(logger: str) -> None:
                 importlib.import_module(name)
 
 
+class NotInstalled(MetaPathFinder):
+    """A finder that answers for UNUSED, before all others, that they are not installed."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        """Raise ModuleNotFoundError for a module of these packages, unless they are in use."""
+        package = fullname.partition(".")[0]
+        if package in UNUSED and package not in sys.modules:
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+    def find_distributions(self, context: metadata.DistributionFinder.Context) -> tuple[()]:
+        """Raise PackageNotFoundError for one of these packages, whose version is asked for."""
+        if context.name in UNUSED:
+            raise metadata.PackageNotFoundError(context.name)
+        return ()
+
+
 def import_lightning() -> None:
     """Import Lightning without packages that it would import only because they are installed."""
-    # On an error the next import of Lightning imports everything.
-    with contextlib.suppress(ImportError), _hidden(UNUSED):
-        importlib.import_module("pytorch_lightning")
-
-
-@contextlib.contextmanager
-def _hidden(packages: tuple[str, ...]) -> Iterator[None]:
-    """Hide installed packages from Lightning's libraries."""
-    from lightning_utilities.core import imports
-
-    def version(package: str) -> str:
-        if package in packages:
-            raise metadata.PackageNotFoundError(package)
-        return metadata.version(package)
-
-    hidden = [package for package in packages if package not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: not to be imported
+    finder = NotInstalled()
+    sys.meta_path.insert(0, finder)
     try:
-        with patch.object(imports, "_version", version, create=True):
-            yield
+        importlib.import_module("pytorch_lightning")
+    except ImportError:
+        pass  # the next import of Lightning imports everything
     finally:
-        for package in hidden:
-            del sys.modules[package]
+        sys.meta_path.remove(finder)
 
 
 def become_job(work: Callable[[], int], *, log: str | None, close: tuple[int, ...]) -> NoReturn:

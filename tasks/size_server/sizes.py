@@ -155,7 +155,8 @@ def size(
     """
     run = parse(config)
     model = run.model
-    attention_contract.check(model, getattr(run.task, "sequence_length", 0))
+    length = getattr(run.task, "sequence_length", 0)
+    attention_contract.check(model, length, run.trainer.precision)
     found = dict(counted(run))
     flops, positions = found.pop("forward_flops"), found.pop("positions")
     rotary = model.heads * getattr(model.attention, "rotary_size", 0)  # apart, of latent attention

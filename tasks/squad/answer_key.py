@@ -1,6 +1,7 @@
 """A long text as overlapping windows, as BERT's run_squad cuts it. Everything counts in pieces."""
 
 import itertools
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,8 +152,19 @@ class AnswerKey:
                     best = Span(span.score, span.first + shift, span.last + shift)
             if best is not None:
                 start, stop = self._offsets[best.first][0], self._offsets[best.last][1]
-                found[question["id"]] = self._contexts[context][start:stop]
+                text = self._contexts[context]
+                found[question["id"]] = text[start : with_marks(text, stop)]
         return found
+
+
+def with_marks(text: str, stop: int) -> int:
+    """Return where a stretch that ends at `stop` ends with the combining marks that follow.
+
+    The tokenizer strips accents, so they belong to no piece.
+    """
+    while stop < len(text) and unicodedata.category(text[stop]) == "Mn":
+        stop += 1
+    return stop
 
 
 def best_span(

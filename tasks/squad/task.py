@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,7 +39,7 @@ from tasks.fine_tuning.shared import (
 from tasks.squad import scoring
 from tasks.squad.answer_key import AnswerKey, Question, covered, windows, write_key
 from tasks.synthetic import samples
-from tasks.text.source import LINE_LIMIT, REPLACEMENT
+from tasks.text.source import LINE_LIMIT, REPLACEMENT, raw_lines_of_file
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -48,16 +49,24 @@ class SQuAD(DataSet[Question]):
     """SQuAD v1.1, and sets in its format: SQuADShifts to train on, XQuAD's part of the dev set."""
 
     title = "SQuAD v1.1"
-    train = re.compile(r"train([._-].*)?\.json|.+_v1\.0\.json")
-    test = re.compile(r"dev([._-].*)?\.json|xquad\.en\.json")
+    train = re.compile(r"train([._-].*)?\.jsonl?|.+_v1\.0\.json")
+    test = re.compile(r"dev([._-].*)?\.jsonl?|xquad\.en\.json")
     expected = "train*.json and dev*.json files (also SQuADShifts' *_v1.0.json and xquad.en.json)"
-    suffixes = (".json",)
+    suffixes = (".json", ".jsonl")
     columns = ("id", "question", "context", "answers")
     sample = samples.SQUAD
     hub_test = "validation"
 
     def read_file(self, path: Path) -> Iterator[tuple[str, Question | Malformed]]:
-        """Yield the questions of a file, by their place in it; UserError if it is no SQuAD file."""
+        """Yield the questions of a file, by their place in it; UserError if it is no SQuAD file.
+
+        JSON lines, as `datasets` exports them, have a question each.
+        """
+        if _has_lines(path):
+            for number, raw in enumerate(raw_lines_of_file(path), 1):
+                row = strict_json.row_of(raw)
+                yield str(number), row if isinstance(row, Malformed) else self.example_of(row)
+            return
         value = strict_json.load_file(path)
         articles = value.get("data") if isinstance(value, dict) else None
         if not isinstance(articles, list):
@@ -77,14 +86,16 @@ class SQuAD(DataSet[Question]):
                 for number, row in enumerate(rows):
                     yield f"{place}.qas[{number}]", question_of(row, paragraph.get("context"))
 
-    def example_of(self, row: Mapping[str, Any]) -> Question | Malformed:
-        answers = row["answers"]
+    def example_of(self, row: Any) -> Question | Malformed:
+        if not isinstance(row, Mapping):
+            return Malformed("not a question")
+        answers = row.get("answers")
         if isinstance(answers, Mapping):
             texts, starts = answers.get("text"), answers.get("answer_start")
             if isinstance(texts, list) and isinstance(starts, list) and len(texts) == len(starts):
                 pairs = zip(texts, starts, strict=True)
                 answers = [{"text": text, "answer_start": start} for text, start in pairs]
-        return question_of({**row, "answers": answers}, row["context"])
+        return question_of({**row, "answers": answers}, row.get("context"))
 
     def trainable(self, example: Question) -> Question | Malformed:
         found = example.start >= 0
@@ -92,6 +103,14 @@ class SQuAD(DataSet[Question]):
 
     def group(self, example: Question) -> str:
         return example.context
+
+
+def _has_lines(path: Path) -> bool:
+    """Return whether the first line of a file is a whole question with its context."""
+    with suppress(OSError, ValueError), path.open("rb") as file:
+        first = strict_json.load(strict_json.decoded(file.readline(LINE_LIMIT)))
+        return isinstance(first, Mapping) and "context" in first
+    return False
 
 
 def question_of(row: Any, context: Any) -> Question | Malformed:

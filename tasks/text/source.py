@@ -14,6 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from sweeper.store.errors import NOTE, UserError, invalid_value, sanitize
 from sweeper.store.numbers import plural
 from tasks.synthetic.samples import Sample, World
@@ -24,9 +27,12 @@ LINE_LIMIT = 1_000_000  # bytes; a longer line is no sentence but a file without
 WORD_LIMIT = 20_000  # letters; the time that learning subwords takes grows with their square
 _WORD = re.compile(r"\w+|\s+|[^\w\s]+")
 REPLACEMENT = "\ufffd"
+NOT_UTF8 = "with letters that are not UTF-8, now replaced; save it as UTF-8"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _CONTROL = {chr(code) for code in range(32)} - set("\t\n\f\r")
+NAMED = 3  # files of a note
+LEAST_REPEATED = 0.01  # of a split: fewer equal lines are usual, as headings
 SAMPLE = 8192  # bytes of a file that tell whether it is text
 
 
@@ -64,12 +70,31 @@ class Counts:
         )
 
 
+def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> None:
+    """Print the share of test items that are in the training text, too, and of those that repeat.
+
+    Args:
+        kind: what the items are, as "line".
+        train, test: a hash of each item.
+    """
+    train_N, test_N = np.asarray(train), np.asarray(test)
+    different = np.unique(train_N)
+    leaked = int(np.isin(test_N, different).sum())
+    repeated = len(train_N) - len(different)
+    for count, total, split, said in (
+        (leaked, len(test_N), "test", "stand in the training split, too; scores are too good"),
+        (repeated, len(train_N), "training", "are equal to an earlier one"),
+    ):
+        if count > LEAST_REPEATED * total:
+            of = f"{count / total:.1%} of the {plural(total, kind)} of the {split} split"
+            print(f"{NOTE}{name}: {of} ({count:,}) {said}.", file=sys.stderr)
+
+
 def note_lines(name: str, counts: Counts) -> None:
     """Print how many lines of a text were too long, and how many had bytes that are not UTF-8."""
     over = f"of over {LINE_LIMIT:,} bytes or with a word of over {WORD_LIMIT:,} letters"
     long = counts.skipped["too_long"], f"{over} left out; break such lines"
-    odd = "with letters that are not UTF-8, now replaced; save it as UTF-8"
-    for count, said in (long, (counts.repaired["invalid_utf8"], odd)):
+    for count, said in (long, (counts.repaired["invalid_utf8"], NOT_UTF8)):
         if count:
             print(f"{NOTE}{name}: {plural(count, 'line')} {said}.", file=sys.stderr)
 
@@ -147,19 +172,31 @@ TRAIN_SHARD = re.compile(r"news\.en-\d{5}-of-\d{5}")
 TEST_SHARD = re.compile(r"news\.en\.heldout-\d{5}-of-\d{5}")
 # A folder's own test split: a file called test.<suffix>, or anything below a folder called test.
 _PLAIN_TEST = re.compile(r"(.*/)?test(\.[^/]*|/.*)?")
-OWN_TEST = re.compile(r"(?i)(.*/)?([^/]*\.)?test(\.[^/]*|/.*)?")  # also wiki.test.tokens, TEST.txt
-_OWN_VALIDATION = re.compile(r"(?i)(.*/)?([^/]*\.)?valid(ation)?(\.[^/]*|/.*)?")
+
+
+def _split_named(*words: str) -> re.Pattern[str]:
+    """Return the pattern of file and folder names with one of these words, as `datasets` has it."""
+    apart = r"[/\-._ \d]"
+    return re.compile(rf"(?i)(.*{apart})?({'|'.join(words)})({apart}.*)?")
+
+
+OWN_TEST = _split_named("test", "testing", "eval", "evaluation")
+_OWN_VALIDATION = _split_named("validation", "valid", "dev", "val")
 TEXT_SUFFIXES = ("", ".text", ".tokens", ".txt", ".utf8")
 NOT_CONTENT = ("changelog", "copying", "license", "licence", "notice", "readme")
 
 
 @dataclass(frozen=True)
 class TextFiles:
-    """Files in reading order, relative to `root`; `test` is empty without a test split."""
+    """Files in reading order, relative to `root`; `test` is empty without a test split.
+
+    `left_out`: files that may be expected to be read, and are not.
+    """
 
     root: Path
     train: tuple[str, ...]
     test: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -181,7 +218,8 @@ def find_files(root: Path) -> TextFiles:
     if root.is_file():
         found = TextFiles(root.parent, (root.name,), ())
     elif root.is_dir():
-        names = [name for name in visible(root) if _is_text(name) and (root / name).is_file()]
+        every = [name for name in visible(root) if (root / name).is_file()]
+        names = [name for name in every if _is_text(name)]
         train, test = (
             tuple(name for name in names if shard.fullmatch(Path(name).name))
             for shard in (TRAIN_SHARD, TEST_SHARD)
@@ -195,7 +233,10 @@ def find_files(root: Path) -> TextFiles:
             suffixes = ", ".join(suffix for suffix in TEXT_SUFFIXES if suffix)
             expected = f"files ending in {suffixes} or in nothing"
             raise invalid_value("data.root", root, expected, "add some")
-        found = TextFiles(root, train, test) if train else TextFiles(root, test, ())
+        train, test = (train, test) if train else (test, ())
+        read = {*train, *test}
+        left_out = (name for name in every if name not in read and not _is_about(name))
+        found = TextFiles(root, train, test, tuple(left_out))
     else:
         raise invalid_value("data.root", root, "a folder of text files", "name one that exists")
     top = found.root.resolve()
@@ -212,8 +253,34 @@ def _is_text(name: str) -> bool:
     path = Path(name)
     if TRAIN_SHARD.fullmatch(path.name) or TEST_SHARD.fullmatch(path.name):
         return True
-    about = path.stem.lower().startswith(NOT_CONTENT)
-    return not about and path.suffix.lower() in TEXT_SUFFIXES
+    return not _is_about(name) and path.suffix.lower() in TEXT_SUFFIXES
+
+
+def _is_about(name: str) -> bool:
+    return Path(name).stem.lower().startswith(NOT_CONTENT)
+
+
+def note_files(files: TextFiles) -> None:
+    """Print which files of a folder are left out, and which are equal."""
+    for names, said in (
+        (files.left_out, "left out; unpack or rename those that are text, or move them elsewhere"),
+        (_equal_files(files), "equal to another file; keep one of each"),
+    ):
+        if names:
+            shown = ", ".join(map(sanitize, names[:NAMED]))
+            more = f" and {len(names) - NAMED} more" if names[NAMED:] else ""
+            verb = "is" if len(names) == 1 else "are"
+            print(f"{NOTE}{files.root}: {shown}{more} {verb} {said}.", file=sys.stderr)
+
+
+def _equal_files(files: TextFiles) -> tuple[str, ...]:
+    by_size: dict[int, list[str]] = {}
+    for name in files.names:
+        by_size.setdefault((files.root / name).stat().st_size, []).append(name)
+    suspects = [name for names in by_size.values() if len(names) > 1 for name in names]
+    digests = {name: _sha256(files.root / name) for name in suspects}
+    counts = Counter(digests.values())
+    return tuple(name for name in suspects if counts[digests[name]] > 1)
 
 
 def visible(root: Path) -> list[str]:
@@ -251,10 +318,14 @@ def _hash_folder(root: Path) -> str:
     """Return the sha256 of the names and contents of all files below a folder."""
     total = hashlib.sha256()
     for name in visible(root):
-        with (root / name).open("rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
-        total.update(f"{content} {name}\n".encode("utf-8", "surrogateescape"))
+        line = f"{_sha256(root / name)} {name}\n"
+        total.update(line.encode("utf-8", "surrogateescape"))
     return total.hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 COLUMN = "text"
@@ -353,6 +424,7 @@ class Source:
             return name_of(data["hub"]), rows["train"], rows.get("test")
         root = self.root(data, folder)
         found = self.files(root)
+        note_files(found)
         test = partial(_read, found.root, found.test) if found.test else None
         return str(root), partial(_read, found.root, found.train), test
 

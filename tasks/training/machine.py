@@ -6,6 +6,7 @@ import functools
 import importlib.metadata
 import os
 import platform
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tasks.config.sections import TrainerSection
 
 LIBRARIES = ("torch", "pytorch-lightning", "numpy", "tokenizers")
 DRIVER = Path("/sys/module/nvidia/version")
+SPEED_S = 1.0  # seconds of measuring how fast this machine is
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 
 
@@ -66,6 +68,17 @@ def compute_repeatably(kind: str) -> None:
     torch.use_deterministic_algorithms(True, warn_only=kind == "cpu")
     # For reads of memory that was never written; there are none.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+
+
+def flops_per_second() -> float:
+    """Return the FLOPs per second of matrix products in the threads of this process on the CPU."""
+    size = 256
+    matrix_SS = torch.ones(size, size)
+    products, begun = 0, time.perf_counter()
+    while (seconds := time.perf_counter() - begun) < SPEED_S:
+        torch.mm(matrix_SS, matrix_SS)
+        products += 1
+    return products * 2 * size**3 / seconds
 
 
 def used(kind: str, count: int) -> dict[str, Any]:

@@ -6,18 +6,19 @@ killed or hangs, the run computes the same bits and ends.
 
 import os
 import queue
+import shutil
 import sys
 import threading
 from collections.abc import Mapping
 from typing import Any
 
-from sweeper.store.runs import Run
+from sweeper.store import mirrors
+from sweeper.store.runs import Run, merged_rows
 from tasks.config.sections import LoggerSection
 from tasks.training.causes import message_of
 
 INIT_SECONDS = 20
 FINISH_SECONDS = 60
-MOST_LETTERS = 64  # of a tag; W&B refuses a run with a longer one
 STEP = "trainer/global_step"  # the key of the step that W&B's tools and Lightning use
 
 OF_ANOTHER_RUN = (
@@ -74,7 +75,9 @@ class Mirror:
 def start(section: LoggerSection, run: Run) -> Any:
     """Return a W&B run, offline if its server is out of reach.
 
-    All runs share one folder for `wandb sync`.
+    All runs share one folder for `wandb sync`. A run that continues begins a new record there with
+    the rows of its earlier attempts, and the records of these go: synced one after the other, each
+    would overwrite the one before.
     """
     import wandb  # takes a second, and is absent on some machines
 
@@ -82,7 +85,9 @@ def start(section: LoggerSection, run: Run) -> Any:
         os.environ.pop(name, None)
     record = run.record()
     config, names = record["config"], record.get("names") or {}
-    tags = (names.get("experiment"), config["task"]["name"], config["model"]["name"])
+    experiments = [names.get("experiment"), *mirrors.tags(run.outputs).get(run.id, ())]
+    tags = [*experiments, config["task"]["name"], config["model"]["name"]]
+    earlier = mirrors.folders(run.outputs, run.id, offline=True)
     arguments: dict[str, Any] = {
         "id": run.id,
         "resume": "allow",
@@ -92,7 +97,7 @@ def start(section: LoggerSection, run: Run) -> Any:
         "name": " ".join(names[key] for key in ("arm", "label") if names.get(key)) or run.id,
         "group": names.get("experiment"),
         "job_type": names.get("arm"),
-        "tags": list(dict.fromkeys(str(tag)[:MOST_LETTERS] for tag in tags if tag)),
+        "tags": list(dict.fromkeys(str(tag)[: mirrors.MOST_LETTERS] for tag in tags if tag)),
         # W&B cannot group by tags, so the keys that panels group by are in the config.
         "config": {**config, "size": record.get("size") or {}, "names": names},
         "dir": str(run.outputs),
@@ -108,6 +113,7 @@ def start(section: LoggerSection, run: Run) -> Any:
             x_save_requirements=False,
         ),
     }
+    offline = section.mode == "offline"
     try:
         started = wandb.init(**arguments)
     except wandb.errors.Error as error:
@@ -116,10 +122,24 @@ def start(section: LoggerSection, run: Run) -> Any:
         words = f"{message_of(error)}; kept offline, `wandb sync` can send it later"
         _warn(run, words, "not online")
         wandb.teardown()  # else the run's id would count as taken
+        offline = True
         started = wandb.init(**{**arguments, "mode": "offline"})
     started.define_metric(STEP)
     started.define_metric("*", step_metric=STEP, step_sync=True)
+    if offline:
+        for row in _earlier_rows(run):
+            step = row.pop("step")
+            started.log({**row, STEP: step})
+        for folder in earlier:
+            shutil.rmtree(folder, ignore_errors=True)
     return started
+
+
+def _earlier_rows(run: Run) -> list[dict[str, Any]]:
+    """Return the rows of earlier attempts up to the step that the newest attempt continues from."""
+    attempts = run.attempts()
+    resumed = attempts[-1].info().get("resumed_from", 0)
+    return [row for row in merged_rows(attempts) if row["step"] <= resumed]
 
 
 def _warn(run: Run, what: str, state: str = "off") -> None:

@@ -1,4 +1,4 @@
-"""`python -m tests.card LIBRARY jobs|probes|steps REQUEST REPORT`: what tests ask, on the card.
+"""`python -m tests.card LIBRARY probes|steps REQUEST REPORT`: what tests ask, on the card.
 
 In a process of its own, which has the hooks of a CUDA device before it has torch.
 """
@@ -6,20 +6,16 @@ In a process of its own, which has the hooks of a CUDA device before it has torc
 import ctypes
 import json
 import sys
-import tempfile
 from pathlib import Path
 
 
 def main(library, what, request, report):
     shim = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)  # before torch, which looks once
 
-    from tests.card import jobs, runtime, steps
+    from tests.card import runtime, steps
 
     runtime.install()
-    if what == "jobs":
-        with tempfile.TemporaryDirectory() as folder:
-            found = jobs.everything(Path(folder))
-    elif what == "probes":
+    if what == "probes":
         found = steps.probed()
     else:
         asked = json.loads(Path(request).read_text())

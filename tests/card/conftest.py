@@ -35,12 +35,6 @@ def library(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def jobs(library):
-    """What `tests.card.jobs` found."""
-    return _on_card(library, "jobs", {})
-
-
-@pytest.fixture(scope="session")
 def probes(library):
     """What single operators do otherwise than on a GPU, as `tests.card.steps` found."""
     return _on_card(library, "probes", {})

@@ -10,38 +10,23 @@ from tests.card.card import active, pinned
 NAME = "NVIDIA H200 (no real one)"
 
 
-class Properties:
-    """Of the card, as torch.cuda.get_device_properties returns them."""
-
-    name, major, minor = NAME, 9, 0
-    total_memory, multi_processor_count = 150_754_820_096, 132
-
-
 def install():
     """Put the answers in place, for as long as this process lives."""
     answers = {
         "current_device": 0,
         "device_count": 1,
-        "get_device_capability": (Properties.major, Properties.minor),
+        "get_device_capability": (9, 0),
         "get_device_name": NAME,
-        "get_device_properties": Properties,
-        "get_rng_state_all": [],
         "is_available": True,
         "is_bf16_supported": True,
         "is_initialized": True,
-        **dict.fromkeys(("_lazy_init", "empty_cache", "init", "ipc_collect", "manual_seed"), None),
-        **dict.fromkeys(("manual_seed_all", "set_device", "set_rng_state_all"), None),
+        **dict.fromkeys(("_lazy_init", "init", "manual_seed_all", "set_device"), None),
     }
     for name, answer in answers.items():
         setattr(torch.cuda, name, _constant(answer))
     torch.cuda.synchronize = _synchronize
-    torch.cuda.max_memory_allocated = lambda device=None: max(c.memory.peak for c in active())
     torch.amp.autocast_mode.torch.cuda.amp.common.amp_definitely_not_available = _constant(False)
     Tensor.pin_memory = pinned
-    FakeTensor.tolist = lambda tensor: tensor.cpu().tolist()
-    FakeTensor.__reduce_ex__ = lambda tensor, protocol: (
-        tensor.detach().cpu().__reduce_ex__(protocol)
-    )
     _foreach_utils._foreach_supported_types.append(FakeTensor)
     nn.Module._apply = _apply
 

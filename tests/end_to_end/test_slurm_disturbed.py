@@ -72,6 +72,7 @@ def _code(slurm, tmp_path_factory):
     root = tmp_path_factory.mktemp("code")
     (root / "sweeper").symlink_to(ROOT / "sweeper")
     (root / "tasks").mkdir()
+    (root / "tasks" / "__init__.py").touch()  # before another on PYTHONPATH
     (root / "tasks" / "train.py").write_text(TRAIN)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SlurmBackend, "code", root)
@@ -81,7 +82,7 @@ def _code(slurm, tmp_path_factory):
 class Sweep:
     """Runs of so many thousandths of a second each; `notes` are what it was seen to wait for."""
 
-    def __init__(self, outputs, lasting, *, seconds=None, **options):
+    def __init__(self, outputs, lasting, **options):
         self.runs = [
             freeze(
                 outputs,
@@ -90,12 +91,12 @@ class Sweep:
             )
             for number, steps in enumerate(lasting)
         ]
-        given = {"gpus_per_device": 0, "mem_gb": 0.1, "poll_s": 0.5, "job_min": 0, **options}
+        given = {"gpus_per_device": 0, "mem_gb": 0.1, "poll_s": 0.5, **options}
         context = BackendContext(
             launcher("slurm", **given), {Resources.of(config())}, "none", outputs, SizeServer()
         )
         self.backend = backend(context)
-        jobs = [Job(run.id, 1.0, seconds=seconds) for run in self.runs]
+        jobs = [Job(run.id, 1.0) for run in self.runs]
         self.schedule = Schedule(RunStore(outputs), self.backend, jobs, policy(), self._look)
         self.notes, self.most, self.when = set(), 0, {}
         self._deadline = time.monotonic() + 120  # to fail in words where it would hang
@@ -208,7 +209,7 @@ def test_what_preempts_drains_and_restarts_costs_no_run(slurm, tmp_path):
 
 
 def test_runs_that_share_a_job_lose_only_the_one_that_ran_when_it_dies(slurm, tmp_path):
-    sweep = Sweep(tmp_path, [50, 50, 3000, 50, 50, 50], seconds=10, job_min=1)
+    sweep = Sweep(tmp_path, [50, 50, 3000, 50, 50, 50], runs_per_job=6)
 
     def kill():
         for process in (sweep.runs[2].path / "processes").read_text().split():

@@ -127,7 +127,8 @@ def test_a_grid_becomes_runs_a_table_and_a_figure(undisturbed):
     assert all(re.search(r", about [\d:.]+( s)? left$", line.strip()) for line in finished[:-1])
     assert "left" not in finished[-1]
     assert "started" not in done.stdout
-    assert done.stdout.endswith(f"    python sweep.py {OWN_GRID}\n")
+    assert "Next:" in done.stdout
+    assert OWN_GRID not in done.stdout, "a grid was just trained"
 
 
 def test_tables_and_figures_thrown_away_come_back_to_the_byte(undisturbed):

@@ -5,11 +5,11 @@ import shutil
 
 import pytest
 
-from benchmarks.twins import HANDICAP, command
 from sweeper.store.plans import newest, plans
 from sweeper.store.runs import RunStore
 from tasks.synthetic.samples import LM1B, TEST_SHARD, World
 from tests.end_to_end.test_sweep import python, rows
+from tests.twins import HANDICAP, arguments
 
 pytestmark = pytest.mark.slow
 
@@ -18,17 +18,16 @@ GRID = "experiment.arms.standard.grid={model.heads:[2,3]}"
 
 
 def sweep(outputs, text, *options):
-    asked = command(outputs, outputs.parent / "conf", [0], rates=HANDICAP, tuned=True)
+    asked = arguments(outputs.parent / "conf", HANDICAP, tuned=True)
     asked += ["data=local", f"data.root={text}", "hydra.sweeper.max_seeds=3"]
-    asked += ["experiment.tune.seeds=[7,8,9]", "name=twins_00"]
-    ended = python(*asked[1:], *options)
+    ended = python("sweep.py", *asked, f"paths.outputs={outputs}", *options)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
 
 
 def choices(outputs):
     """What was chosen for each arm, less the runs that chose it."""
-    found = newest(outputs)["twins_00"]["experiments"]["twins_00"]["tuning"]
+    found = newest(outputs)["twins"]["experiments"]["twins"]["tuning"]
     named = ("best", "trials")
     return [{key: value for key, value in one.items() if key not in named} for one in found]
 
@@ -46,7 +45,7 @@ def test_both_arms_get_the_same_trials_and_the_rate_that_is_best_for_their_model
     standard, twin = choices(outputs)
     assert {**standard, "arm": ""} == {**twin, "arm": ""}
     assert twin["values"][RATE] != HANDICAP[1]
-    judged, trials = rows(outputs, "twins_00"), rows(outputs, "twins_00_trials")
+    judged, trials = rows(outputs, "twins"), rows(outputs, "twins_trials")
     assert {float(row[RATE]) for row in judged} == {twin["values"][RATE]}
     assert {row["arm"] for row in judged} == {"standard", "twin"}
     tried = {row["run"] for row in trials}
@@ -61,10 +60,10 @@ def test_verdicts_and_tables_say_how_the_values_were_chosen(tuned):
     among = choices(outputs)[0]["among"]
     how = f"among {among} per point, the two best with 3 seeds"
     line = f"Learning rate chosen on validation {how}: standard "
-    claims = json.loads((outputs / "tables" / "twins_00.claims.json").read_text())
+    claims = json.loads((outputs / "tables" / "twins.claims.json").read_text())
     assert all(line in verdict["sentence"] for verdict in claims["verdicts"])
     assert line in said
-    assert (outputs / "figures" / "twins_00_trials.pdf").stat().st_size > 0
+    assert (outputs / "figures" / "twins_trials.pdf").stat().st_size > 0
 
 
 def test_typed_again_it_chooses_the_same_and_trains_nothing(tuned):
@@ -86,7 +85,7 @@ def test_no_token_of_the_test_split_changes_a_choice(tuned, tmp_path):
     held_out.write_text("".join(f"{line[::-1].swapcase()}\n" for line in lines))
     sweep(tmp_path / "outputs", other)
     assert choices(tmp_path / "outputs") == choices(outputs)
-    for name in ("twins_00", "twins_00_trials"):
+    for name in ("twins", "twins_trials"):
         for here, there in zip(
             *(rows(o, name) for o in (tmp_path / "outputs", outputs)), strict=True
         ):

@@ -19,14 +19,14 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from benchmarks.measure import ROOT
-from benchmarks.twins import PLANTED
-from benchmarks.twins import arguments as twins
 from sweeper.results.collect import collect, write_tables
 from sweeper.store.liveness import alive
 from sweeper.store.metrics import read_metrics
 from sweeper.store.runs import RunStore
 from tests.faults import files
 from tests.faults.sweep import Count, compare, living, reference_of
+from tests.twins import PLANTED
+from tests.twins import arguments as twins
 
 FAULTY = Path(__file__).with_name("faulty")
 PATIENCE_S, PATIENCE_ROUNDS_S = 600.0, 3600.0
@@ -263,7 +263,7 @@ def killed_rounds(seed: int, typed: Sequence[str], *, times: int) -> Count:
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         quiet, outputs = Path(folder) / "quiet" / "outputs", Path(folder) / "killed" / "outputs"
         decides = ["-m", *typed, "logger=none", "hydra.sweeper.decide=true"]
-        arguments = decides if typed else twins(Path(folder) / "conf", [0], rates=PLANTED)
+        arguments = decides if typed else twins(Path(folder) / "conf", PLANTED)
         expected = (undisturbed(quiet, arguments, PATIENCE_ROUNDS_S), verdicts(quiet))
         reference = reference_of(quiet)
         command = started_over(outputs, quiet, arguments)

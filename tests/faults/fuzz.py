@@ -23,12 +23,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.twins import PLANTED
-from benchmarks.twins import arguments as twins
 from sweeper.__main__ import main
 from tests.faults.commands import Command, undisturbed, verdicts
 from tests.faults.files import MEMORY
 from tests.faults.sweep import Count, fork
+from tests.twins import PLANTED
+from tests.twins import arguments as twins
 
 PATIENCE_S = 60
 MOST_BYTES = 64 * 10**6
@@ -62,7 +62,7 @@ def victim() -> Iterator[Victim]:
     with TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as folder:
         place = Path(folder)
         outputs = place / "outputs"
-        line = twins(place / "conf", [0], rates=PLANTED)
+        line = twins(place / "conf", PLANTED)
         undisturbed(outputs, line)
         with redirect_stdout(io.StringIO()):  # this loads what the forks of this process share
             assert main(["report", "--outputs", str(outputs)]) == 0

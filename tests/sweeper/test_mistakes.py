@@ -9,11 +9,13 @@ from contextlib import closing
 
 import pytest
 
+from sweep import HOME
 from sweeper.__main__ import main
 from sweeper.decide import check_claims
 from sweeper.hydra_section import composer
-from sweeper.plan.compose import CONF
+from sweeper.plan.compose import CONF, Composer
 from sweeper.plan.hydra_errors import explained, is_user_error
+from sweeper.plan.overrides import read
 from sweeper.plan.planner import Planner
 from sweeper.plan.refused import refuse_arguments
 from sweeper.size_server import SizeServer
@@ -32,6 +34,13 @@ SWEEPS = {
     "n_jobs=2": "did you mean hydra.launcher.slots?",
     "attention=latent": "did you mean model/attention?",
     "model/attention=gqa": "did you mean grouped_query?",
+    "model.attention=gqa": "as in model/attention=grouped_query",
+    "model.attention.name=collaborative": "write model/attention=collaborative.",
+    "model.attention.name=multi_head,gqa": "write model/attention=multi_head.",
+    "experiment=three task.name=mnli": "a file in conf/task sets it with the keys that it needs;",
+    "model.activation=swish": "give it as model.activation=silu.",
+    "wandb.project=x": "wandb is not a key of the config; did you mean logger?",
+    "mla=true": "did you mean model/attention=latent?",
     "hydra/launcher=joblib": "expected one of local, ray, slurm",
     "experiment=fig1.yaml": "expected a name without .yaml; write experiment=fig1.",
     f"seed={'9' * 5000}": "expected numbers of at most 300 digits",
@@ -86,14 +95,15 @@ SWEEPS = {
     "model.embedding_size=30 model.heads=7": "model.heads=7: expected a divisor",
     "model.heads=range(1,20000000)": "more than hydra.sweeper.max_runs",
     "scale=demo,gpu": "scale=demo,gpu: expected one scale",
-    "experiment=fig3 experiment.seeds=0,1": "experiment.seeds=[0,1]; seeds are swept by seed=0,1",
+    "experiment=fig3 experiment.seeds=0,1": "'experiment.seeds=[0,1]'; seeds are swept by seed=0,1",
     "experiment=fig3 ++experiment.arms.fixd.label=x": "=fixd: expected an arm of fig3 (standard,",
     "model.heads=4 experiment.seeds=[0]": "A key under experiment needs an experiment",
     "data=local data.root=/müller": "quotes that the shell leaves in: 'data.root=\"/müller\"'",
     "experiment=fig3 ++experiment.title=Größe": "'experiment.title=Größe' cannot be read as",
-    "seed=-1": "seed=-1: expected whole numbers of at least 0",
+    "seed=-1": "seed=-1: expected whole numbers from 0 to 4294967295",
+    "seed=4294967296": "seed=4294967296: expected whole numbers from 0 to 4294967295",
     "experiment=fig1 seed=0 +experiment.seeds=[5,6]": "seed and experiment.seeds are both given",
-    "seed=[0]": "seed=[0]: expected whole numbers of at least 0",
+    "seed=[0]": "seed=[0]: expected whole numbers from 0 to 4294967295",
     "experiment=fig1 experiment.scales.demo.seeds=[]": "=[]: expected at least one seed",
     "experiment=fig1 experiment.scales.demo.seeds=[[0]]": "=[0]: expected whole numbers",
     "experiment=fig1 experiment.tune.seeds=[-1]": "experiment.tune.seeds of fig1=-1: expected",
@@ -185,6 +195,11 @@ FILES = {
     ),
     "gridkey": (ARM.replace("model.heads", "model.hads"), "model.hads is not a key of the config"),
     "switched": (ARM.replace("a:", "on:"), "YAML reads on, off, yes and no as true or false"),
+    "off": (ARM.replace("a:", "off:"), "YAML reads on, off, yes and no as true or false"),
+    "renamed": (
+        ARM.replace("{grid", "{set: {model.attention.name: latent}, grid"),
+        "write model/attention=latent.",
+    ),
     "endless": (ARM.replace("{grid", f"{{where: {'9' * 600} > 0, grid"), "longer than 500 letters"),
     "huge": (
         ARM.replace("{grid", "{where: model.name * 10000000000 == 1, grid"),
@@ -231,6 +246,7 @@ MATCHES = {  # the rest of `match`
     "close": ("to: 150000, tolerance: -1", "tolerance=-1.0: expected a number"),
     "target": ("to: b, tolerance: 0.1", "match.to"),
     "zero": ("to: 0, tolerance: 0.1", "match.to=0: expected an arm of"),
+    "beyond": (f"to: 1{'0' * 19}, tolerance: 0.1", f"match.to=1{'0' * 19}: expected an arm of"),
     "besides": (
         "to: 150000, tolerance: 0.1, where: model.heads > 2",
         "a.match.where=model.heads > 2: expected no such key, since match.to=150000 is a",
@@ -273,6 +289,7 @@ COMMANDS = {
     "collect --output HERE/x": "unrecognized arguments: --output",
     "pack fig1": "pack was removed: plan with hydra.sweeper.plan_only=true and copy the outputs",
     "merge results.zip": "merge was removed: copy the outputs folder back",
+    "decide fig1 --effect=1%": "--effect was removed: leave it out: the price of a claim is",
     "bundle fig1 -o fig1.zip": "bundle was removed: zip the outputs folder; python -m sweeper",
     "judge fig1.zip": "judge was removed: unzip the outputs folder; python -m sweeper collect",
     "archive fig1": "archive was removed: zip the outputs folder",
@@ -303,6 +320,8 @@ def here(tmp_path_factory):
     for name, text in {**GOOD, **{name: text for name, (text, _) in FILES.items()}}.items():
         path = folder / "conf" / "experiment" / f"{name}.yaml"
         path.write_text(f"# @package _global_\n{text}")
+    for name, text in HEADLESS.items():
+        (folder / "conf" / "experiment" / f"{name}.yaml").write_text(text)
     for name in ("pictures", "wide"):
         (folder / name).mkdir()
     (folder / "pictures" / "picture").write_bytes(bytes(range(256)) * 9)
@@ -336,10 +355,22 @@ def told(here):
 
 def is_a_sentence(text: str) -> bool:
     ends = text.endswith((".", "?")) and not text.endswith("?.")
-    return "\n" not in text and len(text) < 800 and ends
+    return "\n" not in text and len(text) < 1000 and ends
 
+
+# conf/experiment/<name>.yaml, which Hydra does not read as one
+BEGIN = "begin it with the line '# @package _global_', before any other comment, '---' or byte"
+DEFAULTS = f"defaults: [override /task: lm1b]\n{ARM}"
+HEADLESS = {
+    "headless": ARM,
+    "headless_defaults": DEFAULTS,
+    "commented": f"# My experiment.\n# @package _global_\n{DEFAULTS}",
+    "marked": f"\ufeff# @package _global_\n{ARM}",
+    "dashed": f"---\n# @package _global_\n{ARM}",
+}
 
 MISTAKES = SWEEPS | {f"experiment={name}": words for name, (_, words) in FILES.items()}
+MISTAKES |= {f"experiment={name}": BEGIN for name in HEADLESS}
 
 
 @pytest.mark.parametrize("typed", MISTAKES)
@@ -389,6 +420,8 @@ LARGE = {
     "an alias of itself": ("a: &a {b: *a}", "has an alias *a inside its own anchor"),
     "nesting": (f"a: {'[' * 3000}{']' * 3000}", "is nested more than 50 levels deep"),
     "digits": (f"a: {'9' * 5000}", "has a number of 5,000 digits, more than 300"),
+    "hexadecimal": (f"a: 0x{'f' * 4998}", "has a number of 5,000 digits, more than 300"),
+    "base 60": (f"a: {':'.join(['59'] * 1667)}", "has a number of 5,000 digits, more than 300"),
 }
 
 
@@ -400,3 +433,18 @@ def test_yaml_that_would_explode_is_refused_before_hydra_builds_it(tmp_path, tex
         composer(config_dir=str(tmp_path))
     assert LARGE[text][1] in str(refused.value)
     assert is_a_sentence(str(refused.value))
+
+
+def test_a_home_folder_needs_no_quotes_on_the_command_line():
+    typed = HOME.sub(r"\1'\2'", "data.root=~/my texts")
+    found = read(["data=local", typed], composer(), max_points=1)
+    assert found.values["data.root"] == "~/my texts"
+
+
+def test_a_config_path_without_the_primary_config_names_the_flag_that_adds_a_folder():
+    with pytest.raises(UserError) as refused:
+        Composer(composer().loader, "mine").compose([])
+    assert "There is no mine.yaml to begin with" in str(refused.value)
+    assert "--config-dir FOLDER, which adds yaml files to conf/, where --config-path" in str(
+        refused.value
+    )

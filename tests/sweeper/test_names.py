@@ -207,6 +207,18 @@ def test_a_run_goes_when_it_is_named_and_is_new_again(sweep, outputs, capsys):
     assert RunStore(outputs).ids() == sorted([run, other])
 
 
+def test_a_run_is_named_by_the_words_that_status_prints(sweep, outputs, capsys):
+    sweep("name=mine model.heads=2,4")
+    assert main(["status", "mine", "--all", "--outputs", str(outputs)]) == 0
+    printed = capsys.readouterr().out
+    [words] = re.findall(r"mine/grid .*heads=4 seed=0", printed)
+    assert forget(outputs, words, "--yes") == 0
+    [left] = RunStore(outputs).ids()
+    assert "-h2x" in left
+    assert forget(outputs, "mine/heads=8", "--yes") == 2
+    assert "and none has these" in capsys.readouterr().err
+
+
 def test_a_pinned_state_of_the_code_goes_when_no_run_that_stays_needs_it(sweep, outputs, tmp_path):
     sweep("name=mine model.heads=2")
     sweep("name=other model.heads=4")
@@ -225,6 +237,28 @@ def test_a_pinned_state_of_the_code_goes_when_no_run_that_stays_needs_it(sweep, 
     (tmp_path / "result.json").rename(result)
     assert forget(outputs, "mine", "--yes") == 0
     assert [path.name for path in (outputs / "code").iterdir()] == ["b"]
+
+
+def test_what_wandb_keeps_here_of_a_run_or_an_experiment_goes_with_it(sweep, outputs, capsys):
+    sweep("name=mine model.heads=2,4")
+    first, second = RunStore(outputs).ids()
+    kept = {
+        name: outputs / "wandb" / f"{name}"
+        for name in (
+            f"offline-run-20250101_000000-{first}",
+            f"run-20250102_000000-{first}",
+            f"offline-run-20250103_000000-{second}",
+            "offline-run-20250104_000000-experiment-mine",
+            "offline-run-20250105_000000-experiment-mine-too",
+        )
+    }
+    for folder in kept.values():
+        folder.mkdir(parents=True)
+    assert forget(outputs, first, "--yes") == 0
+    assert f"wandb/run-20250102_000000-{first}" in capsys.readouterr().out
+    assert [name for name in kept if kept[name].exists()] == [*kept][2:]
+    assert forget(outputs, "mine", "--yes") == 0
+    assert [name for name in kept if kept[name].exists()] == [*kept][4:]
 
 
 def test_of_a_plan_of_two_the_other_one_stays(planner, outputs):

@@ -1,8 +1,7 @@
-"""Rounds and pilots, trained by a stub: which seeds are bought, and what they cost."""
+"""Rounds, trained by a stub: which seeds are bought, and what they cost."""
 
 import io
 import random
-import re
 import shutil
 from dataclasses import replace
 from functools import partial
@@ -14,7 +13,7 @@ import pytest
 from omegaconf import OmegaConf
 from rich.console import Console
 
-from sweeper.decide import check_claims, decide, pilot
+from sweeper.decide import check_claims, decide
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
 from sweeper.plan.planner import Planner
@@ -120,15 +119,12 @@ def sweep(planned, outputs, lives=Stub.lives, *, experiment="fig2", fails=None, 
     plans, usual = planned
     plan = replace(plans[experiment], outputs=outputs)
     console = Console(file=io.StringIO(), width=200)
-    backend = SimpleNamespace(slots=2, device="cpu", sharing=1, gpu="")
+    backend = SimpleNamespace(slots=2, device="cpu")
     chosen, store = replace(usual, **options), RunStore(plan.outputs)
     executor = Stub(console, store, None, backend, chosen, None, None)
     executor.lives = lives
     executor.fails = fails or executor.fails
-    if chosen.pilot:
-        pilot(executor, plan)
-    else:
-        decide(executor, plan, {run: 1.0 for run in executor.left(plan)})
+    decide(executor, plan, {run: 1.0 for run in executor.left(plan)})
     return console.file.getvalue()
 
 
@@ -201,29 +197,19 @@ def test_killed_and_typed_again_it_ends_the_same(quiet, planned, tmp_path):
 
 
 def test_a_round_takes_seeds_that_another_experiment_has(typed, tmp_path):
-    assert "no seeds within hydra.sweeper.max_seeds=6 decide more" in typed(
+    assert "no seeds within hydra.sweeper.max_seeds=6 are left to train" in typed(
         experiment="alike", max_seeds=6
     )
     points = [point for point in newest(tmp_path)["few"]["points"] if point["experiment"] == "few"]
     assert sorted({point["seed"] for point in points}) == [*range(6)]
 
 
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        ({"decide": True}, "decide=true: expected an experiment with claims; give it"),
-        ({"pilot": 2}, "pilot=2: expected an experiment with claims; give it"),
-        ({"pilot": 2, "decide": True}, "pilot=2: expected null with hydra.sweeper.decide=true"),
-    ],
-)
-def test_rounds_need_claims_and_no_pilot(planned, tmp_path, monkeypatch, asked, words):
+def test_rounds_need_claims(planned, tmp_path, monkeypatch):
     process = Mock(spec=SizeServer, ask=FakeProcess().ask)
     monkeypatch.setattr("sweeper.sweep.size_server", lambda: process)
-    arguments, options = (
-        ["model.heads=4", f"paths.outputs={tmp_path}"],
-        replace(planned[1], **asked),
-    )
-    with pytest.raises(UserError, match=words):
+    arguments = ["model.heads=4", f"paths.outputs={tmp_path}"]
+    options = replace(planned[1], decide=True)
+    with pytest.raises(UserError, match="decide=true: expected an experiment with claims; give it"):
         whole_sweep(
             arguments, composer=shipped(), options=options, launcher="local", launcher_options=None
         )
@@ -234,7 +220,7 @@ def test_rounds_end_where_a_point_always_fails(typed, tmp_path):
         return config["model"]["heads"] == 8 and config["model"]["embedding_size"] == 24
 
     said = typed(experiment="fig1", fails=fails, max_seeds=5)
-    assert "no seeds within hydra.sweeper.max_seeds=5 decide more" in said
+    assert "no seeds within hydra.sweeper.max_seeds=5 are left to train" in said
     assert max(point["seed"] for point in newest(tmp_path)["fig1"]["points"]) < 5
 
 
@@ -268,19 +254,3 @@ def test_a_claim_that_nothing_makes_cannot_be_asked_about(planned):
     check_claims(planned[0]["fig1"], ["fixed_keeps_improving"])
     with pytest.raises(UserError, match=r"hydra\.sweeper\.until=larger: expected claims"):
         check_claims(planned[0]["fig1"], ["larger"])
-
-
-def test_a_pilot_trains_two_seeds_of_the_points_that_matter_and_tells_prices(typed, tmp_path):
-    said = typed(experiment="fig1", until=["fixed_keeps_improving"], pilot=2)
-    [table] = collect(tmp_path)
-    fixed = {row["run"] for row in table.rows if row["arm"] == "fixed" and row["seed"] < 2}
-    assert {row["run"] for row in table.rows if row["state"] == "done"} == fixed
-    assert f"pilot, {len(fixed)} runs" in said
-    assert re.search(r"fixed_keeps_improving +undecided .*\d+/\d+/[\d.]+", said)
-    assert "pilot, 0 runs" in typed(experiment="fig1", until=["fixed_keeps_improving"], pilot=2)
-
-
-def test_a_pilot_trains_what_its_runs_start_from_to_the_first_of_a_chain(typed, tmp_path):
-    assert "pilot, 18 runs" in typed(experiment="chain", pilot=2)
-    [table] = collect(tmp_path)
-    assert {row["state"] for row in table.rows} == {"done"}

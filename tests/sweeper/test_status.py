@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ BEAT = {"step": 25, "steps": 100, "loss": 3.25, "tokens_per_second": 50.0}
 def outputs(tmp_path):
     store = RunStore(tmp_path)
     model = {"name": "decoder", "attention": {"name": "multi_head"}}
-    code = {"task": {"name": "lm1b"}, "model": model}
+    code = {"task": {"name": "lm1b"}, "model": model, "optimizer": {"name": "adamw"}}
     runs = {name: store.freeze({"id": name, "config": {"of": name, **code}}) for name in NAMES}
     attempt = runs["done"].claim({})
     runs["done"].publish_result(attempt, {"metrics": {}, "steps": 100, "seconds": 90.0})
@@ -85,6 +86,13 @@ def test_the_table_tells_progress_and_reasons(outputs):
     assert "nan: the loss is nan" in text
     assert "no attempt yet" not in text
     assert "no attempt yet" in printed([*lines(outputs)], every=True)
+
+
+def test_where_runs_are_left_out_it_says_how_to_learn_their_ids(outputs):
+    assert "--all lists every run with its id" in printed([*lines(outputs)], every=False)
+    text = printed([*lines(outputs)], every=True)
+    assert "--all" not in text
+    assert all(re.search(rf"^ +{name}\b", text, re.MULTILINE) for name in NAMES)
 
 
 def test_a_run_of_before_this_machine_started_is_over_once_its_heartbeat_stands_still(outputs):

@@ -13,9 +13,9 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 
-from sweeper import train
+from sweeper import sweep, train
 from sweeper.plan.plan import Plan, PlannedRun
-from sweeper.plan.throughput import measured
+from sweeper.plan.throughput import BESIDE_S, measured
 from sweeper.run.backend import BackendContext
 from sweeper.run.backends.local import LocalBackend
 from sweeper.size_server import UNKNOWN, SizeServer
@@ -23,15 +23,13 @@ from sweeper.store.code import Code
 from sweeper.store.errors import UserError
 from sweeper.store.registry import ROOT
 from sweeper.store.runs import RunStore
-from sweeper.sweep import expected_seconds
+from sweeper.sweep import _print_cost, expected_seconds
 from sweeper.train import Executor, prepare
 from tests.policies import launcher
 
 
 class Folder:
     """An outputs folder with runs of 100 steps, two of which are trained at a time."""
-
-    sharing, gpu = 1, ""
 
     def __init__(self, outputs) -> None:
         self.outputs, self.store, self.device = outputs, RunStore(outputs), "cpu"
@@ -41,7 +39,7 @@ class Folder:
             "seed": seed,
             "task": {"name": task},
             "model": {"heads": 3},
-            "trainer": {"precision": "32-true", "steps": 100},
+            "trainer": {"precision": "32-true", "steps": 100, "accelerator": "auto"},
         }
         run = PlannedRun(f"{task}-s{seed}", config, {"tokens": 700, "flops_per_token": 11}, {})
         stored = self.store.freeze({"id": run.id, "config": config, "size": run.size, "names": {}})
@@ -76,18 +74,50 @@ def test_runs_of_another_plan_say_what_those_of_their_task_take(folder):
     assert folder.told(new[0], done=[own]) == pytest.approx(26.0), "its plan's own say it better"
 
 
-def test_what_was_trained_on_a_gpu_says_nothing_of_a_cpu_nor_does_a_damaged_run(folder):
+def test_runs_on_a_cpu_say_nothing_of_a_gpu(folder):
     new = folder.run("lm1b", 1)
+    other = folder.run("lm1b", 0, **TOOK, max_memory_allocated=7)
 
-    def told(device):
+    def told(device, accelerator="auto"):
         folder.device = device
+        new.config["trainer"]["accelerator"] = accelerator
         return folder.told(new)
 
-    assumed = {device: told(device) for device in ("cpu", "gpu")}
-    other = folder.run("lm1b", 0, **TOOK, max_memory_allocated=7)
-    assert (told("cpu"), told("gpu")) == (assumed["cpu"], pytest.approx(13.0))
+    assert (told("cpu"), told("gpu")) == (BESIDE_S, 13.0)
+    assert told("cpu", accelerator="gpu") == 13.0, "planned here, to be trained elsewhere"
     (folder.store.run(other.id).path / "result.json").write_text("{")
-    assert told("gpu") == assumed["gpu"] != pytest.approx(13.0)
+    assert told("gpu") == BESIDE_S, "a damaged run says nothing"
+
+
+class Speed:
+    """A size server on a machine of 7 FLOPs a second."""
+
+    def ask(self, questions):
+        assert questions == [{"op": "speed"}]
+        return [{"flops_per_second": 7}]
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "words"),
+    [
+        ("auto", "18:21 to 1:13:21 on a CPU as fast as this machine's"),
+        ("gpu", "the time on a GPU follows once a run is measured"),
+    ],
+)
+def test_a_dry_run_in_a_fresh_folder_names_a_range_for_its_cpu(
+    folder, monkeypatch, accelerator, words
+):
+    monkeypatch.setattr(sweep, "size_server", Speed)
+    run, console = folder.run("lm1b", 0), Console(file=io.StringIO(), width=200)
+    run.config["trainer"] |= {"accelerator": accelerator, "threads": 1}
+    plan = Plan("demo", folder.outputs, {}, {}, {}, runs={run.id: run})
+    backend = SimpleNamespace(device="cpu", slots=2)
+    assert _print_cost(console, plan, [run.id], folder.store, backend, dry_run=True) == {}
+    assert words in console.file.getvalue()
+    folder.run("lm1b", 1, **TOOK)
+    known = _print_cost(console, plan, [run.id], folder.store, backend)
+    assert known == ({} if accelerator == "gpu" else {run.id: 11.0})
+    assert ("13.0 s on a CPU by finished runs" in console.file.getvalue()) == bool(known)
 
 
 def test_of_an_interrupted_run_only_what_is_left_counts(folder):

@@ -59,11 +59,11 @@ def undisturbed(_prepared_once, tmp_path_factory):
 class HubSplit:
     """As much of datasets.Dataset as is used."""
 
-    def __init__(self, columns):
-        self.columns, self.column_names = columns, list(columns)
+    def __init__(self, columns, features):
+        self.columns, self.column_names, self.features = columns, list(columns), features
 
     def select_columns(self, names):
-        return HubSplit({name: self.columns[name] for name in names})
+        return HubSplit({name: self.columns[name] for name in names}, self.features)
 
     def iter(self, batch_size):
         yield self.columns
@@ -73,14 +73,15 @@ class HubSplit:
 def hub(monkeypatch):
     """Put a `datasets` in place that serves these splits; returns the requests it gets."""
 
-    def install(splits):
+    def install(splits, features=({}, {}, {})):
         asked = []
 
         def load_dataset(path, **options):
             if splits is None:
                 raise ConnectionError("no way to the hub\nand more")
             asked.append((path, options))
-            return {name: HubSplit(columns) for name, columns in splits.items()}
+            found = zip(splits.items(), features, strict=False)
+            return {name: HubSplit(columns, of) for (name, columns), of in found}
 
         errors = SimpleNamespace(DatasetsError=OSError)
         fake = SimpleNamespace(load_dataset=load_dataset, exceptions=errors)

@@ -35,7 +35,10 @@ _HIDDEN_SETTINGS = ("logger.", "paths.")
 
 
 def page_data(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> dict[str, Any]:
-    """Return everything that the page shows except figures; experiments with claims come first."""
+    """Return everything that the page shows except figures.
+
+    Experiments of the newest sweep come first, and of one sweep those with claims.
+    """
     rows: dict[str, Row] = {str(row["run"]): row for table in tables for row in table.rows}
     records = {run: files for table in tables for run, files in table.records.items()}
     store = RunStore(outputs)
@@ -44,7 +47,9 @@ def page_data(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> dic
         for id, row in rows.items()
     }
     about = provenance(tables, runs)
-    order = sorted(tables, key=lambda table: not verdicts[table.name])
+    order = sorted(
+        tables, key=lambda table: (-(table.provenance["number"] or 0), not verdicts[table.name])
+    )
     return {
         "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "experiments": [experiment_data(table, verdicts[table.name]) for table in order],

@@ -17,69 +17,64 @@ Turnbull, Group Sequential Methods, 2000, section 11.3).
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache, reduce
-from itertools import pairwise
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from functools import cache, lru_cache
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from sweeper.results.statistics.spreads import Errors, Sample, errors, moderated
 from sweeper.store.plans import ERROR
 
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 FIRST = 3
 DESIGNED = 30
 STEEPNESS = 0.05
-LATER = 0.3  # also for the approximation by t, where points are skewed (docs/decisions.md)
+LATER = 0.5  # also for spreads that a few seeds estimate wrongly (docs/decisions.md)
 _NODES_PER_SD = 3
 
 
-def bound(n: npt.ArrayLike, level: float) -> Floats:
-    """Return z(n) for any number of seeds from FIRST on; infinite below; `level` is one-sided.
+def bound(n: int, level: float) -> float:
+    """Return z(n) for n seeds, infinite below FIRST; `level` is one-sided.
 
     Raises:
         ValueError: a level that is not between 0 and 1/4.
     """
     if not 0 < level < 0.25:
         raise ValueError(f"no boundary of level {level}")
-    seeds = np.asarray(n, dtype=np.float64)
-    early = _constant(level) * (DESIGNED / np.maximum(seeds, 1)) ** STEEPNESS
-    doublings = np.ceil(np.log2(np.maximum(seeds / DESIGNED, 1))).astype(np.intp)
-    late = np.array([_late(level, doubling) for doubling in range(int(doublings.max()) + 1)])
-    z: Floats = np.where(doublings > 0, late[doublings], early)
-    return np.where(seeds < FIRST, np.inf, z)
+    if n < FIRST:
+        return math.inf
+    if n <= DESIGNED:
+        return _constant(level) * float((DESIGNED / n) ** STEEPNESS)
+    return _late(level, math.ceil(math.log2(n / DESIGNED)))
 
 
-def reach(n: npt.ArrayLike, df: npt.ArrayLike, level: float) -> Floats:
+@lru_cache(maxsize=4096)
+def reach(n: int, df: float, level: float) -> float:
     """Return the same in standard errors that were estimated with `df` > 0 degrees of freedom."""
     from scipy.special import ndtr, stdtrit
 
-    with np.errstate(invalid="ignore"):
-        t: Floats = -stdtrit(np.asarray(df, dtype=np.float64), ndtr(-bound(n, level)))
-    return np.where(np.isfinite(t), t, np.inf)
+    if n < FIRST:
+        return math.inf
+    return -float(stdtrit(df, ndtr(-bound(n, level))))
 
 
-def crossed(zs: Floats, drift: float = 0.0) -> Floats:
-    """Return the chance to have left -z to z by each analysis after FIRST, FIRST + 1, ... seeds.
+def crossed(zs: Floats) -> float:
+    """Return the chance to leave -z to z at an analysis after FIRST, FIRST + 1, ... seeds.
 
-    `zs` (analyses,) are in standard errors; a seed adds `drift` of its own standard deviation.
+    `zs` (analyses,) are in standard errors.
     """
-    places = np.arange(FIRST, FIRST + len(zs), dtype=np.float64)
-    edges = zs * np.sqrt(places)
+    edges = zs * np.sqrt(np.arange(FIRST, FIRST + len(zs)))
     nodes, weights = _quadrature(edges[0])
-    kept = _normal(nodes - drift * FIRST, math.sqrt(FIRST)) * weights
-    inside = [kept.sum()]
-    for _, edge in pairwise(edges):
+    inside = _normal(nodes, math.sqrt(FIRST)) * weights
+    for edge in edges[1:]:
         following, weights = _quadrature(edge)
-        step = following[:, None] - nodes[None, :] - drift
-        kept = (_normal(step, 1.0) @ kept) * weights
+        inside = (_normal(following[:, None] - nodes, 1.0) @ inside) * weights
         nodes = following
-        inside.append(kept.sum())
-    return 1 - np.array(inside)
+    return float(1 - inside.sum())
 
 
 def _quadrature(edge: float) -> tuple[Floats, Floats]:
@@ -99,13 +94,13 @@ def _normal(x: Floats, sd: float) -> Floats:
 def _constant(level: float) -> float:
     """Return the c of this module's docstring: both sides cross with 2 * level * (1 - LATER)."""
     shape = (DESIGNED / np.arange(FIRST, DESIGNED + 1)) ** STEEPNESS
-    return _solved(lambda c: float(crossed(c * shape)[-1]), 2 * level * (1 - LATER))
+    return _solved(lambda c: crossed(c * shape), 2 * level * (1 - LATER))
 
 
 @cache
 def _late(level: float, doubling: int) -> float:
     """Return z from DESIGNED * 2 ** (doubling - 1) to twice as many seeds (doubling from 1 on)."""
-    share = 2 * level * LATER / 2 ** max(doubling, 1)
+    share = 2 * level * LATER / 2**doubling
 
     def ever(z: float) -> float:
         density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
@@ -123,87 +118,16 @@ def _solved(falls: Callable[[float], float], to: float) -> float:
 
 
 class Intervals(NamedTuple):
-    """Estimates of contrasts and their ends, (..., contrasts); infinite where nothing is known."""
+    """Estimates of contrasts and their ends, (contrasts,); infinite where nothing is known."""
 
     values: Floats
     lows: Floats
     highs: Floats
 
-
-def intervals(
-    given: Sample, weights: Floats, levels: Floats, found: Errors | None = None
-) -> Intervals:
-    """Return the intervals of contrasts of these weights (contrasts, points).
-
-    `levels` (contrasts, 2) are one-sided, of the low ends and the high ends. An end is infinite
-    until every point of the contrast has FIRST seeds. `found` are the errors, if already computed.
-    """
-    known = found or errors(given, weights, moderated(given))
-    values = given.means @ weights.T
-    seeds = effective_seeds(weights, given.counts)
-
-    @cache
-    def half_widths(side: tuple[float, ...]) -> Floats:
-        def far(df: Floats) -> Floats:
-            reached = np.full(values.shape, np.inf)
-            for level in set(side):
-                at = (np.array(side) == level) & (seeds >= FIRST)
-                if at.any():  # a boundary takes a while to solve for
-                    reached[at] = reach(seeds[at], df[at], level)
-            return reached
-
-        return known.half_widths(far)
-
-    low, high = (half_widths(tuple(side.tolist())) for side in levels.T)
-    return Intervals(values, values - low, values + high)
-
-
-def effective_seeds(weights: Floats, counts: Floats) -> Floats:
-    """Return the equal number of seeds a point with the same error: (..., contrasts).
-
-    0 where a point of the contrast has fewer than FIRST.
-    """
-    squares = weights**2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        each = np.where(squares > 0, squares / counts[..., None, :], 0.0)
-        seeds = squares.sum(axis=-1) / each.sum(axis=-1)
-    # Equal seeds are a whole number: 3 must not be rounded to just below FIRST.
-    whole = np.rint(seeds)
-    seeds = np.where(np.isclose(seeds, whole, rtol=1e-9, atol=0.0), whole, seeds)
-    few = ((squares > 0) & (counts[..., None, :] < FIRST)).any(axis=-1)
-    return np.where(few, 0.0, seeds)
-
-
-def interim_analyses(given: Sample, looks: Sequence[npt.ArrayLike] = ()) -> Sample:
-    """Return the sample at each analysis, the whole one last: (analyses, ..., points, seeds).
-
-    Before the first look every number of seeds from FIRST on counts as analysed, so that a sweep
-    that goes on keeps the decisions of its first round.
-
-    Args:
-        given: the seeds of each point.
-        looks: how many seeds each point had, (..., points), when an earlier round was judged.
-    """
-    known = [*(np.asarray(look, dtype=np.float64) for look in looks), given.counts]
-    most = int(known[0].max(initial=0))
-    early = [np.minimum(seeds, known[0]) for seeds in range(FIRST, most)]
-    return Sample(np.stack([given.first(look).values for look in (*early, *known)]))
-
-
-def closed(seen: Intervals) -> Intervals:
-    """Return the intersection of the intervals of all analyses, which is the first dimension.
-
-    The intervals hold all at once. An analysis whose interval lies apart from the intersection so
-    far, which has a chance of at most the level, is left out: a decision once made stays.
-    """
-    low, high = seen.lows[0], seen.highs[0]
-    for lows, highs in zip(seen.lows[1:], seen.highs[1:], strict=True):
-        apart = np.maximum(low, lows) > np.minimum(high, highs)
-        low, high = (
-            np.where(apart, low, np.maximum(low, lows)),
-            np.where(apart, high, np.minimum(high, highs)),
-        )
-    return Intervals(seen.values[-1], low, high)
+    def within(self, earlier: "Intervals") -> "Intervals":
+        """Return the intersection with intervals of earlier analyses; low > high if it is empty."""
+        lows = np.maximum(earlier.lows, self.lows)
+        return Intervals(self.values, lows, np.minimum(earlier.highs, self.highs))
 
 
 Part = TypeVar("Part")
@@ -248,14 +172,11 @@ Combination: TypeAlias = "Above | Same | All[Combination] | AnyOf[Combination] |
 
 
 class Decisions(NamedTuple):
-    """The decisions on a claim, for each experiment (...): at most one of the three is True.
+    """The decisions on a claim: at most one of the three is True, none if it is undecided."""
 
-    All three are False where the claim is undecided.
-    """
-
-    supported: Any
-    not_supported: Any
-    no_difference: Any
+    supported: bool
+    not_supported: bool
+    no_difference: bool
 
 
 def levels(claim: Combination, contrasts: int, claims: int = 1, error: float = ERROR) -> Floats:
@@ -297,28 +218,32 @@ def at_first(claim: Combination) -> Combination:
 def decisions(claim: Combination, found: Intervals, margins: Floats) -> Decisions:
     """Return the decisions on a claim; `margins` (contrasts,), nan where there is none."""
     low, high = found.lows, found.highs
-    with np.errstate(invalid="ignore"):
-        within = (low > -margins) & (high < margins)
-        beyond = (low > margins) | (high < -margins)
-    supported = combined(claim, low > 0, within, np.logical_and, np.logical_or)
-    not_supported = combined(claim, high < 0, beyond, np.logical_or, np.logical_and)
-    all_within = combined(claim, within, within, np.logical_and, np.logical_and)
+    within = (low > -margins) & (high < margins)
+    beyond = (low > margins) | (high < -margins)
+    supported = _holds(claim, low > 0, within, all, any)
+    not_supported = _holds(claim, high < 0, beyond, any, all)
+    all_within = _holds(claim, within, within, all, all)
     return Decisions(
-        supported & ~not_supported,
-        not_supported & ~supported,
-        all_within & ~(supported | not_supported),
+        supported and not not_supported,
+        not_supported and not supported,
+        all_within and not (supported or not_supported),
     )
 
 
-def combined(
-    claim: Combination, above: Any, same: Any, every: Callable[..., Any], some: Callable[..., Any]
-) -> Any:
-    """Return whether a claim holds, given whether each contrast (..., contrasts) does."""
-    if isinstance(claim, Above):
-        return above[..., claim.place]
-    if isinstance(claim, Same):
-        return same[..., claim.place]
-    parts = [combined(part, above, same, every, some) for part in claim.parts]
+Whether = Callable[[Iterable[bool]], bool]
+
+
+def _holds(claim: Combination, above: Bools, same: Bools, every: Whether, some: Whether) -> bool:
+    """Return whether a claim holds, given whether each contrast does, (contrasts,).
+
+    `every` combines the parts of `All`, `some` those of `AnyOf`.
+    """
+    match claim:
+        case Above(place):
+            return bool(above[place])
+        case Same(place):
+            return bool(same[place])
+    parts = [_holds(part, above, same, every, some) for part in claim.parts]
     if isinstance(claim, Each):
-        return reduce(np.logical_and, parts)
-    return reduce(every if isinstance(claim, All) else some, parts)
+        return all(parts)
+    return every(parts) if isinstance(claim, All) else some(parts)

@@ -21,8 +21,8 @@ from sweeper.store.cores import cores
 from sweeper.store.errors import invalid_value
 
 _TIMEOUT_S = 20.0  # nvidia-smi may hang if the driver is broken
-_GPU = re.compile(r"GPU \d+: (.*)\(UUID: (GPU-[^)]+)\)")
-_MIG_PART = re.compile(r"\s+(MIG .*)\(UUID: (MIG-[^)]+)\)")
+_GPU = re.compile(r"GPU \d+: .*\(UUID: (GPU-[^)]+)\)")
+_MIG_PART = re.compile(r"\s+MIG .*\(UUID: (MIG-[^)]+)\)")
 
 
 @dataclass
@@ -44,13 +44,13 @@ def backend(context: BackendContext) -> LocalBackend:
         needed.refuse_nodes("local")
     devices = max(needed.devices for needed in context.resources)
     only_cpu = {one.accelerator for one in context.resources} == {"cpu"}
-    gpus = {} if only_cpu else visible_gpus()
+    gpus = [] if only_cpu else visible_gpus()
     if gpus:
-        slots = _gpu_slots([*gpus], devices, options)
+        slots = _gpu_slots(gpus, devices, options)
     else:
         threads = max(needed.threads for needed in context.resources)
         slots = [""] * (options.slots or max(1, cores() // (threads * devices)))
-    return LocalBackend(context, slots, next(iter(gpus.values()), ""))
+    return LocalBackend(context, slots)
 
 
 def _gpu_slots(gpus: list[str], devices: int, options: Options) -> list[str]:
@@ -81,7 +81,6 @@ class LocalBackend(Backend):
 
     context: BackendContext
     gpus: Sequence[str]  # CUDA_VISIBLE_DEVICES of each slot; slots may share a GPU
-    gpu: str = ""
     _started: dict[str, float] = field(default_factory=dict)  # when the last run started, by GPUs
     _warmed: bool = False
 
@@ -89,7 +88,6 @@ class LocalBackend(Backend):
         self.process = self.context.process
         self.slots = len(self.gpus)
         self.device = "gpu" if self.gpus[0] else "cpu"
-        self.sharing = self.gpus.count(self.gpus[0]) if self.gpus[0] else 1
 
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
         """Return the free slot whose GPU has the fewest runs.
@@ -143,17 +141,16 @@ class LocalBackend(Backend):
         self.process.signal(job, number)
 
 
-def visible_gpus() -> dict[str, str]:
+def visible_gpus() -> list[str]:
     """Return the GPUs in CUDA_VISIBLE_DEVICES, or all GPUs if it is not set.
 
-    A key is what CUDA_VISIBLE_DEVICES takes for a GPU, and a value is the GPU's name; the name is
-    empty if unknown. Keys are UUIDs unless the user gave numbers, since CUDA and nvidia-smi number
-    GPUs differently. With MIG, each part of a GPU is a key.
+    GPUs are named by their UUIDs unless the user gave numbers, since CUDA and nvidia-smi number
+    GPUs differently. With MIG, each part of a GPU has a name of its own.
 
     nvidia-smi lists the GPUs. CUDA cannot be used for it: a process that has loaded CUDA cannot
     fork processes that use it.
     """
-    listed: dict[str, str] = {}
+    listed: list[str] = []
     if shutil.which("nvidia-smi"):
         try:
             answer = subprocess.run(
@@ -168,15 +165,14 @@ def visible_gpus() -> dict[str, str]:
         whole = ""
         for line in answer.splitlines():
             if match := _GPU.match(line):
-                whole = match[2]
-                listed[whole] = match[1].strip()
+                whole = match[1]
+                listed.append(whole)
             elif match := _MIG_PART.match(line):
                 # CUDA takes the UUID of the whole GPU as its first part: leave it out.
-                listed.pop(whole, None)
-                listed[match[2]] = match[1].strip()
+                listed = [gpu for gpu in listed if gpu != whole] + [match[1]]
     chosen = os.environ.get(VISIBLE)
     if chosen is None:
         return listed
     names = [name.strip() for name in chosen.split(",") if name.strip() not in NO_GPUS]
     found = [next((gpu for gpu in listed if gpu.startswith(name)), name) for name in names]
-    return {gpu: listed.get(gpu, "") for gpu in found}
+    return [*dict.fromkeys(found)]

@@ -29,16 +29,11 @@ class Options(LimitedOptions):
     gpus_per_device: Annotated[int, at_least(0)]
     setup: Annotated[list[str], LINES]
     jobs: Annotated[int, at_least(1)]
-    job_min: Annotated[float, at_least(0)]
+    runs_per_job: Annotated[int, at_least(1)]
     array_parallelism: Annotated[int, at_least(1)]
     signal_delay_s: Annotated[int, at_least(1)]
     max_num_timeout: Annotated[int, at_least(0)]
     poll_s: Annotated[float, at_least(0.1)]
-
-    @property
-    def longest_s(self) -> float:
-        """The largest sum of expected seconds of the runs that share one job."""
-        return min(self.job_min, self.timeout_min) * 60
 
 
 def backend(context: BackendContext) -> Backend:

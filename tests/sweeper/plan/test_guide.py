@@ -3,6 +3,7 @@
 import inspect
 import json
 import re
+import shlex
 from contextlib import closing
 from dataclasses import MISSING, fields
 from importlib import import_module
@@ -76,7 +77,7 @@ def test_every_figure_is_documented():
 
 @pytest.mark.parametrize("typed", re.findall(r"sweep.py -m (\S+=fig1 [^#\n]+?) +#", GUIDE))
 def test_the_commands_are_planned(typed, plan):
-    planned = plan(*(word for word in typed.split() if not word.startswith(("data", "hydra"))))
+    planned = plan(*(word for word in shlex.split(typed) if not word.startswith(("data", "hydra"))))
     check_claims(planned)
     assert [parse(run.config) for run in planned.runs.values()]
 

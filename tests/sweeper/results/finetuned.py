@@ -24,6 +24,7 @@ def score(metric: str, model: Model, seed: int) -> float:
     """A score that grows with the heads and differs between seeds; an accuracy is a fraction."""
     percent = {"test/f1": 70.0, "test/exact_match": 60.0, "test/accuracy": 50.0}[metric]
     percent += model.heads / 4 + (0.6, -0.2, 0.1, 0.3, -0.5)[seed]
+    percent += 1e-5 * (seed * model.heads % 7)
     return percent / 100 if metric.endswith("accuracy") else percent
 
 

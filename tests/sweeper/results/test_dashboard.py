@@ -17,7 +17,7 @@ from sweeper.__main__ import main
 from sweeper.results.dashboard import Project, workspace
 from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.synthetic import Sweep
-from tests.wandb_server import ENTITY, wandb_server
+from tests.wandb_server import ENTITY, Remote, wandb_server
 
 LOGGER = {"name": "wandb", "mode": "online", "project": "headroom", "entity": None}
 
@@ -128,6 +128,19 @@ def test_dashboard_saves_one_view_and_sends_everything(tmp_path, server):
     newest = list(artifacts)[-1]
     for path in ("tables/fig1.csv", "tables/fig1.claims.json", "figures/fig1.pdf"):
         assert server.files[f"{newest}/{path}"] == (apart / path).read_bytes()
+
+
+@pytest.mark.slow
+def test_dashboard_gives_a_run_the_tag_of_an_experiment_that_was_planned_after_it(tmp_path, server):
+    made = sweep()
+    [first, second, *_] = made.records
+    for run, tags in ((first, ["fig3", "lm1b"]), (second, ["fig3", "fig1"])):
+        server.runs[run] = Remote(run, "headroom", {"tags": tags}, summary={"test/loss": 2.5})
+    done = command(made.write(tmp_path), "dashboard", "fig1")
+    assert (done.code, done.err) == (0, "")
+    assert server.runs[first].about["tags"] == ["fig3", "lm1b", "fig1"]
+    assert server.runs[second].about == {"tags": ["fig3", "fig1"]}, "it is left alone"
+    assert server.runs[first].summary == {"test/loss": 2.5}
 
 
 def test_dashboard_offline_needs_no_key_and_no_server(tmp_path, monkeypatch):

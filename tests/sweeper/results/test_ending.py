@@ -15,8 +15,7 @@ from sweeper.results.collect import collect
 from sweeper.results.figures import write_figures
 from sweeper.results.judge import verdicts_on
 from sweeper.results.report.page import write_report
-from sweeper.results.summary import brief, print_costs
-from sweeper.store.plans import write_plan
+from sweeper.results.summary import brief, print_prices
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.grids import FEW, by_hand, figure1
@@ -43,7 +42,7 @@ def test_a_record_that_cannot_be_read_is_told(tmp_path):
 
 
 def test_each_verdict_has_a_line_that_says_what_would_decide_it(tmp_path):
-    table = figure1(noise=0.003).table(tmp_path)
+    table = figure1(noise=0.008).table(tmp_path)
     verdicts = {table.name: verdicts_on(table)}
     for width in (80, 120, 200):
         [head, *rows] = [line.plain for line in brief([table], verdicts, width)]
@@ -52,7 +51,7 @@ def test_each_verdict_has_a_line_that_says_what_would_decide_it(tmp_path):
         assert list(told) == [verdict.claim for verdict in verdicts[table.name]]
         assert told["fixed_keeps_improving"][0] == "supported"
         assert told["standard_worsens_beyond"][0] == "undecided"
-        assert "4 seeds a point: 2 runs, 25.0 s" in told["standard_worsens_beyond"][1]
+        assert "4 seeds a point: 12 runs, 2:30" in told["standard_worsens_beyond"][1]
         assert all(len(row) <= width for row in rows)
 
 
@@ -80,6 +79,9 @@ def test_files_are_named_and_the_page_is_of_all_that_was_planned(tmp_path):
     assert {str(page), str(figure)} <= set(lines)
     assert str(tmp_path / "figures" / "grid.png") not in lines
     assert [one["name"] for one in content_of(page)["experiments"]] == ["fig1", "grid"]
+    by_hand({"model.heads": [2, 3, 5]}).write(tmp_path)
+    ended(tmp_path, "grid")
+    assert [one["name"] for one in content_of(page)["experiments"]] == ["grid", "fig1"]
 
 
 def test_without_a_finished_run_no_figure_is_drawn_or_named(tmp_path):
@@ -136,14 +138,45 @@ def living(tmp_path, monkeypatch):
     return results, clock, tmp_path / "report.html"
 
 
-def test_the_last_lines_suggest_what_works_with_the_logger_that_was_chosen(tmp_path):
+def mirrored(sweep: Sweep, experiment: str, mode: str = "offline") -> Sweep:
+    """The sweep with runs that the experiment trained, and W&B follows."""
+    for record in sweep.records.values():
+        record["config"]["logger"] = {"name": "wandb", "mode": mode}
+        record["names"] = {**record["names"], "experiment": experiment}
+    return sweep
+
+
+def test_the_last_lines_suggest_what_works_with_the_logger_of_the_newest_sweep(tmp_path):
     by_hand({"model.heads": [2, 3]}).write(tmp_path)
     wandb, option = tmp_path / "wandb", f"--outputs {tmp_path}"
+    (wandb / "offline-run-20250101_000000-of-another-sweep").mkdir(parents=True)
     assert f"    python -m sweeper collect {option}" in ended(tmp_path, "grid", width=400)
-    wandb.mkdir()
-    assert f"    python -m sweeper dashboard {option}" in ended(tmp_path, "grid", width=400)
-    (wandb / "offline-run-1").mkdir()
-    assert f"    wandb sync {wandb}" in ended(tmp_path, "grid", width=400)
+    online = mirrored(figure1(grid=FEW, seeds=1), "fig1", "online")
+    online.write(tmp_path)
+    assert f"    python -m sweeper dashboard fig1 {option}" in ended(tmp_path, "fig1", width=400)
+    (wandb / f"offline-run-20250101_000000-{next(iter(online.records))}").mkdir()
+    assert f"    wandb sync {wandb}" in ended(tmp_path, "fig1", width=400)
+    assert f"    python -m sweeper collect grid {option}" in ended(tmp_path, "grid", width=400)
+
+
+def test_who_has_trained_a_grid_is_not_told_to_train_one(tmp_path):
+    by_hand({"model.heads": [2, 3]}).write(tmp_path)
+    figure1(grid=FEW, seeds=1).write(tmp_path)
+    assert "  Train a grid of your own:" not in ended(tmp_path, "grid")
+    assert "  Train a grid of your own:" in ended(tmp_path, "fig1")
+
+
+def test_the_last_lines_say_in_which_groups_of_wandb_the_runs_are(tmp_path):
+    first = mirrored(by_hand({"model.heads": [2, 3]}), "mine")
+    first.name, first.points = "mine", [{**one, "experiment": "mine"} for one in first.points]
+    first.write(tmp_path)
+    mirrored(by_hand({"model.heads": [2, 3, 5]}), "grid").write(tmp_path)
+    own = len(RunStore(tmp_path).ids()) - len(first.records)
+    [line] = [line for line in ended(tmp_path, "grid", width=400) if "Weights & Biases: " in line]
+    where = f"{own} of its {own + len(first.records)} runs in the group of its name, "
+    assert f"{where}{len(first.records)} in the group mine, which trained them." in line
+    assert line.endswith("the tag grid after python -m sweeper dashboard grid.")
+    assert not any("in the group" in line for line in ended(tmp_path, "mine", width=400))
 
 
 def test_the_page_lives_while_a_sweep_trains_and_is_whole_once_it_is_stopped(living):
@@ -187,75 +220,42 @@ def test_everything_is_made_of_data_with_a_run_that_diverged(tmp_path, value):
     assert write_report(tmp_path, tables, verdicts).stat().st_size > 0
 
 
-MARGIN = {"test/perplexity": {"size": "1 %", "reason": "Less would make no one choose."}}
-PRICE = r"fixed_keeps_improving +undecided .*?(\d+)/(\d+)/(\S+)"
+def prices(outputs, width=200):
+    """What is printed of the price of each claim."""
+    printed = io.StringIO()
+    print_prices(Console(file=printed, width=width), collect(outputs))
+    return printed.getvalue()
 
 
-def fixed_heads(size, *, done):
-    """Fixed heads at an embedding size, three seeds a point that scatter by 1 %."""
-    made = Sweep(claims=("fixed_keeps_improving",), margin=MARGIN)
+def fixed_heads(seeds):
+    """Fixed heads whose seeds scatter by 1 %; an hour is planned for each run."""
+    made = Sweep(claims=("fixed_keeps_improving",))
     for heads in (2, 4, 8):
-        values = {seed: 40 * (1 + 0.01 * ((5 * seed + heads) % 7 - 3)) for seed in range(3)}
-        measured = values if done else dict.fromkeys(values)
-        made.add("fixed", {"model.heads": heads}, Model(size, heads, 16), measured)
+        truth = 44 - heads
+        values = {
+            seed: truth * (1 + 0.01 * ((5 * seed + heads) % 7 - 3)) if seed < seeds else None
+            for seed in range(3)
+        }
+        made.add("fixed", {"model.heads": heads}, Model(64, heads, 16), values)
     return made
 
 
-@pytest.fixture
-def costs(tmp_path, capsys):
-    """What is printed of a plan of which nothing is trained."""
-
-    def costs():
-        now = fixed_heads(32, done=False)
-        now.write(tmp_path)
-        hour = dict.fromkeys(now.records, 3600.0)
-        write_plan(tmp_path, {**now.plan, "estimate": hour, "command": ["again"]})
-        print_costs(Console(width=200), RunStore(tmp_path), collect(tmp_path))
-        return capsys.readouterr().out
-
-    return costs
+def test_without_two_seeds_no_price_is_made_up(tmp_path):
+    said = prices(fixed_heads(1).write(tmp_path))
+    assert re.search("fixed_keeps_improving +undecided +unknown before two seeds", said)
 
 
-def test_without_a_finished_run_of_its_scale_no_price_is_made_up(costs, tmp_path):
-    said = costs()
-    assert not re.search(PRICE, said)
-    assert "hydra.sweeper.pilot=2" in said
-    earlier = fixed_heads(64, done=True)
-    earlier.write(tmp_path)
-    (tmp_path / "plans" / "0003.json").unlink()
-    write_plan(tmp_path, {**earlier.plan, "scale": "gpu"})
-    assert not re.search(PRICE, costs())
-
-
-def test_runs_of_an_earlier_plan_of_other_points_say_how_far_seeds_lie_apart(costs, tmp_path):
-    earlier = fixed_heads(64, done=True)
-    earlier.write(tmp_path)
-    said = costs()
-    [(seeds, runs, hours)] = re.findall(PRICE, said)
+def test_a_price_is_in_seeds_runs_and_device_hours(tmp_path):
+    said = prices(fixed_heads(2).write(tmp_path))
+    [(seeds, runs, hours)] = re.findall(r"undecided +(\d+) / (\d+) / (\S+)", said)
     assert int(seeds) > 3
-    assert int(runs) == 3 * int(seeds)
-    assert float(hours) == pytest.approx(int(runs), rel=0.05)  # an hour each, as it was planned
-    assert "also that of 9 seeds of earlier plans" in said
+    assert int(runs) == 3 * (int(seeds) - 2)
+    assert float(hours) == pytest.approx(int(runs) * 12.5 / 3600, rel=0.05)
 
 
-def test_costs_take_a_spread_from_an_alternative_that_is_none_any_more(tmp_path):
-    made, values = fixed_heads(64, done=True), {"model.heads": 2, "optimizer.learning_rate": 0.02}
-    today = {**made.plan, "points": [*made.points]}
-    made.add("fixed", values, Model(64, 2, 17), {seed: 40.0 + seed for seed in range(3)})
-    for point in made.points[-3:]:
-        point["alternative_to"] = {"model.heads": 2}
-    outputs = made.write(tmp_path)
-    write_plan(outputs, today)
-    printed = io.StringIO()
-    print_costs(Console(file=printed, width=200), RunStore(outputs), collect(outputs, ["fig1"]))
-    assert "also that of 3 seeds of earlier plans" in printed.getvalue()
-
-
-def test_costs_name_the_claim_beside_a_long_decision_at_80_letters(tmp_path):
+def test_prices_name_the_claim_beside_a_long_decision_at_80_letters(tmp_path):
     sweep = figure1(grid=FEW, seeds=8)
     sweep.claims = ["wins_at_equal_size"]
     sweep.margin = {sweep.metric: {"size": "900 %", "reason": "All is within it."}}
-    printed = io.StringIO()
-    tables = collect(sweep.write(tmp_path))
-    print_costs(Console(file=printed, width=80), RunStore(tmp_path), tables)
-    assert re.search(r"^wins_at_equ\w* +no difference", printed.getvalue(), re.MULTILINE)
+    said = prices(sweep.write(tmp_path), width=80)
+    assert re.search(r"^wins_at_equ\w* +no difference", said, re.MULTILINE)

@@ -49,9 +49,13 @@ class Story:
             self.store,
             {run.id: STEPS for run in self.runs.values()},
             lambda run: WHOLE,
-            lambda run, *seconds: self.learned.append((run[-1], *seconds)),
+            self.learn,
             lambda: self.now,
         )
+
+    def learn(self, run, *seconds):
+        self.learned.append((run[-1], *seconds))
+        return True
 
     def phase(self, name, phase, handle=7):
         state = self.schedule.states[self.runs[name].id]
@@ -177,7 +181,7 @@ class Watched:
         self.names = [*self.schedule.states]
         steps = dict.fromkeys(self.names, STEPS)
         self.now = 0.0  # as on a machine that has just booted
-        left = TimeLeft(store, steps, lambda run: WHOLE, lambda *measured: None, lambda: self.now)
+        left = TimeLeft(store, steps, lambda run: WHOLE, lambda *measured: False, lambda: self.now)
         width = 120 if terminal else PIPE_WIDTH
         self.file = io.StringIO()
         console = Console(file=self.file, width=width, force_terminal=terminal)
@@ -209,6 +213,18 @@ def test_a_log_has_one_unbroken_line_for_each_run_that_ended(log):
     [done, failed] = log.lines()
     assert done.startswith(f"[1/2] done     {LABEL}")
     assert failed == f"[1/2] failed   {LABEL}  a reason"
+
+
+def test_runs_that_a_signal_stopped_are_not_counted_as_failed(log):
+    first, second = log.names
+    log.phase(first, Phase.STOPPED, "interrupted at step 3")
+    log.phase(second, Phase.FAILED, "nan")
+    log.now += progress.HEARTBEAT_S
+    log.display.changed(log.schedule, None)
+    [stopped, failed, totals] = log.lines()
+    assert stopped == f"[0/2] stopped  {LABEL}  interrupted at step 3"
+    assert failed == f"[0/2] failed   {LABEL}  nan"
+    assert totals.startswith("1 failed · 1 stopped · ")
 
 
 def test_a_log_that_is_silent_for_a_minute_has_a_heartbeat(log):

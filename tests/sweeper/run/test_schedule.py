@@ -105,8 +105,23 @@ def test_ctrl_c_asks_jobs_to_save_and_starts_nothing_more_and_a_second_stops_the
     asked = [signal.SIGTERM, signal.SIGKILL][:presses]
     assert backend.signals == [(job, number) for number in asked for job in (1, 2)]
     if presses == 1:
-        assert phases(schedule) == {"a": Phase.FAILED, "b": Phase.FAILED, "c": Phase.WAITING}
+        assert phases(schedule) == {"a": Phase.STOPPED, "b": Phase.STOPPED, "c": Phase.WAITING}
         assert "interrupted" in schedule.states[jobs[0].run].reason
+
+
+def test_what_failed_before_or_while_a_sweep_is_stopped_has_failed(tell):
+    jobs = [job(name, cost) for cost, name in enumerate("dcba")]
+    story = {
+        jobs[0].run: ["interrupted"],
+        jobs[1].run: ["nan"],
+        jobs[2].run: ["ctrl-c", "interrupted"],
+        jobs[3].run: ["nan"],
+    }
+    schedule, _ = tell(jobs, story, slots=2)
+    with pytest.raises(KeyboardInterrupt):
+        schedule.execute()
+    tally = counts(schedule.states)
+    assert (tally[Phase.STOPPED], tally[Phase.FAILED]) == (1, 2)
 
 
 def test_a_queue_is_given_children_while_their_parent_is_under_way(tell):

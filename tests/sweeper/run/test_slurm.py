@@ -52,10 +52,14 @@ class Cluster:
             return None
         return {job: (state, self.names.get(job, "")) for job, state in self.states.items()}
 
-    def start(self, name, seconds=None, parent=None, after=None):
-        run = freeze(self.outputs, {"seed": len(self.submitted)}, name)
-        slot = self.backend.grant(Job(name, 1.0, parent, seconds=seconds), [*range(50)])
+    def start(self, name, after=None, **keys):
+        run = freeze(self.outputs, keys, name)
+        slot = self.backend.grant(Job(name, 1.0), [*range(50)])
         return None if slot is None else self.backend.start(run.path, slot, after)
+
+    def jobs(self):
+        """Return the names of the runs of each submitted job."""
+        return [runs for runs, _ in self.submitted]
 
     def poll(self):
         self.backend._next_poll = 0
@@ -85,7 +89,7 @@ def test_jobs_that_are_refused_are_submitted_when_there_is_room(cluster):
 
 def family(slurm):
     parent = slurm.start("parent")
-    return parent, slurm.start("child", parent="parent", after=parent)
+    return parent, slurm.start("child", after=parent)
 
 
 def test_a_child_is_submitted_behind_its_parent_and_never_before(cluster):
@@ -102,13 +106,14 @@ def test_a_child_is_submitted_behind_its_parent_and_never_before(cluster):
     assert slurm.backend.exit_reason(child) == ""  # Slurm dropped it, and nobody cancelled it
 
 
-def test_a_child_whose_parent_has_failed_by_now_is_not_submitted(cluster):
-    slurm = cluster()
-    parent = slurm.start("parent")
+def test_a_child_whose_parent_failed_before_there_was_room_is_not_submitted(cluster):
+    slurm = cluster(room=1)
+    parent, child = family(slurm)
     slurm.poll()
-    slurm.backend._of[parent].state = slurm.states["1"] = "FAILED"
-    child = slurm.start("child", parent="parent", after=parent)
-    assert slurm.poll() == [parent, child]
+    slurm.states["1"] = "FAILED"
+    assert slurm.poll() == [parent]
+    slurm.room = 9
+    assert slurm.poll() == [child]
     assert len(slurm.submitted) == 1
 
 
@@ -125,35 +130,74 @@ def test_a_job_that_the_cluster_took_away_is_submitted_again(cluster, state):
     assert slurm.submitted[2:] == [(["parent"], "")]
 
 
-def test_small_runs_share_a_job_until_it_takes_its_time(cluster):
-    slurm = cluster(job_min=1)
-    for name, seconds in zip("abcdefg", (25, 25, 25, 90, 10, None, 5), strict=True):
-        assert slurm.start(name, seconds) is not None
+def test_as_many_runs_share_a_job_as_are_asked_for(cluster):
+    slurm = cluster(runs_per_job=3)
+    for name in "abcdefg":
+        slurm.start(name)
+    assert slurm.submitted == [], "runs are collected first"
     slurm.poll()
-    assert [runs for runs, _ in slurm.submitted] == [["a", "b", "e"], ["c", "g"], ["d"], ["f"]]
+    assert slurm.jobs() == [["a", "b", "c"], ["d", "e", "f"], ["g"]]
+    assert slurm.backend.slots == 50 * 3
 
 
-def test_only_alike_runs_share_a_job_and_none_if_that_is_switched_off(cluster):
-    slurm = cluster(job_min=1)
-    parent = slurm.start("parent", 5)
-    slurm.start("child", 5, parent="parent", after=parent)
-    slurm.start("other", 5)
+def test_only_alike_runs_share_a_job(cluster):
+    slurm = cluster(runs_per_job=3)
+    parent = slurm.start("parent")
+    slurm.start("child", after=parent)
+    slurm.start("wide", **{"trainer.threads": 2})
+    slurm.start("other")
+    for name in ("nodes", "more"):
+        slurm.start(name, **{"trainer.num_nodes": 2})
     slurm.poll()
     slurm.poll()
-    assert [runs for runs, _ in slurm.submitted] == [["parent", "other"], ["child"]]
-    alone = cluster(job_min=0)
-    for name in "xy":
-        alone.start(name, 5)
-    alone.poll()
-    assert [runs for runs, _ in alone.submitted] == [["x"], ["y"]]
+    assert slurm.jobs() == [["parent", "other"], ["wide"], ["nodes"], ["more"], ["child"]]
+
+
+def test_no_more_jobs_wait_than_the_cluster_takes(cluster):
+    slurm = cluster(jobs=2)
+    for name in "abc":
+        slurm.start(name)
+    slurm.poll()
+    assert slurm.jobs() == [["a"], ["b"]]
+    slurm.states["1"] = "COMPLETED"
+    slurm.poll()
+    slurm.poll()
+    assert slurm.jobs() == [["a"], ["b"], ["c"]]
+
+
+def test_a_waiting_run_that_is_asked_to_end_is_not_submitted(cluster):
+    slurm = cluster(room=0)
+    handle = slurm.start("a")
+    slurm.poll()
+    slurm.backend.signal(handle, 15)
+    slurm.room = 9
+    assert slurm.poll() == [handle]
+    assert (slurm.submitted, slurm.signals) == ([], [])
+
+
+def test_a_run_that_an_earlier_sweep_submitted_is_followed(cluster):
+    earlier = cluster(runs_per_job=2)
+    for name in "ab":
+        earlier.start(name)
+    make_directory(earlier.outputs / "slurm")
+    for name in "ab":
+        publish_json(job_file(earlier.outputs / "runs" / name), {"job": "9", "name": "batch"})
+    slurm = cluster()
+    slurm.states, slurm.names = {"9": "RUNNING"}, {"9": "batch"}
+    handles = [slurm.start(name) for name in "ab"]
+    assert slurm.poll() == []
+    slurm.states["9"] = "CANCELLED"
+    assert slurm.poll() == handles
+    slurm.start("a")
+    slurm.poll()
+    assert slurm.jobs() == [["a"]], "its job is over, so it has a new one"
 
 
 def test_a_job_of_several_runs_ends_only_what_it_had_begun(cluster):
-    slurm = cluster(job_min=1)
-    handles = [slurm.start(name, 5) for name in "abcd"]
+    slurm = cluster(runs_per_job=4)
+    handles = [slurm.start(name) for name in "abcd"]
     slurm.poll()
-    runs = [*slurm.backend._of[handles[0]].runs.values()]
-    (runs[0] / "attempts" / "0001").mkdir(parents=True)
+    (slurm.outputs / "runs" / "a" / "attempts" / "0001").mkdir(parents=True)
     slurm.states["1"] = "OUT_OF_MEMORY"
     assert slurm.poll() == handles[:1]
     assert "its use of host memory" in slurm.backend.exit_reason(handles[0])
@@ -163,26 +207,9 @@ def test_a_job_of_several_runs_ends_only_what_it_had_begun(cluster):
     assert slurm.poll() == handles[1:]
 
 
-def test_a_job_of_several_runs_is_polled_rarely_until_it_ends(cluster, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    slurm = cluster(job_min=1)
-    handles = [slurm.start(name, 5) for name in "ab"]
-    first, second = (freeze(slurm.outputs, {"seed": 0}, name) for name in "ab")
-    assert slurm.poll() == slurm.poll() == []
-    first.publish_result(first.claim({}), {"metrics": {}})
-    now[0] = 29.0
-    assert slurm.poll() == []
-    now[0] = 31.0
-    assert slurm.poll() == handles[:1]
-    second.publish_result(second.claim({}), {"metrics": {}})
-    slurm.states["1"] = "COMPLETED"  # an end is seen at once
-    assert slurm.poll() == handles[1:]
-
-
 def test_a_job_of_several_runs_is_asked_to_stop_once(cluster):
-    slurm = cluster(job_min=1)
-    for handle in [slurm.start(name, 5) for name in "ab"]:
+    slurm = cluster(runs_per_job=4)
+    for handle in [slurm.start(name) for name in "ab"]:
         slurm.poll()
         slurm.backend.signal(handle, 15)
     assert slurm.signals == [("1", 15)]

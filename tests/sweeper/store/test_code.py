@@ -141,6 +141,25 @@ def test_what_was_pinned_and_changed_since_is_not_run(root, tmp_path):
         pin(tmp_path / "other", Code.read(root), [])
 
 
+def test_code_that_somebody_planted_beside_the_pinned_code_is_never_run(root, tmp_path):
+    folder = pin(tmp_path, Code.read(root), [])
+    planted = ["models/__pycache__/block.cpython-311.pyc", "models/planted.pyc"]
+    for name in planted:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(b"bytecode")
+    (folder / "core").write_bytes(b"of a crash")
+    assert pin(tmp_path, Code.read(root), []) == folder
+    assert not any((folder / name).exists() for name in planted)
+    for name in ("torch.py", "models/planted.so"):
+        (folder / name).write_text("planted")
+        with pytest.raises(UserError, match=rf"{name} was added after the code was copied there"):
+            pin(tmp_path, Code.read(root), [])
+        (folder / name).unlink()
+    (folder / "numpy").symlink_to(root / "models")
+    with pytest.raises(UserError, match="numpy is not of the code"):
+        pin(tmp_path, Code.read(root), [])
+
+
 def test_a_package_that_a_run_names_is_pinned_with_it(tmp_path, installed, monkeypatch):
     installed("of_mine", "class Mine: ...", {"headroom.attention": "wide = of_mine"})
     code = Code(ROOT, {"models/block.py": b""})

@@ -3,6 +3,7 @@
 import json
 import shutil
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,12 +11,13 @@ import torch
 
 import headroom_attention as headroom
 from sweeper.store.errors import UserError
+from sweeper.store.plans import open_run, write_plan
 from tasks.export import folder as exported
 from tasks.export.__main__ import main
 from tasks.export.encoder import encoder_config
 from tasks.export.folder import check_mapped
 from tests.tasks.export.test_decoder import TODAY
-from tests.tasks.jobs import ended
+from tests.tasks.jobs import ended, freeze
 from tests.tasks.small import SMALL, made
 
 STANDARD = {"model.heads": 1, "model.head_size": None}
@@ -26,6 +28,28 @@ RUNS = {
     "BertForSequenceClassification": {**SMALL["mnli"], **STANDARD},
     "BertForQuestionAnswering": {**SMALL["squad"], **STANDARD},
 }
+
+
+def test_a_run_is_named_by_its_id_or_by_a_point_in_words_too(tmp_path, monkeypatch, capsys):
+    run = freeze(tmp_path / "outputs")
+    point = {"experiment": "mine", "arm": "fixed", "values": {"model.heads": 3}, "matched": None}
+    points = [{**point, "run": run.id, "seed": 3}, {**point, "run": "other", "seed": 4}]
+    sizes = {one["run"]: {"size": {}, "parent": None} for one in points}
+    write_plan(
+        run.outputs, {"experiments": {"mine": {"arms": {}}}, "points": points, "runs": sizes}
+    )
+    monkeypatch.chdir(tmp_path)
+    for given in ("mine/fixed heads=3 seed=3", "mine/seed=3", run.id, str(run.path)):
+        assert open_run(given, Path("outputs")).id == run.id
+    wrong = {
+        "mine/fixed heads=3": "expected the words of one run, and 2 have these, as mine/fixed",
+        "mine/fixed heads=9": "and none has these; python -m sweeper status mine --all lists them.",
+        "yours/fixed heads=3": "expected a planned experiment (mine)",
+        "nothing": "run=nothing: expected a run directory outputs/runs/<id>",
+    }
+    for given, words in wrong.items():
+        assert main([given, "exported"]) == 1
+        assert words in capsys.readouterr().err
 
 
 def trained(outputs, changes):

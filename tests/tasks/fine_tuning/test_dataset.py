@@ -1,11 +1,12 @@
 """Data sets are found by their official names, told by what they hold, divided without a leak."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from sweeper.store.errors import UserError
-from tasks.mnli.task import MultiNLI
+from tasks.mnli.task import LABELS, MultiNLI
 from tasks.squad.task import SQuAD
 from tasks.synthetic import samples
 from tasks.synthetic.samples import World
@@ -93,16 +94,20 @@ def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("label", "told"),
+    ("labels", "told"),
     [
-        (-1, r"nothing is left to train on \(3 x train.jsonl: no gold"),
-        (1, "single training text"),
+        ((-1, -1), r"nothing is left to train on \(2 x train.jsonl: no gold"),
+        ((0, 1, 2), "single training text"),
+        (
+            ("entailment", "neutral", "contradictory"),
+            r"no row to train on is labelled contradiction \(1 x train.jsonl: unknown label\)",
+        ),
     ],
 )
-def test_what_cannot_be_trained_on_is_an_error_that_says_why(tmp_path, label, told):
+def test_what_cannot_be_trained_on_is_an_error_that_says_why(tmp_path, labels, told):
     root = _folder(tmp_path, "train.jsonl", "dev_matched.jsonl")
-    row = {"premise": "p", "hypothesis": "h", "label": label}
-    (root / "train.jsonl").write_text(3 * f"{json.dumps(row)}\n")
+    rows = [{"premise": "p", "hypothesis": "h", "label": label} for label in labels]
+    (root / "train.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     with pytest.raises(UserError, match=told):
         MultiNLI().load(_data(root=str(root)), tmp_path / "sample")
 
@@ -116,6 +121,65 @@ def test_many_dropped_rows_are_said_on_stderr(tmp_path, capsys):
     assert rows["train"]["read"] == rows["train"]["kept"] + 1 == 6
     said = "note: MNLI, train: only 5 of 6 rows are kept (83.3 %): 1 train.jsonl: not JSON.\n"
     assert capsys.readouterr().err == said
+
+
+def test_rows_that_repeat_or_are_tested_on_and_packed_files_are_noted(tmp_path, capsys):
+    root = _folder(tmp_path, "train.jsonl", "dev_matched.jsonl", "train-2.jsonl.gz")
+    rows = (root / "dev_matched.jsonl").read_text().splitlines(keepends=True)
+    with (root / "train.jsonl").open("a") as file:
+        file.writelines([rows[0], rows[0].replace("dev", "d\\u0000ev"), rows[1], rows[1]])
+    MultiNLI().load(_data(root=str(root)), tmp_path / "sample")
+    left_out, odd, leaked, repeated = capsys.readouterr().err.splitlines()
+    assert left_out.startswith(f"note: {root}: train-2.jsonl.gz is left out; unpack")
+    assert odd.startswith("note: MNLI, train: 1 row with letters that are not UTF-8, now replaced")
+    assert leaked.startswith("note: MNLI: 40.0% of the 5 rows of the test split (2) stand in the")
+    assert repeated.startswith(
+        "note: MNLI: 11.1% of the 9 rows of the training split (1) are equal"
+    )
+
+
+class _ClassLabel:
+    def __init__(self, *names):
+        self.names = list(names)
+
+
+def _hub_of(hub, *orders):
+    """Put two splits on the hub whose column `label` has these names of classes."""
+    columns = {"premise": ["p", "q", "r"], "hypothesis": ["h"] * 3, "label": [0, 1, 2]}
+    hub(dict.fromkeys(("train", "validation_matched"), columns), [*orders, *orders])
+    return MultiNLI().load(_data(source="hub"), Path("none"))
+
+
+def test_the_hubs_names_of_classes_decide_what_a_number_means(hub):
+    swapped = _ClassLabel("contradiction", "entailment", "neutral")
+    splits, rows = _hub_of(hub, {"label": swapped})
+    assert rows["train"]["labels"] == ["contradiction", "entailment", "neutral"]
+    assert [pair.label for pair in splits["test"]] == [0, 1, 2]
+    assert "labels" not in _hub_of(hub, {"label": _ClassLabel(*LABELS)})[1]["train"]
+    with pytest.raises(UserError, match=r"has the classes contradiction, .* and entailment, neut"):
+        _hub_of(hub, {"label": swapped}, {"label": _ClassLabel(*LABELS)})
+    with pytest.raises(UserError, match="has the classes no, yes, perhaps: expected entailment"):
+        _hub_of(hub, {"label": _ClassLabel("no", "yes", "perhaps")})
+
+
+@pytest.mark.parametrize("suffix", ["json", "jsonl"])
+def test_questions_come_as_lines_of_json(tmp_path, suffix):
+    rows = [
+        {
+            "id": f"q{n}",
+            "context": f"gold {n}",
+            "question": "What?",
+            "answers": {"text": ["gold"], "answer_start": [0]},
+        }
+        for n in range(7)
+    ]
+    for name in ("train", "dev"):
+        lines = [*map(json.dumps, rows), "{", "3", ""]
+        (tmp_path / f"{name}.{suffix}").write_text("\n".join(lines) + "\n")
+    splits, about = SQuAD().load(_data(root=str(tmp_path)), tmp_path / "sample")
+    assert [question.id for question in splits["test"]] == [f"q{n}" for n in range(7)]
+    reasons = ("not JSON", "not a question", "empty line")
+    assert about["test"]["dropped"] == {f"dev.{suffix}: {reason}": 1 for reason in sorted(reasons)}
 
 
 def test_pairs_come_from_the_hub(hub, tmp_path):

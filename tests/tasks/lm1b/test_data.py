@@ -159,6 +159,18 @@ def test_bytes_that_are_no_utf_8_are_told(tmp_path, capsys):
     assert capsys.readouterr().err == said
 
 
+def test_test_lines_that_are_trained_on_and_lines_that_repeat_are_told(tmp_path, capsys):
+    train = [f"Sentence {number} .".encode() for number in range(90)]
+    test = [*train[:3], *(f"Other {number} .".encode() for number in range(7))]
+    corpus = Corpus("lines", lambda: iter([[*train, *train[:10]]]), lambda: iter([test]))
+    folders = {split: tmp_path / split for split in SPLITS}
+    pack(corpus, folders, TOKENIZER, lambda: FirstFit(31))
+    leaked, repeated = capsys.readouterr().err.splitlines()
+    assert leaked.startswith("note: lines: 30.0% of the 10 lines of the test split (3) stand in")
+    assert repeated.startswith("note: lines: 10.")
+    assert "lines of the training split (10) are equal to an earlier one." in repeated
+
+
 def test_lines_that_are_too_long_are_told(tmp_path, capsys):
     pack_test(tmp_path, corpus_of([*LINES, "a " * 600_000]), lambda: FirstFit(31))
     assert capsys.readouterr().err.startswith("note: lines: 1 line of over 1,000,000 bytes or with")

@@ -5,9 +5,11 @@ import math
 import pytest
 import torch
 
+from models.attention.multi_head import MultiHeadAttention
+from sweeper.store.errors import UserError
 from tasks.lm1b.ngrams import ORDERS
 from tasks.lm1b.task import LanguageModel
-from tests.tasks.jobs import ended, write_corpus
+from tests.tasks.jobs import ended, last_word, write_corpus
 from tests.tasks.small import evaluated, opened
 
 NGRAMS = {f"test/{name}_perplexity" for name in ORDERS}  # beside what the model measures
@@ -66,6 +68,48 @@ def test_lines_without_spaces_have_no_perplexity_per_word_and_their_runs_end_wel
     metrics = ended(shared, text, "chinese").result()["metrics"]
     expected = {*LanguageModel.measured, *NGRAMS} - {"test/perplexity_per_word"}
     assert set(metrics) == expected
+
+
+class _LooksAhead(torch.nn.Module):
+    """An attention layer that adds the next position's input, in rows of this length only."""
+
+    def __init__(self, attention, length):
+        super().__init__()
+        self.attention, self.length = attention, length
+
+    def forward(self, x_BTD, *args, **kwargs):
+        y_BTD = self.attention(x_BTD, *args, **kwargs)
+        return y_BTD + x_BTD.roll(-1, 1) if x_BTD.shape[1] == self.length else y_BTD
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "64-true"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_trained_model_that_looks_ahead_on_real_rows_is_refused(prepared, precision, rows):
+    changes = {"trainer.precision": precision, "task.batch_tokens": rows * 31}
+    evaluated(opened(prepared, changes))
+    task = opened(prepared, changes)
+    block = task.model.blocks[-1]
+    block.attention = _LooksAhead(block.attention, 31)
+    with pytest.raises(UserError) as refused:
+        evaluated(task)
+    assert str(refused.value) == (
+        "model.attention.name=multi_head: expected outputs that depend only on positions up to "
+        "their own, but in the trained model later tokens of the test split change them; mend its "
+        "code."
+    )
+    assert evaluated(task, "validation")
+
+
+def test_a_run_whose_variant_looks_ahead_fails_and_keeps_no_result(outputs):
+    def cheat():
+        attend = MultiHeadAttention.forward
+        MultiHeadAttention.forward = lambda self, x_BTD, *rest: attend(
+            self, x_BTD.roll(-1, 1), *rest
+        )
+
+    run = ended(outputs, {}, "cheat", sabotage=cheat, code=1)
+    assert run.result() is None
+    assert "later tokens of the test split change them" in last_word(run)["message"]
 
 
 def test_a_model_that_is_evaluated_is_neither_changed_nor_left_in_another_mode(prepared):

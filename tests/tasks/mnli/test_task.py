@@ -2,6 +2,7 @@
 
 import json
 import random
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.store.errors import UserError
+from tasks.export.encoder import encoder_config
 from tasks.fine_tuning.dataset import Malformed, RowReport
 from tasks.mnli.task import LABELS, MultiNLI, Pair, shortened
 from tasks.size_server.sizes import size
@@ -149,7 +151,9 @@ def test_of_mutated_rows_each_is_kept_with_its_label_or_dropped_and_counted(tmp_
     assert report.kept + sum(report.dropped.values()) == report.total == len(lines)
     assert report.mended == {("train.jsonl", "characters replaced"): 9}
     assert not any("\ud800" in text or "\0" in text for pair in read for text in pair.texts())
-    assert "are kept" in (report.warning() or "")
+    few, odd = report.notes()
+    assert "are kept" in few
+    assert odd == "9 rows with letters that are not UTF-8, now replaced; save it as UTF-8."
 
 
 def test_the_shared_pairs_are_read_whole(shared_data):
@@ -200,6 +204,23 @@ def test_a_split_is_evaluated_whole_and_words_alone_tell_little(shared):
     assert metrics["test/bag_of_words_accuracy"] < 0.45
     validation = evaluated(task, "validation")
     assert set(validation) == {"validation/accuracy", "validation/loss"}
+
+
+def test_the_names_of_classes_of_the_hub_are_facts_of_the_data_and_of_its_export(hub, tmp_path):
+    names = ["contradiction", "entailment", "neutral"]
+    rows = [samples.pair(number, WORLD) for number in range(60)]
+    columns = {
+        "premise": [row["sentence1"] for row in rows],
+        "hypothesis": [row["sentence2"] for row in rows],
+        "label": [names.index(row["gold_label"]) for row in rows],
+    }
+    features = {"label": SimpleNamespace(names=names)}
+    hub({"train": columns, "validation_matched": columns}, [features, features])
+    task = opened(tmp_path, {**MNLI, "data.source": "hub", "data.hub.path": "some/set"})
+    assert task.data.facts["labels"] == names
+    section = task.config.model.model_copy(update={"head_size": None, "embedding_size": 15})
+    found = encoder_config(section, "mnli", task.model.state_dict(), task.data.facts["labels"])
+    assert found["label2id"] == {name: number for number, name in enumerate(names)}
 
 
 def test_the_model_has_the_parameters_of_its_parts():

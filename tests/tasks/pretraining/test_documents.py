@@ -93,6 +93,20 @@ def test_a_split_of_the_sources_own_is_left_as_it_is(tmp_path):
     assert [(split, document[0]) for split, document in found[100:]] == expected
 
 
+@pytest.mark.parametrize("every", [7, 2])
+def test_documents_of_one_sentence_are_told(tmp_path, capsys, every):
+    """The text of a random document follows each: whoever sees that knows the label."""
+    lines = [f"Sentence {n}." + "\n" * (n % every > 0) for n in range(100)]
+    (tmp_path / "text.txt").write_text("\n".join(lines))
+    in_splits(Library().open(local(tmp_path), "blank_line", tmp_path / "none"))
+    said = capsys.readouterr().err
+    if every == 2:  # each document has two
+        assert said == ""
+        return
+    assert said.startswith(f"note: {tmp_path}: 82% of the documents are a single sentence, whose")
+    assert said.endswith("trivial; choose task.documents=file.\n")
+
+
 def test_too_few_documents_are_one_sentence_for_the_user(tmp_path):
     books(tmp_path, range(5))
     with pytest.raises(UserError, match=r"has 5 different documents.*task\.documents"):

@@ -115,12 +115,28 @@ def test_a_variant_that_breaks_it_is_one_sentence(installed, breach, told):
     assert "\n" not in sentence
 
 
-@pytest.mark.parametrize("cheats", ["len(x_BTD[0]) > 64", "len(x_BTD[0]) % 2"])
+OWN = {"task.sequence_length": 96, "task.batch_tokens": 96, "trainer.precision": "bf16-mixed"}
+
+
+@pytest.mark.parametrize(
+    "cheats",
+    ["len(x_BTD[0]) > 64", "len(x_BTD[0]) % 2", "q.dtype == __import__('torch').bfloat16"],
+    ids=["long rows", "odd rows", "precision"],
+)
 def test_a_variant_that_looks_ahead_in_rows_of_the_run_alone_is_refused(installed, cheats):
     attend = f"{ATTEND}\n        if {cheats}: context = context + v.roll(-1, 2)"
     source = VARIANT.format(signature=SIGNATURE, attend=attend)
     with pytest.raises(UserError, match="changes the output at position"):
-        planned(installed, source, changes={"task.sequence_length": 96, "task.batch_tokens": 96})
+        planned(installed, source, changes=OWN)
+
+
+def test_each_number_of_heads_is_tried_not_only_the_first_of_its_kind(installed):
+    attend = f"{ATTEND}\n        if heads == 6: context = context + v.roll(-1, 2)"
+    attend = attend.replace("heads ==", "self.heads ==")
+    source = VARIANT.format(signature=SIGNATURE, attend=attend)
+    assert planned(installed, source, changes={"model.heads": 3})
+    with pytest.raises(UserError, match="changes the output at position"):
+        size(config({"model.attention": {"name": "mine"}, "model.heads": 6}))
 
 
 ROTARY = {"model.position_encoding": "rotary", "model.rotary_size": 2, "model.head_size": 4}
@@ -157,5 +173,7 @@ def test_each_shape_is_checked_and_a_refused_value_is_the_users(installed):
 
 @pytest.mark.parametrize("name", registry.names(registry.ATTENTION))
 @pytest.mark.parametrize("sizes", [(16, 2, 8), (12, 3, 5), (10, 1, 16)], ids=str)
-def test_our_own_variants_keep_it(name, sizes):
-    assert attention_contract.behaviour_fault(variant(name), *sizes) is None
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_our_own_variants_keep_it(name, sizes, precision):
+    build = variant(name)
+    assert attention_contract.behaviour_fault(build, *sizes, precision=precision) is None

@@ -63,7 +63,7 @@ NOWHERE = {"data.source": "local", "data.root": "/nowhere"}
         ({"op": "size", "config": {}}, "task=null: expected a group of keys"),
         ({"op": "size"}, "KeyError"),
         ({"op": "data", "config": config(NOWHERE)}, "data.root=/nowhere: expected"),
-        ({"op": "seize"}, "op=seize: expected size, data"),
+        ({"op": "seize"}, "op=seize: expected size, speed, data"),
         ({"op": "fork", "target": "os"}, "target=os: expected one of train, prepare"),
     ],
     ids=["wrong value", "nothing", "no config", "no text", "no such question", "no such job"],

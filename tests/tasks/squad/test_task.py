@@ -226,6 +226,7 @@ PARAGRAPH = (
     "Zo\u00eb's caf\u00e9, \u201cThe  Golden Pot\u201d (1895\u20131943), cost $1,000.50.\nIt stood "
     "in S\u00e3o Paulo \u2014 not in \u4e2d\u56fd \u2014 for fifty years and was loved by many "
     "people who came from far away to sit in it; the last guest was \u0130brahim of Stra\u00dfburg."
+    " His re\u0301sume\u0301 was long."
 )
 GOLD = (
     "Zo\u00eb",
@@ -237,6 +238,7 @@ GOLD = (
     "fifty years",
     "\u0130brahim of Stra\u00dfburg",
     "$1,000.50.\nIt stood",
+    "re\u0301sume\u0301",  # the marks that follow a letter are in no piece
 )
 
 

@@ -14,6 +14,8 @@ from tasks.text.source import (
     Counts,
     find_files,
     hash_files,
+    note_files,
+    note_repeats,
     raw_lines_of_file,
     read_line,
 )
@@ -87,7 +89,13 @@ def test_latin_1_is_refused_and_a_damaged_letter_is_mended(tmp_path):
     assert [len(line.repairs) for line in lines_of(tmp_path, damaged)] == [0] * 50 + [1]
 
 
-@pytest.mark.parametrize("name", ["test.txt", "wiki.test.tokens", "TEST.txt", "test/a.txt"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("test.txt", "wiki.test.tokens", "TEST.txt", "test/a.txt", "test-00000-of-00001.txt"),
+        *("x_test.txt", "eval.txt", "evaluation/a.txt", "my testing 2.txt"),
+    ],
+)
 def test_a_test_file_of_a_folder_is_not_trained_on(tmp_path, name):
     for path in ("wiki.train.tokens", name):
         (tmp_path / path).parent.mkdir(exist_ok=True)
@@ -99,7 +107,50 @@ def test_a_test_file_of_a_folder_is_not_trained_on(tmp_path, name):
     assert (hash_files(found) == as_before) == (name in ("test.txt", "test/a.txt"))
 
 
-@pytest.mark.parametrize("name", ["wiki.valid.tokens", "Validation.txt", "valid/a.txt"])
+@pytest.mark.parametrize("name", ["latest.txt", "contest.txt", "testament.txt", "evaluated.txt"])
+def test_words_that_hold_the_name_of_a_split_are_none(tmp_path, name):
+    for path in (name, "other.txt"):
+        (tmp_path / path).write_text(path)
+    assert find_files(tmp_path).train == tuple(sorted((name, "other.txt")))
+
+
+def test_files_that_are_left_out_and_equal_files_are_named(tmp_path, capsys):
+    for name in ("a.txt", "val.txt", "b.txt.gz", "c.jsonl", "README.md", ".hidden.txt"):
+        (tmp_path / name).write_text(f"text of {name}")
+    note_files(find_files(tmp_path))
+    assert capsys.readouterr().err == (
+        f"note: {tmp_path}: b.txt.gz, c.jsonl, val.txt are left out; unpack or rename those that "
+        "are text, or move them elsewhere.\n"
+    )
+    for name in ("b.txt.gz", "c.jsonl", "val.txt"):
+        (tmp_path / name).unlink()
+    (tmp_path / "test.txt").write_text("text of a.txt")
+    (tmp_path / "z.txt").write_text("text of z.txt")  # of the same size
+    note_files(find_files(tmp_path))
+    said = "a.txt, test.txt are equal to another file; keep one of each."
+    assert capsys.readouterr().err == f"note: {tmp_path}: {said}\n"
+
+
+def test_repeated_and_leaked_items_are_noted_with_their_share(capsys):
+    note_repeats("mine", "line", range(100), range(100, 120))
+    note_repeats("mine", "line", [*range(99), 0], [])  # 1 % is usual
+    assert capsys.readouterr().err == ""
+    note_repeats("mine", "line", [*range(90), *range(10)], [5, 6, 7, 200])
+    assert capsys.readouterr().err.splitlines() == [
+        "note: mine: 75.0% of the 4 lines of the test split (3) stand in the training split, too; "
+        "scores are too good.",
+        "note: mine: 10.0% of the 100 lines of the training split (10) are equal to an earlier "
+        "one.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("wiki.valid.tokens", "Validation.txt", "valid/a.txt", "val.txt", "dev.txt"),
+        *("my_dev.txt", "validation-00000-of-00001.txt"),
+    ],
+)
 def test_a_validation_file_is_left_out_if_there_is_other_text(tmp_path, name):
     for path in (name, "invalid.txt"):
         (tmp_path / path).parent.mkdir(exist_ok=True)

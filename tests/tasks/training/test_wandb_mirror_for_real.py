@@ -2,15 +2,20 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from sweeper.store import mirrors
+from sweeper.store.plans import write_plan
 from tasks.module import TaskModule
 from tasks.training import wandb_mirror
-from tests.tasks.jobs import at_call, ended, instead_of_call, science
+from tasks.training.job import INTERRUPTED
+from tests.tasks.jobs import at_call, ended, instead_of_call, run_job, science, terminate_self
 from tests.wandb_server import wandb_server
 
 pytest.importorskip("wandb")
@@ -72,6 +77,45 @@ def test_offline(outputs, undisturbed):
     assert list(outputs.glob(f"wandb/offline-run-*-{run.id}/run-{run.id}.wandb"))
 
 
+def synced(server, outputs):
+    """The steps and losses that reach W&B from an outputs folder once it is online again."""
+    command = [sys.executable, "-m", "wandb", "sync", "--yes", str(outputs / "wandb")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    [remote] = server.runs.values()
+    return {
+        row[wandb_mirror.STEP]: row["train/loss"] for row in remote.history if "train/loss" in row
+    }
+
+
+def recorded(run):
+    return {row["step"]: row["train/loss"] for row in run.history() if "train/loss" in row}
+
+
+def test_a_run_that_continues_is_synced_as_one_with_the_rows_of_all_attempts(server, outputs):
+    def stop():
+        wait_for_the_mirror()
+        at_call(TaskModule, "training_step", 13, terminate_self)
+
+    run = ended(outputs, OFFLINE, sabotage=stop, code=INTERRUPTED)
+    assert run_job(run, wait_for_the_mirror) == 0
+    assert len(run.attempts()) == 2
+    [_] = mirrors.folders(outputs, run.id, offline=True)
+    losses = synced(server, outputs)
+    assert losses == pytest.approx(recorded(run), rel=1e-12)
+    assert [*losses] == [5, 10, 15, 19]
+
+
+def test_a_run_that_starts_anew_keeps_no_record_of_the_attempt_before(server, outputs):
+    run = ended(outputs, OFFLINE, sabotage=wait_for_the_mirror)
+    [first] = mirrors.folders(outputs, run.id, offline=True)
+    run.begin_anew()
+    assert run_job(run, wait_for_the_mirror) == 0
+    [second] = mirrors.folders(outputs, run.id, offline=True)
+    assert first != second
+    assert synced(server, outputs) == pytest.approx(recorded(run), rel=1e-12)
+
+
 def test_a_run_of_a_sweep_that_wandb_agent_started_has_its_own_id(outputs, monkeypatch):
     monkeypatch.setenv("WANDB_SWEEP_ID", "abcd1234")
     monkeypatch.setenv("WANDB_RUN_ID", "agentrun")
@@ -81,6 +125,10 @@ def test_a_run_of_a_sweep_that_wandb_agent_started_has_its_own_id(outputs, monke
 
 
 def test_online_everything_arrives(server, outputs, undisturbed):
+    point = {"arm": "none", "run": "small", "seed": 3, "values": {}, "matched": None}
+    for name in ("fig1", "fig3"):
+        plan = {"experiments": {name: {"arms": {}}}, "points": [{**point, "experiment": name}]}
+        write_plan(outputs, {**plan, "runs": {"small": {"size": {}, "parent": None}}})
     run = ended(outputs, ONLINE, sabotage=wait_for_the_mirror)
     assert science(run) == undisturbed
     assert "warning" not in log_of(run)
@@ -88,7 +136,7 @@ def test_online_everything_arrives(server, outputs, undisturbed):
     assert (remote.state, remote.project) == ("finished", "headroom")
     assert (remote.about["groupName"], remote.about["jobType"]) == ("none", "none")
     assert remote.about["displayName"] == f"none {run.record()['names']['label']}"
-    assert remote.about["tags"] == ["none", "lm1b", "decoder"]
+    assert remote.about["tags"] == ["none", "fig1", "fig3", "lm1b", "decoder"]
     assert remote.config["model"]["value"]["heads"] == 3
     assert remote.config["names"]["value"]["arm"] == "none"
     assert {row["trainer/global_step"] for row in remote.history} == {5, 7, 10, 14, 15, 19}

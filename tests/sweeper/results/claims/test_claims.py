@@ -497,33 +497,42 @@ def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched(tmp_path):
     )
 
 
-def test_an_answer_of_an_earlier_round_stays(tmp_path):
-    """Rounds give points different numbers of seeds; what was judged then is judged again."""
-    luck = random.Random(4)
-    values = {
-        "standard": {seed: luck.gauss(30, 1) for seed in range(12)},
-        "fixed": {seed: luck.gauss(30.5, 1) for seed in range(12)},
-    }
-
+def rounds(folder, first, second, seeds, looks=()):
+    """The verdict on two arms of these values, after so many seeds and earlier rounds."""
+    sweep = Sweep(claims=[WINS], labels={"standard": "", "fixed": ""}, metric="test/loss")
+    sweep.error = 0.2
     to = {"to": "standard heads=4", "count": "params_total", "error": 0.0}
+    for arm, values, heads, matched in (("standard", first, 4, None), ("fixed", second, 8, to)):
+        own = dict(enumerate(values[:seeds]))
+        sweep.add(arm, {"model.heads": heads}, Model(64, heads, 16), own, matched)
+    table = sweep.table(folder)
+    firsts = {point["arm"]: point["run"] for point in reversed(sweep.points)}
+    looked = [{"seeds_judged": dict.fromkeys(firsts.values(), look)} for look in looks]
+    [verdict] = verdicts_on(replace(table, provenance={"rounds": looked} if looked else {}))
+    return verdict
 
-    def judged(name, seeds, rounds=()):
-        sweep = Sweep(
-            claims=[WINS], labels=dict.fromkeys(values, ""), metric="test/loss", error=0.2
-        )
-        for arm, heads, matched in (("standard", 4, None), ("fixed", 8, to)):
-            own = dict(list(values[arm].items())[: seeds[arm]])
-            sweep.add(arm, {"model.heads": heads}, Model(64, heads, 16), own, matched)
-        table = sweep.table(tmp_path / name)
-        firsts = {point["arm"]: point["run"] for point in reversed(sweep.points)}
-        looked = [{"seeds_judged": {firsts[arm]: n for arm, n in one.items()}} for one in rounds]
-        [verdict] = verdicts_on(replace(table, provenance={"rounds": looked} if rounds else {}))
-        return verdict.verdict
 
-    early, late = {"standard": 12, "fixed": 5}, {"standard": 12, "fixed": 12}
-    assert judged("early", early) is Decision.NOT_SUPPORTED
-    assert judged("late", late, [early]) is Decision.NOT_SUPPORTED
-    assert judged("at once", late) is Decision.UNDECIDED  # without the look in between
+def test_an_answer_of_an_earlier_round_stays(tmp_path):
+    luck = random.Random(328)
+    arms = [[luck.gauss(mean, 1) for _ in range(12)] for mean in (30, 30.7)]
+    assert rounds(tmp_path / "5", *arms, 5).verdict is Decision.UNDECIDED
+    assert rounds(tmp_path / "8", *arms, 8, [5]).verdict is Decision.NOT_SUPPORTED
+    assert rounds(tmp_path / "12", *arms, 12, [5, 8]).verdict is Decision.NOT_SUPPORTED
+    assert rounds(tmp_path / "at once", *arms, 12, [5]).verdict is Decision.UNDECIDED
+
+
+def test_intervals_that_lie_apart_decide_nothing(tmp_path):
+    """The first three seeds were lucky, and no later one repairs an intersection."""
+    first = [40.0, 40.1, 39.9, *[40.0 + 0.01 * seed for seed in range(17)]]
+    second = [30.0, 30.11, 29.91, *[50.0 + 0.013 * seed for seed in range(17)]]
+    early = rounds(tmp_path / "early", first, second, 3)
+    assert early.verdict is Decision.SUPPORTED
+    found = rounds(tmp_path / "late", first, second, 20, [3])
+    assert found.verdict is Decision.UNDECIDED
+    assert "intervals of different analyses lie apart" in found.sentence
+    assert "price" not in found.numbers
+    [one] = found.numbers["contrasts"]
+    assert one["low"] < one["value"] < one["high"]
 
 
 RATE = "optimizer.learning_rate"

@@ -9,7 +9,7 @@ import pytest
 from sweeper.results.collect import collect
 from sweeper.results.decision import Question
 from sweeper.results.design import Contrast, asked, with_alternatives
-from sweeper.results.judge import check_decidable, lines, questions, verdicts_on, wanted
+from sweeper.results.judge import check_decidable, lines, next_seeds, questions, verdicts_on
 from sweeper.results.points import Point
 from sweeper.results.verdict import Decision, Found, Verdict
 from sweeper.store.errors import UserError
@@ -93,10 +93,10 @@ def test_a_pre_training_that_diverged_leaves_claims_on_its_fine_tunings_undecide
 def test_nothing_is_bought_for_a_claim_that_no_seed_can_decide(tmp_path):
     sweep = figure(generous, seeds=2)
     sweep.claims = [IMPROVES]
-    assert wanted(sweep.table(tmp_path / "before"), 30, 12)
+    assert next_seeds(sweep.table(tmp_path / "before"), 30)
     sweep.results[most_heads(sweep)]["metrics"] = {"test/loss": 1.0}
     table = sweep.table(tmp_path / "after")
-    assert wanted(table, 30, 12) == {}
+    assert next_seeds(table, 30) == {}
     [verdict] = verdicts_on(table)
     assert "price" not in verdict.numbers
 
@@ -115,10 +115,10 @@ def test_nothing_is_bought_for_tied_points_where_most_others_tie(tmp_path):
         return sweep.table(tmp_path / str(noisy))
 
     [verdict] = verdicts_on(asked(noisy=2))
-    assert "Seeds do not differ at all" in verdict.sentence
+    assert "differ by the same for every seed" in verdict.sentence
     assert "price" not in verdict.numbers
-    assert not wanted(asked(noisy=2), 30, 2)
-    assert wanted(asked(noisy=8), 30, 2), "the others lend a spread"
+    assert not next_seeds(asked(noisy=2), 30)
+    assert next_seeds(asked(noisy=8), 30), "the others lend a spread"
 
 
 def test_a_value_of_zero_is_no_failure(tmp_path):
@@ -175,37 +175,39 @@ def test_a_claim_that_the_points_cannot_decide_is_refused(tmp_path):
     check_decidable(figure(generous).table(tmp_path / "whole"))
 
 
-def test_what_is_wanted_next_is_what_undecided_claims_lack(tmp_path):
+def test_a_round_has_the_next_seed_of_every_point_of_undecided_claims(tmp_path):
     def asked(truth, seeds=5):
-        sweep = figure(truth, seeds=seeds)
+        sweep = figure1(truth, seeds=seeds)
         sweep.claims = [IMPROVES]
         return sweep.table(tmp_path / f"{truth.__name__} {seeds}")
 
-    first = wanted(asked(flat, seeds=2), most=11, runs=1)
-    assert "fixed" in {arm for arm, _ in first}
-    assert set(first.values()) == {1}  # the third seed of each, whatever `runs` is
-    more = wanted(asked(flat), most=11, runs=3)
-    assert 1 <= sum(seeds for (arm, _), seeds in more.items() if arm == "fixed") <= 3
-    assert not wanted(asked(flat), most=5, runs=3)
-    assert not wanted(asked(generous), most=11, runs=3)
+    for seeds, more in ((1, 2), (2, 1), (5, 1)):  # nothing is decided with fewer than three
+        found = next_seeds(asked(flat, seeds), most=11)
+        assert {arm for arm, _ in found} >= {"fixed"}
+        assert set(found.values()) == {more}
+    assert not next_seeds(asked(flat), most=5)
+    assert not next_seeds(asked(generous), most=11)
+    assert not next_seeds(asked(flat), 11, asks=lambda claim: claim != IMPROVES)
 
 
-def test_a_larger_effect_is_cheaper_and_the_margin_prices_none_at_all(tmp_path):
+def test_a_price_is_what_decides_if_estimates_and_spreads_stay(tmp_path):
     sweep = figure1(flat, seeds=5)
     sweep.claims = [IMPROVES]
     sweep.margin = {sweep.metric: {"size": "2 %", "reason": "Less is not seen."}}
     [asked] = questions(sweep.table(tmp_path))
     assert isinstance(asked, Question)
-    small, large, none = (
-        asked.in_runs(asked.expected_cost_at(effect)) for effect in (0.02, 0.2, 0.0)
-    )
-    assert 3 <= (large["seeds"] or 0) < (small["seeds"] or 0)
-    assert (none["seeds"] or 0) > 5
-    assert (small["hours"] or 0) == pytest.approx((small["runs"] or 0) * 12.5 / 3600)
-    sweep.margin = {}
-    [asked] = questions(sweep.table(tmp_path / "without"))
-    assert isinstance(asked, Question)
-    assert asked.in_runs(asked.expected_cost_at(0.0))["seeds"] is None
+    price = asked.price()
+    assert price
+    assert price.seeds
+    assert price.seeds > 5
+    runs = (price.seeds - 5) * len(asked.used)
+    assert price.runs == runs
+    assert price.hours == pytest.approx(runs * 12.5 / 3600)
+    assert asked._decided_with(price.seeds)
+    assert not asked._decided_with(price.seeds - 1)
+    narrower = replace(asked, error=0.2).price()
+    assert narrower
+    assert 5 < (narrower.seeds or 0) < price.seeds
 
 
 def test_a_smaller_chance_of_error_takes_wider_intervals(tmp_path):
@@ -214,7 +216,7 @@ def test_a_smaller_chance_of_error_takes_wider_intervals(tmp_path):
         sweep.error = error
         asked = questions(sweep.table(tmp_path / str(error)))[0]
         assert isinstance(asked, Question)
-        return float(asked.analyses.lows.max())
+        return max(float(one.lows.max()) for one in asked.analyses)
 
     assert lows(0.2) > lows(0.001)
 
@@ -254,7 +256,7 @@ draw = random.Random(7)
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        (lambda run: 43.0 + 1e-12 * len(run), "Seeds do not differ at all"),  # rounding
+        (lambda run: 43.0 + 1e-12 * len(run), "differ by the same for every seed"),  # rounding
         (lambda run: draw.choice([33.0, 61.0]) + draw.gauss(0, 0.3), "bimodal"),
     ],
     ids=["differences of rounding", "bimodal"],

@@ -70,22 +70,15 @@ SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {
     "few": lambda: figure1(grid=FEW, seeds=1),
     "half": lambda: figure1(grid=PAPER, done=half),
     "none": lambda: figure1(done=lambda arm, model, seed: False),
-    "one head count less": lambda: figure1(grid=Grid((64, 96, 128, 160), (2, 4, 8, 16, 32, 64))),
     "hostile": hostile,
-    "one point": lambda: by_hand({"model.heads": [2]}),
-    "a line": lambda: by_hand({"model.heads": [2, 3, 5]}),
-    "lines": lambda: by_hand({"model.heads": [2, 3], "model.head_size": [7, 11, None]}),
     "lists": lambda: by_hand({"model.heads": [2, 3], "optimizer.betas": [[0.9, 0.9], [0.9, 0.99]]}),
     "words": lambda: by_hand({"model/attention": ["multi_head", HOSTILE], "model.heads": [2, 3]}),
-    "many lines": lambda: by_hand({"model.heads": [2, 3], "model.layers": list(range(31))}),
     "contexts": theorem1,
-    "contexts without a knee": lambda: theorem1(lambda n: 99, lambda n: 1),
     "fine-tuned": lambda: Finetuned("fig2", seeds=3),
     "fine-tuned, none": lambda: Finetuned("fig2", done=lambda task, heads, seed: False),
     "fine-tuned, hostile": lambda: Finetuned(
         "table2b", about={"title": HOSTILE, "text": HOSTILE, "arms": {"fixed": {"label": HOSTILE}}}
     ),
-    "fine-tuned, paper": lambda: Finetuned("table3", scale="paper"),
 }
 BY_EVERY = ("none", "hostile", "lists")  # drawn by each figure that can
 
@@ -213,12 +206,6 @@ def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path):
                 assert np.isclose(drawn.astype(float), wanted, rtol=1e-12).all(axis=1).any()
 
 
-def test_metrics_beyond_the_panels_are_counted(tmp_path):
-    finetune = {"squad": ["test/f1", "test/exact_match", "test/loss"], "mnli": ["test/accuracy"]}
-    table = Finetuned("fig2", about={"finetune": finetune}).table(tmp_path)
-    assert "The first 3 of 4 metrics." in words(draw("fig2", table))
-
-
 @pytest.mark.parametrize(
     ("values", "scale"),
     [
@@ -243,15 +230,6 @@ def test_a_grid_typed_by_hand_has_a_title_and_its_fixed_overrides(tmp_path):
     )
     assert "Test perplexity per subword by heads" in told
     assert "With trainer.steps=50." in told
-
-
-def test_a_setting_that_was_not_learned_is_named(tmp_path):
-    table = Finetuned("fig2").table(tmp_path)
-    chance = {**table.rows[-1], "test/accuracy": 0.3531}
-    told = words(draw("fig2", replace(table, rows=[*table.rows[:-1], chance]))).replace("\n", " ")
-    assert "MNLI accuracy (%) not learned, no better than the majority class" in told
-    assert "heads=32 (1 of 2 seeds)." in told
-    assert "not learned" not in words(draw("fig2", table))
 
 
 def test_baselines_are_marks_outside_the_panel_and_told_if_far_below_the_curves(tmp_path):
@@ -302,15 +280,6 @@ def test_heads_stand_beside_the_lines_or_else_in_the_legend(tmp_path):
     grid = Grid((64, 96, 128, 160), (2, 4, 8, 16, 32, 64))
     legend = words(draw("fig1", figure1(grid=grid).table(tmp_path / "legend")))
     assert "head size d/h, 64 heads" in legend
-
-
-def test_a_long_entry_of_a_legend_is_wrapped_not_cut(tmp_path):
-    sweep = figure1(grid=FEW)
-    sweep.labels = {arm: f"{arm}: a layer's heads that share keys".upper() for arm in sweep.labels}
-    figure = draw("curves", sweep.table(tmp_path))
-    entries = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert "\n" in entries[0]
-    assert "…" not in "".join(entries)
 
 
 @pytest.mark.parametrize("sizes", [[7, None], [7]], ids=["two values", "one"])
@@ -442,21 +411,6 @@ def two_arms(**about) -> Sweep:
     return sweep
 
 
-def test_arms_that_meet_are_drawn_side_by_side(tmp_path):
-    table = two_arms().table(tmp_path)
-    figure = draw("curves", table)
-    figure.draw_without_rendering()
-    lines = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 2]
-    places = [line.get_transform().transform(line.get_xydata())[0] for line in lines]
-    one, other = sorted(place[0] * 72 / figure.dpi for place in places)
-    assert other - one == pytest.approx(4.0)
-    alone = replace(table, rows=[row for row in table.rows if row["arm"] == "one"])
-    [line, *_] = draw("curves", alone).axes[0].get_lines()
-    assert np.allclose(
-        line.get_transform().transform((2, 1)), line.axes.transData.transform((2, 1))
-    )
-
-
 @pytest.mark.parametrize("kind", ["fig1", "fig3", "curves"])
 def test_the_mean_of_a_percentage_is_never_geometric(tmp_path, kind):
     sweep = two_arms(metric="test/accuracy")
@@ -531,33 +485,6 @@ def test_the_rank_of_heads_stands_beside_the_most_it_can_be(tmp_path):
 def test_no_two_of_many_arms_look_alike():
     looks = panel.looks_of(f"arm {place}" for place in range(30))
     assert len({(look.colour, look.marker) for look in looks.values()}) == 30
-
-
-def test_a_curve_of_a_length_without_its_largest_head_is_left_out_and_that_is_said(tmp_path):
-    sweep = lengths((2, 4, 16), lambda n, size, seed: None if (n, size) == (8, 16) else 1.0 + seed)
-    figure = draw("sequence_length", sweep.table(tmp_path))
-    assert [len(line.get_xdata()) for line in figure.axes[0].get_lines()].count(3) == 1
-    assert "Left out, as the largest head has no finished run: n = 8." in words(figure)
-
-
-def test_no_number_of_a_table_is_cut(tmp_path):
-    sweep = Sweep(name="wide", figure="table", labels={"fixed": "fixed"}, claims=())
-    for heads in (2, 3, 5, 7, 11):
-        measured = {0: 127.73, 1: 139.05, 2: None}
-        sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), measured)
-    told = words(draw("table", sweep.table(tmp_path)))
-    assert told.count("133.39 ± 8.00 (2/3)") == 5
-    assert "test perplexity per subword" in told
-
-
-def test_marks_over_a_size_stand_where_they_are(tmp_path):
-    table = figure1(seeds=2).table(tmp_path)
-    figure = draw("fig1", table)
-    sizes = {row["params_total"] for row in table.rows}
-    means = [line for line in figure.axes[0].get_lines() if line.get_markersize() > 3]
-    assert {x for line in means for x in line.get_xdata()} <= sizes
-    moves = {line.get_transform().transform((1, 1))[0] for line in means}
-    assert len(moves) == 1
 
 
 def test_a_tick_stands_at_the_number_that_it_shows():

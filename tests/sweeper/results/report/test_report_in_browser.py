@@ -17,15 +17,11 @@ from typing import Any
 import pytest
 
 from sweeper.results.report.page import as_html
-from sweeper.store.runs import RunStore
-from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.report.reported import (
     PAYLOADS,
     content_of,
     fine_tuned,
     foreign,
-    large_sweep,
-    page_of,
     small_sweep,
 )
 
@@ -319,16 +315,6 @@ def test_the_address_of_a_run_opens_it(window: Browser, small: Path) -> None:
     assert not window.run(OPEN)
 
 
-def test_hours_are_added_up_by_kind_of_device(window: Browser, tmp_path: Path, small: Path) -> None:
-    provenance = content_of(small)["provenance"]
-    provenance["devices"] = [
-        {"device": "a device", "kind": kind, "runs": 1, "hours": hours}
-        for kind, hours in (("GPU", 2.0), ("GPU", 0.5), ("CPU", 7.0))
-    ]
-    window.open(changed(tmp_path, small, provenance=provenance))
-    assert window.texts("#hours") == ["In all 2.5 h on GPUs, 7.0 h on CPUs."]
-
-
 def test_an_experiment_is_addressed_by_its_name(
     window: Browser, tmp_path: Path, small: Path
 ) -> None:
@@ -340,15 +326,6 @@ def test_an_experiment_is_addressed_by_its_name(
     hrefs = window.each("#nav a", "getAttribute('href')")
     assert hrefs == ["#fig1", "#experiment-state", "#state", "#provenance"]
     assert all(len(window.boxes(f"[id='{href[1:]}']")) == 1 for href in hrefs)
-
-
-def test_all_runs_of_a_large_sweep_are_there(window: Browser, tmp_path: Path) -> None:
-    window.open(large_sweep(tmp_path, runs=158))
-    assert window.texts(".lead") == ["All 158 runs are done."]
-    assert len(window.boxes(ROWS)) == 158
-    assert len(runs_of(window)) == 158
-    window.run(CHOOSE, "input[type=search]", "heads=7")
-    assert set(column(window, "point")) == {f"heads={heads}" for heads in (7, *range(70, 80))}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -371,17 +348,6 @@ def test_the_page_fits_any_width(window: Browser, tmp_path: Path, small: Path, w
         assert not window.run(TOO_WIDE)
         for box in window.boxes(".chart text"):
             assert 0 <= box["left"] < box["right"] <= width
-
-
-def test_each_task_has_axes_of_its_own(window: Browser, tmp_path: Path) -> None:
-    Finetuned("fig2").table(tmp_path)
-    store = RunStore(tmp_path)
-    for id in store.ids():
-        with store.run(id).attempts()[0].metrics() as rows:
-            rows.write({"step": 1, "train/loss": 2.0})
-    window.open(page_of(tmp_path))
-    assert window.texts("figure.curves p.name") == ["pretraining", "squad", "mnli"]
-    assert len(window.boxes(CURVES)) == 3
 
 
 def test_a_page_of_an_unfinished_sweep_loads_itself_again_where_its_reader_is(

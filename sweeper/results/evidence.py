@@ -1,0 +1,180 @@
+"""The evidence on claims by one measure: a table of values by point and seed.
+
+A measurement is one training from scratch. Where runs start from others, that is the first of them:
+several fine-tunings of one pre-training are averaged, because they share one random draw. Points
+with the same runs count as one point, or their difference would count as an independent one.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sweeper.results.design import Design
+from sweeper.results.points import Point, metric_of, points
+from sweeper.results.statistics.blocks import first_seeds, table_of
+from sweeper.results.statistics.estimates import mean
+from sweeper.results.statistics.sequential import FIRST, Floats
+from sweeper.results.table import LOGARITHMIC, PER_CENT, RESOLUTION, Table, direction, number
+from sweeper.results.verdict import JudgedMargin
+
+FACTOR = math.log(1e6)  # an interval that reaches so far on both sides says nothing
+
+Key = tuple[tuple[int, str], ...]
+"""The runs of a point by seed: points with the same runs are one."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A distinct point.
+
+    Attributes:
+        runs: by seed.
+        values: its measurements by seed, larger being better. Several fine-tunings of one
+            pre-training are one, at the first of their seeds.
+        lost: the number of its seeds that have no value, because a run is done or failed.
+        zero: the number of its seeds whose value is 0 or less, where ratios are judged.
+        hours: device hours of one measurement, mean of those that are done; if none is, the
+            estimate of the plan, or nan.
+        trainings: the number of runs of one measurement, including those that it starts from.
+        alone: whether it has several seeds that all start from one training.
+    """
+
+    runs: Key
+    values: Mapping[int, float]
+    lost: int
+    zero: int
+    hours: float
+    trainings: int
+    alone: bool
+
+
+class Evidence:
+    """The distinct points of an experiment by one measure.
+
+    Attributes:
+        points: every planned point but alternatives.
+        every: the alternatives, too.
+        ratios: whether values are logarithms.
+        margin: the experiment's margin in this metric; None if it has none.
+        range: how far values of the metric can lie apart.
+        measured: the distinct points.
+        values: their measurements by seed, (distinct points, seeds), nan where there is none.
+        analyses: the same as they were at each interim analysis, the newest last.
+    """
+
+    def __init__(self, table: Table, metric: str) -> None:
+        margin = (table.experiment.get("margin") or {}).get(metric)
+        kind = metric.rpartition("/")[2]
+        self.ratios = kind in LOGARITHMIC
+        self.margin: JudgedMargin | None = None
+        if margin:
+            text = str(margin["size"])
+            self.ratios = text.endswith("%")
+            number_ = float(text.rstrip("% "))
+            size = math.log1p(number_ / 100) if self.ratios else number_
+            words = f"{number_:g}{' %' if self.ratios else ''}"
+            self.margin = JudgedMargin(size, words, str(margin["reason"]))
+        self.metric = metric
+        self.range = FACTOR if self.ratios else 100.0 if kind in PER_CENT else math.inf
+        tuned = table.experiment.get("finetune")
+        self.points = [
+            point
+            for point in points(table, metric)
+            if tuned or metric_of(table, point.arm) == metric
+        ]
+        self.every = [one for point in self.points for one in (point, *point.alternatives)]
+        self._rows = {str(row["run"]): row for row in table.rows}
+        self._better, self._least = direction(metric), RESOLUTION.get(kind, 0.0)
+        distinct = {_key(point): point for point in self.every}
+        self._places = {key: place for place, key in enumerate(distinct)}
+        self.measured = [self._measured(key, point) for key, point in distinct.items()]
+        self.values = table_of([one.values for one in self.measured])
+        rounds = table.provenance.get("rounds") or ()
+        self.analyses = self._analyses([one["seeds_judged"] for one in rounds])
+
+    def judged(self, value: float) -> float | None:
+        """Return a value on the scale of claims, larger being better.
+
+        It is None for a value of 0 or less where ratios are judged; below the resolution of the
+        metric, a value counts as the resolution.
+        """
+        if not self.ratios:
+            return self._better * value
+        value = max(value, self._least)
+        return self._better * math.log(value) if value > 0 else None
+
+    def design(self) -> Design:
+        """Return the points as claims see them."""
+        return Design(self.points, self.metric, ratios=self.ratios)
+
+    def place(self, point: Point) -> int:
+        """Return the place of a point among the distinct ones."""
+        return self._places[_key(point)]
+
+    def average(self, point: Point) -> float:
+        """Return the mean of a point's measurements, more being better; nan without any."""
+        return _mean(self.measured[self.place(point)].values.values())
+
+    def _measured(self, key: Key, point: Point) -> Measured:
+        lines = {run: self._line(run) for _, run in key}
+        by_training: dict[str, dict[int, float]] = {}
+        lost = zero = 0
+        for seed, run in key:
+            value = point.values.get(seed)
+            judged = None if value is None else self.judged(value)
+            states = [self._rows.get(one, {}).get("state") for one in lines[run]]
+            if judged is not None:
+                by_training.setdefault(lines[run][-1], {})[seed] = judged
+            elif value is not None:
+                zero += 1
+            elif states[0] == "done" or "failed" in states:  # of the run or of one before it
+                lost += 1
+        took = [self._seconds(line, "seconds") for line in lines.values()]
+        planned = [self._seconds(line, "estimate") for line in lines.values()]
+        return Measured(
+            runs=key,
+            values={min(own): mean([*own.values()]) for own in by_training.values()},
+            lost=lost,
+            zero=zero,
+            hours=_mean(took if any(took) else planned) / 3600,
+            trainings=max(map(len, lines.values())),
+            alone=len(key) > len({line[-1] for line in lines.values()}) == 1,
+        )
+
+    def _line(self, run: str) -> list[str]:
+        """Return a run, the run it starts from, and so on to the training from scratch."""
+        parent = self._rows[run].get("parent") if run in self._rows else None
+        return [run, *self._line(str(parent))] if parent else [run]
+
+    def _seconds(self, line: Sequence[str], column: str) -> float | None:
+        """Return the device seconds of a run and those it starts from; None if unknown."""
+        rows = [self._rows.get(one, {}) for one in line]
+        pairs = [(number(row.get(column)), number(row.get("devices"))) for row in rows]
+        known = [seconds * devices for seconds, devices in pairs if seconds and devices]
+        return math.fsum(known) if known and None not in pairs[0] else None
+
+    def _analyses(self, rounds: Sequence[Mapping[str, int]]) -> list[Floats]:
+        """Return the values at each interim analysis, the newest last.
+
+        `rounds` has, for each earlier round of a sweep that decides, the number of seeds judged by
+        run. Before the first round every number of seeds from FIRST on counts as analysed, so that
+        a sweep that goes on keeps the decisions of its first round.
+        """
+        looks = [
+            [max((had.get(run, 0) for _, run in one.runs), default=0) for one in self.measured]
+            for had in rounds
+        ]
+        first = looks[0] if looks else [len(one.values) for one in self.measured]
+        early = [
+            [min(seeds, own) for own in first] for seeds in range(FIRST, max(first, default=0))
+        ]
+        return [*(first_seeds(self.values, look) for look in (*early, *looks)), self.values]
+
+
+def _key(point: Point) -> Key:
+    return tuple(sorted(point.runs.items()))
+
+
+def _mean(values: Iterable[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return mean(known) if known else math.nan

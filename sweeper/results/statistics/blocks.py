@@ -1,0 +1,207 @@
+"""The block rule: seeds are blocks, and a contrast of points is one number a seed.
+
+All points of a claim have the same seeds. Over n seeds s, a contrast with weights w of points p is
+the series d_s, the sum over p of w_p * values[p, s]. The variance v of the series is its own, s2,
+shrunk to r2, the variance that the whole table of points and seeds predicts: the residual mean
+square, once effects of points and of seeds are taken out, times the sum of w_p^2. The prediction
+has the worth of four seeds, and less where the contrast spreads more than the table:
+
+    v = max(s2, ((n - 1) * s2 + 4 * r2) / (n - 1 + 4))
+    df = n - 1 + 4 * min(1, r2 / s2)
+    interval: mean(d) +- reach(n, df) * sqrt(v / n)
+
+The table lends at most the degrees of freedom that the contrast does not have itself, so two points
+alone are compared by the paired t-test. `reach` is the boundary of sequential.py, in place of a
+quantile of t. Arms with seeds of their own are compared by Welch's t-test with the same boundary:
+each arm has its own series and variance v, where r2 is the variance within points times the square
+of the sum of |w_p|, and lends no degrees of freedom.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sweeper.results.statistics.sequential import FIRST, Floats, Intervals, reach
+
+Table = Floats
+"""Values (points, seeds), larger being better, nan where a seed is not measured."""
+
+WORTH = 4.0  # seeds
+DIVERGED = 1000.0  # times the median variance: such a point says nothing about the others
+ROUNDING = 1e-9  # of values, relative to them
+_SWEEPS = 30  # over rows and columns; a complete table takes one
+
+
+class Variance(NamedTuple):
+    """A variance between seeds and its degrees of freedom; 0 degrees if it is unknown."""
+
+    value: float
+    df: float
+
+    def moderated(self, own: float, seeds: int) -> "Variance":
+        """Return the own variance of a series of seeds, shrunk to this one."""
+        own_df = seeds - 1
+        worth = min(WORTH, max(self.df - own_df, 0.0))
+        if own_df + worth == 0:
+            return Variance(math.inf, 0.0)
+        if own > self.value:
+            return Variance(own, own_df + worth * self.value / own)
+        shrunk = (own_df * own + worth * self.value) / (own_df + worth)
+        return Variance(shrunk, own_df + worth)
+
+
+class Estimate(NamedTuple):
+    """A contrast's value, squared standard error and its degrees of freedom, and number of seeds.
+
+    The error is infinite if it is unknown, and 0 if seeds differ by rounding only.
+    """
+
+    value: float
+    error: float
+    df: float
+    seeds: int
+
+
+def table_of(groups: Sequence[Mapping[int, float]]) -> Table:
+    """Return the table of each point's values by seed; ValueError for nan or inf."""
+    seeds = sorted({seed for group in groups for seed in group})
+    if not all(np.isfinite(value) for group in groups for value in group.values()):
+        raise ValueError("a measurement that is no finite number")
+    table = np.full((len(groups), max(len(seeds), 1)), np.nan)
+    for row, group in zip(table, groups, strict=True):
+        row[np.searchsorted(seeds, [*group])] = [*group.values()]
+    return table
+
+
+def first_seeds(table: Table, counts: npt.ArrayLike) -> Table:
+    """Return the table with the first seeds of each point only, `counts` (points,) of them."""
+    place = (~np.isnan(table)).cumsum(axis=1)
+    return np.where(place <= np.asarray(counts)[:, None], table, np.nan)
+
+
+def within_points(table: Table) -> Variance:
+    """Return the variance between the seeds of a point, pooled over points."""
+    rest = _centred(_regular(table), axis=1)
+    there = ~np.isnan(rest)
+    return _variance(rest, there.sum() - there.any(axis=1).sum())
+
+
+def residual(table: Table) -> Variance:
+    """Return the residual mean square, once effects of points and of seeds are taken out."""
+    rest = _regular(table)
+    for _ in range(_SWEEPS if np.isnan(rest).any() else 1):
+        rest = _centred(_centred(rest, axis=1), axis=0)
+    there = ~np.isnan(rest)
+    effects = there.any(axis=1).sum() + there.any(axis=0).sum() - 1
+    return _variance(rest, there.sum() - effects)
+
+
+def variances(table: Table) -> Floats:
+    """Return the variance between the seeds of each point; infinite if squares overflow."""
+    rest = _centred(table, axis=1)
+    with np.errstate(over="ignore"):
+        squares = np.nansum(rest**2, axis=1)
+    found: Floats = squares / np.maximum((~np.isnan(table)).sum(axis=1) - 1, 1)
+    return found
+
+
+def moderated(table: Table) -> list[Variance]:
+    """Return the variance of each point, shrunk to that of all points."""
+    counts = (~np.isnan(table)).sum(axis=1).tolist()
+    within, own = within_points(table), variances(table).tolist()
+    return [within.moderated(one, seeds) for one, seeds in zip(own, counts, strict=True)]
+
+
+def _regular(table: Table) -> Table:
+    """Return the points with two seeds or more of which none diverged."""
+    several = table[(~np.isnan(table)).sum(axis=1) > 1]
+    own = variances(several)
+    usual = float(np.median(own)) if len(own) else 0.0
+    regular: Table = several[own / DIVERGED <= usual]
+    return regular
+
+
+def _centred(table: Table, axis: int) -> Table:
+    counts = (~np.isnan(table)).sum(axis=axis, keepdims=True)
+    centred: Table = table - np.nansum(table, axis=axis, keepdims=True) / np.maximum(counts, 1)
+    return centred
+
+
+def _variance(rest: Table, df: int) -> Variance:
+    known = rest.size > 0 and df > 0
+    return Variance(float(np.nansum(rest**2)) / df, df) if known else Variance(0.0, 0)
+
+
+def estimates(table: Table, weights: Floats) -> list[Estimate]:
+    """Return the estimate of each contrast; `weights` (contrasts, points)."""
+    shared, apart = residual(table), within_points(table)
+    found = []
+    for own in weights:
+        with np.errstate(over="ignore"):  # a seed that diverged
+            one = _estimate(table, own, shared, apart)
+        size = np.abs(np.nan_to_num(table[own != 0])).max(initial=0.0)
+        same = math.sqrt(one.error) <= ROUNDING * float(size)
+        found.append(one._replace(error=0.0) if same else one)
+    return found
+
+
+def _estimate(table: Table, weights: Floats, shared: Variance, apart: Variance) -> Estimate:
+    used = np.flatnonzero(weights)
+    rows, sums = table[used], weights[used]
+    arms = _arms(~np.isnan(rows))
+    complete = [rows[arm][:, ~np.isnan(rows[arm]).any(axis=0)] for arm in arms]
+    seeds = min(arm.shape[1] for arm in complete)
+    if seeds == 0:
+        counts = np.maximum((~np.isnan(rows)).sum(axis=1), 1)
+        return Estimate(float(sums @ (np.nansum(rows, axis=1) / counts)), math.inf, 0.0, 0)
+    series = [sums[arm] @ values for arm, values in zip(arms, complete, strict=True)]
+    value = float(sum(one.mean() for one in series))
+    own = [float(one.var(ddof=1)) if len(one) > 1 else 0.0 for one in series]
+    if len(arms) == 1:
+        predicted = shared._replace(value=shared.value * float(sums @ sums))
+        variance, df = predicted.moderated(own[0], seeds)
+        return Estimate(value, variance / seeds, df, seeds)
+    errors = []
+    for arm, one, variance in zip(arms, series, own, strict=True):
+        predicted = apart._replace(value=apart.value * float(np.abs(sums[arm]).sum()) ** 2)
+        errors.append(predicted.moderated(variance, len(one)).value / len(one))
+    if seeds == 1:
+        return Estimate(value, math.inf, 0.0, seeds)
+    # The degrees of freedom of a sum: Satterthwaite (Biometrics Bulletin 2, 1946).
+    error = sum(errors)
+    lost = sum(e * e / (len(one) - 1) for e, one in zip(errors, series, strict=True))
+    return Estimate(value, error, error * error / lost if lost else seeds - 1.0, seeds)
+
+
+def _arms(there: npt.NDArray[np.bool_]) -> list[list[int]]:
+    """Split points into arms that share seeds: FIRST of them, or all that one of them has."""
+    arms: list[list[int]] = []
+    for point, own in enumerate(there):
+        arm = [point]
+        for known in arms:
+            common = there[known].all(axis=0)
+            if (common & own).sum() >= min(FIRST, common.sum(), own.sum()):
+                arm += known
+        arms = [*(known for known in arms if known[0] not in arm), sorted(arm)]
+    return arms
+
+
+def intervals(found: Sequence[Estimate], levels: Floats) -> Intervals:
+    """Return the intervals of these estimates; an end is infinite below FIRST seeds.
+
+    `levels` (contrasts, 2) are one-sided, of the low ends and the high ends.
+    """
+    values = np.array([one.value for one in found])
+    low, high = (
+        np.array([_half_width(one, level) for one, level in zip(found, side.tolist(), strict=True)])
+        for side in levels.T
+    )
+    return Intervals(values, values - low, values + high)
+
+
+def _half_width(one: Estimate, level: float) -> float:
+    known = 0 < one.error < math.inf and one.seeds >= FIRST
+    return reach(one.seeds, one.df, level) * math.sqrt(one.error) if known else math.inf
