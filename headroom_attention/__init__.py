@@ -4,6 +4,7 @@
 
     headroom.table("fig1")                                     rows as a pandas DataFrame
     headroom.verdicts("fig1"), headroom.figure("fig1")         what it says, and its picture
+    headroom.judge(frame, better="lower")                      a verdict on anyone's scores
     run = headroom.runs("fig1", {"model.heads": 8})[0]         a run; or headroom.run(id)
     run.model(), run.tokenizer(), run.batch()                  the trained model and what it reads
     run.module(), run.data()                                   for pl.Trainer (docs/lightning.md)
@@ -27,8 +28,19 @@ if not (HOUSE / "sweep.py").is_file():  # a checkout: the same folders, one abov
 if str(HOUSE) not in sys.path:
     sys.path.insert(0, str(HOUSE))
 
-from headroom_attention.experiments import figure, plan, sweep, table, verdicts  # noqa: E402
+from headroom_attention.experiments import figure, judge, plan, sweep, table, verdicts  # noqa: E402
 from headroom_attention.trained import Run, run, runs  # noqa: E402
 from sweeper.store.errors import UserError  # noqa: E402
 
-__all__ = ["Run", "UserError", "figure", "plan", "run", "runs", "sweep", "table", "verdicts"]
+__all__ = [
+    "Run",
+    "UserError",
+    "figure",
+    "judge",
+    "plan",
+    "run",
+    "runs",
+    "sweep",
+    "table",
+    "verdicts",
+]

@@ -52,6 +52,37 @@ def verdicts(experiment: str, *, outputs: str | Path = "outputs") -> list[Verdic
     return verdicts_on(_collected(experiment, outputs))
 
 
+def judge(
+    scores: DataFrame,
+    *,
+    better: str,
+    margin: str | None = None,
+    pair: str = "seed",
+    baseline: str | None = None,
+    history: DataFrame | None = None,
+) -> list[Verdict]:
+    """Return a verdict on each arm of a frame of scores, against the baseline.
+
+    Args:
+        scores: a row for each arm and seed, with the columns `arm` (or `point`, or both), `seed`
+            and `value`, and with `metric`, `flops` and `seconds` if there are any.
+        better: "lower" or "higher".
+        margin: the largest difference that counts as none, such as "1%" or "0.2"; None for none.
+        pair: the column that pairs the rows of two arms.
+        baseline: the arm that the others are compared with; the first one by default.
+        history: scores of earlier comparisons, which lend the spread between their seeds. Its
+            column `comparison` tells several comparisons apart.
+
+    Raises:
+        UserError: a column is missing, or a cell cannot be judged.
+    """
+    from sweeper.results.scores import judge_scores
+
+    return judge_scores(
+        scores, better=better, margin=margin, pair=pair, baseline=baseline, history=history
+    )
+
+
 def figure(experiment: str, *, outputs: str | Path = "outputs") -> Figure:
     """Return the figure of an experiment, drawn anew from the records.
 

@@ -192,6 +192,39 @@ def compare(console: Terminal, options: argparse.Namespace) -> int:
     return print_differences(console, options.outputs, *options.sides)
 
 
+def judge(console: Terminal, options: argparse.Namespace) -> int:
+    """Judge scores from a CSV, of a sweep or of anything else.
+
+    The columns are arm (or point), seed and value, and if you have them metric, flops and seconds.
+    Each arm is compared with the baseline. A table that a sweep wrote needs no options: this judges
+    its claims. Exit code 0: all are decided; 1: decided, and none is supported; 2: wrong input; 3:
+    some are undecided. docs/judging.md has examples.
+    """
+    from dataclasses import asdict
+
+    from sweeper.results import scores
+    from sweeper.results.judge import lines
+
+    if options.better is None:
+        verdicts = scores.judge_table(options.scores)
+    else:
+        history = None if options.history is None else scores.read_scores(options.history)
+        verdicts = scores.judge_scores(
+            scores.read_scores(options.scores),
+            better=options.better,
+            margin=options.margin,
+            pair=options.pair,
+            baseline=options.baseline,
+            history=history,
+        )
+    if options.json:
+        print(json.dumps([asdict(verdict) for verdict in verdicts], indent=1))
+    else:
+        for line in lines(verdicts):
+            console.print_line(line)
+    return scores.exit_code(verdicts)
+
+
 def dashboard(console: Terminal, options: argparse.Namespace) -> None:
     """Show the experiments in Weights & Biases, as a saved view with their results.
 
@@ -278,6 +311,29 @@ COMMANDS: dict[Command, list[Argument]] = {
         _flag("--yes", "do not ask"),
     ],
     decide: [EXPERIMENTS],
+    judge: [
+        _argument("scores", type=Path, metavar="SCORES.csv", help="a row for each arm and seed"),
+        _argument("--better", choices=("lower", "higher"), help="which scores are better"),
+        _argument("--margin", metavar="1%", help="the largest difference that counts as none"),
+        _argument(
+            "--pair",
+            default="seed",
+            metavar="COLUMN",
+            help="the column that pairs the rows of two arms (default: %(default)s)",
+        ),
+        _argument(
+            "--baseline",
+            metavar="NAME",
+            help="the arm that the others are compared with (default: the first)",
+        ),
+        _argument(
+            "--history",
+            type=Path,
+            metavar="PAST.csv",
+            help="scores of earlier comparisons, which lend the spread between their seeds",
+        ),
+        _flag("--json", "print plain data for programs"),
+    ],
     compare: [_argument("sides", nargs=2, metavar="SWEEP", help="what to compare")],
     dashboard: [
         EXPERIMENTS,
@@ -296,7 +352,6 @@ REMOVED = {
     "docs/clusters.md shows",
     "merge": "copy the outputs folder back, as docs/clusters.md shows",
     "bundle": f"zip the outputs folder; {as_typed('collect')} judges its records again",
-    "judge": f"unzip the outputs folder; {as_typed('collect')} judges its records again",
     "archive": "zip the outputs folder, and unzip it before a command reads it",
     "--effect": "leave it out: the price of a claim is that at the difference measured so far",
 }

@@ -5,6 +5,7 @@ refuses unknown keys and wrong types. Parts that Hydra would call are read-only,
 refuses to change them before it calls anything.
 """
 
+import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -21,6 +22,7 @@ from sweeper.plan.compose import CONF, Composer
 from sweeper.plan.yaml_limits import check_yaml
 from sweeper.run.options import SweepOptions
 from sweeper.store import registry
+from sweeper.store.errors import UserError
 
 SWEEPER = "hydra_plugins.headroom.sweeper.HeadroomSweeper"
 # An enumeration of one: the class that Hydra makes a sweeper of cannot be another.
@@ -37,8 +39,12 @@ def declare() -> None:
     store = ConfigStore.instance().store
     store(group="schema/sweeper", name="headroom", node=_Schema)
     for name in registry.names(registry.BACKENDS):
-        options = registry.function(registry.BACKENDS, name, "hydra/launcher", "Options")
-        store(group="schema/launcher", name=name, node=options)
+        try:
+            options = registry.function(registry.BACKENDS, name, "hydra/launcher", "Options")
+        except UserError as error:  # of a package that this sweep may not use
+            print(f"warning: hydra/launcher={name} is left out: {error}", file=sys.stderr)
+        else:
+            store(group="schema/launcher", name=name, node=options)
     silent = {"version": 1, "root": None, "disable_existing_loggers": False}
     own = HydraConf(hydra_logging=silent, job_logging=dict(silent))
     closed = ("callbacks", "hydra_logging", "job_logging")

@@ -1,7 +1,7 @@
 """The plan in the terminal: each point with its size, match and state, and the cost."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from rich.console import Console
@@ -21,6 +21,7 @@ _BESIDE = {
 }
 _MANY = 200  # points; of more, this many are listed:
 _LISTED = 40
+REAL_TEXT = ("cpu", "gpu", "paper")  # scales whose sizes suit real text
 _ANY_WIDTH = 10_000  # letters: of no terminal
 
 
@@ -64,6 +65,27 @@ def print_plan(
     by_state = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
     total = f"{plural(every, 'point')}, {plural(len(plan.runs), 'run')}"
     console.print(f"{total}{shared}: {by_state}.")
+    new = [run for run in plan.runs if statuses[run].state is not State.DONE]
+    if words := unfit_scale(plan, new):
+        console.print(Text(words, style="bold"), soft_wrap=True)
+
+
+def unfit_scale(plan: Plan, runs: Iterable[str]) -> str:
+    """Return a sentence if runs would train on text that their scale is not made for, or ""."""
+    configs = (plan.runs[run].config for run in runs)
+    on_text = (config for config in configs if "vocabulary_size" in config["task"])
+    generated = [config["data"]["source"] == "sample" for config in on_text]
+    if plan.scale in REAL_TEXT and any(generated):
+        return (
+            f"scale={plan.scale} is for real text, but {plural(sum(generated), 'run')} would train "
+            f"on the generated text: add data=local data.root=FOLDER, or leave out the scale."
+        )
+    if plan.scale == "demo" and not all(generated):
+        return (
+            "scale=demo is for the generated text: its models hardly learn from real text; add "
+            "scale=cpu."
+        )
+    return ""
 
 
 def _table(

@@ -62,7 +62,7 @@ class Evidence:
         analyses: the same as they were at each interim analysis, the newest last.
     """
 
-    def __init__(self, table: Table, metric: str) -> None:
+    def __init__(self, table: Table, metric: str, better: int | None = None) -> None:
         margin = (table.experiment.get("margin") or {}).get(metric)
         kind = metric.rpartition("/")[2]
         self.ratios = kind in LOGARITHMIC
@@ -84,7 +84,8 @@ class Evidence:
         ]
         self.every = [one for point in self.points for one in (point, *point.alternatives)]
         self._rows = {str(row["run"]): row for row in table.rows}
-        self._better, self._least = direction(metric), RESOLUTION.get(kind, 0.0)
+        self._better = better or direction(metric)
+        self._least = RESOLUTION.get(kind, 0.0)
         distinct = {_key(point): point for point in self.every}
         self._places = {key: place for place, key in enumerate(distinct)}
         self.measured = [self._measured(key, point) for key, point in distinct.items()]

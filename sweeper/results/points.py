@@ -360,6 +360,8 @@ BASELINES = {
 
 _LITTLE = 0.1  # share of the best run's lead over a baseline; a run with less has not learned
 _NAMED = 4  # settings
+# Measures of language models that are functions of the perplexity of the same run.
+_OF_PERPLEXITY = ("test/loss", "test/perplexity_per_word")
 _REACH = 3.0  # heights of a figure's curves
 
 
@@ -405,12 +407,15 @@ def not_learned(table: Table) -> list[str]:
     """
     sentences = []
     for measure in measures_of_arms(table):
-        baselines = measure.baselines(table)
+        by = measure
+        if measure.metric in _OF_PERPLEXITY:
+            by = replace(measure, metric="test/perplexity")
+        baselines = by.baselines(table)
         words = next((name for name in BASELINES.values() if name in baselines), None)
-        every = [point for point in measure.points(table) if point.values]
+        every = [point for point in by.points(table) if point.values]
         if words is None or not every:
             continue
-        sign, nothing = direction(measure.metric), baselines[words]
+        sign, nothing = direction(by.metric), baselines[words]
         best = max(sign * (v - nothing) for point in every for v in point.values.values())
         least = max(_LITTLE * best, _LITTLE / 2 * abs(nothing))
         counts = [

@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.importing import import_apart
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -210,8 +211,9 @@ def _own(place: str) -> Iterator[tuple[str, str]]:
 def _module(kind: Kind, name: Any, key: str) -> ModuleType:
     check(kind, name, key)
     found = _registered(kind)[name]
+    load = import_apart if found.package else importlib.import_module
     try:
-        return importlib.import_module(found.module)
+        return load(found.module)
     except ImportError as error:
         raise UserError(
             f"{kind.word} {name}: the module {found.module} of {found.owner} cannot be imported "

@@ -2,11 +2,13 @@
 
 import inspect
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Annotated, Literal
 
 from models.head_sizes import distinct_sizes
 from models.transformer import Decoder
 from sweeper.store import registry
+from sweeper.store.errors import UserError
 from tasks.config.architecture import KEY, TransformerSection, variant
 from tasks.config.schema import Problem, given
 
@@ -43,7 +45,7 @@ class DecoderSection(TransformerSection):
                     yield Problem(f"{path}.{key}", value, expected, f"leave out {path}.{key}")
             return
         if not turns(variant(self.attention.name)):
-            others = (name for name in registry.names(registry.ATTENTION) if turns(variant(name)))
+            others = filter(_turns, registry.names(registry.ATTENTION))
             expected = f"a variant that takes a rotation, since there is {encoding}"
             remedy = f"choose one of {', '.join(others)}, or {path}.position_encoding=sinusoidal"
             yield Problem(KEY, self.attention.name, expected, remedy)
@@ -69,3 +71,9 @@ class DecoderSection(TransformerSection):
 def turns(attention: type) -> bool:
     """Return whether an attention variant takes a rotation."""
     return "rotation" in inspect.signature(attention.forward).parameters  # type: ignore[attr-defined]
+
+
+def _turns(name: str) -> bool:
+    with suppress(UserError):  # of another package, which cannot be imported
+        return turns(variant(name))
+    return False

@@ -147,6 +147,10 @@ class RowReport:
         return {f"{file}: {why}": len(at) for (file, why), at in sorted(self._dropped.items())}
 
     @property
+    def dropped_in_words(self) -> str:
+        return ", ".join(f"{count} x {reason}" for reason, count in self.dropped.items())
+
+    @property
     def total(self) -> int:
         return self.kept + sum(self.dropped.values())
 
@@ -166,8 +170,8 @@ class RowReport:
         """Yield a sentence if less than 99 % of the rows are kept, and one on replaced letters."""
         if self.kept < GOOD * self.total:
             share = 100 * self.kept / self.total
-            reasons = ", ".join(f"{count} {reason}" for reason, count in self.dropped.items())
-            yield f"only {self.kept} of {self.total} rows are kept ({share:.1f} %): {reasons}."
+            kept = f"only {self.kept} of {self.total} rows are kept ({share:.1f} %)"
+            yield f"{kept}: {self.dropped_in_words}."
         if odd := sum(count for (_, why), count in self.mended.items() if why == REPLACED):
             yield f"{plural(odd, 'row')} {NOT_UTF8}."
 
@@ -206,14 +210,17 @@ class DataSet(Source, ABC, Generic[Kind]):
         """Tell what can be trained on from what can only be evaluated."""
         return example
 
-    def facts_of(self, hub: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what splits on the hub say about the meaning of their columns."""
-        return {}
+    def facts(
+        self,
+        kept: Mapping[str, Sequence[Kind]],
+        reports: Mapping[str, RowReport],
+        hub: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Return what else is known of the rows; raise UserError if they cannot be learned from.
 
-    def check(
-        self, split: str, kept: Sequence[Kind], report: RowReport, facts: Mapping[str, Any]
-    ) -> None:
-        """Raise UserError if a split cannot be learned from; `facts` are those of `facts_of`."""
+        `hub`: the splits, if they are on the hub.
+        """
+        return {}
 
     def describe(self, data: Mapping[str, Any]) -> str:
         return f"{self.title}: {super().describe(data)}"
@@ -228,7 +235,6 @@ class DataSet(Source, ABC, Generic[Kind]):
         reports: dict[str, RowReport] = {}
         kept: dict[str, list[Kind]] = {}
         hub = self._on_hub(data["hub"]) if data["source"] == "hub" else {}
-        facts = self.facts_of(hub) if hub else {}
         for split, parts in self._parts(data, folder, hub).items():
             reports[split], kept[split] = RowReport(), []
             for name, rows in parts:
@@ -239,15 +245,14 @@ class DataSet(Source, ABC, Generic[Kind]):
                     )
                 kept[split] += reports[split].kept_of(name, rows)
             if not kept[split]:
-                dropped = reports[split].dropped.items()
-                why = ", ".join(f"{count} x {reason}" for reason, count in dropped)
+                why = reports[split].dropped_in_words or "no rows"
                 raise UserError(
-                    f"{self.describe(data)}: nothing is left to {split} on "
-                    f"({why or 'no rows'}); mend the data or name others."
+                    f"{self.describe(data)}: nothing is left to {split} on ({why}); mend the data "
+                    "or name others."
                 )
-            self.check(split, kept[split], reports[split], facts)
             for note in reports[split].notes():
                 print(f"{NOTE}{self.title}, {split}: {note}", file=sys.stderr)
+        facts = self.facts(kept, reports, hub)
         hashes = ([hash(example.texts()) for example in kept[split]] for split in kept)
         note_repeats(self.title, "row", *hashes)
         # Whole groups are kept back: those whose text has the smallest checksums.
@@ -260,7 +265,8 @@ class DataSet(Source, ABC, Generic[Kind]):
         validation = [example for example in kept["train"] if self.group(example) in back]
         splits = {"train": train, "validation": validation, "test": kept["test"]}
         about = {split: report.about() for split, report in reports.items()}
-        return splits, {**about, "train": {**about["train"], **facts}}
+        about["train"] |= facts
+        return splits, about
 
     def _on_hub(self, hub: Mapping[str, Any]) -> dict[str, Any]:
         """Return the splits `train` and `hub_test` of a data set on the hub."""
@@ -303,4 +309,5 @@ class DataSet(Source, ABC, Generic[Kind]):
         if not all(chosen):
             remedy = "put them there" if root.is_dir() else "name one that exists"
             raise invalid_value("data.root", root, f"a folder with {self.expected}", remedy)
-        return TextFiles(root, *chosen, tuple(left_out))
+        train, test = chosen
+        return TextFiles(root, train, test, tuple(left_out))

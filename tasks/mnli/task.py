@@ -84,9 +84,10 @@ class MultiNLI(DataSet[Pair]):
             expected = " or ".join(", ".join(names) for names in NAMES)
             raise UserError(f"{path} has no header with the columns {expected}; add one.")
         for number, raw in lines:
-            long = raw is None
-            row = Malformed("too long") if long else table_pair(header, strict_json.decoded(raw))
-            yield str(number), row
+            if raw is None:
+                yield str(number), Malformed("too long")
+            else:
+                yield str(number), table_pair(header, strict_json.decoded(raw))
 
     def example_of(self, row: Mapping[str, Any]) -> Pair | Malformed:
         return pair_of(row)
@@ -94,35 +95,31 @@ class MultiNLI(DataSet[Pair]):
     def group(self, example: Pair) -> str:
         return example.premise
 
-    def facts_of(self, hub: Mapping[str, Any]) -> dict[str, Any]:
-        """Return `labels`, the names of the classes, if a data set numbers them otherwise."""
+    def facts(
+        self,
+        kept: Mapping[str, Sequence[Pair]],
+        reports: Mapping[str, RowReport],
+        hub: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Return `labels`, the names of the classes, if the hub's data set numbers them otherwise.
+
+        Raise UserError for other classes, and if a split has no row of one of them.
+        """
         columns = [getattr(split, "features", {}).get("label") for split in hub.values()]
-        orders = {tuple(column.names) for column in columns if hasattr(column, "names")}
-        if orders <= {LABELS}:
-            return {}
+        orders = {tuple(getattr(column, "names", LABELS)) for column in columns} or {LABELS}
         order, *others = orders
+        remedy = f"name them {', '.join(LABELS)}, in one order for all splits."
         if others or {*order} != {*LABELS}:
             found = " and ".join(sanitize(", ".join(names)) for names in sorted(orders))
-            raise UserError(
-                f"{self.title}: the column label has the classes {found}: expected "
-                f"{', '.join(LABELS)}, in one order for all splits; rename them in the data set."
-            )
-        return {"labels": list(order)}
-
-    def check(
-        self, split: str, kept: Sequence[Pair], report: RowReport, facts: Mapping[str, Any]
-    ) -> None:
-        """Raise UserError if a split has no row of a class."""
-        labels = {pair.label for pair in kept}
-        order = facts.get("labels", LABELS)
-        missing = [name for number, name in enumerate(order) if number not in labels]
-        if missing:
-            dropped = [f"{count} x {reason}" for reason, count in report.dropped.items()]
-            why = f" ({', '.join(dropped)})" if dropped else ""
-            raise UserError(
-                f"{self.title}: no row to {split} on is labelled {' or '.join(missing)}{why}; "
-                f"spell labels {', '.join(LABELS)}, and give rows of each."
-            )
+            raise UserError(f"{self.title}: the column label has the classes {found}; {remedy}")
+        for split, pairs in kept.items():
+            numbers = {pair.label for pair in pairs}
+            missing = [name for number, name in enumerate(order) if number not in numbers]
+            if missing:
+                dropped = reports[split].dropped_in_words or "none was dropped"
+                said = f"no row to {split} on is labelled {' or '.join(missing)} ({dropped})"
+                raise UserError(f"{self.title}: {said}; {remedy}")
+        return {} if order == LABELS else {"labels": list(order)}
 
 
 def pair_of(row: Any) -> Pair | Malformed:

@@ -48,7 +48,7 @@ def check(section: Architecture, length: int = 0, precision: str = "32-true") ->
     rotated = getattr(section, "position_encoding", None) == "rotary"
     options = canonical([section.attention.model_dump(), rotated, length, precision])
     general = [(_SEGMENTS, _CHANGED), (_LONG, _CHANGED)]
-    own = [(row, _CHANGED_OF_OWN) for row in _own_rows(length)]
+    as_long = [(row, _CHANGED_OF_OWN) for row in _own_rows(length)]
     for sizes in _layer_sizes(section):
         embedding_size, heads, head_size = sizes
         # Behaviour may depend on these properties of the sizes, hardly on the sizes themselves.
@@ -69,10 +69,10 @@ def check(section: Architecture, length: int = 0, precision: str = "32-true") ->
             raise _raised(name, error) from error
         try:
             fault = shape_fault(layer, embedding_size, rotated)
-            rows = [*general, *own]
+            rows = [*general, *as_long]
             if (options, shape_class) in _checked:
                 cheap = len(_checked) * length * embedding_size < _WORK
-                rows = own if cheap else []
+                rows = as_long if cheap else []
             if fault is None:
                 faults = (
                     behaviour_fault(

@@ -13,7 +13,6 @@ from importlib.abc import MetaPathFinder
 from typing import NoReturn
 
 from sweeper.store import registry
-from sweeper.store.errors import UserError
 from tasks.process import freeze_gc
 
 # wandb.init imports the second for each run: a second of CPU time where torch is loaded.
@@ -33,7 +32,7 @@ def preload(logger: str) -> None:
         for name in ("tasks.train", "tasks.training.job"):
             importlib.import_module(name)
         for name in registry.names(registry.TASKS):
-            with contextlib.suppress(UserError):  # one that cannot be imported is not trained
+            if not registry.made_of(registry.TASKS, name):  # a package's is imported where used
                 module_class(name)
         with contextlib.suppress(ModuleNotFoundError):  # both are absent on some machines
             importlib.import_module("omegaconf")

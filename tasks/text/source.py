@@ -263,24 +263,19 @@ def _is_about(name: str) -> bool:
 def note_files(files: TextFiles) -> None:
     """Print which files of a folder are left out, and which are equal."""
     for names, said in (
-        (files.left_out, "left out; unpack or rename those that are text, or move them elsewhere"),
-        (_equal_files(files), "equal to another file; keep one of each"),
+        (files.left_out, "files that are not read (if they are text, unpack or rename them)"),
+        (_equal_files(files), "files that are equal (keep one of each)"),
     ):
         if names:
             shown = ", ".join(map(sanitize, names[:NAMED]))
             more = f" and {len(names) - NAMED} more" if names[NAMED:] else ""
-            verb = "is" if len(names) == 1 else "are"
-            print(f"{NOTE}{files.root}: {shown}{more} {verb} {said}.", file=sys.stderr)
+            print(f"{NOTE}{files.root}: {said}: {shown}{more}.", file=sys.stderr)
 
 
 def _equal_files(files: TextFiles) -> tuple[str, ...]:
-    by_size: dict[int, list[str]] = {}
-    for name in files.names:
-        by_size.setdefault((files.root / name).stat().st_size, []).append(name)
-    suspects = [name for names in by_size.values() if len(names) > 1 for name in names]
-    digests = {name: _sha256(files.root / name) for name in suspects}
+    digests = {name: _sha256(files.root / name) for name in files.names}
     counts = Counter(digests.values())
-    return tuple(name for name in suspects if counts[digests[name]] > 1)
+    return tuple(name for name, digest in digests.items() if counts[digest] > 1)
 
 
 def visible(root: Path) -> list[str]:

@@ -11,14 +11,13 @@ from sweeper.run.backend import BackendContext, Job, Resources
 from sweeper.run.backends.slurm import backend
 from sweeper.run.schedule import Phase, Schedule
 from sweeper.size_server import SizeServer
-from sweeper.store.code import Code, differing, pin, state_of
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 from tests.end_to_end.slurm_cluster import keeps_accounts
 from tests.end_to_end.test_rounds import rounds_on
 from tests.end_to_end.test_sweep import numbers, sweep
 from tests.policies import launcher, policy
-from tests.tasks.jobs import config, freeze, run_job, science
+from tests.tasks.jobs import config, freeze, science
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("slurm")]
 OPTIONS = {
@@ -30,7 +29,6 @@ OPTIONS = {
     "max_num_timeout": 9,
     "poll_s": 0.5,
 }
-WAITING = 2  # jobs in the queue while the code is edited
 LONG = {"trainer.steps": 10**6, "trainer.validate_every": 0, "trainer.checkpoint_every": 50}
 MEDIUM = {"trainer.steps": 600, "trainer.validate_every": 0, "trainer.checkpoint_every": 2}
 
@@ -164,38 +162,6 @@ def test_another_sweep_takes_over_what_is_in_the_queue(tmp_path):
     assert over == [job]
     assert "was cancelled" in second.exit_reason(job)
     subprocess.run(["scontrol", "update", "PartitionName=test", "State=UP"], check=True)
-
-
-def test_code_that_is_edited_while_jobs_wait_changes_nothing_in_what_they_compute(tmp_path):
-    program, outputs = tmp_path / "program", tmp_path / "outputs"
-    for name, source in Code.read().files.items():
-        (program / name).parent.mkdir(parents=True, exist_ok=True)
-        (program / name).write_bytes(source)
-    runs = [freeze(outputs, {"seed": seed}, f"run{seed}") for seed in range(WAITING + 1)]
-    *waiting, later = runs
-    subprocess.run(["scontrol", "update", "PartitionName=test", "State=DOWN"], check=True)
-    slurm = open_backend(outputs)
-    for batch in (waiting, [later]):
-        path = program / "models" / "initialisation.py"
-        slurm.code = pin(outputs, Code.read(program), [])
-        for run in batch:
-            begin(slurm, run)
-        slurm.ended(0)
-        path.write_text(path.read_text().replace("xavier_uniform_", "xavier_normal_"))
-    subprocess.run(["scontrol", "update", "PartitionName=test", "State=UP"], check=True)
-    over = []
-    while len(over) < len(runs):
-        over += slurm.ended(0.2)
-    states = [state_of(run.attempts()[0].info()) for run in runs]
-    assert differing(states[:-1]) == []
-    assert differing(states) == ["models"]
-    same = [
-        freeze(tmp_path / "here", {"seed": run.record()["config"]["seed"]}, run.id) for run in runs
-    ]
-    assert [run_job(run) for run in same] == [0] * len(runs)
-    weights = [[run.result()["weights_sha256"] for run in some] for some in (runs, same)]
-    assert weights[0][:-1] == weights[1][:-1]
-    assert weights[0][-1] != weights[1][-1]
 
 
 @pytest.mark.skipif(not keeps_accounts(), reason="accounting: slurmdbd, mariadb-server missing")

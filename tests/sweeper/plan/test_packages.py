@@ -98,3 +98,11 @@ def test_a_changed_copy_of_a_shipped_file_is_refused(planned, tmp_path):
 def test_a_folder_that_is_not_there_is_one_sentence(planned):
     folder = "/nonexistent/folder"
     assert folder in planned(f"--config-dir={folder}", "experiment=mine", code=2)
+
+
+def test_a_launcher_that_cannot_be_imported_is_named_and_other_sweeps_go_on(installed, capsys):
+    installed("spoilt", "1 / 0", {"headroom.backends": "spoilt = spoilt"})
+    assert composer().options("hydra/launcher")
+    said = capsys.readouterr().err
+    assert said.startswith("warning: hydra/launcher=spoilt is left out: backend spoilt: the module")
+    assert "of the package spoilt cannot be imported (ZeroDivisionError" in said

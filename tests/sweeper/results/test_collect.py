@@ -1,5 +1,6 @@
 """Every point of the newest plan has its row, whatever became of its run."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -269,6 +270,23 @@ def test_a_point_without_a_name_is_not_learned_by_that_of_its_arm(tmp_path):
     only = {**rows[0], "point": None, "test/accuracy": 0.3531}
     [told] = not_learned(replace(table, rows=[only]))
     assert told.endswith(f"the majority class: {table.label(rows[0]['arm'])} (1 of 1 seed).")
+
+
+@pytest.mark.parametrize("metric", ["perplexity", "perplexity_per_word", "loss"])
+def test_a_language_model_no_better_than_the_unigram_is_not_learned(tmp_path, metric):
+    """By each metric: a word has two pieces here, so the unigram's is the square of 100."""
+    sweep = Sweep(labels={"fixed": "fixed"}, claims=())
+    for heads in (2, 4):
+        sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), {0: 1.0})
+    table, rows = sweep.table(tmp_path), []
+    for row, loss in zip(table.rows, (3.0, 4.6), strict=True):
+        perplexities = {"perplexity": math.exp(loss), "perplexity_per_word": math.exp(2 * loss)}
+        measured = {"loss": loss, "unigram_perplexity": 100.0, **perplexities}
+        rows.append({**row, **{f"test/{name}": value for name, value in measured.items()}})
+    of_metric = {**table.experiment, "metric": f"test/{metric}"}
+    [told] = not_learned(replace(table, rows=rows, experiment=of_metric))
+    assert "not learned, no better than the unigram: " in told
+    assert told.endswith("heads=4 (1 of 1 seed).")
 
 
 def test_settings_that_were_not_learned_are_counted_with_their_seeds(tmp_path):

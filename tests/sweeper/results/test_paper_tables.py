@@ -10,7 +10,6 @@ from sweeper.results.collect import collect, write_tables
 from sweeper.results.paper_tables import ABSENT, Block, as_latex, as_text, paper_table, summarise
 from sweeper.store.numbers import short
 from tests.sweeper.results.finetuned import Finetuned, described
-from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.synthetic import Model, Sweep
 
 TABLES = ("table1", "table2a", "table2b", "table3")
@@ -136,13 +135,3 @@ def test_a_line_a_point_with_mean_sd_size_and_match_error(tmp_path):
     assert all(
         row[end - 1].isalnum() and row[end : end + 1] in ("", " ") for row in (first, second)
     )
-
-
-def test_no_name_disturbs_the_terminal(tmp_path):
-    sweep = figure1(grid=FEW, done=lambda arm, model, seed: False)
-    sweep.labels = {arm + "\x1b[2J\n": label for arm, label in sweep.labels.items()}
-    for point in sweep.points:
-        point["arm"] += "\x1b[2J\n"
-        point["values"]["data.root"] = "\u202e" * 300
-    lines = summarise(sweep.table(tmp_path))
-    assert all(line.isprintable() and len(line) < 200 for line in lines)

@@ -82,20 +82,6 @@ def test_a_full_disk_costs_nothing_that_was_written(on_tmpfs):
     assert on_tmpfs(FULL_DISK, "true") == "True True True 1\n"
 
 
-PROBE = """
-import sys
-from pathlib import Path
-from sweeper.store.errors import UserError
-from sweeper.store.runs import RunStore
-before = sorted(Path(sys.argv[1]).rglob("*"))
-try:
-    RunStore(Path(sys.argv[1])).check_writable()
-except UserError as error:
-    print(error)
-assert sorted(Path(sys.argv[1]).rglob("*")) == before
-"""
-
-
 def refusal(outputs: Path) -> str:
     with pytest.raises(UserError) as caught:
         RunStore(outputs).check_writable()
@@ -143,19 +129,3 @@ def test_each_operation_the_store_needs_is_tried(tmp_path, failing, call, code, 
     with failing(call, code):
         assert words in refusal(outputs)
     assert sorted(tmp_path.rglob("*")) == ([] if call == "mkdir" else [outputs])
-
-
-@pytest.mark.parametrize(
-    ("prepare", "words"),
-    [
-        ('mount -o remount,ro "$1"', "read-only"),
-        ('{ cat /dev/zero > "$1/ballast" 2>/dev/null || true; }', "full"),
-        ('mount -o remount,nr_inodes=1 "$1"', "full"),
-    ],
-    ids=["read_only", "full", "no_inodes"],
-)
-def test_a_real_file_system_that_refuses_is_told(on_tmpfs, prepare, words):
-    output = on_tmpfs(PROBE, prepare)
-    assert output.startswith("outputs=")
-    assert words in output
-    assert output.count("\n") == 1

@@ -1,12 +1,14 @@
 """A name is compared with our own files and with what packages register; it is never imported."""
 
 import json
+import os
 import re
+import subprocess
 import sys
 
 import pytest
 
-from sweeper.store import registry
+from sweeper.store import importing, registry
 from sweeper.store.errors import UserError
 from sweeper.store.registry import ATTENTION, CLAIMS, FIGURES, Kind, made_of, names
 
@@ -65,14 +67,50 @@ def test_a_name_that_stands_for_two_things_is_one_sentence(installed, first):
     [
         ("import a_library_that_is_not_there", "cannot be imported .No module named"),
         ("draw = 3", "expected a function draw in broken, found none"),
+        ("1 / 0", "of the package broken cannot be imported .ZeroDivisionError"),
+        ("import sys; sys.exit('bye')", "cannot be imported .SystemExit: bye"),
+        ("input()", "cannot be imported .(EOF|OS)Error"),
+        ("while True: pass", "cannot be imported .TimeoutError: its import takes more than 0.3"),
     ],
-    ids=["import", "number"],
+    ids=["import", "number", "raises", "exits", "reads", "hangs"],
 )
-def test_a_module_that_is_no_figure_is_one_sentence(installed, source, told):
+def test_a_module_that_is_no_figure_is_one_sentence(installed, monkeypatch, source, told):
+    monkeypatch.setattr(importing, "LONGEST_S", 0.3)
     installed("broken", source, {"headroom.figures": "broken = broken"})
     with pytest.raises(UserError, match=f"figure broken: .*{told}") as caught:
         draw_of("broken")
     assert "\n" not in str(caught.value)
+
+
+TAKES = """
+import os, sys
+print("hello")
+os.write(1, b"more")
+os.close(0)
+sys.stdin.close()
+sys.stdout = sys.stderr
+def draw(table): return table
+"""
+
+
+def test_a_package_that_prints_or_takes_the_streams_leaves_them_as_they_were(installed):
+    """In a process of its own, since pytest has its own streams."""
+    module = installed("takes", TAKES, {"headroom.figures": "takes = takes"})
+    source = (
+        "import sys; from sweeper.store import registry; "
+        "draw = registry.function(registry.FIGURES, 'takes', 'key', 'draw'); "
+        "print(draw(sys.stdin.read()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", source],
+        input="the input",
+        env={**os.environ, "PYTHONPATH": f"{registry.ROOT}:{module.parents[1]}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "the input\n"
+    assert done.stderr == "hello\nmore"
 
 
 @pytest.mark.parametrize(

@@ -99,13 +99,6 @@ def test_ids_are_the_frozen_runs_in_order(store, record):
     assert store.ids() == sorted(names)
 
 
-def test_a_link_in_the_place_of_the_folder_of_all_runs_is_refused(store, record, tmp_path):
-    store.outputs.mkdir()
-    (store.outputs / "runs").symlink_to(tmp_path)
-    with pytest.raises(UserError, match="no symbolic link"):
-        store.freeze(record)
-
-
 def test_only_a_run_elsewhere_whose_heartbeat_moves_is_in_training(store, record, monkeypatch):
     now, ids = [0.0], ("done", "dead", "alive")
     store = RunStore(store.outputs, Watcher(89.0, lambda: now[0]))

@@ -41,6 +41,7 @@ def test_a_run_is_named_by_its_id_or_by_a_point_in_words_too(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     for given in ("mine/fixed heads=3 seed=3", "mine/seed=3", run.id, str(run.path)):
         assert open_run(given, Path("outputs")).id == run.id
+    assert headroom.run("mine/seed=3").id == headroom.run(run.id).id == run.id
     wrong = {
         "mine/fixed heads=3": "expected the words of one run, and 2 have these, as mine/fixed",
         "mine/fixed heads=9": "and none has these; python -m sweeper status mine --all lists them.",

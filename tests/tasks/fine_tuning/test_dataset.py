@@ -119,7 +119,7 @@ def test_many_dropped_rows_are_said_on_stderr(tmp_path, capsys):
     rows = MultiNLI().load(_data(root=str(root)), tmp_path / "sample")[1]
     assert rows["train"]["dropped"] == {"train.jsonl: not JSON": 1}
     assert rows["train"]["read"] == rows["train"]["kept"] + 1 == 6
-    said = "note: MNLI, train: only 5 of 6 rows are kept (83.3 %): 1 train.jsonl: not JSON.\n"
+    said = "note: MNLI, train: only 5 of 6 rows are kept (83.3 %): 1 x train.jsonl: not JSON.\n"
     assert capsys.readouterr().err == said
 
 
@@ -130,7 +130,8 @@ def test_rows_that_repeat_or_are_tested_on_and_packed_files_are_noted(tmp_path, 
         file.writelines([rows[0], rows[0].replace("dev", "d\\u0000ev"), rows[1], rows[1]])
     MultiNLI().load(_data(root=str(root)), tmp_path / "sample")
     left_out, odd, leaked, repeated = capsys.readouterr().err.splitlines()
-    assert left_out.startswith(f"note: {root}: train-2.jsonl.gz is left out; unpack")
+    assert left_out.startswith(f"note: {root}: files that are not read (if")
+    assert left_out.endswith(": train-2.jsonl.gz.")
     assert odd.startswith("note: MNLI, train: 1 row with letters that are not UTF-8, now replaced")
     assert leaked.startswith("note: MNLI: 40.0% of the 5 rows of the test split (2) stand in the")
     assert repeated.startswith(
@@ -158,7 +159,7 @@ def test_the_hubs_names_of_classes_decide_what_a_number_means(hub):
     assert "labels" not in _hub_of(hub, {"label": _ClassLabel(*LABELS)})[1]["train"]
     with pytest.raises(UserError, match=r"has the classes contradiction, .* and entailment, neut"):
         _hub_of(hub, {"label": swapped}, {"label": _ClassLabel(*LABELS)})
-    with pytest.raises(UserError, match="has the classes no, yes, perhaps: expected entailment"):
+    with pytest.raises(UserError, match="has the classes no, yes, perhaps; name them entail"):
         _hub_of(hub, {"label": _ClassLabel("no", "yes", "perhaps")})
 
 

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from sweeper.store import registry
 from tasks.size_server import fork
 from tests.conftest import ROOT
 from tests.tasks.jobs import config
@@ -76,3 +77,10 @@ def test_jobs_find_what_they_need_imported_and_no_gpu_in_use(tmp_path):
     unused, *_, from_wandb, importable = done.stdout.splitlines()
     assert (unused, importable) == ("scipy", "scipy.signal")
     assert int(from_wandb) < 20
+
+
+def test_jobs_import_no_task_of_a_package_before_they_use_it(installed):
+    installed("spoilt_task", "1 / 0", {"headroom.tasks": "spoilt_task = spoilt_task"})
+    fork.preload("none")
+    assert "spoilt_task" in registry.names(registry.TASKS)
+    assert "spoilt_task" not in sys.modules

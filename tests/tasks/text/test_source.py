@@ -119,15 +119,15 @@ def test_files_that_are_left_out_and_equal_files_are_named(tmp_path, capsys):
         (tmp_path / name).write_text(f"text of {name}")
     note_files(find_files(tmp_path))
     assert capsys.readouterr().err == (
-        f"note: {tmp_path}: b.txt.gz, c.jsonl, val.txt are left out; unpack or rename those that "
-        "are text, or move them elsewhere.\n"
+        f"note: {tmp_path}: files that are not read (if they are text, unpack or rename them): "
+        "b.txt.gz, c.jsonl, val.txt.\n"
     )
     for name in ("b.txt.gz", "c.jsonl", "val.txt"):
         (tmp_path / name).unlink()
     (tmp_path / "test.txt").write_text("text of a.txt")
     (tmp_path / "z.txt").write_text("text of z.txt")  # of the same size
     note_files(find_files(tmp_path))
-    said = "a.txt, test.txt are equal to another file; keep one of each."
+    said = "files that are equal (keep one of each): a.txt, test.txt."
     assert capsys.readouterr().err == f"note: {tmp_path}: {said}\n"
 
 

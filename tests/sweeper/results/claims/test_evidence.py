@@ -171,7 +171,7 @@ def test_a_claim_that_the_points_cannot_decide_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"three or more values of model\.heads, and has 1") as told:
         check_decidable(table)
     assert f"{WORSENS}: No two numbers of heads" in str(told.value)
-    assert "experiment.claims=[small_beats_large]." in str(told.value)  # what is left
+    assert "'experiment.claims=[small_beats_large]'." in str(told.value)  # what is left
     check_decidable(figure(generous).table(tmp_path / "whole"))
 
 

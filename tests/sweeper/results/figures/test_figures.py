@@ -4,7 +4,7 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations, product
 from xml.etree import ElementTree
@@ -28,7 +28,6 @@ from sweeper.results.points import (
     trigram_curve,
 )
 from sweeper.results.report.page import write_report
-from sweeper.results.table import Table
 from sweeper.store.errors import Faults
 from sweeper.store.registry import FIGURES, names
 from tests.sweeper.results.finetuned import MODELS, Finetuned, score
@@ -39,30 +38,30 @@ from tests.sweeper.results.synthetic import METRIC, Model, Sweep, paper
 HOSTILE = "$\\foo$ _{x} <script>alert(1)</script>\x1b[31m\n\u202e=cmd() \U0001f600 日本 \0" * 7
 
 
-def half(arm: str, model: Model, seed: int) -> bool:
+def half(arm, model, seed):
     return (model.heads + model.embedding_size // 32 + seed) % 2 == 0
 
 
-def hostile() -> Sweep:
+def hostile():
     sweep = figure1()
     sweep.title = HOSTILE
     sweep.labels = {arm: HOSTILE + arm for arm in sweep.labels}
     return sweep
 
 
-def texts(figure: Figure) -> list[Text]:
+def texts(figure):
     """All text that can be seen."""
     figure.draw_without_rendering()
     found = [text for text in figure.findobj(Text) if text.get_visible()]
     return [text for text in found if text.get_text().strip() and text.get_window_extent().width]
 
 
-def draw(kind: str, table: Table) -> Figure:
+def draw(kind, table):
     """Draw a table by the figure of this name."""
     return figure_of(replace(table, experiment={**table.experiment, "figure": kind}))
 
 
-def words(figure: Figure) -> str:
+def words(figure):
     return " ".join(text.get_text() for text in texts(figure))
 
 
@@ -343,7 +342,7 @@ def test_every_knee_is_marked_and_named(tmp_path):
     assert f"Head sizes of the measured knees: {knees}." in words(figure).replace("\n", " ")
 
 
-def lengths(sizes: Sequence[int], measured: Callable[[int, int, int], float | None]) -> Sweep:
+def lengths(sizes, measured):
     """Heads of these sizes at lengths of 8 and 32; `measured` of length, size and seed."""
     sweep = Sweep(name="lengths", figure="sequence_length", metric="test/loss", claims=())
     sweep.labels = {"heads": "heads"}
@@ -400,7 +399,7 @@ def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path):
     assert "25%" in words(figure)
 
 
-def two_arms(**about) -> Sweep:
+def two_arms(**about):
     """Two arms that have the same values at 2 heads and other ones at 7."""
     sweep = Sweep(figure="curves", x="model.heads", claims=(), **about)
     sweep.labels = {"one": "one of them", "other": "the other of them"}

@@ -4,7 +4,6 @@ import gzip
 import json
 import re
 from base64 import b64decode
-from pathlib import Path
 from typing import Any
 
 from sweeper.publish import collect_and_judge
@@ -51,12 +50,12 @@ PAYLOADS = (
 )
 
 
-def page_of(outputs: Path) -> Path:
+def page_of(outputs):
     """Write the page of all planned experiments."""
     return write_report(outputs, *collect_and_judge(outputs, None))
 
 
-def write_sweep(outputs: Path, sweep: Sweep, *, steps: int = 41, lines: int = 3) -> None:
+def write_sweep(outputs, sweep, *, steps=41, lines=3):
     """Write the sweep; each attempt has `steps` rows of metrics and `lines` lines of log."""
     sweep.write(outputs)
     for id in sweep.records:
@@ -70,10 +69,10 @@ def write_sweep(outputs: Path, sweep: Sweep, *, steps: int = 41, lines: int = 3)
             attempt.log_path.write_text("".join(f"{line}\n" for line in said))
 
 
-def small_sweep(outputs: Path) -> Path:
+def small_sweep(outputs):
     """Write the page of a small Figure 1 with curves, a failed run and a run not started."""
 
-    def done(arm: str, model: Model, seed: int) -> bool:
+    def done(arm, model, seed):
         return model.embedding_size != 96
 
     sweep = figure1(grid=FEW, seeds=2, done=done)
@@ -83,7 +82,7 @@ def small_sweep(outputs: Path) -> Path:
     return page_of(outputs)
 
 
-def large_sweep(outputs: Path, runs: int = 500) -> Path:
+def large_sweep(outputs, runs=500):
     """Write the page of a large sweep, whose runs have long curves and logs."""
     sweep = Sweep(claims=(), labels={"fixed": "fixed", "other": "other"})
     for place in range(runs // 2):
@@ -94,14 +93,14 @@ def large_sweep(outputs: Path, runs: int = 500) -> Path:
     return page_of(outputs)
 
 
-def fine_tuned(outputs: Path) -> Path:
+def fine_tuned(outputs):
     """Write the page of models fine-tuned on two tasks; one run is missing."""
     sweep = Finetuned("fig2", done=lambda task, heads, seed: (task, heads, seed) != ("mnli", 8, 1))
     sweep.table(outputs)
     return page_of(outputs)
 
 
-def foreign(outputs: Path, words: tuple[str, ...]) -> Path:
+def foreign(outputs, words):
     """Write a page with an experiment for each word, used wherever a person may write text.
 
     Only the first has a figure, because thirty take a minute.
@@ -132,7 +131,7 @@ def foreign(outputs: Path, words: tuple[str, ...]) -> Path:
     return page
 
 
-def content_of(page: Path) -> dict[str, Any]:
+def content_of(page):
     """Return the data in the page."""
     text = page.read_text("utf-8")
     found = re.search(r'<script type="text/plain" id="data">(.*?)</script>', text)

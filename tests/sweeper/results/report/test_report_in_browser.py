@@ -9,9 +9,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,10 +74,10 @@ OPEN = "return document.getElementById('run').open"
 class Browser:
     """A browser window at the address of its session."""
 
-    def __init__(self, session: str) -> None:
+    def __init__(self, session):
         self._session = session
 
-    def open(self, page: Path, fragment: str = "") -> None:
+    def open(self, page, fragment=""):
         """Open a file without a network."""
         self._command("Network.enable", {})
         conditions = {"latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
@@ -91,27 +89,27 @@ class Browser:
         self._post("execute/async", {"script": _FILLED, "args": []})
         self.run("")
 
-    def size(self, width: int, height: int = 900) -> None:
+    def size(self, width, height=900):
         """Set the size of the window in pixels."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self._command("Emulation.setDeviceMetricsOverride", metrics)
 
-    def prefer(self, scheme: str) -> None:
+    def prefer(self, scheme):
         """Set the colours that the system prefers: "light" or "dark"."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self._command("Emulation.setEmulatedMedia", {"features": features})
 
-    def run(self, script: str, *arguments: Any) -> Any:
+    def run(self, script, *arguments):
         """Run the body of a function with these arguments, wait two frames, return its result."""
         result = self._post("execute/sync", {"script": script, "args": list(arguments)})
         self._post("execute/async", {"script": _DRAWN, "args": []})
         return result
 
-    def click(self, selector: str, place: int = 0) -> None:
+    def click(self, selector, place=0):
         """Click one of the elements that match."""
         self.run("document.querySelectorAll(arguments[0])[arguments[1]].click()", selector, place)
 
-    def wait_for(self, selector: str, words: str) -> None:
+    def wait_for(self, selector, words):
         """Wait until an element has the words, also if the page loads itself meanwhile."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
@@ -121,25 +119,25 @@ class Browser:
             time.sleep(0.1)
         raise AssertionError(f"no {selector} has {words!r}")
 
-    def each(self, selector: str, asked: str) -> list[Any]:
+    def each(self, selector, asked):
         """Return a property of each element that matches, or the result of a method."""
         script = f"return [...document.querySelectorAll(arguments[0])].map(e => e.{asked})"
         found: list[Any] = self.run(script, selector)
         return found
 
-    def texts(self, selector: str) -> list[str]:
+    def texts(self, selector):
         """Return the text of each element that matches."""
         return self.each(selector, "textContent")
 
-    def boxes(self, selector: str) -> list[dict[str, float]]:
+    def boxes(self, selector):
         """Return the bounding box of each element that matches."""
         return self.each(selector, "getBoundingClientRect()")
 
-    def console(self) -> list[str]:
+    def console(self):
         """Return the messages of the console since the last call."""
         return [entry["message"] for entry in self._post("se/log", {"type": "browser"})]
 
-    def requests(self) -> list[str]:
+    def requests(self):
         """Return the addresses that the page has requested since the last call.
 
         A figure is a data: address, which is part of the page.
@@ -150,14 +148,14 @@ class Browser:
         addresses = [str(one["request"]["url"]) for one in sent]
         return [address for address in addresses if not address.startswith("data:")]
 
-    def _command(self, name: str, parameters: dict[str, Any]) -> None:
+    def _command(self, name, parameters):
         self._post("goog/cdp/execute", {"cmd": name, "params": parameters})
 
-    def _post(self, path: str, body: Any) -> Any:
+    def _post(self, path, body):
         return ask("POST", f"{self._session}/{path}", body)
 
 
-def ask(method: str, address: str, body: Any = None) -> Any:
+def ask(method, address, body=None):
     """Return the answer of the driver."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(address, data, method=method)
@@ -170,7 +168,7 @@ def ask(method: str, address: str, body: Any = None) -> Any:
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def started(tmp_path_factory):
     """Start one browser for all tests, with a new empty folder as its profile."""
     wanted = {
         "browserName": "chrome",
@@ -199,7 +197,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def window(started: Browser) -> Iterator[Browser]:
+def window(started):
     """Return the window in its first state; at the end its console must be empty."""
     started.size(WIDTHS[0])
     started.prefer("light")
@@ -208,19 +206,19 @@ def window(started: Browser) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small(tmp_path_factory):
     """Write the page of a small sweep."""
     return small_sweep(tmp_path_factory.mktemp("small"))
 
 
 @pytest.fixture
-def page(window: Browser, small: Path) -> Browser:
+def page(window, small):
     """Open the page of a small sweep."""
     window.open(small)
     return window
 
 
-def changed(folder: Path, page: Path, **values: Any) -> Path:
+def changed(folder, page, **values):
     """Write a page with other data; return its file."""
     made = folder / "report.html"
     content = {**content_of(page), **values}
@@ -228,21 +226,19 @@ def changed(folder: Path, page: Path, **values: Any) -> Path:
     return made
 
 
-def runs_of(page: Browser) -> set[str]:
+def runs_of(page):
     """Return the runs whose curves are drawn."""
     prefix = "#run="
     return {str(href).removeprefix(prefix) for href in page.each(LINES, "getAttribute('href')")}
 
 
-def column(page: Browser, key: str) -> list[str]:
+def column(page, key):
     """Return the cells of a column from top to bottom."""
     place = page.each(".rows th", "firstChild.value").index(key)
     return page.texts(f"{ROWS} td:nth-child({place + 1})")
 
 
-def test_it_requests_only_itself_and_its_first_screen_has_verdicts_and_a_figure(
-    page: Browser, small: Path
-) -> None:
+def test_it_requests_only_itself_and_its_first_screen_has_verdicts_and_a_figure(page, small):
     assert page.requests() == [small.as_uri()]
     count = len(content_of(small)["runs"])
     assert page.texts(".lead") == [f"Of {count} runs, {count - 2} done, 1 failed, 1 not started."]
@@ -259,7 +255,7 @@ def test_it_requests_only_itself_and_its_first_screen_has_verdicts_and_a_figure(
     assert "runs are missing" in page.each(FIGURE, "alt")[0]
 
 
-def test_rows_sort_both_ways_with_empty_cells_last(page: Browser, small: Path) -> None:
+def test_rows_sort_both_ways_with_empty_cells_last(page, small):
     [experiment] = content_of(small)["experiments"]
     assert len(page.texts(ROWS)) == len(experiment["rows"])
     head = "th:has([value='test/perplexity'])"
@@ -273,9 +269,7 @@ def test_rows_sort_both_ways_with_empty_cells_last(page: Browser, small: Path) -
         assert page.each(head, "ariaSort") == [direction]
 
 
-def test_filter_and_ticks_choose_the_runs_whose_curves_are_drawn(
-    page: Browser, small: Path
-) -> None:
+def test_filter_and_ticks_choose_the_runs_whose_curves_are_drawn(page, small):
     done = {id for id, run in content_of(small)["runs"].items() if run["state"] == "done"}
     assert runs_of(page) == done
     page.run(CHOOSE, "input[type=search]", "FAILED nan")
@@ -290,7 +284,7 @@ def test_filter_and_ticks_choose_the_runs_whose_curves_are_drawn(
     assert len(runs_of(page)) == 1, "a ticked run stays chosen"
 
 
-def test_a_curve_opens_its_run_with_all_its_facts(page: Browser, small: Path) -> None:
+def test_a_curve_opens_its_run_with_all_its_facts(page, small):
     page.run("location.hash = document.querySelector(arguments[0]).getAttribute('href')", LINES)
     [id] = page.texts("#run-name")
     run = content_of(small)["runs"][id]
@@ -306,7 +300,7 @@ def test_a_curve_opens_its_run_with_all_its_facts(page: Browser, small: Path) ->
     assert not page.run(OPEN)
 
 
-def test_the_address_of_a_run_opens_it(window: Browser, small: Path) -> None:
+def test_the_address_of_a_run_opens_it(window, small):
     failed = next(id for id, run in content_of(small)["runs"].items() if run["state"] == "failed")
     window.open(small, f"#run={failed}")
     assert window.texts("#run-name") == [failed]
@@ -315,9 +309,7 @@ def test_the_address_of_a_run_opens_it(window: Browser, small: Path) -> None:
     assert not window.run(OPEN)
 
 
-def test_an_experiment_is_addressed_by_its_name(
-    window: Browser, tmp_path: Path, small: Path
-) -> None:
+def test_an_experiment_is_addressed_by_its_name(window, tmp_path, small):
     [experiment] = content_of(small)["experiments"]
     # The second name is also that of a part of the page.
     two = [experiment | {"name": name} for name in ("fig1", "state")]
@@ -329,7 +321,7 @@ def test_an_experiment_is_addressed_by_its_name(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_colours_follow_the_system_until_the_reader_chooses(page: Browser, scheme: str) -> None:
+def test_colours_follow_the_system_until_the_reader_chooses(page, scheme):
     page.prefer(scheme)
     system = page.run(PAPER)
     page.prefer({"light": "dark", "dark": "light"}[scheme])
@@ -341,7 +333,7 @@ def test_colours_follow_the_system_until_the_reader_chooses(page: Browser, schem
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_page_fits_any_width(window: Browser, tmp_path: Path, small: Path, width: int) -> None:
+def test_the_page_fits_any_width(window, tmp_path, small, width):
     window.size(width)
     for page in (small, fine_tuned(tmp_path)):
         window.open(page)
@@ -351,8 +343,8 @@ def test_the_page_fits_any_width(window: Browser, tmp_path: Path, small: Path, w
 
 
 def test_a_page_of_an_unfinished_sweep_loads_itself_again_where_its_reader_is(
-    window: Browser, tmp_path: Path, small: Path
-) -> None:
+    window, tmp_path, small
+):
     page, data = tmp_path / "report.html", content_of(small)
     run = next(iter(data["runs"]))
     page.write_text(as_html({**data, "written": "before"}, data["figures"], refresh_s=2))
@@ -365,7 +357,7 @@ def test_a_page_of_an_unfinished_sweep_loads_itself_again_where_its_reader_is(
     assert window.texts("meta[name=refresh]") == []
 
 
-def test_foreign_text_is_text(window: Browser, tmp_path: Path) -> None:
+def test_foreign_text_is_text(window, tmp_path):
     outlines: list[Any] = []
     harmless = tuple(f"word{place}" for place in range(len(PAYLOADS)))
     for name, words in (("harmless", harmless), ("hostile", PAYLOADS)):

@@ -1,0 +1,248 @@
+"""Verdicts on scores from anywhere: a CSV with a row for each arm and seed.
+
+Each arm is compared with the baseline by the rule that judges the claims of a sweep
+(statistics/blocks.py). All arms and metrics of a file share the chance of a wrong verdict.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from sweeper.results.decision import Question
+from sweeper.results.design import Contrast
+from sweeper.results.evidence import Evidence
+from sweeper.results.judge import verdicts_on
+from sweeper.results.table import Table
+from sweeper.results.verdict import Decision, Verdict
+from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.files import read_object
+
+BETTER = {"lower": -1, "higher": 1}
+MOST_ROWS = 10_000
+MOST_SEEDS = 200  # of an arm; the rule judges after each of them
+_COSTS = {"flops": "FLOPs", "seconds": "seconds"}
+_FORMULA_MARK = "'"  # before a cell of a table that a spreadsheet would take for a formula
+
+
+def judge_table(path: Path) -> list[Verdict]:
+    """Return the verdicts on the claims of a table that a sweep wrote.
+
+    Its description, `<experiment>.json`, stands beside it.
+    """
+    about = path.with_suffix(".json")
+    if not about.is_file():
+        raise UserError(
+            f"{path} does not say whether lower scores are better; give --better lower or "
+            "--better higher."
+        )
+    return verdicts_on(_table_of_sweep(read_scores(path), about))
+
+
+def judge_scores(
+    scores: pd.DataFrame,
+    *,
+    better: str,
+    margin: str | None = None,
+    pair: str = "seed",
+    baseline: str | None = None,
+    history: pd.DataFrame | None = None,
+) -> list[Verdict]:
+    """Return a verdict for each metric and each arm but the baseline.
+
+    Args:
+        scores: a row for each arm and seed, with the columns `arm` (or `point`, or both), `seed`
+            and `value`, and with `metric`, `flops` and `seconds` if there are any.
+        better: "lower" or "higher".
+        margin: the largest difference that counts as none, such as "1%" or "0.2"; None for none.
+        pair: the column that pairs the rows of two arms.
+        baseline: the arm that the others are compared with; the first one by default.
+        history: scores of earlier comparisons, which lend the spread between their seeds. Its
+            column `comparison` tells several comparisons apart.
+
+    Raises:
+        UserError: a column is missing, or a cell cannot be judged.
+    """
+    if better not in BETTER:
+        raise invalid_value("--better", better, "lower or higher", "choose one of them")
+    margins = _margins(margin)
+    checked = _checked(scores, pair)
+    earlier = _earlier(history, pair)
+    questions, costs = [], []
+    for metric, rows in checked.groupby("metric", sort=False):
+        arms = list(dict.fromkeys(rows["arm"]))
+        first = _baseline(arms, baseline)
+        with_history = pd.concat([rows, earlier[earlier["metric"] == metric]])
+        evidence = Evidence(_table(with_history, margins), "value", better=BETTER[better])
+        points = {point.arm: point for point in evidence.points}
+        for arm in arms:
+            if arm != first:
+                weights = [(1.0, points[arm]), (-1.0, points[first])]
+                statement = Contrast(f"arm {arm} over {first}", weights)
+                questions.append(Question(arm, str(metric), statement, evidence))
+                costs.append(_cost(rows, arm, first))
+    verdicts = [replace(one, claims=len(questions)).verdict() for one in questions]
+    return [
+        replace(verdict, sentence=verdict.sentence + cost)
+        for verdict, cost in zip(verdicts, costs, strict=True)
+    ]
+
+
+def _baseline(arms: Sequence[str], named: str | None) -> str:
+    """Return the arm that the others are compared with."""
+    if named is not None and named not in arms:
+        expected = f"an arm of the scores ({', '.join(arms[:20])})"
+        raise invalid_value("--baseline", named, expected, "correct it")
+    if len(arms) < 2:
+        raise UserError(
+            f"The scores have one arm, {arms[0]}; a verdict compares two or more. Name the arms in "
+            "the column `arm`."
+        )
+    return arms[0] if named is None else named
+
+
+def exit_code(verdicts: Sequence[Verdict]) -> int:
+    """Return 3 if a verdict is undecided, else 1 if none is supported, else 0."""
+    decisions = {verdict.verdict for verdict in verdicts}
+    if Decision.UNDECIDED in decisions:
+        return 3
+    return 0 if Decision.SUPPORTED in decisions else 1
+
+
+def read_scores(path: Path) -> pd.DataFrame:
+    """Return the cells of a CSV as text."""
+    try:
+        return pd.read_csv(path, dtype=str, keep_default_na=False, nrows=MOST_ROWS + 1)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); correct the path.") from None
+    except (ValueError, pd.errors.ParserError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path} is no CSV with a line of names ({reason}).") from None
+
+
+def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
+    """Return columns arm, seed, value, metric, flops and seconds, each of the right type."""
+    if len(frame) > MOST_ROWS:
+        raise UserError(
+            f"The scores have more than {MOST_ROWS:,} rows; give one value for each arm and seed."
+        )
+    names = [name for name in ("arm", "point") if name in frame]
+    missing = [name for name in (pair, "value") if name not in frame]
+    if not names:
+        missing = ["arm", *missing]
+    if missing:
+        has = ", ".join(map(str, frame.columns[:20]))
+        raise UserError(
+            f"The scores lack the column {' and '.join(missing)} (they have {has}); expected "
+            f"arm, {pair} and value."
+        )
+    arms = frame[names].astype(str).agg(" ".join, axis=1).str.strip()
+    found = pd.DataFrame({"arm": arms, "pair": frame[pair].astype(str)})
+    found["metric"] = frame["metric"].astype(str) if "metric" in frame else "value"
+    for column in ("value", *(cost for cost in _COSTS if cost in frame)):
+        numbers = pd.to_numeric(frame[column], errors="coerce")
+        wrong = ~numbers.map(math.isfinite)
+        if wrong.any():
+            line = int(wrong.to_numpy().argmax())
+            words = f"{column}={frame[column].iloc[line]!r} in row {line + 1} of the scores"
+            raise UserError(
+                f"{words}: expected a finite number. Leave out the row of a run that failed, and "
+                "say so: a verdict without it may be too favourable."
+            )
+        found[column] = numbers
+    twice = found.duplicated(["arm", "pair", "metric"])
+    if twice.any():
+        row = found[twice].iloc[0]
+        raise UserError(
+            f"{row['arm']} has two rows with {pair}={row['pair']}; expected one for each arm, "
+            f"{pair} and metric. A column that tells them apart can be called `metric` or `point`."
+        )
+    most = int(found.groupby(["arm", "metric"]).size().max()) if len(found) else 0
+    if most > MOST_SEEDS:
+        raise UserError(f"An arm has {most:,} rows; at most {MOST_SEEDS:,} are judged.")
+    return found
+
+
+def _earlier(history: pd.DataFrame | None, pair: str) -> pd.DataFrame:
+    """Return earlier scores under names that no arm or seed of today has."""
+    if history is None:
+        return pd.DataFrame({"arm": [], "pair": [], "metric": [], "value": []})
+    group = history["comparison"].astype(str) if "comparison" in history else ""
+    marked = history.assign(**{pair: "before " + group + " " + history[pair].astype(str)})
+    found = _checked(marked, pair)
+    found["arm"] = "before " + group + " " + found["arm"]
+    return found
+
+
+def _margins(text: str | None) -> Mapping[str, Any]:
+    """Return the margin as experiments have it, by metric; empty for None."""
+    if text is None:
+        return {}
+    try:
+        size = float(text.strip().removesuffix("%"))
+    except ValueError:
+        size = math.nan
+    if not 0 < size < math.inf:
+        expected = "a number above 0 in the unit of the scores, or per cent"
+        raise invalid_value("--margin", text, expected, "for example --margin 1%")
+    return {"value": {"size": text.strip(), "reason": "the margin that was asked for."}}
+
+
+def _table(rows: pd.DataFrame, margin: Mapping[str, Any]) -> Table:
+    """Return scores as a table whose runs are its rows."""
+    seeds = {name: place for place, name in enumerate(dict.fromkeys(rows["pair"]))}
+    cells = [
+        {
+            "arm": arm,
+            "point": "",
+            "seed": seeds[pair],
+            "run": f"{arm} {pair}",
+            "state": "done",
+            "value": value,
+        }
+        for arm, pair, value in zip(rows["arm"], rows["pair"], rows["value"], strict=True)
+    ]
+    arms = {arm: {"label": arm, "metric": "value"} for arm in dict.fromkeys(rows["arm"])}
+    experiment = {"metric": "value", "arms": arms, "margin": margin}
+    return Table("scores", experiment, {}, {}, list(cells[0]), cells)
+
+
+def _cost(rows: pd.DataFrame, arm: str, baseline: str) -> str:
+    """Return the ratios of costs to the baseline's in words; empty without such columns."""
+    means = rows.groupby("arm")[[cost for cost in _COSTS if cost in rows]].mean()
+    ratios = (means.loc[arm] / means.loc[baseline]).items()
+    words = [f"{ratio:.2f} times the {_COSTS[str(cost)]}" for cost, ratio in ratios]
+    return f" It takes {' and '.join(words)} of {baseline}." if words else ""
+
+
+def _table_of_sweep(frame: pd.DataFrame, about: Path) -> Table:
+    """Return the table that a sweep wrote, with its description."""
+    description = read_object(about)
+    if description is None or not {"name", "experiment"} <= description.keys():
+        raise UserError(f"{about} describes no experiment; collect the table again.")
+    rows = [
+        {name: _cell(text) for name, text in row.items()} for row in frame.to_dict(orient="records")
+    ]
+    return Table(
+        description["name"],
+        description["experiment"],
+        description.get("provenance") or {},
+        description.get("settings") or {},
+        list(frame.columns),
+        rows,
+    )
+
+
+def _cell(text: str) -> Any:
+    """Return a cell of a sweep's table as it was in memory."""
+    if text in ("", "true", "false"):
+        return {"": None, "true": True, "false": False}[text]
+    try:
+        number = json.loads(text)
+    except ValueError:
+        return text.removeprefix(_FORMULA_MARK)
+    return number if isinstance(number, int | float) else text

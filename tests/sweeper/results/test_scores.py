@@ -1,0 +1,134 @@
+"""Scores from anywhere are judged by the rule that judges the claims of a sweep."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sweeper.__main__ import main
+from sweeper.results.judge import verdicts_on
+from sweeper.results.scores import MOST_ROWS, exit_code, judge_scores, judge_table
+from sweeper.results.table import write_table
+from sweeper.results.verdict import Decision
+from sweeper.store.errors import UserError
+from tests.sweeper.results.grids import figure1
+
+
+def scores(effects, seeds=6, shared=0.3, own=0.05, **columns):
+    """Scores around 10 of arms that differ by `effects`, on the same seeds."""
+    draw = np.random.default_rng(7)
+    of_seed = draw.normal(0, shared, seeds)
+    rows = [
+        {"arm": arm, "seed": seed, "value": 10 + effect + of_seed[seed] + draw.normal(0, own)}
+        for arm, effect in effects.items()
+        for seed in range(seeds)
+    ]
+    return pd.DataFrame(rows).assign(**columns)
+
+
+def test_each_arm_is_compared_with_the_baseline_by_pairs():
+    found = judge_scores(scores({"a": 0.0, "b": -0.6, "c": 0.6}), better="lower", margin="1%")
+    assert [(one.claim, one.verdict) for one in found] == [
+        ("b", Decision.SUPPORTED),
+        ("c", Decision.NOT_SUPPORTED),
+    ]
+    [first] = found[0].numbers["contrasts"]
+    assert first["low"] < np.log(10 / 9.4) < first["high"]
+    assert found[0].numbers["claims"] == 2
+    assert exit_code(found) == 0
+
+
+def test_higher_can_be_better_and_any_arm_the_baseline():
+    table = scores({"a": 0.0, "b": 0.6})
+    [up] = judge_scores(table, better="higher")
+    [down] = judge_scores(table, better="higher", baseline="b")
+    assert (up.verdict, down.verdict) == (Decision.SUPPORTED, Decision.NOT_SUPPORTED)
+    assert exit_code([down]) == 1
+
+
+def test_equal_arms_differ_by_less_than_the_margin_and_two_seeds_decide_nothing():
+    [same] = judge_scores(scores({"a": 0.0, "b": 0.0}, seeds=9), better="lower", margin="0.5")
+    assert same.verdict is Decision.NO_DIFFERENCE
+    [few] = judge_scores(scores({"a": 0.0, "b": -0.6}, seeds=2), better="lower")
+    assert few.verdict is Decision.UNDECIDED
+    assert exit_code([few]) == 3
+
+
+def test_arms_that_share_no_seed_are_compared_without_pairs():
+    table = scores({"a": 0.0, "b": -1.0}, seeds=8)
+    apart = table.assign(seed=table["seed"] + 100 * (table["arm"] == "b"))
+    [paired] = judge_scores(table, better="lower")
+    [unpaired] = judge_scores(apart, better="lower")
+    widths = [
+        one.numbers["contrasts"][0]["high"] - one.numbers["contrasts"][0]["low"]
+        for one in (paired, unpaired)
+    ]
+    assert widths[1] > 3 * widths[0]
+
+
+def test_history_lends_the_spread_between_seeds():
+    table = scores({"a": 0.0, "b": -0.25}, seeds=3)
+    past = pd.concat(
+        [scores({"x": 0.0, "y": 0.2}, seeds=5).assign(comparison=number) for number in range(4)]
+    )
+    [alone] = judge_scores(table, better="lower")
+    [helped] = judge_scores(table, better="lower", history=past)
+    assert alone.verdict is Decision.UNDECIDED
+    assert helped.verdict is Decision.SUPPORTED
+
+
+def test_metrics_share_the_error_and_costs_stand_beside_the_effect():
+    table = pd.concat(
+        [
+            scores({"a": 0.0, "b": -0.6}, metric=metric, seconds=100.0, flops=1e15)
+            for metric in ("loss", "error")
+        ]
+    )
+    table.loc[table["arm"] == "b", "seconds"] = 120.0
+    found = judge_scores(table, better="lower")
+    assert [one.measure for one in found] == ["loss", "error"]
+    assert {one.numbers["claims"] for one in found} == {2}
+    assert found[0].sentence.endswith(
+        "It takes 1.00 times the FLOPs and 1.20 times the seconds of a."
+    )
+
+
+GOOD = scores({"a": 0.0, "b": 1.0}).astype(str)
+WRONG = {
+    "no arm": (GOOD.drop(columns="arm"), "lack the column arm"),
+    "no value": (GOOD.drop(columns="value"), "lack the column value"),
+    "one arm": (GOOD[GOOD["arm"] == "a"], "have one arm, a"),
+    "twice": (pd.concat([GOOD, GOOD[:1]]), "a has two rows with seed=0"),
+    "nan": (GOOD.assign(value="nan"), "value='nan' in row 1"),
+    "text": (GOOD.assign(value=["fast", *GOOD["value"][1:]]), "value='fast' in row 1"),
+    "empty": (GOOD.assign(value=["", *GOOD["value"][1:]]), "value='' in row 1"),
+    "large": (pd.DataFrame({"arm": ["a"] * (MOST_ROWS + 1)}), "more than 10,000 rows"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_scores_that_cannot_be_judged_are_one_sentence(name):
+    table, words = WRONG[name]
+    with pytest.raises(UserError, match=words):
+        judge_scores(table, better="lower")
+
+
+def test_a_table_that_a_sweep_wrote_has_the_verdicts_of_its_page(tmp_path):
+    table = figure1().table(tmp_path)
+    path = write_table(tmp_path, table)
+    expected = [(one.claim, one.verdict, one.measure) for one in verdicts_on(table)]
+    assert [(one.claim, one.verdict, one.measure) for one in judge_table(path)] == expected
+    assert {verdict for _, verdict, _ in expected} > {Decision.SUPPORTED}
+
+
+def test_the_command_prints_verdicts_and_tells_by_its_exit_code(tmp_path, capsys):
+    path = tmp_path / "scores.csv"
+    scores({"a": 0.0, "b": -0.6}).to_csv(path, index=False)
+    assert main(["judge", str(path), "--better", "lower", "--margin", "1%"]) == 0
+    assert capsys.readouterr().out.startswith("b, value: supported\n    Arm b over a better by 6.")
+    assert main(["judge", str(path), "--better", "lower", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["claim"] == "b"
+    assert main(["judge", str(path)]) == 2
+    assert "give --better lower or --better higher" in capsys.readouterr().err
+    assert main(["judge", str(tmp_path / "none.csv"), "--better", "lower"]) == 2
