@@ -29,7 +29,8 @@ SINGLE_THREADED = {
     "OPENBLAS_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
-CONTINUE_S = 2.0  # send SIGCONT after this time without an answer, since Ctrl-Z may have stopped it
+# After this time without an answer, send the server SIGCONT: a signal may have stopped it.
+CONTINUE_S = 2.0
 MANY = 500  # for more questions than this, show a progress bar
 UNKNOWN = -1  # the exit code of a job if the server ended before it
 

@@ -117,7 +117,7 @@ class Configurations:
     def _check_child_keys(self, arm: Arm) -> None:
         """Raise UserError for keys that an arm with a parent cannot set or sweep."""
         assert arm.parent is not None
-        typed = {*self.typed.axes, *self.typed.fixed}  # the parents have the same values of these
+        typed = {*self.typed.axes, *self.typed.fixed}  # typed keys hold for the parents, too
         for key in (*arm.set, *arm.swept):
             allowed = key in ("task", "model/attention") or key in typed
             if self.composer.is_group(key) and not allowed:

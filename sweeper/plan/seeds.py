@@ -19,8 +19,8 @@ def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
 
     Args:
         plan: the plan; its points and runs are replaced.
-        wanted: the numbers of seeds above those of arms and experiments. A key is the id of the run
-            with the configuration's first seed.
+        wanted: the number of seeds of each configuration that gets more than its arm or experiment
+            says. A key is the id of the configuration's run with the first seed.
     """
     points: list[PlannedPoint] = []
     runs: dict[str, PlannedRun] = {}

@@ -45,7 +45,7 @@ class JobState:
     handle: int | None = None
     own: bool = False  # whether this sweep started it at some time
     before: int = 0  # the newest attempt before its start; 0 if the backend queues it
-    tries: int = 0  # starts since it last got beyond `furthest`
+    tries: int = 0  # starts since an attempt last reached a new highest step
     furthest: int = 0  # the highest step of any attempt
     not_before: float = 0.0
     reason: str = ""

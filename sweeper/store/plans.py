@@ -110,7 +110,7 @@ def newest(outputs: Path) -> dict[str, dict[str, Any]]:
 
 
 def describe_values(values: Mapping[str, Any]) -> str:
-    """Return values in words, keys without their section: `heads=8 head_size=32`."""
+    """Return `key=value` pairs with short keys, for people: `heads=8 head_size=32`."""
     words = {
         key: files.canonical(v) if v is None or isinstance(v, list) else v
         for key, v in values.items()
@@ -119,16 +119,16 @@ def describe_values(values: Mapping[str, Any]) -> str:
 
 
 def in_words(point: Mapping[str, Any]) -> str:
-    """Return the arm, task, values and seed of a point: `fixed lm1b heads=8 seed=0`."""
+    """Describe a point by its arm, task, values and seed: `fixed lm1b heads=8 seed=0`."""
     words = (point.get("arm"), point.get("task"), describe_values(point.get("values", {})))
     return " ".join([*(word for word in words if word), f"seed={point.get('seed')}"])
 
 
 def run_of_words(outputs: Path, words: str) -> str:
-    """Return the run of a point in words, as `status` prints it: `fig1/fixed heads=8 seed=0`.
+    """Return the id of a run, given words of its point as `status` prints them.
 
-    Words that tell it from no other point may be left out. Raise UserError if these words are of no
-    run, or of several.
+    An example is `fig1/fixed heads=8 seed=0`. Words that do not tell points apart may be left out.
+    Raise UserError if no run or more than one run has all these words.
     """
     name, _, rest = words.partition("/")
     wanted = {*rest.split()}
@@ -148,9 +148,9 @@ def run_of_words(outputs: Path, words: str) -> str:
 
 
 def open_run(given: str, outputs: Path) -> Run:
-    """Return the run that a user named: by its folder, its id, or a point in words.
+    """Return the run that a user named by its folder, by its id, or by the words of its point.
 
-    Raise UserError if there is none; an id and words are looked up in `outputs`.
+    Ids and words name runs in `outputs`. Raise UserError if there is no such run.
     """
     if "=" in given and not Path(given).exists():
         given = run_of_words(outputs, given)
