@@ -1,16 +1,16 @@
 """Simulate experiments that are decided seed by seed: `python -m benchmarks.decisions`.
 
-The functions that judge real experiments and buy seeds for them do so here for many experiments at
-once, with up to 30 seeds a point. The table of errors and costs goes into docs/decisions.md, which
-describes the shapes. Values are in units of the usual standard deviation between seeds; larger is
-better.
+The functions that judge real experiments do so here, in rounds of up to 30 seeds a point. The table
+of errors and costs goes into docs/decisions.md, which describes the shapes. Values are in units of
+the usual standard deviation between seeds; larger is better.
 """
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from benchmarks.measure import ROOT, fill, smoke, table
 
@@ -20,7 +20,8 @@ if __name__ == "__main__":
 import numpy as np
 from scipy.special import betaincinv
 
-from sweeper.results.statistics.expected_cost import Cost, Known, allocated, expected_cost
+from sweeper.results.statistics.bimodal import is_bimodal
+from sweeper.results.statistics.blocks import estimates, first_seeds, intervals
 from sweeper.results.statistics.sequential import (
     FIRST,
     Above,
@@ -30,21 +31,15 @@ from sweeper.results.statistics.sequential import (
     Decisions,
     Floats,
     Intervals,
-    closed,
     decisions,
-    effective_seeds,
-    intervals,
     levels,
 )
-from sweeper.results.statistics.spreads import Errors, Sample, errors, is_bimodal, moderated
 
 DOCUMENT = ROOT / "docs" / "decisions.md"
-EFFECTS = (0.0, 1.0, 2.0)
+EXPERIMENTS = {0.0: 150, 1.0: 30, 2.0: 30, 3.0: 30}  # by effect
 SEEDS = 30  # a point, at most
 POINTS = 16  # of an experiment, but for one shape
 MARGIN = 1.0  # of "no difference"
-COST = "needed / expected (enough)"
-LEAST = 100  # claims with an expected cost: fewer give no median
 
 
 @dataclass(frozen=True)
@@ -74,6 +69,17 @@ class Shape:
     def decisions(self, claim: Claim, found: Intervals) -> Decisions:
         """Return the decisions on a claim that these intervals give."""
         return decisions(claim.holds, found, np.full(len(claim.weights), self.margin))
+
+    def levels(self, claim: Claim) -> Floats:
+        """Return the levels of the intervals of a claim, one of a family."""
+        return levels(claim.holds, len(claim.weights), len(self.claims))
+
+    def truth(self, claim: Claim, means: Floats) -> Decisions:
+        """Return which decisions are right; a true difference within the margin has two."""
+        values = claim.weights @ means
+        within = bool((abs(values) < self.margin).all())
+        right = self.decisions(claim, Intervals(values, values, values))
+        return right._replace(no_difference=within)
 
 
 def shapes() -> list[Shape]:
@@ -249,162 +255,86 @@ def failing(
     return found
 
 
-class Course:
-    """The answers to the claims of many experiments of one shape and effect while seeds come in.
+class Course(NamedTuple):
+    """The end of one simulated experiment: which claims are decided, how many wrongly, the runs."""
 
-    `decided` and `wrong`, (experiments, claims), say whether there is an answer, and a wrong one.
+    decided: int
+    wrong: int
+    runs: int
+
+
+def play(shape: Shape, values: Floats, truths: Sequence[Decisions]) -> Course:
+    """Decide the claims of one experiment in rounds; `values` (points, seeds).
+
+    Each round trains the next seed of every point of every undecided claim.
     """
-
-    def __init__(self, shape: Shape, effect: float, experiments: int) -> None:
-        random = np.random.default_rng([shape.random_seed, int(2 * effect)])
-        means = effect * shape.gains
-        self.shape, self.values = shape, shape.draw(random, experiments) + means[:, None]
-        if shape.own_seeds:
-            even = np.arange(len(means))[:, None] % 2 == 0
-            parts = (np.where(mask, self.values, np.nan) for mask in (even, ~even))
-            self.values = np.concatenate([*parts], axis=-1)
-        self.weights = np.concatenate([claim.weights for claim in shape.claims])
-        ends = np.cumsum([0, *(len(claim.weights) for claim in shape.claims)])
-        self._own = [slice(first, end) for first, end in itertools.pairwise(ends)]
-        of_claim = [levels(c.holds, len(c.weights), len(shape.claims)) for c in shape.claims]
-        self.levels = np.concatenate(of_claim)
-        self.true = []
-        for claim in shape.claims:
-            values = claim.weights @ means
-            # A true difference within the margin has two right answers.
-            within = np.array(bool((abs(values) < shape.margin).all()))
-            right = shape.decisions(claim, Intervals(values, values, values))
-            self.true.append(right._replace(no_difference=within))
-        self.decided = np.zeros((experiments, len(shape.claims)), dtype=bool)
-        self.wrong = self.decided.copy()
-        self.seen = Intervals(
-            *(np.full((experiments, len(self.weights)), at) for at in (0, -np.inf, np.inf))
-        )
-
-    def analyse(self, sample: Sample, experiments: np.ndarray) -> Errors:
-        """Judge every claim of these experiments, given their seeds now."""
-        now = errors(sample, self.weights, moderated(sample))
-        newest = intervals(sample, self.weights, self.levels, now)
-        both = zip(self.seen, newest, strict=True)
-        # All analyses hold at once, so their intervals are intersected, one after the other.
-        found = closed(Intervals(*(np.stack([old[experiments], new]) for old, new in both)))
-        for old, new in zip(self.seen, found, strict=True):
-            old[experiments] = new
-        for place, claim in enumerate(self.shape.claims):
-            ends = Intervals(*(one[:, self._own[place]] for one in found))
-            given = self.shape.decisions(claim, ends)
-            fresh = np.any(given, axis=0) & ~self.decided[experiments, place]
-            fresh[fresh] = ~bimodal_points(claim, sample.values[fresh])
-            true = self.true[place]
-            wrong = np.any([one & ~right for one, right in zip(given, true, strict=True)], axis=0)
-            self.wrong[experiments[fresh & wrong], place] = True
-            self.decided[experiments[fresh], place] = True
-        return now
-
-    def costs(self, sample: Sample, now: Errors, experiments: np.ndarray) -> list[Cost]:
-        """Return the expected cost of each claim, with at most SEEDS seeds a point."""
-        seen = Intervals(*(ends[experiments] for ends in self.seen))
-        margins = np.full(len(self.weights), self.shape.margin)
-        counts = effective_seeds(self.weights, sample.counts)
-        every = Known(seen, np.sqrt(now.single), counts, self.levels, margins, SEEDS)
-        claims = zip(self.shape.claims, self._own, strict=True)
-        return [expected_cost(claim.holds, every.of(own)) for claim, own in claims]
-
-
-def bimodal_points(claim: Claim, values: Floats) -> np.ndarray:
-    """Return for each experiment whether the claim's points are bimodal: it stays undecided."""
-    used = (claim.weights != 0).any(axis=0)
-    found = [is_bimodal(row[~np.isnan(row)] for row in rows) for rows in values[:, used]]
-    return np.array(found, dtype=bool)
-
-
-def each_seed(course: Course) -> Floats:
-    """Analyse after every seed of all points, until every claim of an experiment is decided.
-
-    Return the seeds that each claim took, divided by those expected after FIRST seeds: of claims
-    that were undecided then, and expected to take at most SEEDS. Infinity if one took more.
-    """
-    left = np.arange(len(course.values))
-    took = np.full(course.decided.shape, np.inf)
-    for now in range(FIRST, SEEDS + 1):
-        sample = Sample(course.values[left]).first(now)
-        found = course.analyse(sample, left)
-        if now == FIRST:
-            costs = course.costs(sample, found, left)
-            expected = np.stack([cost.seeds for cost in costs], axis=-1)
-            expected[course.decided] = np.inf
-        took[course.decided & np.isinf(took)] = now
-        left = left[~course.decided[left].all(axis=-1)]
-    in_sight = np.isfinite(expected)
-    return took[in_sight] / expected[in_sight]
-
-
-def rounds(course: Course) -> Floats:
-    """Buy seeds in rounds as a sweep does; return the runs of each experiment.
-
-    A round has as many runs as undecided claims have points, where they narrow most.
-    """
-    weights, used = course.weights, (course.weights != 0).any(axis=0)
-    counts = np.full(course.values.shape[:2], float(FIRST))
-    left = np.arange(len(counts))
-    while len(left):
-        sample = Sample(course.values[left]).first(counts[left])
-        costs = course.costs(sample, course.analyse(sample, left), left)
-        undecided = ~course.decided[left].T[..., None]
-        each = zip(undecided, costs, strict=True)
-        needs = np.concatenate([np.where(one, cost.needs, 0.0) for one, cost in each], axis=-1)
-        needed = (((needs > 0) @ (weights != 0)) > 0).sum(axis=-1)
-        more = allocated(
-            weights, needs, sample.counts, costs=np.ones(len(used)), most=SEEDS, runs=needed
-        )
-        counts[left] += more
-        left = left[more.any(axis=-1)]
-    runs: Floats = counts[:, used].sum(axis=-1)
-    return runs
+    counts = np.full(len(values), FIRST)
+    seen: dict[int, Intervals] = {}
+    open_claims, decided, wrong = [*range(len(shape.claims))], 0, 0
+    while open_claims:
+        table, left = first_seeds(values, counts), []
+        claims = [shape.claims[place] for place in open_claims]
+        found = iter(estimates(table, np.concatenate([claim.weights for claim in claims])))
+        for place, claim in zip(open_claims, claims, strict=True):
+            own = [*itertools.islice(found, len(claim.weights))]
+            newest = intervals(own, shape.levels(claim))
+            seen[place] = newest.within(seen.get(place, newest))
+            used = np.flatnonzero((claim.weights != 0).any(axis=0))
+            seeds = int(counts[used].min())
+            given = shape.decisions(claim, seen[place])
+            if any(given) and not is_bimodal(row[~np.isnan(row)] for row in table[used]):
+                decided += 1
+                right = zip(given, truths[place], strict=True)
+                wrong += not any(one and true for one, true in right)
+            elif seeds < SEEDS and (seen[place].lows <= seen[place].highs).all():
+                counts[used] = np.maximum(counts[used], seeds + 1)
+                left.append(place)
+        open_claims = left
+    points = np.any([(claim.weights != 0).any(axis=0) for claim in shape.claims], axis=0)
+    return Course(decided, wrong, int(counts[points].sum()))
 
 
 def measured(shape: Shape, effect: float, experiments: int) -> list[str]:
     """Return a row of the table."""
-    each, bought = (Course(shape, effect, experiments) for _ in range(2))
-    beside = each_seed(each)
-    cost = "too few"
-    if len(beside) >= LEAST:
-        middle = np.median(beside)
-        times = f"{middle:.2f}" if np.isfinite(middle) else f"over {SEEDS} seeds"
-        cost = f"{times} ({(beside <= 1).mean():.0%})"
-    runs = rounds(bought).sum() / max(bought.decided.sum(), 1)
-    decided = f"{bought.decided.mean():.0%}"
-    wrong = (share(each.wrong), share(bought.wrong))
-    return [shape.name, f"{effect:g}" if effect else "none", *wrong, decided, f"{runs:.1f}", cost]
+    random = np.random.default_rng([shape.random_seed, int(2 * effect)])
+    means = effect * shape.gains
+    values = shape.draw(random, experiments) + means[:, None]
+    if shape.own_seeds:
+        even = np.arange(len(means))[:, None] % 2 == 0
+        parts = [np.where(mask, values, np.nan) for mask in (even, ~even)]
+        values = np.concatenate(parts, axis=-1)
+    truths = [shape.truth(claim, means) for claim in shape.claims]
+    ends = [play(shape, one, truths) for one in values]
+    wrong = share(np.array([one.wrong > 0 for one in ends]))
+    decided = sum(one.decided for one in ends)
+    runs = sum(one.runs for one in ends) / max(decided, 1)
+    claims = experiments * len(shape.claims)
+    words = f"{effect:g}" if effect else "none"
+    return [shape.name, words, wrong, f"{decided / claims:.0%}", f"{runs:.1f}"]
 
 
 def share(wrong: np.ndarray) -> str:
     """Return the percentage of experiments with a wrong answer, and its one-sided 95 % bound."""
-    hits, tried = int(wrong.any(axis=-1).sum()), len(wrong)
+    hits, tried = int(wrong.sum()), len(wrong)
     upper = float(betaincinv(hits + 1, tried - hits, 0.95)) if hits < tried else 1.0
     return f"{100 * hits / tried:.2f} ({100 * upper:.2f})"
-
-
-def publish(
-    module: str, experiments: int, head: Sequence[str], rows: Iterable[list[str]], *, tiny: bool
-) -> None:
-    """Simulate the rows and print their table; write it into docs/decisions.md unless `tiny`."""
-    begun = time.process_time()
-    simulated = table(head, rows)
-    taken = time.process_time() - begun
-    text = f"{experiments:,} experiments a line, {taken:.0f} s of one core.\n\n{simulated}\n"
-    print(text, end="")
-    if not tiny:
-        fill(DOCUMENT, module, text)
 
 
 def main() -> None:
     """Simulate every shape at every effect."""
     tiny = smoke(__doc__)
-    experiments = 50 if tiny else 2000
-    rows = (measured(*one, experiments) for one in itertools.product(shapes(), EFFECTS))
-    head = ("shape", "effect", "wrong, each seed, %", "wrong, rounds, %", "decided", "runs a claim")
-    publish("benchmarks.decisions", experiments, (*head, COST), rows, tiny=tiny)
+    begun = time.process_time()
+    rows = [
+        measured(shape, effect, 5 if tiny else experiments)
+        for shape, (effect, experiments) in itertools.product(shapes(), EXPERIMENTS.items())
+    ]
+    simulated = table(("shape", "effect", "wrong, % (bound)", "decided", "runs a claim"), rows)
+    taken = time.process_time() - begun
+    counts = ", ".join(f"{n} at effect {effect:g}" for effect, n in EXPERIMENTS.items())
+    text = f"Experiments a line: {counts}; {taken:.0f} s of one core.\n\n{simulated}\n"
+    print(text, end="")
+    if not tiny:
+        fill(DOCUMENT, "benchmarks.decisions", text)
 
 
 if __name__ == "__main__":

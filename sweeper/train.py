@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from rich.console import Console
@@ -23,6 +24,7 @@ from sweeper.run.progress import Display, TimeLeft
 from sweeper.run.schedule import JobState, Phase, Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import SizeServer
+from sweeper.store.asked import Terms, asked_in, asked_of, late_terms
 from sweeper.store.changes import Changes
 from sweeper.store.code import Code, differing, pin
 from sweeper.store.errors import NOTE, UserError, sanitize
@@ -288,5 +290,19 @@ def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: R
     for name in replaced(plan.outputs, data):
         for path in files_made_of(plan.outputs, name):
             path.unlink()
+    asked = _asked_late(plan, store, data)
     known = {run: seconds for run, seconds in estimate.items() if seconds}
-    write_plan(plan.outputs, {**data, "estimate": known})
+    about = {"asked": asked} if asked else {}
+    write_plan(plan.outputs, {**data, "estimate": known, **about})
+
+
+def _asked_late(plan: Plan, store: RunStore, data: Mapping[str, Any]) -> dict[str, Terms]:
+    """Return, by experiment, what is asked for the first time although runs are done."""
+
+    @cache
+    def done(run: str) -> bool:
+        return store.run(run).status().state is State.DONE
+
+    known = asked_in(plan.outputs)
+    found = {name: late_terms(asked_of(data, name), known, done) for name in plan.experiments}
+    return {name: terms for name, terms in found.items() if terms}

@@ -15,6 +15,7 @@ from rich.text import Text
 from sweeper.publish import relative_path
 from sweeper.results.table import files_made_of, stem
 from sweeper.store import mirrors
+from sweeper.store.asked import HISTORY, note_forgotten
 from sweeper.store.code import REVISION, revisions
 from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
 from sweeper.store.numbers import plural
@@ -41,6 +42,7 @@ class _Removal:
     plans: Sequence[Plan]  # without the removed experiment; an empty one is removed
     near: Sequence[str]  # none may be in training: those of the plans that need a removed run
     notes: Sequence[str]  # for the user
+    forgotten: Sequence[Plan] = ()  # what the removed plans asked of their runs
 
 
 def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
@@ -80,6 +82,7 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
         gone = [*(store.run(run).path for run in removal.runs), *removal.files]
         for number, path in enumerate(path for path in gone if path.exists()):
             path.rename(Path(folder) / str(number))
+    note_forgotten(outputs, name, removal.forgotten)
     for plan in removal.plans:
         rewrite(outputs, plan)
     return True
@@ -101,7 +104,10 @@ def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | N
     if not any(plan["experiments"] for plan in others):  # nothing is left to report
         files += outputs.glob("report.html")
     removed = [run for run in runs if run not in used]
-    return _Removal(removed, files, left, [*runs, *_near(known, {*removed})], notes)
+    near = [*runs, *_near(known, {*removed})]
+    beside = {one for plan in own for one in plan["experiments"] if one != name}
+    forgotten = [without(plan, *beside) for plan in own]
+    return _Removal(removed, files, left, near, notes, forgotten)
 
 
 def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
@@ -154,3 +160,4 @@ def _listed(store: RunStore, removal: _Removal) -> Iterator[str]:
         if plan["experiments"]:
             yield f"  of plan {plan['number']} {sanitize(', '.join(plan['experiments']))} stays"
     yield from (f"  {sanitize(line)}" for line in removal.notes)
+    yield f"  {HISTORY} keeps a line of it"

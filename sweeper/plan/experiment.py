@@ -257,7 +257,8 @@ def with_typed(
                 "without an experiment."
             )
         kept = {key: value for key, value in arm.set.items() if key not in {*axes, *fixed}}
-        # Later axes override earlier ones, also one key of an axis that moves several.
+        # A later axis overrides an earlier one. So a fixed key, as an axis with one value,
+        # overrides an axis that moves this key together with others.
         alone = {key: [fixed[key]] for key in arm.swept if key in fixed}
         return replace(arm, set=kept, grid={**arm.grid, **alone, **axes})
 

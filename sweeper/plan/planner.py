@@ -50,7 +50,7 @@ class Planner:
     def plan(self, arguments: Iterable[str]) -> Plan:
         """Return the plan of a command line. Raise UserError if one of its runs could not train."""
         typed = read(arguments, self.composer, max_points=self.max_runs)
-        # A typed key may exist only with the task of an experiment: compose with the first one.
+        # A typed key may exist only in the task of an experiment, so compose with the first one.
         chosen = [f"experiment={name}" for name in typed.experiments[:1]]
         template = self.composer.base([*chosen, *typed.fixed.values()])
         outputs = _outputs_folder(template)

@@ -90,8 +90,8 @@ def _more_seeds(
 def _seeds(one: Configuration, experiment: Experiment, number: int) -> list[int]:
     """Return the first `number` seeds of a configuration, without those of tuning trials.
 
-    The seeds of its arm or experiment come first. Larger seeds follow, or the parent's, since a
-    run starts from the parent's run of the same seed.
+    The seeds of its arm or experiment come first. The next larger numbers follow. With a parent,
+    its seeds follow instead, since a run starts from the parent's run of the same seed.
     """
     if one.once:
         return [one.config["seed"]]

@@ -66,6 +66,7 @@ from sweeper.results.mixed_code import mixed_code
 from sweeper.results.paper_tables import has_paper_table, write_paper_table
 from sweeper.results.points import code_apart
 from sweeper.results.table import FILES, Table, planned_cells, run_cells, write_table
+from sweeper.store.asked import asked_in, asked_of, late_terms, shared_claims
 from sweeper.store.changes import TrainedCode
 from sweeper.store.errors import Faults, UserError, collect_errors, invalid_value
 from sweeper.store.files import canonical
@@ -158,9 +159,21 @@ class Records:
     def table(self, name: str, plan: Mapping[str, Any]) -> Table:
         """Return the table of an experiment of a plan."""
         table = _table(name, plan, self.cells)
+        table = replace(table, provenance={**table.provenance, **self._asked(name, plan)})
         if code_apart(table.rows) == []:
             return table
         return replace(table, code=mixed_code(table, self._code))
+
+    def _asked(self, name: str, plan: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what was asked late, and other claims on the same runs; nothing if there is none.
+
+        Claims that are judged together share the chance of error (sweeper/results/judge.py).
+        """
+        known = asked_in(self._store.outputs)
+        own = asked_of(plan, name)
+        late = late_terms(own, known, lambda run: self.cells(run)["state"] == State.DONE)
+        found = {"asked_late": late, "asked_too": shared_claims(own, known)}
+        return {key: value for key, value in found.items() if value}
 
 
 def before_training(

@@ -21,7 +21,7 @@ from sweeper.results.verdict import Found, Verdict
 from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.identity import can_change_results, identity
 from sweeper.store.numbers import plural
-from sweeper.store.plans import ERROR, plans
+from sweeper.store.plans import plans
 from sweeper.store.runs import RunStore
 
 Name = tuple[str, str]
@@ -186,29 +186,41 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
             console.print(Text(words), soft_wrap=True)
         for claim, was in before.items():
             now = after.get(claim, was)
+            terms = _terms_apart(was, now)
             if now.verdict is not was.verdict:
                 flips += 1
                 words = f"  FLIPPED {sanitize(claim)}: {was.verdict} -> {now.verdict}"
-                words += _terms_apart(a, was, b, now)
+                terms += _points_apart(a, b, was.claim)
+                words += f" ({'; '.join(terms)})" if terms else ""
                 console.print(Text(words, "bold red"), soft_wrap=True)
+            elif terms:
+                console.print(Text(f"  {sanitize(claim)}: {'; '.join(terms)}"), soft_wrap=True)
     if not flips:
         console.print("Every claim that both judge has the same verdict.")
     return 1 if flips else 0
 
 
-def _terms_apart(one: Table, was: Verdict, other: Table, now: Verdict) -> str:
-    """Return in words the margin, error and points of a claim that differ; empty if none does."""
-    margins = [(verdict.numbers.get("margin") or {}).get("size", "none") for verdict in (was, now)]
-    errors = [f"{table.experiment.get('error', ERROR):g}" for table in (one, other)]
-    parts = [
-        f"{word} {before} -> {after}"
-        for word, (before, after) in (("margin", margins), ("error", errors))
-        if before != after and was.numbers and now.numbers  # else its points cannot decide it
-    ]
-    points, others = (rests_on(table, was.claim.__eq__) for table in (one, other))
-    if points != others:
-        parts.append("it rests on other points")
-    return f" ({'; '.join(parts)})" if parts else ""
+def _terms_apart(was: Verdict, now: Verdict) -> list[str]:
+    """Return in words the margin, error, number of claims and confidence that differ."""
+    if not (was.numbers and now.numbers):  # the points of one cannot decide it
+        return []
+
+    def terms(verdict: Verdict) -> dict[str, str]:
+        numbers = verdict.numbers
+        return {
+            "margin": (numbers["margin"] or {}).get("size", "none"),
+            "error": f"{numbers['error']:g}",
+            "claims": f"{numbers['claims']}",
+            "confidence": f"{100 * numbers['confidence']:.4g} %",
+        }
+
+    before, after = terms(was), terms(now)
+    return [f"{key} {before[key]} -> {after[key]}" for key in before if before[key] != after[key]]
+
+
+def _points_apart(one: Table, other: Table, claim: str) -> list[str]:
+    same = rests_on(one, claim.__eq__) == rests_on(other, claim.__eq__)
+    return [] if same else ["it rests on other points"]
 
 
 def _lines(one: Table, other: Table) -> Iterator[str]:

@@ -89,11 +89,32 @@ def questions(table: Table) -> list[Question | Verdict]:
                 found.append(Question(name, words, statement, evidence))
             except Unanswerable as reason:
                 found.append(Verdict(name, Decision.UNDECIDED, str(reason), {}, words))
-    shared = {
-        "claims": sum(isinstance(one, Question) for one in found),
-        "error": table.experiment.get("error", ERROR),
-    }
-    return [replace(one, **shared) if isinstance(one, Question) else one for one in found]
+    error = table.experiment.get("error", ERROR)
+    others = table.provenance.get("asked_too", ())
+    claims = sum(isinstance(one, Question) for one in found) + len(others)
+    return [
+        replace(one, claims=claims, error=error, asked_after=_asked_after(table, one))
+        if isinstance(one, Question)
+        else one
+        for one in found
+    ]
+
+
+def _asked_after(table: Table, question: Question) -> dict[str, Sequence[str]]:
+    """Return the runs that were done when the claim, its margin and the error were first asked."""
+    late = table.provenance.get("asked_late", {})
+    claim, metric = f"claim {question.name}", f"margin {question.evidence.metric} "
+    found = {}
+    for term, runs in late.items():
+        if term == claim or term.startswith((metric, "error ")):
+            found[term.partition(" ")[0]] = runs
+    return found
+
+
+def terms_in_words(table: Table) -> list[str]:
+    """Return sentences on the terms of a table's verdicts, each once."""
+    found = [str(one.terms) for one in questions(table) if isinstance(one, Question)]
+    return [*dict.fromkeys(found)]
 
 
 def check_decidable(table: Table) -> None:

@@ -25,6 +25,7 @@ from matplotlib.textpath import TextPath
 from matplotlib.ticker import Locator, LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
+from sweeper.results.judge import terms_in_words
 from sweeper.results.palette import MARKERS, PALETTE, arm_looks
 from sweeper.results.points import (
     Point,
@@ -518,4 +519,4 @@ def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[s
         usual = usual_rate(points)
         marked.append(f"Ringed: with another learning rate than most points, {usual:g}.")
     compared = [*standing(table), *not_learned(table)]
-    return [*origin(table), *marked, *matches, *compared, *caveats(table)]
+    return [*origin(table), *marked, *matches, *compared, *terms_in_words(table), *caveats(table)]

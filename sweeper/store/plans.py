@@ -27,7 +27,7 @@ ERROR = 0.05
 """The default chance that any claim of an experiment ever gets a wrong answer."""
 
 # Keys that may change when the same command plans again.
-_VOLATILE = ("format", "number", "estimate")
+_VOLATILE = ("format", "number", "estimate", "asked")
 
 
 def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:

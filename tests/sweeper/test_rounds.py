@@ -1,6 +1,7 @@
 """Rounds, trained by a stub: which seeds are bought, and what they cost."""
 
 import io
+import json
 import random
 import shutil
 from dataclasses import replace
@@ -13,12 +14,16 @@ import pytest
 from omegaconf import OmegaConf
 from rich.console import Console
 
+from sweeper.__main__ import main
 from sweeper.decide import check_claims, decide
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
+from sweeper.plan.experiment import Margin
 from sweeper.plan.planner import Planner
+from sweeper.publish import collect_and_judge
 from sweeper.results.collect import collect
 from sweeper.results.judge import verdicts_on
+from sweeper.results.panel import notes_on
 from sweeper.size_server import SizeServer
 from sweeper.store.errors import UserError
 from sweeper.store.plans import newest
@@ -254,3 +259,75 @@ def test_a_claim_that_nothing_makes_cannot_be_asked_about(planned):
     check_claims(planned[0]["fig1"], ["fixed_keeps_improving"])
     with pytest.raises(UserError, match=r"hydra\.sweeper\.until=larger: expected claims"):
         check_claims(planned[0]["fig1"], ["larger"])
+
+
+@pytest.fixture
+def asks(planned, tmp_path):
+    """Types fig1 with some terms changed, trains its seeds, and returns the verdicts."""
+    plan, usual = planned[0]["fig1"], planned[1]
+
+    def asks(*claims, **terms):
+        about = {"fig1": replace(plan.experiments["fig1"], claims=[*claims], **terms)}
+        sweep(
+            ({"fig1": replace(plan, experiments=about)}, usual),
+            tmp_path,
+            max_seeds=3,
+            experiment="fig1",
+        )
+        return {verdict.claim: verdict for verdict in verdicts_on(*collect(tmp_path))}
+
+    return asks
+
+
+IMPROVES, WINS = "fixed_keeps_improving", "wins_at_equal_size"
+
+
+def test_error_claims_confidence_and_margin_stand_in_every_verdict(asks, tmp_path):
+    found = asks(IMPROVES, WINS, error=0.1)
+    collect_and_judge(tmp_path, None)
+    judged = json.loads((tmp_path / "tables" / "fig1.claims.json").read_text())["verdicts"]
+    for verdict in judged:
+        numbers = verdict["numbers"]
+        terms = {key: numbers[key] for key in ("error", "claims", "margin", "asked_after")}
+        margin = found[IMPROVES].numbers["margin"]
+        assert terms == {"error": 0.1, "claims": 2, "margin": margin, "asked_after": {}}
+        assert numbers["confidence"] == 0.95
+        words = "Judged at 95 % confidence, since 2 claims share an error of 10 %, with "
+        assert words in verdict["sentence"]
+    [table] = collect(tmp_path)
+    assert words in " ".join(notes_on(table, []))
+
+
+def test_a_claim_asked_later_shares_the_error_and_says_that_runs_were_done(asks):
+    assert asks(IMPROVES)[IMPROVES].numbers["claims"] == 1
+    later = asks(WINS)[WINS]
+    assert later.numbers["claims"] == 2
+    runs = later.numbers["asked_after"]["claim"]
+    assert runs > 0
+    assert f"The claim was first asked after {runs} runs were done." in later.sentence
+    again = asks(IMPROVES)[IMPROVES]
+    assert again.numbers["claims"] == 2, "claims asked later count, too"
+    assert again.numbers["asked_after"] == {}
+
+
+@pytest.mark.parametrize(
+    ("terms", "what"),
+    [
+        ({"error": 0.2}, "error"),
+        ({"margin": {"test/perplexity": Margin("30 %", "It ends it.")}}, "margin"),
+    ],
+)
+def test_an_error_or_a_margin_given_after_a_look_says_so(asks, terms, what):
+    assert asks(IMPROVES)[IMPROVES].numbers["asked_after"] == {}
+    later = asks(IMPROVES, **terms)[IMPROVES]
+    assert [*later.numbers["asked_after"]] == [what]
+    assert f"The {what} was first asked after" in later.sentence
+
+
+def test_what_is_forgotten_leaves_a_line_and_is_not_asked_for_the_first_time(asks, tmp_path):
+    asks(IMPROVES, WINS)
+    assert main(["forget", "fig1", "--yes", "--outputs", str(tmp_path)]) == 0
+    [line] = [json.loads(one) for one in (tmp_path / "history.jsonl").read_text().splitlines()]
+    assert line["forgot"] == "fig1"
+    assert line["experiments"]["fig1"]["claims"] == [IMPROVES, WINS]
+    assert asks(IMPROVES)[IMPROVES].numbers["claims"] == 2

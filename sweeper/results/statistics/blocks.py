@@ -32,7 +32,6 @@ Table = Floats
 WORTH = 4.0  # seeds
 DIVERGED = 1000.0  # times the median variance: such a point says nothing about the others
 ROUNDING = 1e-9  # of values, relative to them
-_SWEEPS = 30  # over rows and columns; a complete table takes one
 
 
 class Variance(NamedTuple):
@@ -91,12 +90,14 @@ def within_points(table: Table) -> Variance:
 
 def residual(table: Table) -> Variance:
     """Return the residual mean square, once effects of points and of seeds are taken out."""
-    rest = _regular(table)
-    for _ in range(_SWEEPS if np.isnan(rest).any() else 1):
-        rest = _centred(_centred(rest, axis=1), axis=0)
-    there = ~np.isnan(rest)
-    effects = there.any(axis=1).sum() + there.any(axis=0).sum() - 1
-    return _variance(rest, there.sum() - effects)
+    regular = _regular(table)
+    there = ~np.isnan(regular)
+    seeds, points = there.sum(axis=0), there.sum(axis=1)
+    # Least squares for the effects of seeds, once those of points are eliminated.
+    normal = np.diag(seeds.astype(float)) - there.T @ (there / points[:, None])
+    effects = np.linalg.lstsq(normal, np.nansum(_centred(regular, axis=1), axis=0))[0]
+    rest = _centred(regular - effects, axis=1)
+    return _variance(rest, there.sum() - len(points) - (seeds > 0).sum() + 1)
 
 
 def variances(table: Table) -> Floats:
@@ -137,18 +138,18 @@ def _variance(rest: Table, df: int) -> Variance:
 
 def estimates(table: Table, weights: Floats) -> list[Estimate]:
     """Return the estimate of each contrast; `weights` (contrasts, points)."""
-    shared, apart = residual(table), within_points(table)
+    shared = residual(table)
     found = []
     for own in weights:
         with np.errstate(over="ignore"):  # a seed that diverged
-            one = _estimate(table, own, shared, apart)
+            one = _estimate(table, own, shared)
         size = np.abs(np.nan_to_num(table[own != 0])).max(initial=0.0)
         same = math.sqrt(one.error) <= ROUNDING * float(size)
         found.append(one._replace(error=0.0) if same else one)
     return found
 
 
-def _estimate(table: Table, weights: Floats, shared: Variance, apart: Variance) -> Estimate:
+def _estimate(table: Table, weights: Floats, shared: Variance) -> Estimate:
     used = np.flatnonzero(weights)
     rows, sums = table[used], weights[used]
     arms = _arms(~np.isnan(rows))
@@ -164,7 +165,7 @@ def _estimate(table: Table, weights: Floats, shared: Variance, apart: Variance) 
         predicted = shared._replace(value=shared.value * float(sums @ sums))
         variance, df = predicted.moderated(own[0], seeds)
         return Estimate(value, variance / seeds, df, seeds)
-    errors = []
+    apart, errors = within_points(table), []
     for arm, one, variance in zip(arms, series, own, strict=True):
         predicted = apart._replace(value=apart.value * float(np.abs(sums[arm]).sum()) ** 2)
         errors.append(predicted.moderated(variance, len(one)).value / len(one))

@@ -87,7 +87,8 @@ def _quadrature(edge: float) -> tuple[Floats, Floats]:
 def _legendre(count: int) -> tuple[Floats, Floats]:
     from scipy.special import roots_legendre
 
-    return roots_legendre(count)
+    nodes, weights = roots_legendre(count)
+    return nodes, weights
 
 
 def _normal(x: Floats, sd: float) -> Floats:

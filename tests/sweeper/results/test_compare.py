@@ -95,9 +95,10 @@ def test_a_claim_that_flips_by_its_margin_or_its_points_says_so(tmp_path, capsys
     random = np.random.default_rng(7)
     scatter = 0.1 * random.standard_normal((4, 5))
 
-    def made(name, size, heads):
+    def made(name, size, heads, error=0.05):
         margin = {METRIC: {"size": size, "reason": "It does not matter."}}
         one = Sweep(claims=("fixed_keeps_improving",), margin=margin, labels={"fixed": "fixed"})
+        one.error = error
         for number, own in zip(heads, scatter, strict=False):
             seeds = dict(enumerate(40 + own))
             one.add("fixed", {"model.heads": number}, Model(32, number, 16), seeds)
@@ -107,6 +108,10 @@ def test_a_claim_that_flips_by_its_margin_or_its_points_says_so(tmp_path, capsys
     code, said = compared(capsys, wide, narrow)
     assert (code, "nothing differs" in said) == (1, True)
     assert "the margin -> undecided (margin 40 % -> 0.001 %)" in said
+    surer = made("surer", "40 %", HEADS, error=0.01)
+    code, said = compared(capsys, wide, surer)
+    assert code == 0
+    assert "per subword: error 0.05 -> 0.01; confidence 95 % -> 99 %" in said
     _, said = compared(capsys, wide, made("more", "0.001 %", (*HEADS, 16)))
     assert "(margin 40 % -> 0.001 %; it rests on other points)" in said
     _, said = compared(capsys, wide, made("fewer", "0.001 %", HEADS[:1]))

@@ -1,0 +1,107 @@
+"""What was asked of the runs of an outputs folder: claims, margins and errors, and when.
+
+A plan notes, for each term that it is the first to ask, the runs that were done by then. Plans that
+are forgotten leave a line in `history.jsonl`, so that asking again is not the first time.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sweeper.store.plans import ERROR, plans
+
+HISTORY = "history.jsonl"
+Terms = dict[str, list[str]]
+"""For each term that was first asked after a run was done, the runs that were."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one plan asks of the runs of an experiment.
+
+    Attributes:
+        runs: those of its points.
+        claims: pairs of a claim and a metric that judges it.
+        terms: in words; see `terms_of`.
+        late: those that it was the first to ask, after runs were done.
+    """
+
+    runs: frozenset[str]
+    claims: frozenset[tuple[str, str]]
+    terms: tuple[str, ...]
+    late: Terms
+
+
+def terms_of(experiment: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the terms of the verdicts on an experiment, in words."""
+    margins = (experiment.get("margin") or {}).items()
+    return (
+        *(f"claim {claim}" for claim in experiment.get("claims") or ()),
+        *(f"margin {metric} {about['size']}" for metric, about in margins),
+        f"error {experiment.get('error', ERROR):g}",
+    )
+
+
+def asked_of(plan: Mapping[str, Any], name: str) -> Asked:
+    """Return what a plan (plain data) asks of the runs of an experiment."""
+    about = plan["experiments"][name]
+    tuned = [one for metrics in (about.get("finetune") or {}).values() for one in metrics]
+    metrics = tuned or [str(about.get("metric"))]
+    return Asked(
+        frozenset(point["run"] for point in plan["points"] if point["experiment"] == name),
+        frozenset((claim, metric) for claim in about.get("claims") or () for metric in metrics),
+        terms_of(about),
+        plan.get("asked", {}).get(name, {}),
+    )
+
+
+def asked_in(outputs: Path) -> list[Asked]:
+    """Return everything that was asked in a folder, what is forgotten first, then oldest first."""
+    every = (*_forgotten(outputs), *plans(outputs))
+    return [asked_of(plan, name) for plan in every for name in plan["experiments"]]
+
+
+def late_terms(own: Asked, known: Sequence[Asked], done: Callable[[str], bool]) -> Terms:
+    """Return the terms that were first asked after runs were done, with these runs.
+
+    Args:
+        own: what is asked now.
+        known: everything that was asked before, in order.
+        done: returns whether a run is done.
+    """
+    before = [one for one in known if one.runs & own.runs]
+    found = {}
+    for term in own.terms:
+        first = next((one for one in before if term in one.terms), None)
+        runs = sorted(filter(done, own.runs)) if first is None else first.late.get(term, [])
+        if runs:
+            found[term] = runs
+    return found
+
+
+def shared_claims(own: Asked, known: Sequence[Asked]) -> list[tuple[str, str]]:
+    """Return the other claims, with their metrics, that were asked of any of the same runs."""
+    every = {pair for one in known if one.runs & own.runs for pair in one.claims}
+    return sorted(every - own.claims)
+
+
+def note_forgotten(outputs: Path, name: str, forgotten: Sequence[Mapping[str, Any]]) -> None:
+    """Append a line for what is forgotten under a name: the plans' experiments and points."""
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    with (outputs / HISTORY).open("a", encoding="utf-8") as file:
+        for plan in forgotten or [{"experiments": {}, "points": []}]:
+            kept = {key: plan[key] for key in ("experiments", "points", "asked") if key in plan}
+            file.write(json.dumps({"forgot": name, "when": when, **kept}) + "\n")
+
+
+def _forgotten(outputs: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the plans in the history; skip a line that a kill left incomplete."""
+    path = outputs / HISTORY
+    for line in path.read_text("utf-8").splitlines() if path.exists() else ():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            continue
