@@ -10,7 +10,7 @@ from typing import Any
 from rich.text import Text
 
 from sweeper.plan.plan import Plan, Rounds
-from sweeper.plan.planner import with_seeds
+from sweeper.plan.seeds import with_seeds
 from sweeper.results.collect import Records, before_training
 from sweeper.results.judge import check_decidable, next_seeds, verdicts_on
 from sweeper.results.points import measures

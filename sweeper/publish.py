@@ -1,4 +1,4 @@
-"""The results of a sweep in the terminal: tables, verdicts, and the files made from records."""
+"""The results of a sweep: tables, verdicts and warnings in the terminal, figures and the page."""
 
 import math
 import shlex
@@ -29,11 +29,16 @@ OWN_GRID = "-m model.heads=4,8,16 model.head_size=8,32 seed=0,1,2"
 
 
 class ResultsAsTheyCome(ExitStack):
-    """Publishes results while runs train: the page, and the figure of each experiment that is done.
+    """A publisher of results while runs train: the page, and the figure of each done experiment.
 
-    The page is written at most every PAGE_S seconds, and takes at most PAGE_SHARE of the CPU time
-    of the runs. `print_everything` writes the last page and draws the last experiment; it draws no
-    figure again whose table is unchanged. `left`: the runs to be trained, by experiment.
+    It writes the page at most every PAGE_S seconds, and spends on it at most PAGE_SHARE of the CPU
+    time of the runs. It leaves the last page and the last figure to `print_everything`.
+
+    Args:
+        console: where to print the paths of figures.
+        outputs: the outputs folder.
+        left: the runs that are still to be trained, by experiment.
+        slots: the number of runs at a time.
     """
 
     def __init__(
@@ -47,7 +52,7 @@ class ResultsAsTheyCome(ExitStack):
         self.push(self._end)
 
     def changed(self, state: JobState | None) -> None:
-        """Write the page if it is due; draw the experiments whose last run this is."""
+        """Write the page if it is due. Draw each experiment whose last run is now done."""
         if state is None and time.monotonic() >= self._page_due:
             self._page_due = math.inf
             self._painter.submit(self.write_page)
@@ -72,7 +77,7 @@ class ResultsAsTheyCome(ExitStack):
             self._console.print(Text(f"{name} is drawn: {relative_path(drawn)}"), soft_wrap=True)
 
     def write_page(self, refresh_s: float | None = PAGE_S) -> None:
-        """Write the page of all experiments; with `refresh_s`, an open page loads itself again."""
+        """Write the page of all experiments. An open page reloads itself after `refresh_s`."""
         from sweeper.results.report.page import write_report
 
         began, faults = time.thread_time(), Faults()
@@ -87,7 +92,7 @@ class ResultsAsTheyCome(ExitStack):
         self._page_due = time.monotonic() + max(PAGE_S, pause)
 
     def _end(self, error: type[BaseException] | None, *_: object) -> None:
-        """Write the last page of a sweep that was stopped: nothing writes it again."""
+        """Write the last page of a sweep that was stopped, since nothing else will."""
         if error:
             self._painter.shutdown()
             self.write_page(refresh_s=None)
@@ -99,10 +104,14 @@ def collect_and_judge(
     into: Path | None = None,
     faults: Faults | None = None,
 ) -> tuple[list[Table], Verdicts]:
-    """Return the tables of the experiments (all if None), and the verdicts on each by its name.
+    """Write and return the tables of experiments, and the verdicts by the name of the experiment.
 
-    Both are written below `outputs`, or below `into`. With `faults`, an experiment that cannot be
-    judged is left out and its error collected there.
+    Args:
+        outputs: the outputs folder.
+        experiments: their names; None for all.
+        into: the folder to write to; None for `outputs`.
+        faults: collects the error of each experiment that cannot be judged, and leaves it out. With
+            None, the first error is raised.
     """
     tables = collect(outputs, experiments, faults)
     written = write_tables(into or outputs, tables, faults)
@@ -113,7 +122,7 @@ def collect_and_judge(
 def print_tables(
     console: Console, outputs: Path, tables: Sequence[Table], verdicts: Verdicts
 ) -> list[Path]:
-    """Print each table and the verdicts on it; return the files of the tables."""
+    """Print each table and the verdicts on it. Return the paths of the tables."""
     for table in tables:
         console.print()
         for line in (*summarise(table), *lines(verdicts[table.name])):
@@ -122,10 +131,11 @@ def print_tables(
 
 
 def print_everything(console: Console, outputs: Path, experiments: Sequence[str]) -> bool:
-    """Print a line for each verdict of a sweep, and the paths of its figures and of the page.
+    """Draw the figures, write the page, and print the verdicts and the paths of all files.
 
-    A single experiment without claims shows its table. Figures that are not as drawn from
-    their table are drawn again, if a run is done; the page shows every experiment ever planned.
+    For a single experiment without claims, print its table in place of verdicts. Draw a figure only
+    if its table has changed and a run is done. The page shows every experiment ever planned.
+
     Return whether all records of these experiments could be read, judged and drawn.
     """
     from sweeper.results.figures import is_drawn, is_measured, write_figures
@@ -134,37 +144,39 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     faults = Faults()
     tables, verdicts = collect_and_judge(outputs, experiments, faults=faults)
     console.print()
-    only = tables if len(tables) == 1 and not any(verdicts.values()) else []
-    rows = [
-        Text(line)
-        for t in only
-        for line in dict.fromkeys([*summarise(t), *standing(t), *not_learned(t)])
-    ]
+    rows = list[Text]()
+    if len(tables) == 1 and not any(verdicts.values()):
+        [only] = tables
+        words = [*summarise(only), *standing(only), *not_learned(only)]
+        rows = [Text(line) for line in dict.fromkeys(words)]
     for row in rows or brief(tables, verdicts, console.width):
         console.print(row, soft_wrap=True)
+
     measured = [table for table in tables if is_measured(table)]
     write_figures(outputs, [t for t in measured if not is_drawn(outputs, t)], faults)
-    own = len(faults)
+    whole = not faults
+
     rest = [name for name in newest(outputs) if name not in experiments]
     others = collect(outputs, rest, faults) if rest else []
     verdicts = {**judge(outputs, others, faults), **verdicts}
     every = [table for table in (*tables, *others) if table.name in verdicts]
     page = write_report(outputs, every, verdicts, faults=faults)
-    for fault in dict.fromkeys(map(str, faults)):  # the page draws a figure that failed once more
+    for fault in dict.fromkeys(map(str, faults)):  # a figure may have failed again in the page
         console.print(Text(sanitize(fault, 2000)), soft_wrap=True)
     for note in _in_wandb(tables):
         console.print(Text(note), soft_wrap=True)
+
     figures = outputs / "figures"
     drawn = [figures / f"{stem(t.name)}.png" for t in measured if is_drawn(outputs, t)]
     files = [f"  {relative_path(path)}" for path in (*drawn, outputs / "tables")]
     heading = "\nFigures (also as .pdf and .svg) and tables:" if drawn else "\nTables:"
     for line in (heading, *files, *_next_steps(outputs, page, tables, others=bool(rest))):
         console.print(Text(line), soft_wrap=True)
-    return own == 0
+    return whole
 
 
 def _in_wandb(tables: Sequence[Table]) -> Iterator[str]:
-    """Yield for each experiment where W&B has the runs that other experiments trained first."""
+    """Yield a note for each experiment that uses runs of another experiment's W&B group."""
     for table in tables:
         records = [files["record"] for files in table.records.values() if "record" in files]
         mirrored = [one for one in records if one["config"].get("logger.name") == "wandb"]
@@ -181,10 +193,10 @@ def _in_wandb(tables: Sequence[Table]) -> Iterator[str]:
 def _next_steps(
     outputs: Path, page: Path, tables: Sequence[Table], *, others: bool
 ) -> Iterator[str]:
-    """Yield what to do after a sweep with these tables, each with the command below it.
+    """Yield lines that suggest next steps after a sweep, each with its path or command.
 
-    `others`: whether the outputs folder has other experiments, so that commands name those of the
-    sweep.
+    `tables`: those of the sweep. `others`: whether the outputs folder has other experiments;
+    commands then name the experiments of the sweep.
     """
     where = relative_path(outputs)
     named = [table.name for table in tables] if others else []
@@ -203,7 +215,7 @@ def _next_steps(
         yield "  Save a dashboard in Weights & Biases:"
         yield f"    {as_typed('dashboard')} {words}".rstrip()
     else:
-        yield "  Read every number in words:"
+        yield "  Print every table and verdict:"
         yield f"    {as_typed('collect')} {words}".rstrip()
     if not all(table.is_grid for table in tables):
         yield "  Train a grid of your own:"
@@ -211,16 +223,17 @@ def _next_steps(
 
 
 def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, str]) -> None:
-    """Print which runs are not done, and why; `labels`: names of runs for people."""
+    """Print which runs are not done, and why. `labels` are the names of runs for people."""
     unfinished = [s for s in schedule.states.values() if s.phase is not Phase.DONE]
     if unfinished:
-        words = f"{len(unfinished)} of {plural(len(labels), 'run')} not done:"
+        verb = "is" if len(unfinished) == 1 else "are"
+        words = f"{len(unfinished)} of {plural(len(labels), 'run')} {verb} not done:"
         console.print(Text(words, style="bold red"))
     if schedule.breaker.tripped:
         waiting = sum(state.phase is Phase.WAITING for state in unfinished)
         verb = "was" if waiting == 1 else "were"
-        left = f"{waiting} {verb} not" if waiting else "Nothing more is"
-        console.print(Text(f"  {left} started: {schedule.breaker.tripped}"), soft_wrap=True)
+        left = f"{waiting} {verb} not started" if waiting else "No more runs start"
+        console.print(Text(f"  {left}: {schedule.breaker.tripped}"), soft_wrap=True)
     for state in (state for state in unfinished if state.phase is not Phase.WAITING):
         run = schedule.store.run(state.job.run)
         status = run.status()
@@ -230,7 +243,7 @@ def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, 
 
 
 def print_warnings(console: Console, schedule: Schedule) -> None:
-    """Print the warnings of finished runs; equal warnings share a line."""
+    """Print the warnings of done runs. Equal warnings share a line with their number."""
     done = [run for run, state in schedule.states.items() if state.phase is Phase.DONE]
     last = [attempt for run in done for attempt in schedule.store.run(run).attempts()[-1:]]
     for words, count in Counter(attempt.warning() for attempt in last).items():
@@ -240,7 +253,7 @@ def print_warnings(console: Console, schedule: Schedule) -> None:
 
 
 def relative_path(path: Path) -> str:
-    """Return a path relative to the working directory, if it lies below."""
+    """Return a path relative to the working directory, or `path` itself if it lies elsewhere."""
     try:
         return str(path.relative_to(Path.cwd()))
     except (OSError, ValueError):  # the working directory was deleted, or is elsewhere

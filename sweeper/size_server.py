@@ -1,7 +1,7 @@
-"""The other side of the house: a process that knows models and tasks, asked by lines of JSON.
+"""The client of the size server: a process with models and tasks that answers lines of JSON.
 
-The sweeper never imports torch. What a config amounts to (its size, its data) and the warm forking
-of jobs are asked of `python -m tasks.size_server`, which is started when the first question comes.
+The sweeper never imports torch. It asks `python -m tasks.size_server` for the size and the data of
+a config. That process also forks jobs, which start fast since it has imported torch already.
 """
 
 import itertools
@@ -22,55 +22,56 @@ from typing import Any
 from sweeper.store.errors import UserError
 from sweeper.store.registry import ROOT
 
-# Set before any numeric library loads: threads of several processes spin against each other.
+# Numeric libraries read these when they load. With more threads, processes slow each other down.
 SINGLE_THREADED = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
-CONTINUE_S = 2.0  # seconds without an answer before a process that may be stopped is continued
-MANY = 500  # questions: answered in some seconds
-UNKNOWN = -1  # the exit code of a job that nobody saw end
+# After this time without an answer, send the server SIGCONT: a signal may have stopped it.
+CONTINUE_S = 2.0
+MANY = 500  # for more questions than this, show a progress bar
+UNKNOWN = -1  # the exit code of a job if the server ended before it
 
 Answers = dict[int, Future[dict[str, Any]]]
 
 
 class Gone(UserError):
-    """The end of the size server before it answered."""
+    """The size server ended before it answered."""
 
 
 class SizeServer:
-    """A `tasks.size_server`, started when needed. Close it, as `contextlib.closing` does."""
+    """A size server, started by the first question. Close it, for example by contextlib.closing."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
         self._numbers = itertools.count(1)
         self._answers: Answers = {}
         self._lock = threading.Lock()
-        self.code = ROOT  # that the next server starts from
+        self.code = ROOT  # the folder of code that the next server starts from
         self.exits: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
-        """(request id, exit code) of ended jobs. If the server itself ends: (request id, UNKNOWN)
-        of each job it had not reported, which may live on."""
+        """(request id, exit code) of each ended job. If the server ends, the exit code of its other
+        jobs is UNKNOWN; they may still run."""
 
     def tell(self, question: Mapping[str, Any]) -> None:
-        """Send a question without waiting for its answer; questions are handled in order.
+        """Send a question without waiting for its answer. The server handles questions in order.
 
-        If the server is gone the question is dropped; the next one starts another server.
+        If the server is gone, drop the question. The next question starts another server.
         """
         with suppress(Gone):
             self._send(question)
 
     def ask(self, questions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Send questions and return their answers in order; Gone if the process ends before."""
+        """Send questions and return their answers in order. Raise Gone if the server ends early."""
         shown: Iterable[Mapping[str, Any]] = questions
         if len(questions) > MANY and sys.stdout.isatty():
             from rich.progress import track
 
-            # The process reads a question when it is free, so the bar shows the answers.
+            # The server reads a question only when it is free, so this bar shows its progress.
             shown = track(questions, "counting parameters", transient=True)
         waiting = [self._send(question) for question in shown]
-        # Stopped, the process would hold up a sweep that is asked to end.
+        # A server that is stopped by a signal would block a sweep that is to end.
         while wait(waiting, CONTINUE_S).not_done:
             if self._process is not None:
                 self._process.send_signal(signal.SIGCONT)
@@ -79,7 +80,17 @@ class SizeServer:
     def fork(
         self, target: str, argument: Path, *, environment: Mapping[str, str], log: Path
     ) -> int:
-        """Start a job in a fresh process; return its request id, which comes back in `exits`."""
+        """Fork a process that executes a job. Return its request id, which `exits` will name.
+
+        Args:
+            target: "train" or "prepare".
+            argument: the folder of the run.
+            environment: variables to set for the job.
+            log: the file for its stdout and stderr.
+
+        Raises:
+            UserError: the job could not be started.
+        """
         question = {
             "op": "fork",
             "target": target,
@@ -89,7 +100,7 @@ class SizeServer:
         }
         try:
             [answer] = self.ask([question])
-        except Gone:  # killed meanwhile, and another is started for this
+        except Gone:  # try again with a new server
             [answer] = self.ask([question])
         if "error" in answer:
             raise UserError(str(answer["error"]))
@@ -97,17 +108,17 @@ class SizeServer:
         return job
 
     def exit_code(self, job: int) -> int:
-        """Wait for the only job that is under way; its exit code."""
+        """Wait until `job`, the only running job, ends. Return its exit code."""
         ended, code = self.exits.get()
         assert ended == job
         return code
 
     def signal(self, job: int, number: int) -> None:
-        """Send a signal to a forked job by its request id."""
+        """Send a signal to the job with this request id."""
         self.ask([{"op": "signal", "of": job, "signal": number}])
 
     def close(self) -> None:
-        """Let the process go; jobs it has forked live on."""
+        """Close the server's input, which ends it. Its forked jobs continue."""
         process, self._process = self._process, None
         if process is not None and process.stdin is not None:
             with suppress(BrokenPipeError):
@@ -127,7 +138,7 @@ class SizeServer:
         return waiting
 
     def start(self) -> subprocess.Popen[str]:
-        """Return the process; a new one imports for a second before its first answer."""
+        """Return the server's process, and start it if it is not running."""
         if self._process is not None and self._process.poll() is not None:
             self.close()
         if self._process is None:
@@ -139,7 +150,7 @@ class SizeServer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, **SINGLE_THREADED},
-                start_new_session=True,  # Ctrl-C is this side's to hand on, not the terminal's
+                start_new_session=True,  # Ctrl-C reaches only the sweep, which signals the jobs
             )
             self._answers = {}
             known = (self._process, self._answers)
@@ -147,7 +158,7 @@ class SizeServer:
         return self._process
 
     def _listen(self, process: subprocess.Popen[str], answers: Answers) -> None:
-        """Hand on what one process says, until it ends."""
+        """Pass the messages of a server on to `answers` and `exits` until it ends."""
         assert process.stdout is not None
         jobs = set()
         with process.stdout as lines:
@@ -159,7 +170,7 @@ class SizeServer:
                 elif waiting := answers.pop(message.get("id", 0), None):
                     if "pid" in message:
                         jobs.add(message["id"])
-                    waiting.set_result(message)  # what follows it with this id is too late
+                    waiting.set_result(message)
         process.wait()
         for waiting in list(answers.values()):
             waiting.set_exception(self._gone())
@@ -168,12 +179,12 @@ class SizeServer:
 
     def _gone(self) -> Gone:
         return Gone(
-            "the model process ended unexpectedly; `python -m tasks.size_server` by hand shows why."
+            "the size server ended unexpectedly; run `python -m tasks.size_server` to see why."
         )
 
 
 def _parsed(line: str) -> dict[str, Any]:
-    """Return a message of the server; empty for text that the interpreter prints at its start."""
+    """Return a message of the server; {} for other text, such as a warning of the interpreter."""
     try:
         message = json.loads(line)
     except ValueError:
@@ -183,5 +194,5 @@ def _parsed(line: str) -> dict[str, Any]:
 
 @cache
 def size_server() -> SizeServer:
-    """The model process of this command."""
+    """Return the size server of this process."""
     return SizeServer()

@@ -1,4 +1,4 @@
-"""The training of plans: records are frozen, data is prepared, runs are trained."""
+"""Training of plans: freeze the records, prepare the data, train the runs."""
 
 import math
 import signal
@@ -33,7 +33,7 @@ from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import replaced, write_plan
 from sweeper.store.runs import RunStore, State
 
-EDITS_POLL_S = 30.0  # at least, between two readings of all files of the code
+EDITS_POLL_S = 30.0  # the least time between two checks whether the code was edited
 
 
 def prepare(
@@ -44,11 +44,18 @@ def prepare(
     known: set[str],
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Build the data of runs, each distinct text once, and print notes about it.
+    """Build the data of runs, and print the notes of its log.
 
-    `known` are digests of the data that is built already; this call adds to them. `meanwhile` is
-    called once a build has started. Raise UserError if the data cannot be built; the log has the
-    reason.
+    Args:
+        console: where to print.
+        store: the store with the records of the runs.
+        process: the size server, which forks the build.
+        configs: the configs of the runs, by id. Data that several runs share is built once.
+        known: digests of data that is built already; this call adds to them.
+        meanwhile: a function to call when a build has started.
+
+    Raises:
+        UserError: the data cannot be built; the log has the reason.
     """
     distinct: dict[str, str] = {}
     for run, config in configs.items():
@@ -69,7 +76,7 @@ def prepare(
         publish(log, "", durable=False)
         with console.status("preparing data ..."):
             code = build(run)
-            if code < 0:  # killed, perhaps for want of memory: try once more
+            if code < 0:  # killed, perhaps since memory ran out: try once more
                 code = build(run)
         lines = (read_bytes(log) or b"").decode(errors="replace").split("\n")
         for line in lines:
@@ -78,13 +85,13 @@ def prepare(
         if code != 0:
             last = next((line for line in reversed(lines) if line.strip()), "")
             reason = f"its process was killed (code {code})" if code < 0 else sanitize(last)
-            raise UserError(f"the data could not be prepared: {reason} (log: {log})")
+            raise UserError(f"the data cannot be prepared: {reason} (log: {log})")
     known |= distinct.keys()
 
 
 @dataclass
 class Executor:
-    """Trains plans one after the other on one backend; a run that failed is not tried again."""
+    """An executor of plans on one backend. It does not try a run that failed in an earlier plan."""
 
     console: Console
     store: RunStore
@@ -92,8 +99,8 @@ class Executor:
     backend: Backend
     options: SweepOptions
     signals: StopSignals
-    code: Code  # that the sweep began with and runs to its end
-    tripped: str = ""  # why nothing more starts; empty while jobs start
+    code: Code  # as it was when the sweep began; all runs of the sweep use it
+    tripped: str = ""  # why no more jobs start; empty while jobs start
     chosen_h: float = 0.0  # device hours spent on trials
     _failed: set[str] = field(default_factory=set)
     _prepared: set[str] = field(default_factory=set)
@@ -103,7 +110,7 @@ class Executor:
         self._changes = Changes.of(self.store.outputs, self.code)
 
     def left(self, plan: Plan) -> list[str]:
-        """Return the runs of a plan that are to be trained, perhaps again."""
+        """Return the runs of a plan that have to be trained, perhaps again."""
         again = self.other_code(plan).again if self.options.retrain else ()
         ids = [run for run in plan.runs if run not in self._failed]
         return [
@@ -113,11 +120,11 @@ class Executor:
         ]
 
     def other_code(self, plan: Plan) -> OtherCode:
-        """Return the runs of a plan that other code trained."""
+        """Return which runs of a plan were trained by other code than the present."""
         return of_other_code(plan, self.store, self._changes)
 
     def refuse_mixing(self, plan: Plan) -> None:
-        """Raise UserError if more seeds would mix code and so decide no claim."""
+        """Raise UserError if more seeds would mix runs of different code, which decide no claim."""
         if not (self.options.retrain or self.options.accept_mixed_code):
             refuse_mixing(self.other_code(plan))
 
@@ -126,7 +133,7 @@ class Executor:
         return all(self.store.run(run).status().state is State.DONE for run in plan.runs)
 
     def throughput(self, plan: Plan) -> Throughput:
-        """Return what finished runs say about the time that the runs of a plan take here."""
+        """Return the expected times of the runs of a plan, measured on finished runs."""
         return measured(plan, self.store, self.backend)
 
     def train(
@@ -138,16 +145,18 @@ class Executor:
         rounds: Rounds = (),
         about: Callable[[float], str] = lambda seconds: "",
     ) -> bool:
-        """Freeze a plan, prepare the data of the runs left, and train them; return if all are done.
+        """Freeze a plan, prepare the data and train the runs `left`. Return whether all are done.
 
         Args:
-            estimate: expected seconds of training, by run.
-            rounds: before this plan.
+            plan: the plan.
+            left: the runs to train.
+            estimate: the expected seconds of training, by run.
+            rounds: the rounds before this plan.
             about: returns a line for the display, given the seconds of training so far.
 
         Raises:
-            UserError: the data cannot be built; nothing was started.
-            SystemExit: stopped by a signal; running jobs were saved.
+            UserError: the data cannot be built. No job was started.
+            SystemExit: a signal stopped the sweep. Running jobs have saved.
         """
         self.freeze(plan, estimate, rounds)
         if not left:
@@ -159,10 +168,10 @@ class Executor:
             return self._run(plan, left, about)
 
     def _begin_anew(self, plan: Plan, left: Sequence[str]) -> None:
-        """Set aside the results of other code.
+        """Move away the results that other code trained, children before their parents.
 
-        Children come first: after a kill, the result of their parent still tells that they are of
-        other code.
+        If the sweep is killed halfway, the parent's result still shows that its children have to be
+        trained again.
         """
         again = self.other_code(plan).again
         for run in reversed(left):
@@ -170,20 +179,17 @@ class Executor:
                 self.store.run(run).begin_anew()
 
     def freeze(self, plan: Plan, estimate: Mapping[str, float], rounds: Rounds = ()) -> None:
-        """Write every record of a plan, and the plan itself."""
+        """Write the records of a plan and the plan itself."""
         freeze(plan, self.store, estimate, rounds)
 
     def ready(self, plan: Plan, left: Sequence[str]) -> None:
-        """Pin the code and prepare the data of the runs that are left of a frozen plan."""
+        """Copy the code to outputs/code, and prepare the data of the runs `left`."""
         configs = {run: plan.runs[run].config for run in left}
         self.backend.code = self.process.code = pin(plan.outputs, self.code, configs.values())
         prepare(self.console, self.store, self.process, configs, self._prepared, self.backend.warm)
 
     def _run(self, plan: Plan, left: Sequence[str], about: Callable[[float], str]) -> bool:
-        asked = (
-            (point.run, plan.experiments[point.experiment], point.arm) for point in plan.points
-        )
-        metrics = {run: of.arms[arm].metric or of.metric for run, of, arm in asked}
+        """Execute the schedule of the runs `left`, and show its progress and results."""
         labels = {run: plan.runs[run].label for run in left}
         throughput = self.throughput(plan)
         time_left = TimeLeft(
@@ -193,11 +199,11 @@ class Executor:
             lambda run, *seconds: throughput.learn(plan.runs[run], *seconds),
             measured=throughput.measured,
         )
-        ranks: dict[str, int] = {}  # experiments start in the order they were typed in
         by_experiment = {
             name: {point.run for point in plan.points if point.experiment == name} & {*left}
             for name in plan.experiments
         }
+        ranks: dict[str, int] = {}  # experiments start in the order in which they were typed
         for rank, runs in enumerate(by_experiment.values()):
             ranks = dict.fromkeys(runs, rank) | ranks
         jobs = [
@@ -208,7 +214,7 @@ class Executor:
         of = " of this round" if options.decide else ""
         early = {} if options.decide else by_experiment
         with (
-            Display(self.console, labels, metrics, time_left, about, of) as display,
+            Display(self.console, labels, _metrics(plan), time_left, about, of) as display,
             ResultsAsTheyCome(self.console, plan.outputs, early, self.backend.slots) as results,
         ):
 
@@ -219,7 +225,7 @@ class Executor:
                     self._report_edits()
 
             spent_h = 0.0
-            if options.budget_device_hours:  # the hours of many runs take long to read
+            if options.budget_device_hours:  # reading the hours of many runs takes long
                 spent_h = self.chosen_h + hours(self.store, plan.runs)
             check = self.signals.check
             schedule = Schedule(
@@ -228,13 +234,7 @@ class Executor:
             try:
                 done = schedule.execute()
             except Stopped as stopped:
-                words = "running jobs were saved. The same command again continues."
-                self.console.print(f"{stopped}: {words}")
-                for run, state in schedule.states.items():
-                    if state.phase is Phase.RUNNING and not state.own:  # its sweep may live
-                        pid = self.store.run(run).attempts()[-1].info()["pid"]
-                        words = f"  {labels[run]} goes on: another sweep started it, process {pid}"
-                        self.console.print(Text(words), soft_wrap=True)
+                self._print_stopped(stopped, schedule, labels)
                 raise SystemExit(stopped.code) from None
         self.tripped = schedule.breaker.tripped
         self._failed |= {run for run, s in schedule.states.items() if s.phase is not Phase.DONE}
@@ -242,24 +242,45 @@ class Executor:
         print_warnings(self.console, schedule)
         return done
 
+    def _print_stopped(
+        self, stopped: Stopped, schedule: Schedule, labels: Mapping[str, str]
+    ) -> None:
+        """Print that the sweep was stopped, and which runs of other sweeps continue."""
+        self.console.print(f"{stopped}: running jobs were saved. Repeat the command to continue.")
+        for run, state in schedule.states.items():
+            if state.phase is Phase.RUNNING and not state.own:
+                pid = self.store.run(run).attempts()[-1].info()["pid"]
+                words = f"  {labels[run]} continues: another sweep started process {pid}"
+                self.console.print(Text(words), soft_wrap=True)
+
     def _report_edits(self) -> None:
-        """Print once that the code was edited; the runs of this sweep go on with the old code."""
+        """Print once that the code was edited. The runs of this sweep still use the old code."""
         if time.monotonic() < self._edits_due:
             return
         self._edits_due = time.monotonic() + EDITS_POLL_S
         changed = []
-        with suppress(OSError):  # files come and go while another commit is checked out
+        with suppress(OSError):  # `git checkout` may remove a file while it is read
             changed = differing([self.code.parts(), Code.read(self.code.root).parts()])
         if changed:
             self._edits_due = math.inf
-            words = f"{', '.join(changed)} changed since this sweep began, which goes on with"
-            self.console.print(Text(f"{words} {self.backend.code}"), soft_wrap=True)
+            words = f"{', '.join(changed)} changed since this sweep began. The sweep continues with"
+            self.console.print(Text(f"{words} its copy, {self.backend.code}."), soft_wrap=True)
+
+
+def _metrics(plan: Plan) -> dict[str, str]:
+    """Return the metric that sums up the result of each run."""
+    metrics = {}
+    for point in plan.points:
+        experiment = plan.experiments[point.experiment]
+        metrics[point.run] = experiment.arms[point.arm].metric or experiment.metric
+    return metrics
 
 
 def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: Rounds = ()) -> None:
-    """Write every record and the plan, before anything starts.
+    """Write the records of a plan and the plan itself. Call this before any job starts.
 
-    `estimate`: expected seconds of training by run; those of 0 are unknown and left out.
+    If the plan takes the name of other results, remove the tables and figures of these.
+    `estimate`: the expected seconds of training by run. A time of 0 is unknown and left out.
     """
     store.check_writable()
     for run in plan.runs.values():
@@ -267,7 +288,7 @@ def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: R
         store.freeze(record, apart_from=NOT_IN_IDENTITY)
     data = plan.as_data(rounds)
     for name in replaced(plan.outputs, data):
-        for path in files_made_of(plan.outputs, name):  # made again from the records
+        for path in files_made_of(plan.outputs, name):
             path.unlink()
     asked = _asked_late(plan, store, data)
     known = {run: seconds for run, seconds in estimate.items() if seconds}

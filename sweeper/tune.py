@@ -1,9 +1,9 @@
 """Tuning: trials choose values for every arm before the judged runs are planned.
 
-A trial is an ordinary run of an experiment of its own, <experiment>_trials: it is planned, shown,
-collected and drawn like any other, and enters no mean of the experiment that it serves. Choices
-follow from the validation metrics of finished trials alone, so a killed sweep that is repeated
-chooses the same values and judges the same runs.
+The trials of an experiment are runs of another experiment, <experiment>_trials. They are planned,
+collected and drawn like other runs, and do not count in the results of the tuned experiment.
+Choices depend only on the validation metrics of finished trials. If a sweep is killed and repeated,
+it chooses the same values and judges the same runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sweeper.plan.compose import RunTemplate
 from sweeper.plan.experiment import SUFFIX, Experiment, Per, Tune, at_end, beyond
 from sweeper.plan.facts import Facts, Invalid
 from sweeper.plan.plan import Chosen, Configuration, Plan, PlannedRun
-from sweeper.plan.planner import with_seeds
+from sweeper.plan.seeds import with_seeds
 from sweeper.results.choices import FINALISTS, Choice, choices, ranked, settled
 from sweeper.results.collect import Records
 from sweeper.results.points import tuned_in_words
@@ -39,10 +39,16 @@ from sweeper.train import Executor
 def trials(
     plan: Plan, tunes: Mapping[str, Tune], facts: Facts, finalists: Collection[str] = ()
 ) -> Plan:
-    """Return the plan of all trials: one experiment for each that is tuned.
+    """Return the plan of all trials, with one experiment for each tuned experiment.
 
-    `finalists`: the arms and settings, as text, that are tried with all seeds. Raise Invalid for a
-    value that no run can have.
+    Args:
+        plan: the plan of the judged runs.
+        tunes: the tuning of each tuned experiment, by name.
+        facts: answers questions about configs.
+        finalists: the trials to train with all seeds, each as canonical text of arm and setting.
+
+    Raises:
+        Invalid: a value makes a config invalid.
     """
     experiments, configurations, texts = {}, {}, {}
     for name, tune in tunes.items():
@@ -64,7 +70,7 @@ def trials(
 
 
 def shared_by(point: Configuration, tune: Tune) -> str:
-    """Return what points with one choice have in common, as text."""
+    """Return a key, as text, that is equal for all points that share one choice."""
     of = {
         Per.arm: None,
         Per.size: point.size["params_total"],
@@ -74,7 +80,10 @@ def shared_by(point: Configuration, tune: Tune) -> str:
 
 
 def middles(points: Iterable[Configuration], tune: Tune) -> dict[str, Configuration]:
-    """Return the point that is tried for all that share its choice, by what they share."""
+    """Return the middle point of each group that shares one choice. Trials train only this one.
+
+    The keys are those of `shared_by`.
+    """
     groups: dict[str, list[Configuration]] = {}
     for point in points:
         groups.setdefault(shared_by(point, tune), []).append(point)
@@ -84,9 +93,9 @@ def middles(points: Iterable[Configuration], tune: Tune) -> dict[str, Configurat
 def chosen_into(
     points: Iterable[Configuration], chosen: Mapping[str, Sequence[Chosen]], tune: Tune
 ) -> Iterator[Configuration]:
-    """Yield points with the values chosen for them, each followed by its alternatives.
+    """Yield each point with the values chosen for it, followed by its alternatives.
 
-    `chosen` is by the arm and setting tried; the first of each is the choice.
+    `chosen`: by the arm and setting of each middle point, the choice and then the alternatives.
     """
     points = list(points)
     tried = middles(points, tune)
@@ -106,13 +115,14 @@ def chosen_into(
 def _points(
     points: Iterable[Configuration], tune: Tune, facts: Facts, finalists: Collection[str]
 ) -> list[Configuration]:
-    """Return every combination of values at the middle points, with its size."""
+    """Return the configurations of the trials: every combination of values at each middle point."""
     found = []
     for point in middles(points, tune).values():
         for values in itertools.product(*tune.grid.values()):
             tried = dict(zip(tune.grid, values, strict=True))
             config = RunTemplate(point.config).run(tried)
-            trainer = config["trainer"]  # a run that is never validated is at its end
+            trainer = config["trainer"]
+            # A choice needs a validation metric: validate at the end if the config never does.
             trainer["validate_every"] = trainer["validate_every"] or trainer["steps"]
             settings = {**point.values, **tried}
             all_seeds = canonical([point.arm.name, settings]) in finalists
@@ -124,7 +134,7 @@ def _points(
         if isinstance(size, Invalid):
             raise size
         if size["params_total"] != point.size["params_total"]:
-            expected = "keys that leave the size of a model as it is"
+            expected = "keys that do not change the size of a model"
             raise invalid_value(
                 "experiment.tune.grid", list(tune.grid), expected, "leave out the others"
             )
@@ -136,20 +146,23 @@ def _points(
 class Tuning:
     """The tuning of a plan."""
 
-    plan: Plan  # of the judged runs, with the values in the configs
+    plan: Plan  # the judged runs before tuning, with the values of their configs
     facts: Facts
     store: RunStore
-    tunes: dict[str, Tune]  # how each experiment is tuned; ranges may have grown
+    tunes: dict[str, Tune]  # by experiment; ranges in them grow
     trials: Plan
-    finalists: set[str] = field(default_factory=set)  # with all seeds, as `trials` takes them
-    judged: Plan | None = None  # with the chosen values; None until every trial is settled
+    finalists: set[str] = field(default_factory=set)  # the argument of `trials`
+    judged: Plan | None = None  # the judged runs with chosen values; None until all is chosen
 
     @classmethod
     def of(cls, plan: Plan, process: SizeServer, store: RunStore) -> Tuning:
-        """Read the finished trials of a plan that tunes; UserError if a value is invalid."""
+        """Return the tuning of a plan, after reading its finished trials.
+
+        Raise UserError if a value of the grid is invalid, or if no metric can choose.
+        """
         tunes = {name: one.tune for name, one in plan.experiments.items() if one.tune}
         for tune in tunes.values():
-            direction(tune.by)  # no trial starts for a metric that cannot choose
+            direction(tune.by)  # raises UserError for a metric without a better direction
         facts = Facts(process, plan.outputs / "cache" / "facts.json")
         made = cls(plan, facts, store, tunes, trials(plan, tunes, facts))
         made.advance()
@@ -158,7 +171,7 @@ class Tuning:
 
     @property
     def whole(self) -> Plan:
-        """The trials and the judged runs, as far as these are known, as one plan."""
+        """The trials and the judged runs as one plan. Before a choice, these are not tuned yet."""
         first, then = self.trials, self.judged or self.plan
         return replace(
             then,
@@ -170,10 +183,11 @@ class Tuning:
         )
 
     def advance(self) -> bool:
-        """Read the trials, and plan those that follow from them; return whether all is chosen.
+        """Read the finished trials and plan the trials that follow. Return whether all is chosen.
 
-        A range grows where the best value is at its end; then the two best values of each setting
-        are tried with all seeds. Raise UserError if all trials of a setting diverged.
+        If the best value is at an end of its range, the range grows. Then the two best combinations
+        of each setting are tried with all seeds. Raise UserError if all trials of a setting
+        diverged.
         """
         while True:
             tables = Records(self.store).tables(self.trials.as_data())
@@ -191,7 +205,7 @@ class Tuning:
                 for point in group[:FINALISTS]
             }
             if not finalists <= self.finalists:
-                self.finalists |= finalists  # one that diverged keeps its seeds, and so its rank
+                self.finalists |= finalists  # a finalist that diverged stays one
                 self.trials = trials(self.plan, self.tunes, self.facts, self.finalists)
                 continue
             found = dict(zip(names, map(choices, tables), strict=True))
@@ -201,33 +215,35 @@ class Tuning:
             return True
 
     def _grow(self, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> bool:
-        """Grow ranges with one of these values at an end by a step; return whether any has grown.
+        """Grow each range that has a best value at its end by one step. Return whether one grew.
 
-        All arms try the same values.
+        `found`: the best values of every choice, by experiment. A range grows for all arms, so that
+        all try the same values.
         """
-        wanted = []
+        further: list[tuple[str, str, Any]] = []  # experiment, key, value to add
         for name, tune in self.tunes.items():
             first = self.plan.experiments[name].tune
             assert first is not None
             for key, values in tune.grid.items():
                 best = dict.fromkeys(one[key] for one in found[name])
-                further = [value for one in best if (value := beyond(values, one)) is not None]
+                steps = [value for one in best if (value := beyond(values, one)) is not None]
                 left = len(first.grid[key]) + first.grow - len(values)
-                wanted += [(name, key, value) for value in further[:left]]
+                further += [(name, key, value) for value in steps[:left]]
+
         grown = False
-        for name, key, value in wanted:
+        for name, key, value in further:
             tune = self.tunes[name]
             values = sorted([*tune.grid[key], value])
             wider = {**self.tunes, name: replace(tune, grid={**tune.grid, key: values})}
             try:
                 self.trials = trials(self.plan, wider, self.facts, self.finalists)
-            except Invalid:  # no run can have this value
+            except Invalid:  # for example dropout above 1
                 continue
             self.tunes, grown = wider, True
         return grown
 
     def _judged(self, found: Mapping[str, Sequence[Choice]]) -> Plan:
-        """Return the plan with the chosen values."""
+        """Return the plan of the judged runs with the chosen values."""
         experiments, configurations = dict(self.plan.experiments), dict(self.plan.configurations)
         described: dict[str, list[dict[str, Any]]] = {}
         for name, tune in self.tunes.items():
@@ -250,11 +266,11 @@ class Tuning:
 
 
 def tune(executor: Executor, tuning: Tuning) -> Plan | None:
-    """Train trials until all is chosen; return the plan to judge, None if trials failed.
+    """Train trials until all values are chosen. Return the plan to judge, or None if trials failed.
 
     Raises:
         UserError: the data cannot be built, or all trials of a setting diverged.
-        SystemExit: stopped by a signal; running jobs were saved.
+        SystemExit: a signal stopped the sweep. Running jobs have saved.
     """
     if executor.options.retrain:
         again = executor.other_code(tuning.trials).again
@@ -263,9 +279,10 @@ def tune(executor: Executor, tuning: Tuning) -> Plan | None:
         runs = {run: executor.store.run(run) for run in executor.left(tuning.trials)}
         left = [run for run in runs if runs[run].status().cause is not Cause.NAN]
         if not left or executor.tripped:
-            missing = "were left out" if executor.tripped else "failed"
-            words = f"Trials {missing}, so nothing is chosen and nothing judged. Repeat the command"
-            executor.console.print(Text(f"{words} to try them again.", style="bold red"))
+            missing = "were not started" if executor.tripped else "failed"
+            words = f"Some trials {missing}, so that no values were chosen and nothing was judged."
+            remedy = "Repeat the command to train them."
+            executor.console.print(Text(f"{words} {remedy}", style="bold red"))
             return None
         _train(executor, tuning, left)
     executor.freeze(tuning.trials, {})
@@ -284,34 +301,39 @@ def _train(executor: Executor, tuning: Tuning, left: Sequence[str]) -> None:
 
 
 def budgets(tuning: Tuning) -> Iterator[str]:
-    """Yield a sentence on the cost of tuning each experiment: its trials by arm, their share."""
-    planned = trials(tuning.plan, tuning.tunes, tuning.facts)
-    for name, one in tuning.tunes.items():
-        points = Counter(point.arm.name for point in planned.configurations[name + SUFFIX])
-        values, further = math.prod(map(len, one.grid.values())), FINALISTS * (len(one.seeds) - 1)
-        arms = ", ".join(f"{arm} {count // values}" for arm, count in points.items())
-        ranges = [key for key, own in one.grid.items() if {*map(type, own)} <= {int, float}]
+    """Yield a sentence on the planned cost of tuning each experiment: trials and their FLOPs."""
+    planned = trials(tuning.plan, tuning.tunes, tuning.facts)  # each with the first seed only
+    for name, tune in tuning.tunes.items():
         first = tuning.plan.experiments[name].tune
         assert first is not None
-        room = math.prod(len(first.grid[key]) + first.grow * (key in ranges) for key in one.grid)
-        of_one = _flops(planned, name + SUFFIX) / max(_flops(tuning.plan, name), 1) / values
-        number = len(_runs(planned, name + SUFFIX)) // values * (values + further)
-        grown = f", at most {of_one * (room + further):.0%} if ranges grow" if room > values else ""
+        values = math.prod(map(len, tune.grid.values()))
+        ranges = [key for key, own in tune.grid.items() if {*map(type, own)} <= {int, float}]
+        most = math.prod(len(first.grid[key]) + first.grow * (key in ranges) for key in tune.grid)
+        of_finalists = FINALISTS * (len(tune.seeds) - 1)  # trials with the other seeds
+
+        points = Counter(point.arm.name for point in planned.configurations[name + SUFFIX])
+        arms = ", ".join(f"{arm} {count // values}" for arm, count in points.items())
+        number = len(_runs(planned, name + SUFFIX)) // values * (values + of_finalists)
         above = "" if tuning.judged else " (above: those known so far)"
-        share = f"{of_one * (values + further):.0%} of the FLOPs of the judged runs{grown}"
+
+        # The FLOPs of one trial for every choice, as a share of those of the judged runs.
+        of_one = _flops(planned, name + SUFFIX) / max(_flops(tuning.plan, name), 1) / values
+        share = f"{of_one * (values + of_finalists):.0%} of the FLOPs of the judged runs"
+        if most > values:
+            share += f", at most {of_one * (most + of_finalists):.0%} if ranges grow"
         yield (
-            f"{name}: {', '.join(one.grid)} is chosen first, among {values} by {one.by}, with "
-            f"{values + further} trials a choice in every arm (choices: {arms}): {number} trials "
-            f"in all{above}, {share}."
+            f"{name}: trials first choose {', '.join(tune.grid)} among {values} by {tune.by}, with "
+            f"{values + of_finalists} trials per choice (choices: {arms}): {number} trials in "
+            f"all{above}, {share}."
         )
 
 
 def spent(tuning: Tuning, store: RunStore) -> Iterator[str]:
-    """Yield the measured cost of tuning each experiment, beside that of its judged runs."""
+    """Yield a sentence on the measured cost of tuning each experiment and of its judged runs."""
     for name in tuning.tunes if tuning.judged else ():
         trials, took = _hours(name + SUFFIX, store)
         _, own = _hours(name, store)
-        share = f", {took / own:.0%} of the {own:.2g} of the judged runs" if own else ""
+        share = f" ({took / own:.0%} of the {own:.2g} of the judged runs)" if own else ""
         yield f"{name}: tuning took {trials} trials, {took:.2g} device hours{share}."
 
 
@@ -325,7 +347,7 @@ def _flops(plan: Plan, experiment: str) -> int:
 
 
 def _hours(experiment: str, store: RunStore) -> tuple[int, float]:
-    """Return the number of runs of its newest plan that are done, and their device hours."""
+    """Return the number of done runs in an experiment's newest plan, and their device hours."""
     points = newest(store.outputs)[experiment]["points"]
     runs = {point["run"] for point in points if point["experiment"] == experiment}
     done = [run for run in runs if store.run(run).result()]

@@ -1,1 +1,1 @@
-"""Decides what to run: experiments as data, grids, matching, identity, the plan."""
+"""The plan: what a command line will train, as experiments, configurations, points and runs."""

@@ -1,4 +1,4 @@
-"""Composition of configs by Hydra, and templates that the points of a grid are written into."""
+"""Composition of configs by Hydra, and templates that make the config of each point."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ from sweeper.store.errors import UserError
 from sweeper.store.identity import leaves, lookup
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-# The keys of a composed config that describe no run.
+# Keys of a composed config that the config of a run leaves out.
 NOT_PART_OF_A_RUN = ("name", "experiment", "scale", "paths", "metric")
-
 
 Made = TypeVar("Made")
 
@@ -39,20 +38,21 @@ class Composer:
     _options: dict[str, list[str]] = field(default_factory=dict)
 
     def options(self, group: str) -> list[str]:
-        """Return the yaml files that `group` chooses from; none if it is not a group."""
+        """Return the names of the yaml files of a group; empty if there is no such group."""
         if group not in self._options:
             options = self.loader.get_group_options(group, config_name=self.config_name)
             self._options[group] = options
         return self._options[group]
 
     def is_group(self, key: str) -> bool:
-        """Return whether `key` chooses a yaml file (`task`, `model/attention`), not a value."""
+        """Return whether `key` chooses a yaml file, as `task` and `model/attention` do."""
         return "." not in key and bool(self.options(key))
 
     def compose(self, overrides: Iterable[str]) -> DictConfig:
-        """Return the config with Hydra's own section, interpolations unresolved.
+        """Return the config with Hydra's own section and with unresolved interpolations.
 
-        The UserError for an unknown key or choice names the nearest that exists.
+        Raise UserError if Hydra cannot compose it. For an unknown key or choice, the message names
+        the nearest one that exists.
         """
         try:
             return self.loader.load_configuration(self.config_name, [*overrides], RunMode.RUN)
@@ -60,13 +60,16 @@ class Composer:
             raise explained(problem) from None
 
     def hydra(self, overrides: Iterable[str]) -> dict[str, Any]:
-        """Return Hydra's own section: the options of the sweep and the chosen yaml files."""
+        """Return Hydra's own section: the sweep's options and the chosen yaml files."""
         section = self.compose(overrides)._get_node("hydra")
         assert isinstance(section, DictConfig)
         return _plain(section)
 
     def base(self, overrides: Iterable[str]) -> RunTemplate:
-        """Return the template of the runs; UserError as `compose`, or for code or a secret."""
+        """Return the template of the runs with these overrides.
+
+        Raise UserError as `compose`, and for a config that names code or holds a secret.
+        """
         key = tuple(overrides)
         if key not in self._templates:
             plain = _plain(self.compose(key))
@@ -77,7 +80,10 @@ class Composer:
 
 
 def as_dataclass(kind: type[Made], data: Mapping[str, Any], where: str) -> Made:
-    """Return plain data as a dataclass; UserError, with `where` it stands, if it does not fit."""
+    """Return plain data as a dataclass. Raise UserError if it does not fit.
+
+    `where` says where the data was given and begins the message.
+    """
     try:
         made = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(kind), dict(data)))
     except OmegaConfBaseException as problem:
@@ -87,7 +93,7 @@ def as_dataclass(kind: type[Made], data: Mapping[str, Any], where: str) -> Made:
 
 
 class RunTemplate:
-    """A composed config that the values of points are written into."""
+    """A composed config. `run` writes the values of a point into a copy of it."""
 
     def __init__(
         self, whole: Mapping[str, Any], choices: Mapping[str, str | None] | None = None
@@ -99,18 +105,18 @@ class RunTemplate:
 
     @cached_property
     def beside(self) -> Mapping[str, Any]:
-        """The whole config, resolved: also the keys of `NOT_PART_OF_A_RUN`."""
+        """The whole resolved config, with the keys of `NOT_PART_OF_A_RUN`."""
         return _plain(OmegaConf.create(dict(self._whole)), resolve=True)
 
     def says(self, key: str, value: Any) -> bool:
-        """Return whether a key has this value, or a group of yaml files this choice."""
+        """Return whether a key has this value, or a group has this chosen yaml file."""
         if key in self._choices:
             return bool(self._choices[key] == value)
         found = leaves(self._whole).get(key)
         return type(found) is type(value) and bool(found == value)
 
     def has(self, key: str) -> bool:
-        """Return whether there is such a dotted key."""
+        """Return whether the config has this dotted key."""
         try:
             lookup(key, self._whole)
         except KeyError:
@@ -118,7 +124,10 @@ class RunTemplate:
         return True
 
     def run(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the resolved config of one run; `values` by dotted key, UserError if unknown."""
+        """Return the resolved config of a run with these values by dotted key.
+
+        Raise UserError for a key that the config lacks.
+        """
         config = copy.deepcopy(self._raw)
         for key, value in values.items():
             *parents, last = key.split(".")

@@ -14,34 +14,34 @@ from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.plans import ERROR
 
 SPLIT = "validation/"
-SUFFIX = "_trials"  # of the name of an experiment: that of the trials which tune it
-LARGEST_SEED = 2**32 - 1  # of numpy
+SUFFIX = "_trials"  # the trials that tune experiment NAME are the experiment NAME_trials
+LARGEST_SEED = 2**32 - 1  # of NumPy's random generators
 LARGEST_COUNT = 10**18  # of parameters or FLOPs
-LEAST_SEEDS = 3  # of trials; fewer say little about the error of a choice
+LEAST_SEEDS = 3  # fewer seeds of trials say little about the error of a choice
 
 
 Per = StrEnum("Per", ["arm", "point", "size"])
-"""The points of an arm that share one choice: all, one each, or those of equally many parameters.
-Of points that share one, the middle is tried."""
+"""The points that share one choice: all points of an arm, each point alone, or all points of an
+arm with equally many parameters. Trials train only the middle one of the points that share."""
 
 
 @dataclass
 class Tune:
-    """The search for values that every arm gets before it is judged.
+    """The search for the best values of keys such as the learning rate, before arms are judged.
 
-    Every choice tries the same values, at full length, and takes those that validate best. All
-    values are tried with the first seed, and the two best with the others.
+    Every choice tries the same values at full length and takes the combination with the best
+    validation metric. All combinations are tried with the first seed, the two best with all seeds.
     """
 
-    grid: dict[str, list[Any]]  # the values to try by key, in all combinations
+    grid: dict[str, list[Any]]  # the values to try by key; all combinations are tried
     by: str = "validation/loss"  # the metric of the validation split that decides
-    seeds: list[int] = field(default_factory=lambda: [1000, 1001, 1002])  # of no judged run
+    seeds: list[int] = field(default_factory=lambda: [1000, 1001, 1002])  # no judged run has them
     per: Per = Per.point
-    grow: int = 2  # by how many values a range of numbers may grow where the best lies at its end
+    grow: int = 2  # if the best value is at an end of its range, add at most this many beyond it
 
 
 def check_seeds(key: str, seeds: Sequence[Any]) -> None:
-    """Raise UserError unless seeds are whole numbers from 0 to LARGEST_SEED, one or more."""
+    """Raise UserError unless there are seeds, and all are whole numbers from 0 to LARGEST_SEED."""
     remedy = "for example seed=0,1,2" if key == "seed" else "for example [0,1,2]"
     if not seeds:
         raise invalid_value(key, "[]", "at least one seed", remedy)
@@ -52,10 +52,10 @@ def check_seeds(key: str, seeds: Sequence[Any]) -> None:
 
 
 def check(experiment: Experiment) -> None:
-    """Raise UserError for invalid seeds, metrics shown twice, and tuning that is no fair choice.
+    """Raise UserError for invalid seeds or tuning, a repeated metric, or a key that no arm may set.
 
-    Tuning is unfair without values, by another split, with seeds that are judged, and of runs that
-    start from others.
+    Tuning needs two values, the validation split and seeds that no judged run has. It cannot tune
+    runs that start from other runs.
     """
     check_seeds(f"experiment.seeds of {experiment.name}", experiment.seeds)
     for arm in experiment.arms.values():
@@ -65,7 +65,7 @@ def check(experiment: Experiment) -> None:
                 where = f"experiment.arms.{arm.name} of {experiment.name}"
                 raise invalid_value(where, key, f"no {key} in set or grid of an arm", remedy)
         where = f"experiment.arms.{arm.name}.seeds of {experiment.name}"
-        if arm.seeds:  # else it has those of the experiment
+        if arm.seeds:
             check_seeds(where, arm.seeds)
         parent, own = experiment.arms.get(arm.parent or ""), arm.seeds or experiment.seeds
         theirs = (parent.seeds or experiment.seeds) if parent else own
@@ -74,9 +74,10 @@ def check(experiment: Experiment) -> None:
             raise invalid_value(where, own, expected, "give both arms the same seeds")
     shown = [metric for metrics in experiment.finetune.values() for metric in metrics]
     for metric in shown:
-        if shown.count(metric) > 1:  # points of several tasks have the same names
+        # Two tasks with one metric would draw two points under one name.
+        if shown.count(metric) > 1:
             where = f"experiment.finetune of {experiment.name}"
-            expected = "each metric once, at one task"
+            expected = "a metric that only one task shows"
             raise invalid_value(where, metric, expected, "leave it out of the others")
     if experiment.tune:
         _check_tune(experiment, experiment.tune)
@@ -90,8 +91,8 @@ def _check_tune(experiment: Experiment, tune: Tune) -> None:
             raise invalid_value(f"{where}, grid.{key}", list(values), expected, "list them")
         for arm in experiment.arms.values():
             if key in arm.swept:
-                expected = f"a key that no arm sweeps, as {arm.name} does"
-                remedy = "leave it out of one of the two"
+                expected = f"a key that no arm sweeps, but arm {arm.name} sweeps it"
+                remedy = "leave it out of the arm or of tune.grid"
                 raise invalid_value(f"{where}, grid", key, expected, remedy)
     if not tune.by.startswith(SPLIT):
         remedy = "for example validation/loss"
@@ -101,27 +102,30 @@ def _check_tune(experiment: Experiment, tune: Tune) -> None:
     remedy = "for example [1000,1001,1002]"
     judged = {*experiment.seeds, *(seed for arm in experiment.arms.values() for seed in arm.seeds)}
     if judged & {*tune.seeds}:
-        expected = f"seeds that are not judged, as {', '.join(map(str, sorted(judged)))} are"
+        expected = f"seeds other than the judged ones ({', '.join(map(str, sorted(judged)))})"
         raise invalid_value(f"{where}, seeds", list(tune.seeds), expected, remedy)
     if len({*tune.seeds}) < LEAST_SEEDS:
         expected = f"{LEAST_SEEDS} different seeds or more, to tell the two best values apart"
         raise invalid_value(f"{where}, seeds", list(tune.seeds), expected, remedy)
     if experiment.finetune or any(arm.parent for arm in experiment.arms.values()):
-        expected = "none, since runs of this experiment start from others"
+        expected = "no tuning, since runs of this experiment start from other runs"
         remedy = "leave experiment.tune out"
         raise invalid_value(f"{where}, grid", list(tune.grid), expected, remedy)
 
 
 def at_end(values: Sequence[Any], best: Any) -> bool:
-    """Return whether `best` is the least or the most of numbers that were tried; 0 has no less."""
-    known = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
-    return known and best != 0 and best in (min(values), max(values))
+    """Return whether `best` is the smallest or largest of the numbers tried.
+
+    0 is not an end, since no value below it is tried.
+    """
+    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    return numbers and best != 0 and best in (min(values), max(values))
 
 
 def beyond(values: Sequence[Any], best: Any) -> Any:
-    """Return the value one geometric step beyond the end `best`; None if it is no end.
+    """Return the value one geometric step beyond `best`, or None if `best` is not at an end.
 
-    Only numbers above 0 are a range with ends.
+    Return None, too, unless all values are numbers above 0.
     """
     if not at_end(values, best) or min(values) <= 0:
         return None
@@ -140,36 +144,36 @@ Count = StrEnum(
 """The counts of a model that a match can use."""
 
 Pretrainings = StrEnum("Pretrainings", ["each", "one"])
-"""The number of pre-trainings behind the seeds of a point: one each, or one for all."""
+"""The pre-trainings of a point that is fine-tuned: `each` seed has its own, or all share `one`."""
 
 
 @dataclass
 class Margin:
-    """The largest difference that counts as none."""
+    """The largest difference of a metric that counts as no difference."""
 
     size: Any  # in the unit of the metric, or per cent of it ("1 %")
-    reason: str  # a sentence on why it is this large
+    reason: str  # a sentence that justifies the size
 
 
 @dataclass
 class Match:
     """The matching of an arm's points to a size."""
 
-    to: str | int  # the arm whose points are the targets, or a number for all points
-    solve: str  # the config key that is solved for, a whole number
+    to: str | int  # an arm, whose points are the targets, or one number as the target of all
+    solve: str  # the key that is solved for; its value is a whole number
     tolerance: float  # the largest accepted |achieved / target - 1|
     count: Count = Count.params_total  # the size that is matched
-    where: str | None = None  # a condition over config keys on the points of the arm `to`
-    multiple_of: str | int = 1  # the solution is a multiple of this number or config key
-    same: list[str] = field(default_factory=list)  # keys that take the value of the target point
+    where: str | None = None  # only points of the arm `to` that meet this condition are targets
+    multiple_of: str | int = 1  # the solution is a multiple of this number, or of this key's value
+    same: list[str] = field(default_factory=list)  # keys that get the value of the target point
 
 
 @dataclass
 class Arm:
     """One curve: fixed keys (`set`), swept keys (`grid`), a condition on its points (`where`).
 
-    Its runs may start from those of the arm `parent`, seed by seed. A point is then one of that arm
-    with the keys that this arm sets and sweeps; its model is the parent's but for these keys.
+    With `parent`, each run starts from the parent arm's run of the same seed. Its config is the
+    parent run's, changed by the keys that this arm sets and sweeps.
     """
 
     name: str
@@ -178,13 +182,13 @@ class Arm:
     grid: dict[str, list[Any]] = field(default_factory=dict)
     where: str | None = None
     match: Match | None = None
-    metric: str | None = None  # if it differs from the experiment's
+    metric: str | None = None  # None: the experiment's
     parent: str | None = None
-    seeds: list[int] = field(default_factory=list)  # so that arms with equal models share no run
+    seeds: list[int] = field(default_factory=list)  # empty: the experiment's
 
     @property
     def swept(self) -> list[str]:
-        """The keys of its axes; an axis may move several together."""
+        """The keys of the grid; an axis may move several keys together."""
         return [key.strip() for axis in self.grid for key in axis.split(",")]
 
 
@@ -192,12 +196,12 @@ class Arm:
 class Experiment:
     """Arms, the metric that compares them, and the figure and claims of the result.
 
-    With `finetune`, each point is a pre-training that is fine-tuned on every one of these tasks.
-    `pretrainings`: `each` seed pre-trains; with `one`, all seeds fine-tune one pre-training, as
-    papers do, and verdicts are about these weights only.
+    With `finetune`, each point is a pre-training that is fine-tuned on each of these tasks. With
+    `pretrainings: each`, every seed pre-trains a model of its own. With `one`, all seeds fine-tune
+    the same pre-trained model, as papers do, and verdicts hold for these weights only.
     """
 
-    name: str  # of its plan, table and figure
+    name: str  # of the plan, table and figure
     title: str
     metric: str
     arms: dict[str, Arm]
@@ -207,15 +211,15 @@ class Experiment:
     claims: list[str] = field(default_factory=list)
     seeds: list[int] = field(default_factory=lambda: [0])
     margin: dict[str, Margin] = field(default_factory=dict)  # by metric
-    error: float = ERROR  # the chance that any of its claims ever gets a wrong answer
-    finetune: dict[str, list[str]] = field(default_factory=dict)  # by task, the metrics to show
+    error: float = ERROR  # the chance that any claim ever gets a wrong answer
+    finetune: dict[str, list[str]] = field(default_factory=dict)  # the metrics to show, by task
     pretrainings: Pretrainings = Pretrainings.each
-    paper: dict[Any, Any] = field(default_factory=dict)  # by value of `x`, what the paper prints
-    tune: Tune | None = None  # the search for values of the arms before they are judged
-    tuned: bool = True  # whether it takes place; else the values stay as in the configs
+    paper: dict[Any, Any] = field(default_factory=dict)  # the paper's numbers, by value of `x`
+    tune: Tune | None = None
+    tuned: bool = True  # False: do not tune, and train with the values in the configs
 
     def described(self) -> dict[str, Any]:
-        """Return plain data for the stages after the plan."""
+        """Return the plain data that the plan's file keeps."""
         same = ("title", "metric", "x", "figure", "claims", "margin", "error", "finetune")
         plain = asdict(self)
         return {
@@ -233,25 +237,28 @@ class Experiment:
 def with_typed(
     experiment: Experiment, axes: Mapping[str, list[Any]], fixed: Mapping[str, Any]
 ) -> Experiment:
-    """Return the experiment with typed keys, which override those of its arms.
+    """Return the experiment with the keys of the command line, which override those of its arms.
 
     Args:
-        axes: keys with several values; every arm sweeps them. Where arms do not sweep them anyway,
-            the figure is `curves`: that of the experiment would join points that differ in them.
-        fixed: keys with one value; an arm that sweeps such a key keeps this value alone.
+        axes: keys with several values; every arm sweeps them. If an unmatched arm does not sweep
+            one of them in the yaml, the figure becomes `curves`, since the experiment's own figure
+            would join points with different values of this key.
+        fixed: keys with one value; an arm that sweeps such a key gets only this value.
 
     Raises:
-        UserError: a key that an arm solves for is typed.
+        UserError: a key is typed that an arm solves for.
     """
 
     def overlaid(arm: Arm) -> Arm:
         if arm.match and arm.match.solve in {*axes, *fixed}:
             raise UserError(
-                f"{arm.match.solve} is what arm {arm.name} of experiment={experiment.yaml} solves"
-                " for, so it cannot be given; leave it out, or write a grid without an experiment."
+                f"{arm.match.solve} cannot be given: arm {arm.name} of "
+                f"experiment={experiment.yaml} solves for it; leave it out, or sweep a grid "
+                "without an experiment."
             )
         kept = {key: value for key, value in arm.set.items() if key not in {*axes, *fixed}}
-        # After an axis that moves several keys together, the value of one of them overrides it.
+        # A later axis overrides an earlier one. So a fixed key, as an axis with one value,
+        # overrides an axis that moves this key together with others.
         alone = {key: [fixed[key]] for key in arm.swept if key in fixed}
         return replace(arm, set=kept, grid={**arm.grid, **alone, **axes})
 
@@ -259,9 +266,9 @@ def with_typed(
     if tune:
         free = {key: values for key, values in tune.grid.items() if key not in {*axes, *fixed}}
         tune = replace(tune, grid=free) if free else None
-    own = [arm.swept for arm in experiment.arms.values() if not arm.match]
-    foreseen = all(key in swept for swept in own for key in axes)
-    figure = experiment.figure if foreseen or "experiment.figure" in fixed else "curves"
+    of_unmatched = [arm.swept for arm in experiment.arms.values() if not arm.match]
+    in_yaml = all(key in swept for swept in of_unmatched for key in axes)
+    figure = experiment.figure if in_yaml or "experiment.figure" in fixed else "curves"
     return replace(experiment, arms=arms, tune=tune, figure=figure)
 
 
@@ -276,79 +283,121 @@ def read_experiment(
     """Return the experiment that conf/experiment/<name>.yaml describes at one scale.
 
     Args:
-        data: its section `experiment`; `scales.<scale>` overrides the rest of it.
-        scales: all scales; it may define no other.
-        typed: the overrides of a command line; those of the experiment override the yaml.
+        name: the name of the yaml file.
+        data: the section `experiment`; its part `scales.<scale>` overrides the rest.
+        scale: the chosen scale.
+        scales: the scales that exist; None skips the check of the yaml's scales.
+        typed: the values of a command line; keys below `experiment.` override the yaml.
 
     Raises:
-        UserError: it is not such a description, or has an unknown key at any scale.
+        UserError: the section describes no experiment, or has an unknown key at any scale.
     """
     where = f"experiment={name}"
     if not isinstance(data, Mapping) or "experiment" in data:
         raise no_experiment_in(name)
     rest = {key: value for key, value in data.items() if key != "scales"}
-    own = _section("experiment.scales", data.get("scales"))
-    if own and scale not in own:
-        expected = f"one that {where} defines ({', '.join(own)})"
+    by_scale = _section("experiment.scales", data.get("scales"))
+    if by_scale and scale not in by_scale:
+        expected = f"one that {where} defines ({', '.join(by_scale)})"
         remedy = f"choose one of them or add it to conf/experiment/{name}.yaml"
         raise invalid_value("scale", scale, expected, remedy)
-    for other, section in own.items():
+    for other, section in by_scale.items():
         if scales is not None and other not in scales:
-            expected = f"scales that there are ({', '.join(scales)})"
+            expected = f"the name of a scale ({', '.join(scales)})"
             raise invalid_value(f"experiment.scales of {name}", other, expected, "correct the name")
-        prefix, section = f"{where}: scales.{other}.", _section(f"scales.{other}", section)
-        arms = _section(f"{prefix}arms", section.get("arms"))
-        for path, kind, found in (
-            (prefix, Experiment, section),
-            *((f"{prefix}arms.{arm}.", Arm, _section(arm, keys)) for arm, keys in arms.items()),
-        ):
-            known = [one.name for one in fields(kind)]
-            for key in found:
-                if key not in known:
-                    raise unknown_key(f"{path}{key}", (f"{path}{one}" for one in known))
-    whole = _overlay(rest, own.get(scale) or {})
-    for key, value in (typed or {}).items():
+        _check_keys(f"{where}: scales.{other}.", _section(f"scales.{other}", section))
+
+    typed = typed or {}
+    whole = _with_overrides(_overlay(rest, by_scale.get(scale) or {}), typed, scale)
+    experiment = _read(name, whole)
+    if not (experiment.tune and experiment.tune.grid):
+        if typed.get("experiment.tuned"):
+            expected = f"false, since {experiment.name} has no tune.grid at scale={scale}"
+            raise invalid_value("experiment.tuned", True, expected, "give experiment.tune.grid")
+        return replace(experiment, tune=None)
+    return experiment if experiment.tuned else replace(experiment, tune=None)
+
+
+def _check_keys(prefix: str, section: Mapping[str, Any]) -> None:
+    """Raise UserError for an unknown key in the section of a scale. `prefix` begins its name."""
+    arms = _section(f"{prefix}arms", section.get("arms"))
+    for path, kind, found in (
+        (prefix, Experiment, section),
+        *((f"{prefix}arms.{arm}.", Arm, _section(arm, keys)) for arm, keys in arms.items()),
+    ):
+        known = [one.name for one in fields(kind)]
+        for key in found:
+            if key not in known:
+                raise unknown_key(f"{path}{key}", (f"{path}{one}" for one in known))
+
+
+def _with_overrides(
+    whole: Mapping[str, Any], typed: Mapping[str, Any], scale: str
+) -> dict[str, Any]:
+    """Return the section of an experiment with the typed keys `experiment.<key>`."""
+    changed = dict(whole)
+    for key, value in typed.items():
         first, *parts = key.split(".")
         if first != "experiment" or not parts:
             continue
-        if parts[0] == "scales":
+        if parts[0] == "scales":  # Hydra has set the key in the section of the scale
             if len(parts) > 1 and parts[1] != scale:
-                expected, remedy = f"scale={parts[1]} with it", "add that, or leave it out"
+                expected = f"a key of scale={scale}, which is trained"
+                remedy = f"add scale={parts[1]}, or leave the key out"
                 raise invalid_value(key, value, expected, remedy)
             continue
-        if value is None or value == {}:  # as the guide says, they leave the key out
-            whole = _without(whole, parts)
+        if value is None or value == {}:  # docs/experiments.md: these leave the key out
+            changed = _without(changed, parts)
             continue
+        tree = value
         for part in reversed(parts):
-            value = {part: value}
-        whole = _overlay(whole, value)
-    experiment = _read(name, whole)
-    nothing = not (experiment.tune and experiment.tune.grid)
-    if nothing and (typed or {}).get("experiment.tuned"):
-        expected = f"false, since {experiment.name} names nothing to tune at scale={scale}"
-        raise invalid_value("experiment.tuned", True, expected, "give it experiment.tune.grid")
-    return replace(experiment, tune=None) if nothing or not experiment.tuned else experiment
+            tree = {part: tree}
+        changed = _overlay(changed, tree)
+    return changed
 
 
 def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
-    """Raise UserError for a match to nothing; `others` are the other arms of the experiment."""
+    """Raise UserError for a match without a target or with keys that do not go together.
+
+    `others`: the other arms of the experiment.
+    """
     target = match.to
     targets = [arm.name for arm in others if not arm.match]
     known = target in targets if isinstance(target, str) else 1 <= target <= LARGEST_COUNT
     if not known:
         expected = "an arm of the experiment that is not matched itself, or a number from 1 to 1e18"
-        remedy = f"choose among {', '.join(arm.name for arm in others) or 'none'}"
+        remedy = f"choose among {', '.join(targets)}" if targets else "give a number"
         raise invalid_value(f"{where}.to", target, expected, remedy)
     if match.tolerance < 0:
         expected, remedy = "a number of at least 0", "for example 0.01, which is 1 %"
         raise invalid_value(f"{where}.tolerance", match.tolerance, expected, remedy)
     if isinstance(target, int) and (match.where or match.same):
         key = "where" if match.where else "same"
-        expected = f"none, since match.to={target} is no arm with points"
+        expected = f"no such key, since match.to={target} is a number and has no points"
         raise invalid_value(f"{where}.{key}", match.where or match.same, expected, "leave it out")
 
 
 def _read(name: str, data: dict[str, Any]) -> Experiment:
+    """Return the experiment in a merged section. Raise UserError if it is invalid."""
+    experiment = _as_experiment(name, data)
+    if not experiment.arms:
+        raise UserError(f"experiment={name} has no arms; name at least one under `arms`.")
+    if not experiment.title.strip():
+        raise invalid_value(f"experiment.title of {name}", "", "a few words", "say what it shows")
+    if experiment.tune:
+        check_seeds(f"experiment.tune.seeds of {name}", experiment.tune.seeds)
+    for arm in experiment.arms.values():
+        _check_arm(experiment, arm)
+    if not 0 < experiment.error <= 0.2:
+        expected = "a chance above 0 and at most 0.2"
+        where, remedy = f"experiment.error of {name}", "leave it at 0.05"
+        raise invalid_value(where, experiment.error, expected, remedy)
+    for metric, margin in experiment.margin.items():
+        _check_margin(f"experiment.margin of {name}, {metric}", margin)
+    return experiment
+
+
+def _as_experiment(name: str, data: dict[str, Any]) -> Experiment:
     arms = _section(f"experiment.arms of {name}", data.pop("arms", None))
     named = {
         arm: {"label": arm, **_section(f"{name}.arms.{arm}", said), "name": arm}
@@ -356,47 +405,42 @@ def _read(name: str, data: dict[str, Any]) -> Experiment:
     }
     for key in {"name", "yaml"} & data.keys():
         where = f"experiment.{key} of {name}"
-        raise invalid_value(where, data[key], "no such key", "name=... names it")
+        remedy = "leave it out; name=... on the command line names the results"
+        raise invalid_value(where, data[key], "no such key", remedy)
     for value, printed in _section(f"experiment.paper of {name}", data.get("paper")).items():
         _section(f"experiment.paper.{value} of {name}", printed)
     whole = {**data, "name": name, "yaml": name, "arms": named}
-    experiment = as_dataclass(Experiment, whole, f"experiment={name}")
-    if not experiment.arms:
-        raise UserError(f"experiment={name} has no arms; name at least one under `arms`.")
-    if not experiment.title.strip():
-        raise invalid_value(f"experiment.title of {name}", "", "a few words", "say what it shows")
-    if experiment.tune:
-        check_seeds(f"experiment.tune.seeds of {name}", experiment.tune.seeds)
-    before = list[str]()
-    for arm in experiment.arms.values():
-        where = f"{name}.arms.{arm.name}"
-        if arm.match:
-            others = [one for one in experiment.arms.values() if one is not arm]
-            _check_match(f"{where}.match", arm.match, others)
-        if arm.parent and (arm.parent not in before or arm.match):
-            expected = "an arm that stands before it"
-            remedy = f"choose among {', '.join(before)}" if before else "leave it out"
-            if arm.match:
-                expected, remedy = "none, since the arm is matched", "leave out one of the two"
-            raise invalid_value(f"{where}.parent", arm.parent, expected, remedy)
-        before.append(arm.name)
-    if not 0 < experiment.error <= 0.2:
-        expected = "a chance above 0 and at most 0.2"
-        where, remedy = f"experiment.error of {name}", "leave it at 0.05"
-        raise invalid_value(where, experiment.error, expected, remedy)
-    for metric, margin in experiment.margin.items():
-        where = f"experiment.margin of {name}, {metric}"
-        remedy = "write for example {size: 1 %, reason: why this is small}"
-        try:
-            size = float(str(margin.size).strip().removesuffix("%"))
-        except ValueError:
-            size = 0.0
-        if not 0 < size < math.inf:
-            expected = "a number above 0 in the metric's unit, or per cent"
-            raise invalid_value(f"{where}, size", margin.size, expected, remedy)
-        if not margin.reason.strip():
-            raise invalid_value(f"{where}, reason", margin.reason, "a sentence", remedy)
-    return experiment
+    return as_dataclass(Experiment, whole, f"experiment={name}")
+
+
+def _check_arm(experiment: Experiment, arm: Arm) -> None:
+    """Raise UserError for an invalid match or parent of an arm."""
+    where = f"{experiment.name}.arms.{arm.name}"
+    others = [one for one in experiment.arms.values() if one is not arm]
+    if arm.match:
+        _check_match(f"{where}.match", arm.match, others)
+    names = [one.name for one in experiment.arms.values()]
+    before = names[: names.index(arm.name)]
+    if arm.parent and arm.match:
+        expected, remedy = "no parent, since the arm is matched", "leave out parent or match"
+        raise invalid_value(f"{where}.parent", arm.parent, expected, remedy)
+    if arm.parent and arm.parent not in before:
+        expected = "an arm that the yaml describes before this one"
+        remedy = f"choose among {', '.join(before)}" if before else "leave it out"
+        raise invalid_value(f"{where}.parent", arm.parent, expected, remedy)
+
+
+def _check_margin(where: str, margin: Margin) -> None:
+    remedy = "write for example {size: 1 %, reason: why this is small}"
+    try:
+        size = float(str(margin.size).strip().removesuffix("%"))
+    except ValueError:
+        size = 0.0
+    if not 0 < size < math.inf:
+        expected = "a number above 0 in the metric's unit, or per cent"
+        raise invalid_value(f"{where}, size", margin.size, expected, remedy)
+    if not margin.reason.strip():
+        raise invalid_value(f"{where}, reason", margin.reason, "a sentence", remedy)
 
 
 def _section(key: str, given: Any) -> Mapping[str, Any]:
@@ -410,7 +454,7 @@ def _section(key: str, given: Any) -> Mapping[str, Any]:
 
 
 def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` overridden by `over`, mapping by mapping; lists are replaced."""
+    """Return `base` with the values of `over`: mappings are merged key by key, lists replaced."""
     merged = dict(base)
     for key, value in over.items():
         old = merged.get(key)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import lookup
 
-if TYPE_CHECKING:  # it loads Hydra, which the status of runs does not need
+if TYPE_CHECKING:  # loads Hydra, which `python -m sweeper status` does not need
     from sweeper.plan.experiment import Arm
 
 
 def combinations(arm: Arm) -> list[dict[str, Any]]:
-    """Return the distinct combinations of an arm's values by key; the last axis varies fastest.
+    """Return the distinct combinations of an arm's values, each by key.
 
-    An axis may move several keys together: `model.heads,model.layers: [[8, 2], [9, 3]]`. A key
-    of two axes has the value of the later one.
+    The last axis varies fastest. An axis may move several keys together, as in
+    `model.heads,model.layers: [[8, 2], [9, 3]]`. If two axes have the same key, the later one wins.
     """
     every: dict[str, dict[str, Any]] = {}
     for values in itertools.product(*arm.grid.values()):
@@ -29,7 +29,7 @@ def combinations(arm: Arm) -> list[dict[str, Any]]:
             keys = [key.strip() for key in axis.split(",")]
             if len(keys) > 1 and not (isinstance(given, list) and len(given) == len(keys)):
                 where, expected = f"{arm.name}.grid.{axis}", f"a list of {len(keys)} values"
-                remedy = "write one for each of its keys into the experiment's yaml"
+                remedy = "give one value for each of its keys in the experiment's yaml"
                 raise invalid_value(where, given, expected, remedy)
             found |= zip(keys, given, strict=True) if len(keys) > 1 else {axis: given}
         every.setdefault(repr(found), found)
@@ -37,7 +37,7 @@ def combinations(arm: Arm) -> list[dict[str, Any]]:
 
 
 def check_size(points: int, limit: int, what: str) -> None:
-    """Raise UserError for a grid of more than `limit` points, before it is expanded."""
+    """Raise UserError if there are more than `limit` points; `what` names them in the message."""
     if points > limit:
         raise UserError(
             f"{what} has {points:,} points, more than hydra.sweeper.max_runs={limit:,}; "
@@ -65,10 +65,11 @@ _LONGEST = 500  # letters of a condition
 
 
 def holds(expression: str | None, config: Mapping[str, Any]) -> bool:
-    """Return whether `expression` is true of a run's config; None is always true.
+    """Return whether the condition `expression` holds for a run's config; None always holds.
 
     It may use numbers, strings, lists, + - * / // %, comparisons, `in`, and/or/not, and config
-    keys as names; UserError for anything else. The text is parsed and walked, never executed.
+    keys as names. Raise UserError for anything else. Python's parser reads the text, and nothing
+    executes it.
     """
     if expression is None:
         return True
@@ -105,7 +106,8 @@ def _value(node: ast.expr, config: Mapping[str, Any]) -> Any:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             operands = [_value(left, config), _value(right, config)]
             if not all(isinstance(one, int | float) for one in operands):
-                raise TypeError("arithmetic is for numbers")  # a text times 10**9 fills the memory
+                # Text times 10**9 would fill the memory.
+                raise TypeError("arithmetic takes numbers only")
             return _BINARY[type(op)](*operands)
         case ast.Compare(ops=ops) if all(type(op) in _COMPARE for op in ops):
             sides = [_value(side, config) for side in (node.left, *node.comparators)]

@@ -1,11 +1,11 @@
-"""Stop 3 of the road: the whole number under one key that brings a model to a given size.
+"""Stop 3 of the road: find the value of one key that brings a model to a target size.
 
-The count is asked of real models only. It never falls as the key grows, and in every key it is a
-polynomial of degree two at most over most variants, so a parabola through three builds names the
-solution, two more builds confirm it, and bisection takes over where they do not. Where only some
-values have a model, such as the divisors of the heads, these are tried one by one. In: how to
-count, and a target. Out: the number, what it achieves, the error that the plan prints. Next:
-schedule.py.
+Sizes are counts of real models. A count never falls as the key grows. With most variants it is a
+polynomial in the key, of degree two at most: a parabola through three models names the solution,
+and two more models confirm it. Where they do not, bisection finds it. If only some values have a
+model, such as the divisors of the number of heads, they are tried one by one.
+
+In: a function that counts, and a target. Out: the value and its count. Next: run/schedule.py.
 """
 
 from bisect import bisect_right
@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator
 from sweeper.store.errors import UserError
 
 LARGEST = 2**20
-GAP, WALKED = 256, 4096  # multiples in a row that may have no model; multiples tried one by one
-
+GAP = 256  # give up after this many multiples in a row without a model
+WALKED = 4096  # try at most this many multiples one by one
 
 FALLS = "its count falls as the key grows; solve for another key"
 
 
 class _Missing(Exception):
-    """There is no model at a value that was asked for."""
+    """No model exists at a value that was tried."""
 
 
 def solve(
@@ -29,11 +29,14 @@ def solve(
 ) -> tuple[int, int]:
     """Return the multiple of `step` whose count is nearest to `target`, and this count.
 
-    `count` returns the size of the model at a value of the key, or why there is no such model.
+    Args:
+        count: returns the size of the model at a value of the key, or why there is no such model.
+        target: the wanted size.
+        step: the solution is a multiple of this number.
 
     Raises:
         UserError: no multiple of `step` gives a model, all give models of the same size, or larger
-            ones give smaller models.
+            multiples give smaller models.
     """
     known: dict[int, int | UserError] = {}
 
@@ -62,27 +65,28 @@ def solve(
         if tried and at(tried[-1]) < at(tried[0]):
             raise UserError(FALLS) from None
     if not near:
-        raise UserError(f"no value has a model (at {step}: {str(try_at(1)).removesuffix('.')})")
+        reason = str(try_at(1)).removesuffix(".")
+        raise UserError(f"no value gives a valid model (for {step}: {reason})")
     if not changes:
         values = ", ".join(str(multiple * step) for multiple in tried)
-        same = f"which is {at(tried[0]):,} at {values}"
-        raise UserError(f"it does not change the count, {same}; solve for another key")
+        same = f"the count is {at(tried[0]):,} at {values}"
+        raise UserError(f"the key does not change the size ({same}); solve for another key")
     best = min(near, key=lambda multiple: (abs(at(multiple) - target), multiple))
     return best * step, at(best)
 
 
 def _guess(first: list[int], target: int) -> int:
-    """Where the parabola through the counts at 1, 2, 3 reaches `target`, rounded down."""
+    """Return where the parabola through the counts at 1, 2, 3 reaches `target`, rounded down."""
     slope, bend = first[1] - first[0], first[2] - 2 * first[1] + first[0]
 
-    def count(t: int) -> int:  # at 1 + t
+    def count(t: int) -> int:  # the parabola at 1 + t, in Newton's form
         return first[0] + t * slope + t * (t - 1) // 2 * bend
 
     return max(1, bisect_right(range(LARGEST), target, key=count))
 
 
 def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
-    """The largest multiple whose count is at most `target`; 0 if there is none."""
+    """Return the largest multiple whose count is at most `target`; 0 if there is none."""
     if at(1) > target:
         return 0
     low, high = 1, guess + 1
@@ -91,12 +95,16 @@ def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
     while at(high) <= target:
         low, high = high, 2 * high
         if high > LARGEST:
-            raise UserError(f"no value up to {LARGEST:,} is large enough to reach {target:,}")
+            raise UserError(f"no value up to {LARGEST:,} reaches {target:,}")
     return low + bisect_right(range(low + 1, high), target, key=at)
 
 
 def _with_models(try_at: Callable[[int], int | UserError], target: int) -> Iterator[int]:
-    """Yield multiples that have a model: two at least, up to one above `target` or a large gap."""
+    """Yield the multiples that have a model, in order.
+
+    Stop after the first one above `target` (but not before the second one), or after GAP multiples
+    without a model.
+    """
     last = 0
     for multiple in range(1, WALKED + 1):
         size = try_at(multiple)
@@ -107,4 +115,4 @@ def _with_models(try_at: Callable[[int], int | UserError], target: int) -> Itera
             last = multiple
         elif multiple - last > GAP:
             return
-    raise UserError(f"no value up to {WALKED:,} with a model is large enough to reach {target:,}")
+    raise UserError(f"no model with a value up to {WALKED:,} reaches {target:,}")

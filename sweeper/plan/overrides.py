@@ -30,27 +30,49 @@ from sweeper.store.identity import can_change_results, digest_of
 
 
 def outputs_override(outputs: str | Path) -> str:
-    """Return the override that sets the outputs folder, in quotes that any folder's name needs."""
-    # Hydra reads a backslash as such, unless a quote follows.
+    """Return the override that sets the outputs folder, quoted so that Hydra takes any name."""
+    # Hydra takes a backslash literally unless a quote follows it.
     quoted = re.sub(r"(\\+)(?='|$)", r"\1\1", str(outputs)).replace("'", "\\'")
     return f"paths.outputs='{quoted}'"
 
 
 @dataclass(frozen=True)
 class Typed:
-    """A command line: keys with one value, keys with several (axes), experiment names."""
+    """A command line: keys with one value, keys with several values (axes), and experiments."""
 
-    fixed: Mapping[str, str]  # key -> the override as typed
-    values: Mapping[str, Any]  # the same keys -> the value
+    fixed: Mapping[str, str]  # keys with one value: the override as typed
+    values: Mapping[str, Any]  # the same keys: the value
     axes: Mapping[str, list[Any]]
     experiments: list[str] = field(default_factory=list)
 
 
 def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Typed:
-    """Sort the overrides of a command line; its grid is counted before it is expanded.
+    """Sort the overrides of a command line into a `Typed`.
 
-    Raise UserError for a malformed or repeated override, or more than `max_points` points.
+    Raise UserError for a malformed or repeated override. Raise it for a grid of more than
+    `max_points` points, before the grid is expanded.
     """
+    by_key = _parsed(arguments, composer)
+    several = {key: override for key, override in by_key.items() if override.is_sweep_override()}
+    points = math.prod(_count(override, composer) for override in several.values())
+    check_size(points, max_points, "the grid")
+    axes = {key: _listed(key, override, composer) for key, override in several.items()}
+    for key, listed in axes.items():
+        _check_axis(key, listed)
+    refuse_tree(axes)
+
+    values = {key: _plain(o.value()) for key, o in by_key.items() if key not in several}
+    names = axes.pop("experiment", None) or [values.pop("experiment", None)]
+    for name in names:
+        if isinstance(name, list) or (name is None and len(names) > 1):
+            expected, remedy = "names of experiments", "for example experiment=fig1,fig3"
+            raise invalid_value("experiment", name, expected, remedy)
+    fixed = {key: str(by_key[key].input_line) for key in values}
+    return Typed(fixed, values, axes, [str(name) for name in names if name is not None])
+
+
+def _parsed(arguments: Iterable[str], composer: Composer) -> dict[str, Override]:
+    """Parse overrides and check each alone. Return them by key, without plus signs."""
     by_key: dict[str, Override] = {}
     parser = OverridesParser.create(composer.loader)
     for argument in arguments:
@@ -65,55 +87,51 @@ def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Ty
         if not override.is_sweep_override() and not key.startswith("hydra."):
             refuse_tree({key: _plain(override.value())})
             if isinstance(override.value(), dict) and not key.startswith("experiment."):
-                expected, remedy = "one value", f"type its keys one by one, as {key}.KEY=VALUE"
+                expected, remedy = "one value", f"set its keys one by one, as in {key}.KEY=VALUE"
                 raise invalid_value(key, _right_side(override), expected, remedy)
         if (known := by_key.setdefault(key.lstrip("+"), override)) is not override:
             raise UserError(
                 f"{key.lstrip('+')} is given twice ({known.input_line}, {override.input_line}); "
-                "give it once, several values separated by commas."
+                "give it once, and separate several values by commas."
             )
-    several = {k: o for k, o in by_key.items() if o.is_sweep_override()}
-    check_size(math.prod(_count(o, composer) for o in several.values()), max_points, "the grid")
-    axes: dict[str, list[Any]] = {}
-    for key, override in several.items():
-        if isinstance(asked := override.value(), Glob):
-            axes[key] = [*asked.filter(composer.options(key))]
-        else:
-            axes[key] = [*map(_plain, override.sweep_iterator(transformer=Transformer.identity))]
-        if not axes[key]:
-            remedy = "nothing matches it; list the values"
-            raise invalid_value(key, _right_side(override), "at least one value", remedy)
-    for key, asked_for in axes.items():
-        if key in ("scale", "name", "paths.outputs") or key.startswith("experiment."):
-            listed = ",".join(map(str, asked_for))
-            expected, remedy = f"one {key}", f"sweep one {key} at a time"
-            if key.startswith("experiment."):
-                expected = "one value"
-                remedy = f"write a list as '{key}=[{listed}]'; seeds are swept by seed={listed}"
-            raise invalid_value(key, listed, expected, remedy)
-    refuse_tree(axes)
-    values = {key: _plain(o.value()) for key, o in by_key.items() if key not in several}
-    names = axes.pop("experiment", None) or [values.pop("experiment", None)]
-    for name in names:
-        if isinstance(name, list) or (name is None and len(names) > 1):
-            expected, remedy = "names of experiments", "write experiment=fig1,fig3"
-            raise invalid_value("experiment", name, expected, remedy)
-    fixed = {key: str(by_key[key].input_line) for key in values}
-    return Typed(fixed, values, axes, [str(name) for name in names if name is not None])
+    return by_key
+
+
+def _listed(key: str, override: Override, composer: Composer) -> list[Any]:
+    """Return the values of an override with several values."""
+    if isinstance(asked := override.value(), Glob):
+        values = [*asked.filter(composer.options(key))]
+    else:
+        values = [*map(_plain, override.sweep_iterator(transformer=Transformer.identity))]
+    if not values:
+        remedy = "correct the pattern or the range, or list the values"
+        raise invalid_value(key, _right_side(override), "at least one value", remedy)
+    return values
+
+
+def _check_axis(key: str, values: list[Any]) -> None:
+    """Raise UserError for a key that cannot have several values."""
+    listed = ",".join(map(str, values))
+    if key.startswith("experiment."):
+        remedy = f"write a list as '{key}=[{listed}]'; seeds are swept by seed={listed}"
+        raise invalid_value(key, listed, "one value", remedy)
+    if key in ("scale", "name", "paths.outputs"):
+        raise invalid_value(key, listed, f"one {key}", f"sweep one {key} at a time")
 
 
 def typed_path(key: str, typed: Any) -> Path:
-    """Return the absolute path of the folder that a key names; UserError if it names none."""
-    with suppress(RuntimeError):  # ~name of nobody
+    """Return the value of a key as an absolute path. Raise UserError if it is no path."""
+    with suppress(RuntimeError):  # `~name` of a user that does not exist
         if isinstance(typed, str) and typed:
             return Path(typed).expanduser().absolute()
     raise invalid_value(key, typed, "a folder", "give its path")
 
 
 def _count(override: Override, composer: Composer) -> int:
+    """Return the number of values of an override without listing them."""
     value = override.value()
     if isinstance(value, IntervalSweep):
-        expected, remedy = "values that can be listed", "use a,b,c or range(start,stop,step)"
+        expected, remedy = "a list of values", "use a,b,c or range(start,stop,step)"
         raise invalid_value(override.key_or_group, _right_side(override), expected, remedy)
     if isinstance(value, RangeSweep):
         assert value.start is not None
@@ -128,10 +146,12 @@ def _count(override: Override, composer: Composer) -> int:
 
 
 def _right_side(override: Override) -> str:
+    """Return the text after the equals sign."""
     return str(override.input_line).partition("=")[2]
 
 
 def _plain(value: Any) -> Any:
+    """Return a value of Hydra's parser with plain strings in place of its quoted ones."""
     if isinstance(value, QuotedString):
         return value.text
     if isinstance(value, list):
@@ -141,25 +161,26 @@ def _plain(value: Any) -> Any:
     return value
 
 
-_LONGEST = 56  # letters of a typed name; with a suffix it is still the name of a file
+_LONGEST = 56  # letters of a typed name, so that a name with a suffix is a valid file name
 _PLAIN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{_LONGEST - 1}}}")
 
 
 def check_name(name: Any, experiments: int) -> None:
     """Raise UserError if `name` is invalid, or would name the results of several experiments."""
-    expected = f"at most {_LONGEST} letters, digits, '_' and '-', a letter or a digit first"
+    expected = f"at most {_LONGEST} letters, digits, '_' and '-', beginning with a letter or digit"
     if not isinstance(name, str) or not _PLAIN.fullmatch(name):
         raise invalid_value("name", name, expected, "choose another name")
     if experiments > 1:
-        raise invalid_value("name", name, "one experiment or grid to name", "type them one by one")
+        remedy = "sweep one experiment at a time"
+        raise invalid_value("name", name, "a single experiment or grid to name", remedy)
 
 
 def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> str:
-    """Return the name of the results of a command line: of one experiment, or of a grid.
+    """Return the name of the results of a command line with this experiment, or without one.
 
-    It is the name of the experiment, `grid` or `run`. A hash follows of what was typed that changes
-    results. Keys typed with the value they have anyway do not count, nor do seeds that add to those
-    of the experiment.
+    The name is that of the experiment, `grid` or `run`. If typed keys change results, their hash
+    is appended. A key typed with the value of the config changes nothing, and neither do seeds
+    that include all seeds of the experiment.
     """
     base = experiment.yaml if experiment else "grid" if typed.axes.keys() - {"seed"} else "run"
     given = {**typed.axes, **typed.values}

@@ -14,7 +14,7 @@ from sweeper.plan.facts import Size
 from sweeper.store.errors import sanitize
 
 Rounds = Sequence[Mapping[str, Any]]
-"""The rounds before a plan as plain data: what each bought and found."""
+"""The earlier rounds of `hydra.sweeper.decide` as plain data: their seeds and verdicts."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Matched:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Values for a point by tuning, and the trial runs behind the choice."""
+    """Values that tuning chose for a point, and the trial runs behind the choice."""
 
     values: Mapping[str, Any]
     trials: Sequence[str]
@@ -40,17 +40,17 @@ class Chosen:
 class Configuration:
     """A point without a seed.
 
-    `alternative_to`: the values of the point that it is, with values of the tuned keys that trials
-    cannot tell from the chosen ones.
+    An alternative is another configuration of the same point: trials could not tell its tuned
+    values from the chosen ones. Its `alternative_to` holds the values of the point.
     """
 
     arm: Arm
-    values: Mapping[str, Any]  # of its arm's grid
-    config: Mapping[str, Any]  # of its runs, but for the seed
+    values: Mapping[str, Any]  # of the arm's grid, and the solved key
+    config: Mapping[str, Any]  # of the runs; the seed in it counts only if `once`
     size: Size = field(default_factory=dict)
     matched: Matched | None = None
-    parent: Configuration | None = None  # whose runs its own start from
-    once: bool = False  # whether it has only the seed of its config
+    parent: Configuration | None = None  # runs start from the parent's run of the same seed
+    once: bool = False  # there is one run, with the seed in `config`
     chosen: Chosen | None = None
     alternative_to: Mapping[str, Any] | None = None
 
@@ -72,7 +72,7 @@ class PlannedPoint:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One training job; `names` are for people and dashboards and not part of its identity."""
+    """One training job. People and dashboards read `names`; they are no part of the id."""
 
     id: str
     config: Mapping[str, Any]
@@ -104,13 +104,16 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of a sweep and the points that use them; mappings but `runs` are by experiment."""
+    """The runs of a sweep and the points that use them.
+
+    The keys of `runs` are ids of runs. The keys of the other mappings are names of experiments.
+    """
 
     scale: str
     outputs: Path
     experiments: Mapping[str, Experiment]
-    texts: Mapping[str, str]  # in words
-    configurations: Mapping[str, list[Configuration]]  # before their seeds
+    texts: Mapping[str, str]  # descriptions of the training text
+    configurations: Mapping[str, list[Configuration]]
     points: list[PlannedPoint] = field(default_factory=list)
     runs: Mapping[str, PlannedRun] = field(default_factory=dict)
     tuning: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)  # choices
@@ -118,18 +121,18 @@ class Plan:
 
     @property
     def claims(self) -> list[str]:
-        """The claims of its experiments."""
+        """The claims of all experiments, each once."""
         return [*dict.fromkeys(claim for one in self.experiments.values() for claim in one.claims)]
 
     @property
     def tuned(self) -> bool:
-        """True if trials choose values of its points."""
+        """Whether an experiment is tuned by trials."""
         return any(one.tune for one in self.experiments.values())
 
     def as_data(self, rounds: Rounds = ()) -> dict[str, Any]:
-        """Return the plan as plain data; `rounds` are those before it."""
+        """Return the plan as plain data, with the `rounds` before it."""
         return {
-            # Wherever sweep.py lies, and without the plus signs that it adds.
+            # As typed: without the folder of sweep.py, and without the `++` that sweep.py adds.
             "command": [
                 Path(sys.argv[0]).name,
                 *(re.sub(r"^\+\+experiment\.", "experiment.", one) for one in sys.argv[1:]),

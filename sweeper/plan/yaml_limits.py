@@ -8,7 +8,7 @@ import yaml
 
 from sweeper.store.errors import UserError, sanitize
 
-MOST_VALUES = 100_000  # with aliases replaced by what they stand for
+MOST_VALUES = 100_000  # each alias counts as the values that it stands for
 DEEPEST = 50
 LONGEST_NUMBER = 300  # digits
 
@@ -19,21 +19,21 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def check_yaml(folder: Path) -> None:
-    """Raise UserError for a yaml file below `folder` that is too large or too deep to build."""
+    """Raise UserError for a yaml file below `folder` with too many values or levels."""
     for path in sorted(folder.rglob("*.yaml")):
         try:
             with path.open(encoding="utf-8") as file:
                 reason = _excess(yaml.parse(file, Loader=_LOADER))
         except (yaml.YAMLError, UnicodeDecodeError, OSError):
-            continue  # Hydra reports it if the file is chosen
+            continue  # Hydra reports a broken file if the command chooses it
         if reason:
             raise UserError(f"{sanitize(path)} {reason}; make it smaller.")
 
 
 def _excess(events: Iterator[yaml.Event]) -> str:
-    """Return which limit the events of a file exceed; empty if none."""
-    sizes: dict[str, int] = {}  # by anchor, once its node has ended
-    starts: list[tuple[str | None, int]] = []  # of the open collections: anchor, values before
+    """Return in words which limit the events of a file exceed; empty if none."""
+    sizes: dict[str, int] = {}  # number of values by anchor, once its node has ended
+    starts: list[tuple[str | None, int]] = []  # open collections: anchor, number of values before
     values = 0
     for event in events:
         if isinstance(event, yaml.CollectionEndEvent):
@@ -42,7 +42,7 @@ def _excess(events: Iterator[yaml.Event]) -> str:
                 sizes[anchor] = values - before
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
-                return f"has an alias *{sanitize(event.anchor)} inside of what it stands for"
+                return f"has an alias *{sanitize(event.anchor)} inside its own anchor"
             values += sizes[event.anchor]
         elif isinstance(event, yaml.NodeEvent):
             values += 1
@@ -55,7 +55,7 @@ def _excess(events: Iterator[yaml.Event]) -> str:
             if len(digits) > LONGEST_NUMBER and _NUMBER.fullmatch(digits):
                 return f"has a number of {len(digits):,} digits, more than {LONGEST_NUMBER}"
         if values > MOST_VALUES:
-            return f"has more than {MOST_VALUES:,} values, counting what aliases stand for"
+            return f"has more than {MOST_VALUES:,} values with its aliases expanded"
         if len(starts) > DEEPEST:
             return f"is nested more than {DEEPEST} levels deep"
     return ""

@@ -1,1 +1,1 @@
-"""Executes the runs of a plan: order, slots, what happens when one fails."""
+"""The execution of runs: the schedule, its backends, the watchdog and the display."""

@@ -1,4 +1,4 @@
-"""The interface between the schedule and the backends: jobs and the resources they take."""
+"""The interface between the schedule and the backends: jobs and the resources of a run."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from sweeper.store.runs import Run
 
 @dataclass(frozen=True)
 class Resources:
-    """The devices and threads that one run takes, from the `trainer` section of its config."""
+    """The devices and threads of one run, from the `trainer` section of its config."""
 
     accelerator: str
-    devices: int  # on each node
+    devices: int  # per node
     nodes: int
-    threads: int  # of each device's process
+    threads: int  # per device
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Resources:
-        """Return what a run with this config takes."""
+        """Return the resources of a run with this config."""
         trainer = config["trainer"]
         return cls(
             trainer["accelerator"], trainer["devices"], trainer["num_nodes"], trainer["threads"]
@@ -33,11 +33,11 @@ class Resources:
 
     @classmethod
     def of_record(cls, run: Path) -> Resources:
-        """Return what the frozen run in this directory takes."""
+        """Return the resources of the run in this directory."""
         return cls.of(Run.open(run).record()["config"])
 
     def refuse_nodes(self, name: str) -> None:
-        """Raise UserError if a run wants several machines; backend `name` starts it on one."""
+        """Raise UserError if a run needs several machines; the backend `name` provides one."""
         if self.nodes != 1:
             expected = f"1, since hydra/launcher={name} starts a run on one machine"
             raise invalid_value(
@@ -46,25 +46,25 @@ class Resources:
 
 
 def device_hours(config: Mapping[str, Any], seconds: float) -> float:
-    """Return the device hours of a run that trains this many seconds."""
+    """Return the device hours of a run that trains for this many seconds."""
     needed = Resources.of(config)
     return seconds * needed.devices * needed.nodes / 3600
 
 
 @dataclass(frozen=True)
 class BackendContext:
-    """The input of a backend."""
+    """The arguments of a backend."""
 
-    options: Any  # its module's `Options`
-    resources: Collection[Resources]  # of the plan's runs
+    options: Any  # an `Options` of the backend's module
+    resources: Collection[Resources]  # of all runs of the plan
     logger: str
     outputs: Path
-    process: SizeServer  # it forks jobs on this machine
+    process: SizeServer  # forks jobs on this machine
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run, as the schedule needs it."""
+    """A run to schedule."""
 
     run: str
     cost: float  # training FLOPs
@@ -73,51 +73,54 @@ class Job:
 
 
 class Backend(Protocol):
-    """A place where runs execute: it starts frozen records and reports when their processes end."""
+    """A place where runs execute. It starts runs from their records and reports ended jobs."""
 
-    code: Path = ROOT  # that jobs start from, if they do not start from this process
-    poll_s: float = 1.0  # at least, between two polls of a running job, to spare shared disks
-    queues: bool = False  # whether it takes a run whose parent is running, to start it after that
-    slots: int  # runs that it takes at a time
-    device: str  # that runs train on: "cpu" or "gpu"
+    code: Path = ROOT  # the folder that jobs start from, if this process does not fork them
+    poll_s: float = 1.0  # the least time between two polls of a job, to spare shared disks
+    queues: bool = False  # True: it queues a run behind its running parent
+    slots: int  # the number of runs at a time
+    device: str  # "cpu" or "gpu"
 
     @property
     def note(self) -> str:
-        """One line on what the backend waits for; empty if it waits for nothing."""
+        """What the backend waits for, in one line; empty if it waits for nothing."""
         return ""
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
-        """Start the frozen run in a directory; return a handle. `after`: of its running parent."""
+        """Start the run in a directory and return a handle.
+
+        `after`: the handle of its parent's job, if the backend queues runs and the parent runs.
+        """
 
     def warm(self) -> None:
-        """Prepare for a fast first start, without waiting."""
+        """Begin to prepare for a fast first start; return at once."""
         return
 
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
-        """Return the slot to start a run in, or None if it has to wait.
+        """Return the slot to start a run in, or None if the run has to wait.
 
-        The schedule asks again about a run that has to wait, and starts no other before it.
+        Later runs do not pass a run that has to wait: the schedule asks for this run again.
         """
         return free[0] if free else None
 
     def ended(self, timeout: float) -> list[int]:
-        """Return handles of jobs that ended; wait up to `timeout` seconds for the first."""
+        """Return the handles of ended jobs. Wait up to `timeout` seconds for the first."""
 
     def begun(self, job: int) -> bool:
-        """Return whether a job may have begun; jobs that wait in a queue are not polled."""
+        """Return False while a job waits in a queue. The schedule does not poll such jobs."""
         return True
 
     def signal(self, job: int, number: int) -> None:
         """Send a signal to a job."""
 
     def start_log(self, job: int | None) -> str:
-        """Return the place where a job that ended before its attempt may say why."""
+        """Return in words where a job writes errors before it claims its attempt."""
         return f"{START_LOG} beside its record"
 
     def devices(self, slot: int) -> str:
-        """Return the GPUs of a slot as CUDA_VISIBLE_DEVICES names them; empty if unknown."""
+        """Return the value of CUDA_VISIBLE_DEVICES for a slot; empty if unknown."""
         return ""
 
     def exit_reason(self, job: int) -> str:
-        """Return why a job ended, if only the engine knows and another start would not help."""
+        """Return why the engine ended a job for good, such as by `scancel`; empty if it did not."""
         return ""

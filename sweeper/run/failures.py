@@ -1,4 +1,4 @@
-"""Reactions to failed and hanging jobs: signal, start again, wait, or stop the sweep."""
+"""Reactions to failed and hanging jobs: when to signal a job and when to stop starting jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sweeper.run.options import SweepOptions
 from sweeper.store.attempts import Cause
 from sweeper.store.runs import RunStore, Status
 
-# Caused by a run's own settings: they say nothing about the other runs.
+# Causes that lie in the settings of a single run, and say nothing about other runs.
 OWN = (Cause.NAN, Cause.OUT_OF_GPU_MEMORY, Cause.OUT_OF_HOST_MEMORY)
 
 DUMP = signal.SIGUSR1  # on this signal a job writes the stack of each thread to its log
@@ -26,10 +26,10 @@ Progress = tuple[int, object, object]  # batches done, step, phase
 
 @dataclass
 class Breaker:
-    """The decision to start nothing more: after equal failures, or when the budget is spent."""
+    """The decision to start no more jobs: after equal failures, or when the budget is spent."""
 
     policy: SweepOptions
-    spent_h: float = 0.0  # device hours of finished runs, those of earlier sweeps included
+    spent_h: float = 0.0  # device hours of finished runs, also of earlier sweeps
     tripped: str = ""  # why nothing more starts; empty while jobs start
     _alike: list[str] = field(default_factory=list)
 
@@ -37,18 +37,18 @@ class Breaker:
         self.done(0.0)
 
     def done(self, hours: float) -> None:
-        """Count a finished run of `hours` device hours; earlier failures had their own reasons."""
+        """Count a finished run of `hours` device hours. Equal failures are then counted anew."""
         self._alike.clear()
         self.spent_h += hours
         limit = self.policy.budget_device_hours
         if limit is not None and self.spent_h >= limit and not self.tripped:
             self.tripped = (
                 f"hydra.sweeper.budget_device_hours={limit:g} is spent "
-                f"({self.spent_h:.2g} in all); to continue, repeat the command with a larger one"
+                f"({self.spent_h:.2g} in all); to continue, repeat the command with a larger budget"
             )
 
     def failed(self, run: str, status: Status) -> None:
-        """Count a run that failed for good."""
+        """Count a run that failed and will not start again."""
         if self.policy.fail_fast:
             self.tripped = self.tripped or f"{run} failed and hydra.sweeper.fail_fast=true"
         if status.cause in OWN or not self.policy.equal_failures:
@@ -58,30 +58,34 @@ class Breaker:
             self._alike.clear()
         self._alike.append(reason)
         if len(self._alike) == self.policy.equal_failures and not self.tripped:
-            self.tripped = f"{len(self._alike)} runs in a row failed alike ({status.reason})"
+            count = len(self._alike)
+            self.tripped = f"{count} runs in a row failed for the same reason ({status.reason})"
 
 
 def hours(store: RunStore, runs: Iterable[str]) -> float:
-    """Return the device hours of those of the runs that are done."""
+    """Return the sum of the device hours of these runs; a run that is not done counts as 0."""
     every = ((run, run.status().seconds) for run in map(store.run, runs))
     return sum(device_hours(run.record()["config"], seconds) for run, seconds in every if seconds)
 
 
 @dataclass
 class _Watched:
+    """What the watchdog knows about one attempt."""
+
     progress: Progress
     since: float
-    paces: deque[float] = field(default_factory=lambda: deque(maxlen=20))
+    paces: deque[float] = field(default_factory=lambda: deque(maxlen=20))  # seconds per batch
     sent: signal.Signals | None = None
     sent_at: float = 0.0
 
 
 @dataclass
 class Watchdog:
-    """A watch over running attempts that returns the signal due to one that hangs.
+    """A watchdog for running attempts. If an attempt hangs, `due` says which signal to send.
 
-    A living process with a heartbeat may still do nothing: blocked in a library, stopped by a
-    signal, caught in a loop. Only finished batches (`work`) count as progress, on `clock`.
+    A process that writes heartbeats may still hang: in a library, in an endless loop, or stopped by
+    a signal. Only finished batches (`work` in the heartbeat) count as progress. A hanging attempt
+    first gets SIGUSR1, then SIGTERM, and after `grace_s` seconds SIGKILL.
     """
 
     limit_s: float
@@ -90,13 +94,13 @@ class Watchdog:
     _watched: dict[str, _Watched] = field(default_factory=dict)
 
     def due(self, attempt: str, heartbeat: Mapping[str, Any] | None) -> signal.Signals | None:
-        """Return the signal to send now to a running attempt with this heartbeat, if any."""
+        """Return the signal to send now to an attempt with this heartbeat, or None."""
         now, beat = self.clock(), heartbeat or {}
         progress: Progress = (int(beat.get("work", 0)), beat.get("step"), beat.get("phase"))
         seen = self._watched.setdefault(attempt, _Watched((progress[0], None, None), now))
         if seen.sent is DUMP:
             return self._send(seen, signal.SIGTERM, now)
-        if seen.sent is not None:  # also if it moved since: it may have moved only to end itself
+        if seen.sent is not None:  # progress after SIGTERM may be the last batch before the end
             late = now - seen.sent_at > self.grace_s
             return self._send(seen, signal.SIGKILL, now) if late else None
         if progress != seen.progress:
@@ -109,11 +113,11 @@ class Watchdog:
         return None
 
     def hung(self, attempt: str) -> str:
-        """Return how an attempt hung that this watchdog ended, in words; else nothing."""
+        """Return in words how an attempt hung, if this watchdog ended it; else an empty string."""
         seen = self._watched.get(attempt)
         if seen is None or seen.sent is None:
             return ""
-        return f"nothing done for {self._limit(seen):.0f} s; the stacks are in its log"
+        return f"no batch finished for {self._limit(seen):.0f} s; its log has the stacks"
 
     def _limit(self, seen: _Watched) -> float:
         return max(self.limit_s, SLOW * median(seen.paces)) if seen.paces else self.limit_s

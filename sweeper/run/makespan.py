@@ -1,4 +1,4 @@
-"""The time that a set of runs takes, given the time of each."""
+"""The time until a set of runs has ended, given the seconds of each run."""
 
 import heapq
 from collections.abc import Mapping
@@ -9,11 +9,15 @@ from sweeper.store.runs import Run, State, Taken
 def makespan(
     under_way: Mapping[str, float], waiting: Mapping[str, tuple[float, str | None]], slots: int
 ) -> float:
-    """Return the seconds until all runs have ended, if they start in order, each after its parent.
+    """Return the seconds until all runs have ended.
+
+    Waiting runs start in order as slots become free, each after its parent.
 
     Args:
-        under_way: seconds left of each running job; there may be more jobs than slots.
-        waiting: seconds and parent of each other run; a parent in neither mapping is done.
+        under_way: the seconds left of each running job. There may be more jobs than slots.
+        waiting: the seconds and the parent of each waiting run. A parent in neither mapping is
+            done.
+        slots: the number of runs at a time.
     """
     slots = max(slots, len(under_way))
     ends = sorted((seconds, run) for run, seconds in under_way.items())
@@ -37,12 +41,15 @@ def makespan(
 
 
 def remaining(whole: Taken, share: float) -> float:
-    """Return the seconds of a run that has to start, with this share of its steps done."""
+    """Return the seconds of a run that starts now, if a checkpoint has this share of its steps."""
     return whole.training * (1 - share) + whole.beside
 
 
 def share_done(run: Run, steps: int) -> float:
-    """Return the share of its steps that a run will not repeat: those saved, or done if it runs."""
+    """Return the share of steps that a run need not repeat.
+
+    Count the steps done if the run is running, else the steps of its newest checkpoint.
+    """
     if not steps or not run.attempts():
         return 0.0
     status = run.status()

@@ -1,7 +1,7 @@
 """Progress of a schedule: the time left, and the display in a terminal or a log.
 
-The time left follows from the times of similar runs, which `learn` takes:
-the pace of a running job after PACE_S, and the times of a finished one.
+The time left follows from the times of similar runs. `learn` receives these times: the speed of a
+job after PACE_S seconds, and the times of a finished run.
 """
 
 import time
@@ -21,43 +21,46 @@ from sweeper.run.schedule import JobState, Phase, Schedule, counts
 from sweeper.store.numbers import clock
 from sweeper.store.runs import RunStore, Taken
 
-AFTER = 0.85  # of the time beside training: the part that follows it, mostly evaluation
-PACE_S = 3.0  # observe a run this long before using its pace
+AFTER = 0.85  # the share of the time beside training that follows it, mostly evaluation
+PACE_S = 3.0  # observe a run this long before using its speed
 HEARTBEAT_S = 60.0  # a log has a line at least this often
 BAR_WIDTH = 40
-REST = 20  # the sum is not computed again for this many times its own duration
+REST = 20  # keep the estimate of the time left for this many times the time it took to compute
 
 Learn = Callable[[str, float, float | None, float], bool]
-"""A function of a run, the seconds of a share of its steps, seconds beside them, and that share.
-
-It returns whether the times of runs are known now.
-"""
+"""A function of (run, training, beside, share): `run` trained `share` of its steps in `training`
+seconds; `beside` are the other seconds of its process, or None if it has not ended. It returns
+whether the times of all runs can be estimated now."""
 
 
 @dataclass
 class _Running:
-    """A running job at its newest report."""
+    """A running job at its newest heartbeat with a step."""
 
     begun: float
-    resumed: float  # share of its steps done at `begun`
+    resumed: float  # share of steps done at `begun`
     adopted: bool
-    at: float
-    share: float  # of its steps done at `at`
-    beside: float = 1.0  # share of the time beside its steps that was left at the report
-    first: tuple[float, float] | None = None  # moment and share of the first report of a step
+    at: float  # time of that heartbeat
+    share: float  # share of steps done at `at`
+    beside: float = 1.0  # share of the time beside training that was left at `at`
+    first: tuple[float, float] | None = None  # time and share of the first heartbeat with a step
     heartbeat: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class TimeLeft:
-    """An estimate of the time left; call `note` on each change of phase, `follow` at each poll."""
+    """An estimate of the time left. Call `note` on each change of phase, and `follow` at each poll.
+
+    `measured` is False while every expected time is a guess: no run has been timed yet, neither in
+    this sweep nor before.
+    """
 
     store: RunStore
-    steps: Mapping[str, int]  # of each run
+    steps: Mapping[str, int]  # training steps of each run
     expected: Callable[[str], Taken]
     learn: Learn
     clock: Callable[[], float] = time.monotonic
-    measured: bool = False  # whether any run, here or before, has said how long it takes
+    measured: bool = False
     _running: dict[str, _Running] = field(default_factory=dict)
     _end: float = 0.0
     _due: float = 0.0
@@ -78,7 +81,8 @@ class TimeLeft:
             result = self.store.run(run).result() or {}
             training, beside = result.get("seconds"), result.get("overhead_seconds")
             if training is not None:
-                if job and not job.adopted:  # count the start and end of the process too
+                # If this sweep started the process, count its start and its end, too.
+                if job and not job.adopted:
                     beside = max(0.0, now - job.begun - training * (1 - job.resumed))
                 self.measured = self.learn(run, training, beside, 1.0)
 
@@ -97,7 +101,7 @@ class TimeLeft:
                 self.measured = self.learn(run, now - first_at, None, share - first_share)
 
     def heartbeat(self, run: str) -> Mapping[str, Any]:
-        """Return the newest heartbeat of a running job, as of the last `follow`."""
+        """Return the heartbeat of a running job that the last call of `follow` recorded."""
         return self._running[run].heartbeat
 
     def of_run(self, run: str) -> float:
@@ -109,7 +113,7 @@ class TimeLeft:
     def seconds(self, schedule: Schedule) -> float:
         """Return the seconds until all jobs of the schedule have ended."""
         if (now := self.clock()) >= self._due:
-            over = schedule.stopping or schedule.breaker.tripped  # no other job starts
+            over = schedule.stopping or schedule.breaker.tripped  # waiting jobs will not start
             waiting = {
                 run: (remaining(self.expected(run), self._shares[run]), state.job.parent)
                 for run, state in schedule.states.items()
@@ -123,18 +127,18 @@ class TimeLeft:
 
 @dataclass
 class Display(ExitStack):
-    """The display of a schedule, which calls `changed`: a live table, or lines in a log.
+    """The display of a schedule: a live table in a terminal, or lines in a log.
 
-    A log has a line for each run that ended, and one after each minute of silence. `about` returns
-    the line above the table, given the seconds of training so far.
+    A log gets a line for each run that ends, and one after each minute without a line. The schedule
+    calls `changed`.
     """
 
     console: Console
-    labels: Mapping[str, str]  # of each run, for people
-    metrics: Mapping[str, str]  # the one that sums up the result of each run
+    labels: Mapping[str, str]  # name of each run, for people
+    metrics: Mapping[str, str]  # metric of each run that is shown when it is done
     time_left: TimeLeft
-    about: Callable[[float], str] = lambda seconds: ""
-    of: str = ""  # what the time left refers to, if not to the whole sweep
+    about: Callable[[float], str] = lambda seconds: ""  # line above the table, by seconds trained
+    of: str = ""  # words after the time left, such as " of this round"
     _started: float = field(init=False)
     _printed: float = field(init=False)
     _begun: dict[str, float] = field(default_factory=dict)
@@ -152,15 +156,15 @@ class Display(ExitStack):
             )
             self._live = self.enter_context(live)
             if len({label.partition("/")[0] for label in self.labels.values()}) == 1:
-                # Room for what differs: the name of the one experiment goes.
+                # All runs are of one experiment: leave out its name to save space.
                 self.labels = {r: label.partition("/")[2] for r, label in self.labels.items()}
 
     def changed(self, schedule: Schedule, state: JobState | None) -> None:
-        """Show that a job changed its phase, or (None) that time has passed."""
+        """Show that a job changed its phase. None: no job did, but time has passed."""
         if state is None:
             self.time_left.follow(schedule.states)
             note = schedule.backend.note
-            if note and note != self._noted and not self._live:  # once in a log
+            if note and note != self._noted and not self._live:  # a log repeats no note
                 self._line(Text(f"waiting: {note}", style="yellow"))
             self._noted = note
             for run in sorted(self._queued):
@@ -183,7 +187,7 @@ class Display(ExitStack):
         return self.time_left.clock()
 
     def _start(self, schedule: Schedule, state: JobState) -> None:
-        """Note that a run has started, once its process has; until then it is queued."""
+        """Record when the process of a run started. Until then, the run is queued."""
         if state.handle is not None and not schedule.backend.begun(state.handle):
             self._queued.add(state.job.run)
             return
@@ -191,21 +195,22 @@ class Display(ExitStack):
         self._begun[state.job.run] = self._now()
 
     def _print_ended(self, schedule: Schedule, state: JobState) -> None:
-        """Print a line for a run that is done, failed, or waits for another start."""
+        """Print a line for a run that is done, failed, or will start again."""
         name, metric = self.labels[state.job.run], self.metrics[state.job.run]
         done = counts(schedule.states)[Phase.DONE]
         place = f"[{done}/{len(schedule.states)}]"
         if state.phase is Phase.DONE:
             metrics = (schedule.store.run(state.job.run).result() or {}).get("metrics", {})
             value = metrics.get(metric)
-            result = "" if value is None else f"  {metric} {value:.4g}"
             seconds = self._spent.get(state.job.run)
-            took = "" if seconds is None else f"  {clock(seconds)}"
-            left = "" if self._live else self._left(schedule)  # else the table has it
-            label, other = Text(name), f"{place} done     {result}{took}{left}"
-            if self._live:  # the terminal would break the line anywhere
-                label.truncate(max(BAR_WIDTH, self.console.width - len(other)), overflow="ellipsis")
-            line = Text(f"{place} done     {label}{result}{took}{left}", style="green")
+            after = "" if value is None else f"  {metric} {value:.4g}"
+            after += "" if seconds is None else f"  {clock(seconds)}"
+            after += "" if self._live else self._left(schedule)  # the live table shows it already
+            before, label = f"{place} done     ", Text(name)
+            if self._live:  # cut the label, or the terminal breaks the line
+                room = self.console.width - len(before) - len(after)
+                label.truncate(max(BAR_WIDTH, room), overflow="ellipsis")
+            line = Text(f"{before}{label}{after}", style="green")
         elif state.phase in (Phase.FAILED, Phase.BLOCKED, Phase.STOPPED):
             style = "yellow" if state.phase is Phase.STOPPED else "red"
             line = Text(f"{place} {state.phase:8} {name}  {state.reason}", style=style)
@@ -214,13 +219,15 @@ class Display(ExitStack):
         self._line(line)
 
     def _line(self, line: Text) -> None:
-        """Print a line without breaks, so that a name or a path in it can be copied."""
+        """Print a line without breaking it, so that names and paths can be copied."""
         self._printed = self._now()
         self.console.print(line, soft_wrap=True)
 
     def _table(self, schedule: Schedule) -> Group:
+        """Return the table of running jobs, with the sweep's progress bar below it."""
         table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column("running")  # may wrap, so that this column gives way; its text is cut
+        # Only this column may wrap, so that rich narrows it first. Its text is cut instead.
+        table.add_column("running")
         for column in ("step", "loss", "tokens/s", "left"):
             table.add_column(column, justify="right", no_wrap=True)
         for run, state in schedule.states.items():
@@ -236,13 +243,14 @@ class Display(ExitStack):
                     f"{speed:,.0f}" if isinstance(speed, int | float) else "-",
                     clock(self.time_left.of_run(run)) if self.time_left.measured else "-",
                 )
+
         now = self._now()
         running = (run for run, s in schedule.states.items() if s.phase is Phase.RUNNING)
-        about = self.about(
-            sum(self._spent.values()) + sum(now - self._begun.get(run, now) for run in running)
-        )
+        spent = sum(self._spent.values()) + sum(now - self._begun.get(run, now) for run in running)
+        about = self.about(spent)
         above = [Text(about, style="bold")] if about else []
         below = [Text(f"waiting: {self._noted}", style="yellow")] if self._noted else []
+
         bar = Table.grid(padding=(0, 1))
         done = counts(schedule.states)[Phase.DONE]
         bar.add_row(
@@ -252,7 +260,7 @@ class Display(ExitStack):
         return Group(*above, table, *below, bar)
 
     def _totals(self, schedule: Schedule) -> str:
-        """Return the number of runs in each phase, the time so far and the time left."""
+        """Return in words the number of runs in each phase, the time so far and the time left."""
         tally = counts(schedule.states)
         words = [f"{tally[phase]} {phase}" for phase in Phase if tally[phase]]
         so_far = clock(self._now() - self._started)

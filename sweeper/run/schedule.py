@@ -1,4 +1,8 @@
-"""The schedule: starts the jobs of a sweep, parents first, and settles what happens to each."""
+"""The schedule: it starts the jobs of a sweep, parents first, and handles the end of each.
+
+Stop 4 of the road. In: frozen records, as jobs with costs and parents, and a backend. Out: each run
+is done or failed. Next: tasks/training/job.py, in the process of a job.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +20,8 @@ from sweeper.store.attempts import Cause
 from sweeper.store.liveness import send
 from sweeper.store.runs import Run, RunStore, State, Status, running
 
-POLL_S = 0.5  # between two looks at adopted runs, and two drawings of the display
-MANY = 15  # running runs; beyond, each is polled less often, to spare the file server
+POLL_S = 0.5  # seconds between two checks for ended jobs, and two drawings of the display
+MANY = 15  # if more runs are running, poll each less often, to spare the file server
 
 
 class Phase(StrEnum):
@@ -33,19 +37,19 @@ class Phase(StrEnum):
 
 @dataclass
 class JobState:
-    """A run in this sweep. `handle` is None while another sweep's process trains it."""
+    """A run in this sweep. `handle` is None while a process of another sweep trains it."""
 
     job: Job
     phase: Phase = Phase.WAITING
     slot: int | None = None
     handle: int | None = None
-    own: bool = False  # this sweep started it, perhaps before it lost sight of it
-    before: int = 0  # the newest attempt when it was started; 0 if a queue starts it later
-    tries: int = 0  # starts since the last one that got further than all before it
-    furthest: int = 0
+    own: bool = False  # whether this sweep started it at some time
+    before: int = 0  # the newest attempt before its start; 0 if the backend queues it
+    tries: int = 0  # starts since an attempt last reached a new highest step
+    furthest: int = 0  # the highest step of any attempt
     not_before: float = 0.0
     reason: str = ""
-    status: Status | None = None  # while it runs: as of the last poll
+    status: Status | None = None  # while it runs: the status at the last poll
 
 
 def counts(states: Mapping[str, JobState]) -> dict[Phase, int]:
@@ -55,17 +59,17 @@ def counts(states: Mapping[str, JobState]) -> dict[Phase, int]:
 
 @dataclass
 class StatusPoller:
-    """A reader of run statuses that limits how often it asks the file server."""
+    """A reader of run statuses that limits how often it reads files."""
 
     store: RunStore
-    interval_s: float  # at least, between two polls of the same run
+    interval_s: float  # the least time between two polls of a run
     _due: float = 0.0
     _runs: dict[str, Run] = field(default_factory=dict)
     _done: set[str] = field(default_factory=set)
     _next: tuple[str, float, State] = ("", 0.0, State.NEW)
 
     def poll(self, states: Sequence[JobState]) -> bool:
-        """Update the status of running runs; return False, and do nothing, if it is too early."""
+        """Update the status of running runs. If it is too early, do nothing and return False."""
         now = time.monotonic()
         if now < self._due:
             return False
@@ -85,7 +89,10 @@ class StatusPoller:
         return True
 
     def before_start(self, run: str) -> State:
-        """Return the state of the run that starts next; while it waits, of a moment ago."""
+        """Return the state of the run that starts next.
+
+        While that run waits, return its state of up to `interval_s` seconds ago.
+        """
         asked, until, state = self._next
         now = time.monotonic()
         if asked != run or now >= until:
@@ -95,7 +102,7 @@ class StatusPoller:
         return state
 
     def done(self, run: str) -> bool:
-        """Return whether a run outside the schedule is done; a run that is done stays so."""
+        """Return whether a run outside the schedule is done. Do not read a done run again."""
         if run not in self._done and self.store.run(run).status().state is State.DONE:
             self._done.add(run)
         return run in self._done
@@ -105,8 +112,8 @@ class StatusPoller:
 class Schedule:
     """The execution of jobs on a backend.
 
-    `changed` is called with each job that changes its phase, and with None every POLL_S seconds;
-    `check_for_stop` between two steps: it raises KeyboardInterrupt to stop the sweep.
+    The schedule calls `changed` with each job that changes its phase, and with None every POLL_S
+    seconds. It calls `check_for_stop` as often; that raises KeyboardInterrupt to stop the sweep.
     """
 
     store: RunStore
@@ -116,7 +123,7 @@ class Schedule:
     changed: Callable[[Schedule, JobState | None], None] = lambda schedule, state: None
     check_for_stop: Callable[[], None] = lambda: None
     clock: Callable[[], float] = time.monotonic
-    spent_h: float = 0.0  # device hours before; they count in the policy's budget
+    spent_h: float = 0.0  # device hours of earlier runs, which count against the budget
     states: dict[str, JobState] = field(init=False)  # by run
     poller: StatusPoller = field(init=False)
     breaker: Breaker = field(init=False)
@@ -132,9 +139,10 @@ class Schedule:
         self.states = {job.run: JobState(job) for job in ordered}
 
     def execute(self) -> bool:
-        """Run all jobs; return whether all runs are done.
+        """Run all jobs. Return whether all runs are done.
 
-        Ctrl-C asks the jobs to save and stop, a second one kills them; then it is raised again.
+        On KeyboardInterrupt (Ctrl-C), ask the jobs to save and stop, and raise it again. A second
+        Ctrl-C kills the jobs.
         """
         try:
             while self._start_jobs() or self._in(Phase.RUNNING):
@@ -145,7 +153,7 @@ class Schedule:
         return all(state.phase is Phase.DONE for state in self.states.values())
 
     def _start_jobs(self) -> bool:
-        """Start jobs while there are slots; return whether any are left to start later."""
+        """Start jobs while there are free slots. Return whether other jobs still wait."""
         if self.breaker.tripped:
             return False
         room = True
@@ -156,31 +164,34 @@ class Schedule:
             elif before is State.RUNNING:
                 self._adopt(state)
             elif room and (slot := self.backend.grant(state.job, self._free())) is not None:
-                state.tries, state.slot, state.own = state.tries + 1, slot, True
-                parent = self.states.get(state.job.parent or "")
-                run = self.store.run(state.job.run)
-                earlier = [] if self.backend.queues else run.attempts()
-                state.before = earlier[-1].number if earlier else 0
-                state.handle = self.backend.start(run.path, slot, parent.handle if parent else None)
-                self._move(state, Phase.RUNNING)
+                self._start(state, slot)
             else:
                 room = False
         return bool(self._in(Phase.WAITING))
 
+    def _start(self, state: JobState, slot: int) -> None:
+        run = self.store.run(state.job.run)
+        parent = self.states.get(state.job.parent or "")
+        earlier = [] if self.backend.queues else run.attempts()
+        state.before = earlier[-1].number if earlier else 0
+        state.tries, state.slot, state.own = state.tries + 1, slot, True
+        state.handle = self.backend.start(run.path, slot, parent.handle if parent else None)
+        self._move(state, Phase.RUNNING)
+
     def _startable(self) -> Iterator[JobState]:
-        """Yield the jobs that may start now; block those whose parent failed."""
+        """Yield the jobs that may start now. Block jobs whose parent failed."""
         for state in self._in(Phase.WAITING):
             parent = self._parent_phase(state.job.parent)
             if parent in (Phase.FAILED, Phase.BLOCKED):
                 self._move(state, Phase.BLOCKED, f"its parent {state.job.parent} {parent}")
             elif self.clock() >= state.not_before:
-                # Some backends queue a job behind its parent, which need not be done then.
+                # A backend with a queue also takes a job whose parent is still running.
                 queued = self.states.get(state.job.parent or "") if self.backend.queues else None
                 if parent is Phase.DONE or (queued and queued.handle is not None):
                     yield state
 
     def _free(self) -> list[int]:
-        """Return the slots without a job; a run of another sweep takes one too."""
+        """Return the free slots. An adopted run without a known slot takes up one of them."""
         running = self._in(Phase.RUNNING)
         taken = {state.slot for state in running}
         adopted = sum(state.slot is None for state in running)
@@ -188,54 +199,66 @@ class Schedule:
         return free[: max(0, len(free) - adopted)]
 
     def _adopt(self, state: JobState) -> None:
-        """Follow a run that another sweep started; it takes the slot of the GPUs that it uses."""
+        """Follow a run that another sweep's process trains. It takes up the slot of its GPUs."""
         run = self.store.run(state.job.run)
         gpus = run.attempt(run.status().attempt).info().get("visible_gpus")
         taken = {other.slot for other in self._in(Phase.RUNNING) if other is not state}
         free = (slot for slot in range(self.backend.slots) if slot not in taken)
         same = (slot for slot in free if gpus and self.backend.devices(slot) == gpus)
         state.slot, state.handle, state.before = next(same, None), None, 0
-        self._move(state, Phase.RUNNING, "adopted: a process of another sweep trains it")
+        self._move(state, Phase.RUNNING, "adopted: another sweep's process trains it")
 
     def _collect_ended(self) -> None:
-        """Settle the jobs that ended; let the watchdog signal those that hang; stop if asked to."""
+        """Handle jobs that ended or hang. Raise KeyboardInterrupt if the sweep is to stop."""
         handles = self.backend.ended(POLL_S)
         for state in self._in(Phase.RUNNING):
             if state.handle in handles:
                 self._settle(state)
+
         begun = [
             state
             for state in self._in(Phase.RUNNING)
             if state.handle is None or self.backend.begun(state.handle)
         ]
-        watchdog = None if self.stopping else self.watchdog
-        for state in self._in(Phase.RUNNING) if self.poller.poll(begun) else []:
-            run, status = state.job.run, state.status
-            if status is None or status.state is not State.RUNNING:
-                if status and state.handle is None:
+        if self.poller.poll(begun):
+            for state in self._in(Phase.RUNNING):
+                status = state.status
+                if status and status.state is State.RUNNING:
+                    self._signal_if_hung(state, status)
+                elif status and state.handle is None:  # no backend reports the end of this run
                     self._settle(state)
-            elif watchdog:
-                number = watchdog.due(f"{run}/{status.attempt}", status.heartbeat)
-                if number and state.handle is not None:
-                    self.backend.signal(state.handle, number)
-                elif number:
-                    send(self.store.run(run).attempt(status.attempt).info(), number)
+
         self.changed(self, None)
         self.check_for_stop()
 
+    def _signal_if_hung(self, state: JobState, status: Status) -> None:
+        """Send the signal that the watchdog wants, to our job or to another sweep's process."""
+        if self.stopping or not self.watchdog:
+            return
+        run = state.job.run
+        number = self.watchdog.due(f"{run}/{status.attempt}", status.heartbeat)
+        if number and state.handle is not None:
+            self.backend.signal(state.handle, number)
+        elif number:
+            send(self.store.run(run).attempt(status.attempt).info(), number)
+
     def _final_status(self, state: JobState) -> Status:
-        """Return the status of a run whose process has ended, with the cause known from outside."""
+        """Return the status of a run whose process has ended.
+
+        If the process could not write its cause, add what the schedule knows: a full disk, a job
+        that ended before its attempt, or a hang that the watchdog ended.
+        """
         run = self.store.run(state.job.run)
         status = run.status()
         idle = status.state is State.NEW or 0 < status.attempt == state.before
         if status.state is not State.DONE and (idle or status.cause in (Cause.KILLED, None)):
             if self.store.full():
-                reason = "disk_full: the job could not write why it ended"
+                reason = "disk_full: the job could not write its results"
                 status = replace(status, cause=Cause.DISK_FULL, reason=reason)
             elif idle:
-                # Killed, or the disk was full a moment ago: another start may succeed.
+                # The cause may have passed, as a full disk: `killed` allows another start.
                 log = self.backend.start_log(state.handle)
-                reason = f"killed: ended before its attempt; {log} may say why"
+                reason = f"killed: the job ended before its attempt; see {log}"
                 status = replace(status, cause=Cause.KILLED, reason=reason, heartbeat=None)
         hung = not idle and self.watchdog and self.watchdog.hung(f"{run.id}/{status.attempt}")
         if not hung or status.state not in (State.INTERRUPTED, State.FAILED):
@@ -244,17 +267,19 @@ class Schedule:
         return run.status()
 
     def _settle(self, state: JobState) -> None:
-        """Move a job that ended to its next phase: done, failed, or waiting for another start."""
+        """Move a job that ended to its next phase: done, failed, or waiting to start again."""
         status = self._final_status(state)
         if status.state is State.RUNNING and state.handle is not None:
-            self._adopt(state)  # its job gave way to another sweep's, or cannot be reached
+            self._adopt(state)  # another sweep's job trains it, or ours is out of reach
             return
+
         step = (status.heartbeat or {}).get("step", 0)
         if step > state.furthest:
             state.furthest, state.tries = step, 1
         adopted = state.handle is None and not state.own
         exit_reason = "" if state.handle is None else self.backend.exit_reason(state.handle)
         state.slot = state.handle = None
+
         if status.state is State.DONE:
             counted = self.policy.budget_device_hours is not None
             self.breaker.done(hours(self.store, [state.job.run]) if counted else 0.0)
@@ -264,14 +289,15 @@ class Schedule:
         elif exit_reason:
             self._move(state, Phase.FAILED, exit_reason)
         elif self._parent_phase(state.job.parent) is not Phase.DONE and not self.stopping:
-            state.tries = 0  # the backend queued it behind a parent that did not finish
+            state.tries = 0  # it was queued behind a parent that did not finish
             self._move(state, Phase.WAITING, "its parent has to be done first")
         elif not self.stopping and (parts := self._halved(state.job.run, status)):
             state.tries = 0
-            self._move(state, Phase.WAITING, f"{status.reason}; now each batch in {parts} parts")
+            reason = f"{status.reason}; the next attempt computes each batch in {parts} parts"
+            self._move(state, Phase.WAITING, reason)
         elif not self.stopping and (adopted or self.policy.again(status, state.tries)):
             state.not_before = self.clock() + self.policy.wait(max(1, state.tries))
-            if status.cause is Cause.DISK_FULL:  # every run waits: each would only add to it
+            if status.cause is Cause.DISK_FULL:  # the disk is full for every run
                 for waiting in self._in(Phase.WAITING):
                     waiting.not_before = max(waiting.not_before, state.not_before)
             self._move(state, Phase.WAITING, status.reason)
@@ -280,7 +306,10 @@ class Schedule:
             self._move(state, Phase.FAILED, status.reason)
 
     def _halved(self, name: str, status: Status) -> int:
-        """Halve the rows computed at a time after out of GPU memory, if asked; return the parts."""
+        """After out of GPU memory, double the parts of a batch if the options allow it.
+
+        Return the number of parts; 0 if nothing changed.
+        """
         if status.cause is not Cause.OUT_OF_GPU_MEMORY:
             return 0
         run = self.store.run(name)
@@ -290,7 +319,7 @@ class Schedule:
         return run.halve_micro_batches(run.attempt(status.attempt))
 
     def _stop(self) -> None:
-        """Ask own jobs to save and stop, and wait for them; a second Ctrl-C kills them."""
+        """Ask this sweep's jobs to save and stop, and wait for them. A second Ctrl-C kills them."""
         self.stopping = True
         for number in (signal.SIGTERM, signal.SIGKILL):
             with suppress(KeyboardInterrupt):

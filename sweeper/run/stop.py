@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first stops a sweep gently, the second at once."""
+"""Ctrl-C and SIGTERM: the first signal lets running jobs save, the second one kills them."""
 
 import signal
 from collections.abc import Collection, Iterator
@@ -9,7 +9,7 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopped(KeyboardInterrupt):
-    """A request to stop the sweep; `code` is the exit code that a shell reports for it."""
+    """A request to stop the sweep. `code` is the exit code of a process that the signal ended."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -17,10 +17,10 @@ class Stopped(KeyboardInterrupt):
 
 
 class StopSignals(ExitStack):
-    """Handlers of both signals: inside `held` they wait for `check`, elsewhere they raise at once.
+    """Handlers of SIGINT and SIGTERM that raise Stopped, at once or, inside `held`, in `check`.
 
-    A schedule holds them: a signal between the start of a job and the record of its handle would
-    leave a job that nothing stops.
+    A schedule runs inside `held`. A signal between the start of a job and the record of its handle
+    would leave a job that nothing stops.
     """
 
     def __init__(self, numbers: Collection[int] = STOPS) -> None:
@@ -32,7 +32,7 @@ class StopSignals(ExitStack):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Make signals wait while the block runs."""
+        """Inside the block, raise Stopped only in `check`."""
         self._held = True
         try:
             yield
@@ -40,7 +40,7 @@ class StopSignals(ExitStack):
             self._held = False
 
     def check(self) -> None:
-        """Raise Stopped for the oldest waiting signal."""
+        """Raise Stopped for the oldest signal that came inside `held`; without one, do nothing."""
         if self._waiting:
             raise Stopped(self._waiting.pop(0))
 

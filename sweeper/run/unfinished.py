@@ -1,6 +1,6 @@
-"""The training of an outputs folder's unfinished runs from their records, without a plan.
+"""Training of the unfinished runs of an outputs folder, from their records alone.
 
-`python -m sweeper train` calls it, on machines that may have neither Hydra nor rich.
+`python -m sweeper train` calls it. The machine need not have Hydra or rich.
 """
 
 from collections.abc import Collection, Mapping
@@ -27,27 +27,28 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
     """Train the unfinished runs of an outputs folder on this machine.
 
     Args:
-        outputs: an absolute path; runs, data and code are below it.
-        slots: runs at a time; None for as many as fit.
-        jobs_per_device: runs that share one GPU.
+        outputs: the absolute path of the folder.
+        slots: the number of runs at a time; None for as many as the machine holds.
+        jobs_per_device: the number of runs that share one GPU.
 
     Returns:
-        0 if all runs are done, else 1; 130 after Ctrl-C and 143 after SIGTERM, which save.
+        0 if all runs are done, else 1. After Ctrl-C 130, after SIGTERM 143; both save the runs.
 
     Raises:
-        UserError: nothing was started.
+        UserError: there is no run, or the machine cannot train them. No job was started.
     """
     options = local.Options(jobs_per_device=jobs_per_device, slots=slots)
     store = RunStore(outputs)
     runs = [store.run(id) for id in store.ids()]
     if not runs:
-        remedy = "plan them with hydra.sweeper.plan_only=true, and copy the folder here"
+        remedy = "plan runs with hydra.sweeper.plan_only=true, and copy the folder here"
         raise invalid_value("outputs", outputs, "a folder with planned runs", remedy)
     store.check_writable()
 
     records = {run.id: run.record() for run in runs if run.status().state is not State.DONE}
     if not records:
-        _print(f"nothing to train: {plural(len(runs), 'run')} done")
+        verb = "is" if len(runs) == 1 else "are"
+        _print(f"nothing to train: {plural(len(runs), 'run')} {verb} done")
         return 0
     configs = [record["config"] for record in records.values()]
 
@@ -85,10 +86,10 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
             try:
                 finished = schedule.execute()
             except Stopped as stopped:
-                _print(f"{stopped}: running jobs were saved. The same command continues.")
+                _print(f"{stopped}: running jobs were saved. Repeat the command to continue.")
                 return stopped.code
     if schedule.breaker.tripped:
-        _print(f"nothing more was started: {schedule.breaker.tripped}")
+        _print(f"the other runs were not started: {schedule.breaker.tripped}")
     return 0 if finished else 1
 
 
@@ -106,17 +107,17 @@ def _label(record: Record) -> str:
 
 
 def _logger(names: Collection[str]) -> str:
-    """Return the logger that jobs import; print a line if it is W&B and is missing."""
+    """Return the logger that jobs import. If W&B is wanted but not installed, print a note."""
     if "wandb" not in names:
         return "none"
     if find_spec("wandb") is None:
-        _print("wandb is missing here: the runs train without their mirror in Weights & Biases")
+        _print("wandb is not installed: these runs will not appear in Weights & Biases")
         return "none"
     return "wandb"
 
 
 def _print(words: str) -> None:
-    """Print a line; once nobody reads the output, training goes on without it."""
+    """Print a line. If the reader of stdout is gone, continue without output."""
     try:
         print(words, flush=True)
     except OSError:

@@ -1,4 +1,4 @@
-"""Attempts at a run: directories that only the process which claimed one writes below."""
+"""Attempts at a run. Only the process that claims an attempt writes into its folder."""
 
 import errno
 import fnmatch
@@ -20,7 +20,7 @@ from sweeper.store.metrics import MetricsWriter, spell_float
 
 START_LOG = "start.log"  # beside the record
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-NO_GPUS = ("", "-1", "NoDevFiles")  # its values that name no GPU; the last is Slurm's
+NO_GPUS = ("", "-1", "NoDevFiles")  # values of VISIBLE without a GPU; Slurm sets NoDevFiles
 _WARNING = "warning.json"  # beside log.txt
 
 _INFO = {
@@ -49,19 +49,19 @@ class Cause(StrEnum):
     HANG = "hang"
     CRASH = "crash"
     KILLED = "killed"  # the process left no exit.json, or one of its ranks was killed
-    # Derived, never written: an exit.json without a result.
+    # Never written: exit.json says `done`, but there is no result.json.
     NO_RESULT = "no_result"
 
 
 class Attempt:
-    """One attempt, to write (by the process that claimed it) or to read (by anyone)."""
+    """The folder of an attempt. The process that claimed it writes; any process may read."""
 
     def __init__(self, path: Path, watcher: Watcher) -> None:
         self.path = path
         self.number = int(path.name)
         self.log_path = path / "log.txt"
         self.metrics_path = path / "metrics.jsonl"
-        self.checkpoint_dir = path / "checkpoints"  # the claim makes it
+        self.checkpoint_dir = path / "checkpoints"  # exists since the claim
         self._heartbeat_file = HeartbeatFile(path / "beat.json")
         self._watcher = watcher
         self._fields: dict[str, Any] = {}
@@ -70,17 +70,17 @@ class Attempt:
         self._lock = threading.Lock()
 
     def info(self) -> dict[str, Any]:
-        """Return attempt.json: number, folder, process, resumed_from, fields given to the claim."""
+        """Return attempt.json: number, folder, process, resumed_from, and the claim's `info`."""
         path = self.path / "attempt.json"
         found = files.read_object(path, shape=_INFO) or {}
         return files.verified(path, found) if found else found
 
     def heartbeat(self, **fields: Any) -> None:
-        """Write that the job lives and how far it is; fields not given keep their last value.
+        """Write a heartbeat: the job is alive, and `fields` say how far it is.
 
-        Without fields it is the regular heartbeat, which is sent to the file server at once. Safe
-        to call from several threads. A heartbeat that cannot be written (a full disk) does not end
-        the job.
+        Fields that are not given keep their last value. A heartbeat without fields is flushed to
+        the file server at once. Several threads may call this. If the heartbeat cannot be written,
+        as on a full disk, the job continues.
         """
         with suppress(OSError), self._lock:
             self._heartbeats += 1
@@ -89,7 +89,7 @@ class Attempt:
             self._heartbeat_file.write(value, flush=not fields)
 
     def advance(self) -> None:
-        """Count a batch trained or evaluated; a heartbeat alone is no progress."""
+        """Count one more trained or evaluated batch, which the watchdog takes as progress."""
         self._work += 1
 
     def last_heartbeat(self) -> dict[str, Any] | None:
@@ -101,71 +101,75 @@ class Attempt:
         return MetricsWriter(self.metrics_path)
 
     def log_end(self, most: int) -> str:
-        """Return the last lines of log.txt, at most `most` bytes; empty if there is none."""
+        """Return the last lines of log.txt, at most `most` bytes; empty without a log."""
         data = files.read_bytes(self.log_path, most + 1) or b""
         if len(data) > most:
-            data = data.partition(b"\n")[2] or data[1:]  # without the first, cut line
+            data = data.partition(b"\n")[2] or data[1:]  # drop the first line, which is cut
         return data.decode("utf-8", "replace")
 
     def finish(
         self, cause: str, message: str = "", traceback: str = "", *, overrule: bool = False
     ) -> bool:
-        """Write why the attempt ended; return False, and change nothing, if that stands already.
+        """Write exit.json: why the attempt ended. Return whether it was written.
 
-        `overrule`: write in any case, for the sweep that had to kill the attempt.
+        An existing exit.json stays, unless `overrule` is set: a sweep that killed a hanging attempt
+        replaces its exit.json.
         """
         value = {"cause": Cause(cause).value, "message": message, "traceback": traceback}
         return files.publish_json(self.path / "exit.json", value, replace=overrule)
 
     def warn(self, words: str) -> None:
-        """Keep a warning that a sweep repeats when it ends; a full disk loses it."""
+        """Save a warning for the sweep to print at its end. If the disk is full, drop it."""
         with suppress(OSError):
             files.publish_json(self.path / _WARNING, {"words": words}, replace=True)
 
     def warning(self) -> str:
-        """Return the warning of the attempt; empty if there is none that can be read."""
+        """Return the warning of the attempt; empty if there is none or it cannot be read."""
         with suppress(UserError):
             found = files.read_object(self.path / _WARNING, keys=("words",), shape={"words": str})
             return str(found["words"]) if found else ""
         return ""
 
     def clear(self) -> None:
-        """Remove the heartbeat, once a result is published."""
+        """Remove the heartbeat. Call this after the result is published."""
         with self._lock:
             self._heartbeat_file.remove()
 
     def exit(self) -> dict[str, Any] | None:
-        """Return why the attempt ended: cause, message, traceback; None if nothing says.
+        """Return exit.json (cause, message, traceback), or None if there is none.
 
-        The attempt that finished its run has a result.json instead.
+        The attempt that finished the run has a result.json instead.
         """
         return files.read_object(self.path / "exit.json", keys=("cause",))
 
     def discard_leftovers(self) -> None:
-        """Remove half-written checkpoints, which can fill a disk, if their writer is dead."""
+        """Remove half-written checkpoints, which can fill a disk, if the job is dead."""
         with suppress(UserError):
             if alive(self.info()) is False:
                 for path in self.checkpoint_files(".*.tmp"):
                     path.unlink(missing_ok=True)
 
     def checkpoint_files(self, pattern: str) -> list[Path]:
-        """Return the files in `checkpoint_dir`; none if that is a link, which we never make."""
+        """Return the files in `checkpoint_dir` that match; none if the folder is a link."""
         if self.checkpoint_dir.is_symlink():
             return []
         names = fnmatch.filter(files.entries(self.checkpoint_dir), pattern)
         return [self.checkpoint_dir / name for name in names]
 
     def alive(self, heartbeat: Mapping[str, Any] | None = None) -> bool:
-        """Return whether the attempt may still write (see liveness).
+        """Return whether the attempt's process may still write (see liveness.py).
 
-        Its heartbeat is read unless it is given.
+        `heartbeat`: the newest one, if the caller has just read it.
         """
         info, heartbeat = self.info(), heartbeat or self.last_heartbeat()
         living = self._watcher.alive(str(self.path), info, heartbeat)
         return living and not self._copied(info) and self.exit() is None
 
     def _copied(self, info: Mapping[str, Any]) -> bool:
-        """Return whether this is a copy of the folder that a process of this machine writes to."""
+        """Return whether the living process of this attempt writes to another folder.
+
+        Then this folder is a copy.
+        """
         with suppress(OSError):  # the folder was moved here, or removed
             return bool(alive(info)) and not self.path.samefile(info.get("folder", self.path))
         return False
@@ -174,10 +178,11 @@ class Attempt:
 def claim_attempt(
     folder: Path, earlier: Sequence[Attempt], info: Mapping[str, Any], watcher: Watcher
 ) -> Attempt:
-    """Make the next attempt in `folder`, after the `earlier` ones, for this process alone.
+    """Claim the next attempt in `folder`, after the `earlier` ones, for this process.
 
-    The directory is prepared under another name and renamed. Renaming fails if the number is taken,
-    since a taken directory is never empty; and every visible attempt has its attempt.json.
+    Prepare the directory under a temporary name and rename it, so that every visible attempt has
+    an attempt.json. If another process has taken the number, renaming fails, since that directory
+    is not empty. Then try the next number.
     """
     files.make_directory(folder)
     prepared = folder / f".claim.{secrets.token_hex(8)}.tmp"

@@ -1,9 +1,9 @@
-"""The code that a run depends on, and the files of it that changed since the run was trained.
+"""The code that a run depends on, and which of its files changed since the run was trained.
 
-A run depends on its task, its architecture, its attention variant and the training loop, with all
-modules of models/ and tasks/ that these import, and on the whole package of a plugin that its
-config names. Comments, docstrings and layout change nothing. The code that trained a run is read
-from its copy in outputs/code.
+A run depends on its task, its architecture, its attention variant and the training loop, and on all
+modules of models/ and tasks/ that these import. If its config names a plugin, it depends on the
+whole package. Comments, docstrings and layout do not count. outputs/code has a copy of the code
+that trained a run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sweeper.store.files import canonical
 from sweeper.store.runs import Run, lineage
 
 Files = Mapping[str, bytes]
-"""Sources by path from the root of the program; plugins lie beside models/ and tasks/."""
+"""Source files by path, such as `tasks/train.py`; a plugin's path begins with its package."""
 State = Mapping[str, str]
 """The digest of each file that a run depends on, by path."""
 
@@ -33,11 +33,11 @@ _DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def state_of_files(files: Files, config: Mapping[str, Any]) -> State | None:
-    """Return the state of the code that a run with this config depends on; None if some is absent.
+    """Return the state of the code that a run depends on, or None if a file is missing.
 
     Args:
-        files: models/, tasks/ and the plugins that the config names.
-        config: of the run.
+        files: the files of models/, tasks/ and the plugins that the config names.
+        config: the config of the run.
     """
     waiting = [*STARTS]
     for kind, name in registry.named_by(config):
@@ -46,7 +46,7 @@ def state_of_files(files: Files, config: Mapping[str, Any]) -> State | None:
         plugin = [path for path in files if path.startswith(f"{top}/") or path == f"{top}.py"]
         starts = [own] if own in files else plugin
         if not starts and kind is registry.OPTIMIZERS:
-            continue  # older code has AdamW elsewhere, in a file that it imports
+            continue  # older code has no folder of optimizers; other files import its AdamW
         if not starts:
             return None
         waiting += starts
@@ -63,8 +63,10 @@ def state_of_files(files: Files, config: Mapping[str, Any]) -> State | None:
 
 @dataclass(frozen=True)
 class _Source:
-    digest: str  # of the syntax tree
-    imports: Sequence[tuple[int, str]]  # the level of a relative import, and the dotted name
+    """What one source file is and imports."""
+
+    digest: str  # of the syntax tree without docstrings
+    imports: Sequence[tuple[int, str]]  # (level of a relative import, dotted name)
 
 
 @functools.cache  # versions of the code share most files
@@ -85,7 +87,7 @@ def _parsed(source: bytes) -> _Source:
 
 
 def _imported(importer: str, imports: Sequence[tuple[int, str]]) -> Iterator[str]:
-    """Yield the paths in models/ and tasks/ that a file may import, whether they exist or not."""
+    """Yield the paths in models/ and tasks/ that a file may import. Not all of them exist."""
     for level, name in imports:
         package = importer.split("/")[:-level] if level else []
         parts = [*package, *filter(None, name.split("."))]
@@ -94,7 +96,8 @@ def _imported(importer: str, imports: Sequence[tuple[int, str]]) -> Iterator[str
         for length in range(1, len(parts) + 1):
             module = "/".join(parts[:length])
             yield f"{module}/__init__.py"
-            # Shared code imports variants to convert weights; runs of others do not use them.
+            # Shared code imports attention variants only to convert their weights. A run depends
+            # on a variant only if its config names it, or its own variant imports it.
             private = module.removeprefix(_VARIANTS).startswith("_")
             if private or not module.startswith(_VARIANTS) or importer.startswith(_VARIANTS):
                 yield f"{module}.py"
@@ -106,7 +109,7 @@ class _Copy:
 
     files: Files
     parts: Mapping[str, str]
-    plugins: frozenset[str]  # digests of the packages beside our own
+    plugins: frozenset[str]  # digests of the plugins' packages
 
     def trained(self, attempt: Mapping[str, Any]) -> bool:
         """Return whether this is the code that an attempt recorded."""
@@ -134,7 +137,7 @@ def _copy(folder: Path) -> _Copy:
 
 @dataclass
 class TrainedCode:
-    """The code that trained the runs of an outputs folder; it remembers what it has read."""
+    """The code that trained the runs of an outputs folder, with a cache of what it has read."""
 
     outputs: Path
     _states: dict[str, State | None] = field(default_factory=dict)
@@ -142,7 +145,7 @@ class TrainedCode:
     def states(
         self, config: Mapping[str, Any], attempts: Iterable[Mapping[str, Any]]
     ) -> list[State | None]:
-        """Return the state of the code of each attempt at a run; None where its copy is gone."""
+        """Return the state of the code of each attempt; None for code without a copy."""
         return [self._state(config, attempt) for attempt in attempts]
 
     def _state(self, config: Mapping[str, Any], attempt: Mapping[str, Any]) -> State | None:
@@ -166,10 +169,10 @@ class TrainedCode:
 
 @dataclass
 class Changes:
-    """The differences between today's code and the code that trained runs."""
+    """The differences between the present code and the code that trained runs."""
 
     trained: TrainedCode
-    code: Code  # of today
+    code: Code  # the present code
     _parts: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _states: dict[str, State | None] = field(default_factory=dict)
 
@@ -179,16 +182,16 @@ class Changes:
         return cls(TrainedCode(outputs), code)
 
     def since(self, run: Run, attempt: int) -> list[str] | None:
-        """Return the files that changed since the code that trained an attempt; None if unknown.
+        """Return the files that changed since an attempt was trained; None if unknown.
 
-        An attempt that continued others depends on the code of each.
+        If the attempt continued others, return the files that changed since any of them.
         """
         try:
             config, attempts = run.record()["config"], lineage(run, attempt)
         except UserError:  # tables and `status` report the damaged file
             return None
         if not all(one.get("code_parts") for one in attempts):
-            return None  # early versions recorded the commit alone
+            return None  # early versions recorded only the commit
         if all(one["code_parts"] == self._parts_now(config) for one in attempts):
             return []
         states = [*self.trained.states(config, attempts), self._state_now(config)]

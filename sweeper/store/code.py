@@ -1,7 +1,7 @@
-"""The state of the code that trains: its files, its commit, the digest of each part.
+"""The code that trains runs: its files, its commit, and the digest of each part.
 
-A part is a folder of models/ or tasks/, or an installed package. Other code (plans, tables,
-figures) changes no result, and a task changes none of another task. Queued jobs start from a copy,
+A part is a folder of models/ or tasks/, or an installed package. A run depends on its own task but
+on no other task, and on no code for plans, tables or figures. Queued jobs start from a copy,
 outputs/code/<digest>, so that edits of the checkout do not reach them.
 """
 
@@ -28,7 +28,7 @@ from sweeper.store.identity import digest_of
 from sweeper.store.registry import ROOT
 
 DISTRIBUTION = "headroom-attention"
-REVISION = "REVISION"  # a file beside exported code: its `revision`, then earlier ones, by line
+REVISION = "REVISION"  # a file of a copy: its revision, then earlier revisions with the same files
 
 TRAINS = ("models", "tasks")
 FOLDERS = (*TRAINS, "sweeper/store", "sweeper/run")
@@ -36,12 +36,12 @@ BESIDE = tuple(
     f"sweeper/{name}.py"
     for name in ("__init__", "__main__", "size_server", "cli/__init__", "cli/process")
 )
-_NO_PARTS = ("tasks/size_server", "tasks/export")  # they train nothing
+_NO_PARTS = ("tasks/size_server", "tasks/export")  # no training uses them
 
 
 @dataclass(frozen=True)
 class Code:
-    """The source files below `root` that jobs need, by path."""
+    """The source files below `root` that jobs start from, by path."""
 
     root: Path
     files: Mapping[str, bytes]
@@ -55,7 +55,12 @@ class Code:
     def parts(
         self, task: str | None = None, packages: Iterable[Mapping[str, str]] = ()
     ) -> dict[str, str]:
-        """Return the digest of each part that results of a task (None: of any task) depend on."""
+        """Return the digest of each part that the results of a task depend on.
+
+        Args:
+            task: the name of the task; None for all tasks.
+            packages: the plugins of a run, as `registry.made_of` describes them.
+        """
         others = {f"tasks/{name}" for name in registry.names(registry.TASKS)} - {f"tasks/{task}"}
         left_out = tuple(f"{folder}/" for folder in (*_NO_PARTS, *(others if task else ())))
         folders: dict[str, dict[str, str]] = {}
@@ -68,11 +73,13 @@ class Code:
 
     @functools.cached_property
     def revision(self) -> str:
-        """The commit, with "-dirty-" and a digest if training code was edited since; the version
-        of the program if it is installed."""
+        """The commit, or the version of an installed program.
+
+        If training code was edited since the commit, "-dirty-" and a digest follow.
+        """
         with suppress(OSError):
             return (self.root / REVISION).read_text("utf-8").strip().partition("\n")[0]
-        # A repository around an installed program is another's.
+        # Without .git here, git would find the repository of a parent folder.
         if not (self.root / ".git").exists():
             with suppress(importlib.metadata.PackageNotFoundError):
                 return f"{DISTRIBUTION} {importlib.metadata.version(DISTRIBUTION)}"
@@ -90,8 +97,8 @@ class Code:
         return self._git("diff", "HEAD", *plain, "--", *TRAINS, "sweeper", "conf")
 
     def _git(self, *words: str) -> str:
-        # The checkout may belong to another user, as in a container. The environment may name
-        # another repository, and the user's settings may change what git prints.
+        # In a container the checkout may belong to another user, which git refuses. Environment
+        # variables may name another repository, and settings may change what git prints.
         environment = {name: v for name, v in os.environ.items() if not name.startswith("GIT_")}
         environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
         settings = ["-c", f"safe.directory={self.root.resolve()}", "-c", "core.fsmonitor=false"]
@@ -113,23 +120,26 @@ class Code:
 def sources(root: Path, folders: Iterable[str]) -> list[Path]:
     """Return the Python files below folders of a program."""
     found = [path for folder in folders for path in (root / folder).rglob("*.py")]
-    # Editors leave dangling links and hidden files beside edited files.
+    # Editors put dangling links and hidden files beside the files that they edit.
     return [path for path in found if path.is_file() and not path.name.startswith(".")]
 
 
 @functools.cache
 def loaded_code() -> Code:
-    """Return the code of this process, as it was at the first call, here or before a fork."""
+    """Return the code as it was at the first call in this process or before its fork."""
     return Code.read()
 
 
 def state_of(attempt: Mapping[str, Any]) -> dict[str, str]:
-    """Return the code state in attempt.json: a digest of each part."""
+    """Return the digest of each part of the code, as attempt.json holds it."""
     return attempt.get("code_parts") or {}
 
 
 def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the parts in which states of the code differ, among the states that have them."""
+    """Return the parts that have different digests in these states.
+
+    A state without a part does not differ in it.
+    """
     parts = sorted({part for state in states for part in state})
     return [part for part in parts if len({one[part] for one in states if part in one}) > 1]
 
@@ -140,7 +150,7 @@ DIFF = "changes.diff"
 def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
     """Return the files that jobs with these configs start from, by path.
 
-    They include the packages that the configs name, and `python -m sweeper train`.
+    They include the packages of plugins, and the files of `python -m sweeper train`.
     """
     named = {found for config in configs for found in registry.named_by(config)}
     outside = [registry.files_of(*found) for found in sorted(named)]
@@ -148,37 +158,29 @@ def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, bytes]
 
 
 def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path:
-    """Copy the code that jobs with these configs start from to a folder of outputs/code; return it.
+    """Copy the code for jobs with these configs to a folder of outputs/code. Return the folder.
 
-    Raise UserError if the folder exists with other code, or is a link. Bytecode there is removed.
+    Remove bytecode from it. Raise UserError if the folder exists with other code, or is a link.
     """
     files = needed(code, configs)
     root = outputs.resolve() / "code"
     make_directory(root)
-    root.chmod(0o700)  # write access there is access to the owner's account
+    root.chmod(0o700)  # a user who could write there could run code as the owner
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     folder = child(root, digest_of(digests)[:16])
     if not folder.is_dir():
-        made = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}.tmp")
-        try:
-            for name, content in files.items():
-                make_directory((made / name).parent)
-                publish(made / name, content, durable=False)
-            made.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # else another sweep was first; its copy is verified below
-                raise
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
+        _write_files(folder, files)
+
     for name, content in files.items():
         with suppress(OSError):
             if read_bytes(folder / name) == content:
                 continue
         raise UserError(
-            f"{sanitize(folder / name)} is not the code that was pinned there; remove the folder "
-            f"{folder.name} once no queued job needs it: the sweep writes it again."
+            f"{sanitize(folder / name)} was changed after the code was copied there. Remove the "
+            f"folder {folder.name} once no queued job needs it; the sweep copies the code again."
         )
     _check_others(folder, files)
+
     if code.root != folder:
         earlier = [one for one in revisions(folder) if one != code.revision]
         publish(folder / REVISION, "\n".join([code.revision, *earlier]))
@@ -186,8 +188,23 @@ def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path
     return folder
 
 
+def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Create a folder with these files in one step, unless another sweep was faster."""
+    made = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        for name, content in files.items():
+            make_directory((made / name).parent)
+            publish(made / name, content, durable=False)
+        made.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
 def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Remove unchecked bytecode; raise UserError for other code that Python would import."""
+    """Remove unchecked bytecode. Raise UserError for any other code that Python would import."""
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         imported = path.is_symlink() or (path.is_file() and name.endswith(tuple(all_suffixes())))
@@ -195,12 +212,12 @@ def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
             continue
         if path.suffix not in BYTECODE_SUFFIXES:
             raise UserError(
-                f"{sanitize(path)} is not of the code that was pinned there; remove it, unless a "
+                f"{sanitize(path)} was added after the code was copied there; remove it, unless a "
                 "queued job needs it."
             )
-        path.unlink(missing_ok=True)  # jobs that run write their own again
+        path.unlink(missing_ok=True)  # running jobs write their bytecode again
 
 
 def revisions(folder: Path) -> list[str]:
-    """Return the revisions that a folder of pinned code was pinned for, the newest first."""
+    """Return the revisions whose code a folder of outputs/code holds, the newest first."""
     return (read_bytes(folder / REVISION) or b"").decode().splitlines()

@@ -10,10 +10,7 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 
 def cores() -> int:
-    """Return how many cores this process may use.
-
-    The CPU affinity limits them, and so does the CPU quota of a container.
-    """
+    """Return how many cores the CPU affinity and the container's CPU quota leave this process."""
     affinity = getattr(os, "sched_getaffinity", None)  # macOS has none
     available = len(affinity(0)) if affinity else os.cpu_count() or 1
     quota = min(_quotas(), default=available)

@@ -8,25 +8,27 @@ from pathlib import Path
 
 
 class UserError(Exception):
-    """An error in what a user typed or gave; `str(error)` is one sentence."""
+    """An error that the user can correct; `str(error)` is the sentence to print."""
 
 
 class Faults(list[UserError]):
-    """The errors of items that were skipped, so that the other items could go on."""
+    """The errors of items that were skipped while the others continued."""
 
     @contextmanager
     def of(self, name: str) -> Iterator[None]:
-        """Collect an error of the item `name`, whose files may have been written by anybody."""
+        """Collect the error of the item `name` and leave the block.
+
+        The item's files may have been edited, so that an error of any kind can come from them.
+        """
         try:
             yield
         except UserError as fault:
             self.append(UserError(f"{sanitize(name)}: {fault}"))
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as fault:
             reason = sanitize(f"{type(fault).__name__}: {fault}", 120)
-            remedy = f"plan it again, or {as_typed('forget')} {sanitize(name)}"
-            self.append(
-                UserError(f"{sanitize(name)} is not what this version plans ({reason}); {remedy}.")
-            )
+            remedy = f"plan it again, or remove it: {as_typed('forget')} {sanitize(name)}"
+            problem = f"is damaged or of another version ({reason})"
+            self.append(UserError(f"{sanitize(name)} {problem}; {remedy}."))
 
 
 def collect_errors(faults: Faults | None, name: str) -> AbstractContextManager[None]:
@@ -34,11 +36,11 @@ def collect_errors(faults: Faults | None, name: str) -> AbstractContextManager[N
     return nullcontext() if faults is None else faults.of(name)
 
 
-NOTE = "note: "  # begins a line in the log of prepared data that the sweep prints
+NOTE = "note: "  # the sweep prints lines of prepare.log that begin so
 
 
 def invalid_value(key: str, value: object, expected: str, remedy: str) -> UserError:
-    """Return the error for a value that its key does not accept.
+    """Return the UserError for a value that its key does not accept.
 
     `invalid_value("model.heads", "four", "a whole number of at least 1", "give model.heads=8")`
     reads "model.heads=four: expected a whole number of at least 1; give model.heads=8."
@@ -76,11 +78,12 @@ _HOME = Path(__file__).resolve().parents[2]
 INSTALLED = Path(sys.argv[0]).name == "headroom" or (
     _HOME.name == "headroom_attention" and not (_HOME / "setup.py").exists()
 )
-"""Whether the command is `headroom`, of an installed package, or those of a checkout."""
+"""Whether Headroom is an installed package with the command `headroom`, or a checkout."""
 
 
 def as_typed(name: str) -> str:
-    """Return a command of this program as it is typed here: `as_typed("collect")`."""
+    """Return how to type the command `name` here: `as_typed("collect")` is `headroom collect` or
+    `python -m sweeper collect`."""
     if INSTALLED:
         return f"headroom {name}"
     if name == "sweep":
@@ -102,5 +105,5 @@ def sanitize(value: object, limit: int = 300) -> str:
 
 
 def drop_output() -> None:
-    """Drop the text that stdout still holds: Python would fail to write it at the exit."""
+    """Drop the buffered text of stdout, which Python would fail to write when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,7 +1,7 @@
 """Atomic writing and checked reading of files: a reader sees a whole file or none.
 
-The names of JSON files end up in paths, and their content may come from anybody: `child` checks
-names, `read_object` checks shapes, `read_versioned` checks the format and the checksum.
+Files may have been edited by hand, and names in them become paths. `child` checks a name,
+`read_object` checks the shape of a file, and `read_versioned` also its format and checksum.
 """
 
 import errno
@@ -28,31 +28,32 @@ CHECKSUM = "sha256"  # the key under which a file holds the digest of its other 
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # a name that may become a path
 
 Shape = Any
-"""A type or a union of types; a pattern of a text; a tuple of such shapes; {key: shape}, where a
-key may be absent, or {str: shape} for every key; [shape] for every entry."""
+"""The expected type of a value: a type or union; a regular expression for text; a tuple of
+alternatives; {key: shape} for keys that may be absent; {str: shape} for all keys; [shape] for all
+entries of a list."""
 
 NUMBER = int | float
 PLAIN_OR_NONE = (PLAIN, NoneType)
 
-# O_NONBLOCK: a pipe in the place of a file must not make the reader wait.
+# O_NONBLOCK: opening a named pipe must not block.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# Numbers that Python reads and no float holds: looked for in the bytes, since a hook for each
-# number takes most of the time of reading a table's records. The search is in a copy with 0 for
-# each digit and point, and a space for whatever may stand before a number: 30 times as fast.
+# Find numbers too large for a float before parsing, since checking each number in a hook of the
+# parser would take most of the time. The search runs on a copy in which each digit and point is 0
+# and each character before a number is a space, which makes it 30 times faster.
 _SHAPE = bytes.maketrans(b"123456789.E-:,[\t\r\n", b"0000000000e       ")
 _EXTREME = re.compile(rb" 0+e000")
 _LONG = b"0" * 300
 
 
 class AlreadyPublished(FileExistsError):
-    """Another writer published this name first."""
+    """Another process has already written this file."""
 
 
 def child(root: Path, name: str) -> Path:
-    """Return `root/name`. Every name becomes a path here and nowhere else.
+    """Return the path `root/name`. Call this wherever a name becomes a path.
 
-    Raise UserError if `name` is not a single plain component, or if a symbolic link has it.
+    Raise UserError if `name` has other characters than PLAIN, or is a symbolic link in `root`.
     """
     if not PLAIN.fullmatch(name):
         expected = "at most 128 letters, digits, '.', '_' and '-'"
@@ -65,9 +66,9 @@ def child(root: Path, name: str) -> Path:
 
 
 def make_directory(path: Path, mode: int = 0o700) -> None:
-    """Create `path` and its missing parents durably, by default private to the user.
+    """Create the folder `path` and its missing parents durably, by default private to the user.
 
-    Raise UserError if it is a symbolic link, so that files below it would land elsewhere.
+    Raise UserError if `path` is a symbolic link, which would put files elsewhere.
     """
     if path.is_symlink():
         remedy = "link the whole outputs folder instead"
@@ -76,21 +77,21 @@ def make_directory(path: Path, mode: int = 0o700) -> None:
     for part in reversed(missing):
         try:
             part.mkdir(mode=0o700)
-        except FileExistsError:  # another machine made it, and it is not visible here yet
+        except FileExistsError:  # another machine made it meanwhile
             if part.is_file():
                 raise
         if part == path and mode != 0o700:
-            part.chmod(mode)  # whatever the umask
+            part.chmod(mode)  # mkdir would apply the umask
         sync_directory(part.parent)
 
 
 def sync_directory(path: Path) -> None:
-    """Make the names in `path` durable."""
+    """Make the entries of the folder `path` durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # from file systems without fsync of directories
+        if error.errno != errno.EINVAL:  # some file systems cannot fsync folders
             raise
     finally:
         os.close(descriptor)
@@ -100,9 +101,10 @@ def sync_directory(path: Path) -> None:
 def new_file(
     path: Path, *, replace: bool = True, durable: bool = True, mode: int = 0o600
 ) -> Iterator[int]:
-    """Yield a descriptor whose content becomes `path` in one step when the block ends.
+    """Yield the descriptor of a temporary file that becomes `path` when the block ends.
 
-    A failure leaves `path` as it was. Raise AlreadyPublished if it exists and may not be replaced.
+    If the block fails, `path` stays as it was. Raise AlreadyPublished if `path` exists and
+    `replace` is False.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
@@ -120,8 +122,8 @@ def new_file(
             try:
                 os.link(temporary, path)
             except FileExistsError:
-                # A file server that repeats a request whose answer was lost reports "exists" for
-                # its own success; the number of links tells the two apart.
+                # If the reply to a successful request is lost, an NFS client sends the request
+                # again and gets "exists". Then our file has two links.
                 if temporary.stat().st_nlink == 1:
                     name = str(path)
                     raise AlreadyPublished(errno.EEXIST, "already published", name) from None
@@ -137,14 +139,14 @@ def new_file(
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of `data`, in one call where the system takes it whole."""
+    """Write all of `data`. A single call of the system may write only a part."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 def publish(path: Path, data: bytes | str, *, replace: bool = True, durable: bool = True) -> bool:
-    """Make `data` the content of `path` in one step; False if it exists and `replace` is False."""
+    """Write `data` to `path` atomically. Return False if it exists and `replace` is False."""
     content = data.encode() if isinstance(data, str) else data
     try:
         with new_file(path, replace=replace, durable=durable) as descriptor:
@@ -155,28 +157,28 @@ def publish(path: Path, data: bytes | str, *, replace: bool = True, durable: boo
 
 
 def publish_json(path: Path, value: Any, *, replace: bool = True, durable: bool = True) -> bool:
-    """Publish `value` as JSON; ValueError for nan and inf, which JSON does not have."""
+    """Publish `value` as JSON. Raise ValueError for nan and inf, which JSON lacks."""
     return publish(path, as_json(value), replace=replace, durable=durable)
 
 
 def as_json(value: Any) -> str:
-    """Return the text of a JSON file; ValueError for nan and inf."""
+    """Return the text of a JSON file. Raise ValueError for nan and inf."""
     return json.dumps(value, allow_nan=False, indent=1) + "\n"
 
 
 def publish_with_checksum(path: Path, value: dict[str, Any]) -> bool:
-    """Publish an object with its checksum, once; False if the path exists."""
+    """Publish an object with its checksum. Return False if the path exists."""
     return publish_json(path, with_checksum(value), replace=False)
 
 
 def with_checksum(value: dict[str, Any]) -> dict[str, Any]:
-    """Return an object with the checksum that `read_versioned` verifies."""
+    """Add the checksum that `read_versioned` verifies."""
     plain = {name: entry for name, entry in value.items() if name != CHECKSUM}
     return {**plain, CHECKSUM: sha256_of(plain)}
 
 
 def canonical(value: Any) -> str:
-    """Return the one JSON text of `value`, whatever the order of its keys."""
+    """Return the JSON text of `value` with sorted keys and without spaces."""
     return _CANONICAL.encode(value)
 
 
@@ -189,7 +191,7 @@ def sha256_of(value: Any) -> str:
 
 
 def opened(path: Path) -> io.FileIO:
-    """Open a regular file for reading; OSError for anything else, such as a symbolic link."""
+    """Open a regular file for reading. Raise OSError for anything else, such as a symbolic link."""
     descriptor = os.open(path, _READ)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -198,7 +200,10 @@ def opened(path: Path) -> io.FileIO:
 
 
 def entries(folder: Path, *, folders: bool = False) -> list[str]:
-    """Return the names of the files in a folder, or of its folders, in no order; never links."""
+    """Return the names of the files in a folder, unsorted and without links.
+
+    With `folders`, return the names of its subfolders. A missing folder is empty.
+    """
     try:
         with os.scandir(folder) as found:
             return [
@@ -211,9 +216,9 @@ def entries(folder: Path, *, folders: bool = False) -> list[str]:
 
 
 def read_bytes(path: Path, last: int | None = None) -> bytes | None:
-    """Return the content, or its `last` bytes, of a regular file; None if it is absent.
+    """Return the content of a regular file, or its `last` bytes; None if it is absent.
 
-    OSError if it cannot be read, is a symbolic link or is not regular.
+    Raise OSError if it cannot be read or is no regular file, as a symbolic link is not.
     """
     try:
         file = opened(path)
@@ -226,13 +231,13 @@ def read_bytes(path: Path, last: int | None = None) -> bytes | None:
 
 
 def digest_of_file(path: Path) -> str:
-    """Return the sha256 of a regular file in hex; OSError as `read_bytes`."""
+    """Return the sha256 of a regular file in hex. Raise OSError if it cannot be read."""
     with opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_json(path: Path) -> Any | None:
-    """Return the value in a JSON file, None if it is absent; UserError if it cannot be read."""
+    """Return the value in a JSON file, or None if it is absent. Raise UserError if unreadable."""
     try:
         data = read_bytes(path)
         if data is None:
@@ -249,9 +254,9 @@ def read_json(path: Path) -> Any | None:
 def read_object(
     path: Path, *, keys: Collection[str] = (), shape: Shape = dict
 ) -> dict[str, Any] | None:
-    """Return the object in a JSON file; None without a file.
+    """Return the object in a JSON file, or None if the file is absent.
 
-    Raise UserError if it cannot be read, lacks one of the keys, or is not of this shape.
+    Raise UserError if it cannot be read, lacks one of `keys`, or does not have this `shape`.
     """
     value = read_json(path)
     if value is not None:
@@ -262,13 +267,13 @@ def read_object(
 def read_versioned(
     path: Path, *, keys: Collection[str] = (), shape: Shape = dict
 ) -> dict[str, Any] | None:
-    """Read an object as `read_object`, and check its format and its checksum."""
+    """Read an object as `read_object` does, and verify its format and checksum."""
     value = read_json(path)
     if value is None:
         return None
     if isinstance(value, dict) and (found := value.get("format", FORMAT)) != FORMAT:
         raise UserError(
-            f"{sanitize(path)} cannot be read: it is of format {sanitize(found)}, not {FORMAT}; "
+            f"{sanitize(path)} cannot be read: it has format {sanitize(found)}, not {FORMAT}; "
             "use the version that wrote it, or another outputs folder."
         )
     _check(path, value, ("format", *keys), shape)
@@ -276,7 +281,7 @@ def read_versioned(
 
 
 def verified(path: Path, value: dict[str, Any]) -> dict[str, Any]:
-    """Return an object without its checksum; UserError if this is missing or another."""
+    """Return an object without its checksum. Raise UserError if this is missing or wrong."""
     if CHECKSUM not in value:
         raise _unreadable(path, f"it has no {CHECKSUM} (commit 5941da1b reads version 0.1.0)")
     if value.pop(CHECKSUM) != sha256_of(value):
@@ -285,20 +290,23 @@ def verified(path: Path, value: dict[str, Any]) -> dict[str, Any]:
 
 
 def validate(value: Any, shape: Shape, place: str = "it") -> str:
-    """Return where `value` departs from `shape`, in words; empty if it does not."""
+    """Return a sentence on the first part of `value` that does not fit `shape`; empty if all fit.
+
+    `place` names `value` in the sentence.
+    """
     wrong = _departure(value, shape)
-    return "" if wrong is None else f"{place}{wrong} is not what it should be"
+    return "" if wrong is None else f"{place}{wrong} has another type than expected"
 
 
 def _departure(value: Any, shape: Shape) -> str | None:
-    """Return the place below `value`, such as ".points[3]", that departs; None if none does."""
+    """Return the place of the first misfit, such as ".points[3]"; None if `value` fits."""
     if isinstance(shape, dict):
         if not isinstance(value, dict):
             return ""
         every = shape.get(str)
         for name in value if every is not None else [key for key in shape if key in value]:
             part, expected = value[name], shape[name] if every is None else every
-            # Most values are of a plain type; a call for each would take most of the time.
+            # Most shapes are plain types: checking them here saves most of the calls.
             if isinstance(expected, type | UnionType) and isinstance(part, expected):
                 continue
             if (below := _departure(part, expected)) is not None:
@@ -321,7 +329,8 @@ def _departure(value: Any, shape: Shape) -> str | None:
 
 def _check(path: Path, value: Any, keys: Collection[str], shape: Shape) -> None:
     if not (isinstance(value, dict) and value.keys() >= set(keys)):
-        raise _unreadable(path, f"it is not an object with {', '.join(keys) or 'keys'}")
+        expected = f"with the keys {', '.join(keys)}" if keys else "of keys and values"
+        raise _unreadable(path, f"it is not an object {expected}")
     if fault := validate(value, shape):
         raise _unreadable(path, fault)
 
@@ -366,7 +375,10 @@ _REASONS = {
 
 
 def check_writable(outputs: Path) -> None:
-    """Create `outputs` if needed and try each operation that the store needs; UserError if not."""
+    """Create the folder `outputs` if needed, and write, rename and hard-link a file in it.
+
+    Raise UserError if one of these fails.
+    """
     name = f".probe.{secrets.token_hex(8)}"
     paths = [outputs / f"{name}.renamed.tmp", outputs / f"{name}.linked.tmp"]
     try:
@@ -374,8 +386,9 @@ def check_writable(outputs: Path) -> None:
         publish(paths[0], "probe")
         publish(paths[1], "probe", replace=False)
     except OSError as error:
-        other = f"to make, rename and hard-link files there, but: {error.strerror}", "repair that"
-        expected, remedy = _REASONS.get(error.errno or 0, other)
+        reason = error.strerror
+        other = f"a folder in which files can be written, renamed and hard-linked, but: {reason}"
+        expected, remedy = _REASONS.get(error.errno or 0, (other, "repair the folder"))
         expected = expected.replace("{}", sanitize(error.filename))
         remedy = f"{remedy} or choose another folder"
         raise invalid_value("outputs", outputs, expected, remedy) from error

@@ -1,4 +1,4 @@
-"""Names of runs: a hash of everything in the config that can change the result."""
+"""Names of runs: each contains a hash of all config keys that can change the result."""
 
 import re
 from collections.abc import Mapping
@@ -6,26 +6,27 @@ from typing import Any
 
 from sweeper.store.files import sha256_of
 
-# Sections and keys that decide how a run is executed or shown, never what it computes.
-# (Thread count and device move the last bits of a float; the attempt records them.)
+# Sections and keys that change how a run is executed or shown, but not its result. (The number of
+# threads and the device change the last bits of floats; attempt.json records them.)
 NOT_IN_IDENTITY = frozenset(
     {
         "logger",
-        "data.root",  # data.digest says what the text is, wherever it lies
+        "data.root",  # data.digest identifies the text
         "trainer.accelerator",
         "trainer.devices",
         "trainer.num_nodes",
         "trainer.threads",
-        "trainer.cuda_graph",  # used where it gives the same bits
-        "trainer.micro_batches",  # up to rounding the gradient is that of the whole batch
+        "trainer.cuda_graph",  # gives the same bits
+        "trainer.micro_batches",  # gives the gradient of the whole batch, up to rounding
         "trainer.log_every",
         "trainer.validate_every",
         "trainer.checkpoint_every",
     }
 )
 
-# The value that older runs had in effect for keys that were added later, so that adding the key
-# renames no run. Code that reads a config has the same default: older records lack the key.
+# For each key that was added later: the value that earlier runs used implicitly. A config with this
+# value has the same hash as one without the key. Code that reads a record needs the same default,
+# since older records lack the key.
 INTRODUCED_AS: dict[str, Any] = {
     "data.competitors": None,
     "data.directions": None,
@@ -42,16 +43,16 @@ INTRODUCED_AS: dict[str, Any] = {
     "task.joined": False,
 }
 
-# Looked up first, since most values are such, and Mapping takes long to ask for.
+# Most values have these types. Checking the type first is faster than isinstance of a Mapping.
 _EXACT = frozenset({str, int, bool, type(None)})
 PLAIN = _EXACT | {float}
 _DIGEST = re.compile(r"-([0-9a-f]{12})$")
 
 
 def identity(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the part of a config that names its run, with 1 in place of 1.0.
+    """Return the keys of a config that are hashed into the run's name, with 1 in place of 1.0.
 
-    `prefix` stands before the keys of a section.
+    `prefix`: the dotted key of the section that `config` is, with a dot at its end.
     """
     kept = {}
     for key, value in config.items():
@@ -60,19 +61,19 @@ def identity(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
             continue
         if type(value) in PLAIN or not (isinstance(value, Mapping) and value):
             kept[str(key)] = _canonical(value)
-        elif below := identity(value, f"{name}."):  # a section may have come as a whole
+        elif below := identity(value, f"{name}."):  # empty if no key of the section counts
             kept[str(key)] = below
     return kept
 
 
 def can_change_results(key: str) -> bool:
-    """Return whether a key, section or group can change what a run computes."""
+    """Return whether a key, section or group can change the result of a run."""
     cannot = (*NOT_IN_IDENTITY - {"data.root"}, "hydra", "paths", "name")
     return not any(key == one or key.startswith((f"{one}.", f"{one}/")) for one in cannot)
 
 
 def leaves(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the values of a config by dotted key; an empty section is a value."""
+    """Return the values of a config by dotted key. An empty section counts as a value."""
     found: dict[str, Any] = {}
     for key, value in config.items():
         if type(value) in PLAIN or not (isinstance(value, Mapping) and value):
@@ -83,7 +84,7 @@ def leaves(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def lookup(key: str, config: Mapping[str, Any]) -> Any:
-    """Return the value under a dotted key; KeyError if there is none."""
+    """Return the value of a dotted key. Raise KeyError if there is none."""
     value: Any = config
     for part in key.split("."):
         if not isinstance(value, Mapping) or part not in value:
@@ -93,14 +94,14 @@ def lookup(key: str, config: Mapping[str, Any]) -> Any:
 
 
 def digest_of(value: Any) -> str:
-    """Return the sha256 of a plain value in hex, the same for any key order and for 1 and 1.0."""
+    """Return the sha256 of plain data in hex. The order of keys does not matter, and 1 is 1.0."""
     return sha256_of(_canonical(value))
 
 
 def run_id(config: Mapping[str, Any]) -> str:
     """Return `<task>-d<embedding>-h<heads>[x<head size>]-s<seed>-<12 hex digits>`.
 
-    The words before the hash are for people; the hash alone is the identity.
+    The hash identifies the run. The words before it are for people.
     """
     model = config.get("model") or {}
     words = [_word(config["task"]["name"])]
@@ -114,7 +115,7 @@ def run_id(config: Mapping[str, Any]) -> str:
 
 
 def named_by(name: str, config: Mapping[str, Any]) -> bool:
-    """Return whether a name ends in this config's digest, or in no digest at all."""
+    """Return whether the hash at the end of a name is this config's. A name without one passes."""
     digest = _DIGEST.search(name)
     return digest is None or digest[1] == sha256_of(identity(config))[:12]
 

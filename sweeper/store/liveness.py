@@ -1,8 +1,8 @@
 """Liveness of processes on machines that share a folder: identities, heartbeats and locks.
 
-On its own machine a process is alive by proof (/proc); elsewhere, while its heartbeat moves. Locks
-rest on hard links alone: neither flock nor fcntl is used, since mounts with `local_lock=all` grant
-those to every machine.
+For a process of this machine, /proc says whether it is alive. A process of another machine counts
+as alive while its heartbeat changes. Locks are made of hard links, since flock and fcntl on mounts
+with `local_lock=all` grant the same lock to every machine.
 """
 
 import itertools
@@ -24,16 +24,16 @@ from sweeper.store.errors import UserError
 from sweeper.store.files import Shape, canonical, publish_json, read_object
 
 HEARTBEAT_SECONDS = 5.0
-"""A living job writes its heartbeat at least this often."""
+"""The longest time between two heartbeats of a living job."""
 
 LEASE_SECONDS = 90.0
-"""A heartbeat may stand still this long: the cache time of a network file system, plus four."""
+"""A living process's heartbeat may look unchanged this long, since NFS caches it for a minute."""
 
 _PROC = Path("/proc")
 
 
 def identity() -> dict[str, Any]:
-    """Return what tells this process from any other, of a later boot or another machine too.
+    """Return keys that identify this process among all processes, boots and machines.
 
     `pid_started` is in clock ticks since the boot.
     """
@@ -52,11 +52,14 @@ def identity() -> dict[str, Any]:
 
 
 def alive(info: Mapping[str, Any]) -> bool | None:
-    """Return whether the process with identity `info` lives; None if this machine cannot know."""
+    """Return whether the process with the identity `info` is alive.
+
+    Return None if it is on another machine, so that this one cannot know.
+    """
     here = identity()
-    # Machines made of one image share their name and machine-id; the boot id tells them apart.
+    # Machines cloned from one image share their name and machine-id, but not the boot id.
     same = all(info.get(key) == here[key] for key in ("boot", "machine", "pid_namespace"))
-    # A system without /proc has no boot id either.
+    # An empty boot id: this system has no /proc.
     if not (same and here["boot"] and isinstance(info.get("pid"), int)):
         return None
     try:
@@ -67,16 +70,16 @@ def alive(info: Mapping[str, Any]) -> bool | None:
 
 
 def send(info: Mapping[str, Any], number: signal.Signals) -> bool:
-    """Signal the process with the identity `info`; return False if it is gone.
+    """Send a signal to the process with the identity `info`. Return False if it is gone.
 
-    A process that has its number by now is not signalled.
+    Another process that got its pid meanwhile receives nothing.
     """
     if not alive(info):
         return False
     with suppress(ProcessLookupError):
         handle = os.pidfd_open(info["pid"])
         try:
-            # Check again: the number may have changed hands before the handle was taken, not after.
+            # Check again: before the handle was opened, another process may have got the pid.
             if alive(info):
                 signal.pidfd_send_signal(handle, number)
                 return True
@@ -87,10 +90,11 @@ def send(info: Mapping[str, Any], number: signal.Signals) -> bool:
 
 @dataclass
 class Watcher:
-    """A judge of attempts: without proof, an attempt lives if its heartbeat moved within the lease.
+    """A watcher of attempts, which says whether each is alive.
 
-    It compares the values it saw itself, on its own monotonic clock; wall clocks and file times
-    play no part. An attempt seen for the first time counts as alive.
+    If /proc cannot tell, an attempt is alive if its heartbeat changed within the lease. The watcher
+    measures this with its own monotonic clock, and not with wall clocks or file times. An attempt
+    counts as alive when the watcher first sees it.
     """
 
     lease: float = LEASE_SECONDS
@@ -100,7 +104,7 @@ class Watcher:
     def alive(
         self, name: str, info: Mapping[str, Any], heartbeat: Mapping[str, Any] | None
     ) -> bool:
-        """Return whether the attempt `name`, with this identity and heartbeat, counts as alive."""
+        """Return whether an attempt with this name, identity and heartbeat counts as alive."""
         proof = alive(info)
         if proof is not None:
             return proof
@@ -119,7 +123,7 @@ def _stat(pid: int) -> tuple[str, int] | None:
         text = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    fields = text.rpartition(")")[2].split()  # the name before it may hold anything
+    fields = text.rpartition(")")[2].split()  # the program's name in parentheses may have spaces
     return fields[0], int(fields[19])
 
 
@@ -133,10 +137,10 @@ _CRC = "crc"  # detects a heartbeat that was read while it was written
 
 
 class HeartbeatFile:
-    """The writer of one heartbeat file: the file stays open and is written over.
+    """The writer of one heartbeat file. It keeps the file open and overwrites the content.
 
-    Creating and renaming a file for each heartbeat costs a file server five requests; from 500 jobs
-    that is hundreds a second.
+    A new file for each heartbeat would cost the file server five requests, which are hundreds a
+    second for 500 jobs.
     """
 
     def __init__(self, path: Path) -> None:
@@ -146,9 +150,9 @@ class HeartbeatFile:
         self._closed = False
 
     def write(self, value: Mapping[str, Any], *, flush: bool) -> None:
-        """Replace the content by `value`, unless closed; ValueError for nan and inf.
+        """Replace the content by `value`. After `remove`, do nothing.
 
-        `flush`: send it to the file server at once.
+        With `flush`, send it to the file server at once. Raise ValueError for nan and inf.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         if self._closed:
@@ -160,7 +164,7 @@ class HeartbeatFile:
         self._longest = max(self._longest, len(text))
         os.pwrite(self._descriptor, text.ljust(self._longest), 0)
         if flush:
-            os.utime(self._descriptor)  # an NFS client sends what was written before it
+            os.utime(self._descriptor)  # makes an NFS client send the written data first
 
     def remove(self) -> None:
         """Stop writing and remove the file."""
@@ -172,7 +176,7 @@ class HeartbeatFile:
 
 
 def read_heartbeat(path: Path, shape: Shape) -> dict[str, Any] | None:
-    """Return the heartbeat in a file; None if there is none, or none that is whole."""
+    """Return the heartbeat in a file; None if it is absent, damaged or half written."""
     with suppress(UserError):
         value = read_object(path, shape=shape)
         if value is not None and value.pop(_CRC, None) in (None, _crc(value)):
@@ -189,14 +193,14 @@ POLL_S = 0.2
 
 @contextmanager
 def held(path: Path, watcher: Watcher | None = None) -> Iterator[None]:
-    """Hold the lock `path`, whose folder exists; wait while a living process has it.
+    """Hold the lock `path` inside the block. Wait while another living process holds it.
 
-    The lock is a file <name>.lock-0001, made by a hard link, which a file server grants once. The
-    next number is taken only when the process that has the newest one died, and every holder
-    removes its own file; a number is never used twice, so a late reader cannot take a freed one.
+    The folder of `path` must exist. The lock is a file <name>.lock-0001. It is made by a hard link,
+    which succeeds for one process only. Every holder removes its own file. If a holder died, the
+    next process takes the next number, so that it never removes the file of another.
 
-    A holder on another machine that stands still for longer than its lease loses the lock: work
-    under it must be harmless when done twice.
+    A holder on another machine loses the lock if its heartbeat stops for longer than the lease.
+    Then two processes may run the block, so that running it twice must do no harm.
     """
     watcher = watcher or Watcher()
     while (own := _acquire(path, watcher)) is None:
@@ -221,13 +225,13 @@ def held(path: Path, watcher: Watcher | None = None) -> Iterator[None]:
 
 
 def _acquire(path: Path, watcher: Watcher) -> Path | None:
-    """Return the file of the lock, now of this process; None while another process has it."""
+    """Take the lock and return its file. Return None if another process holds it."""
     pattern = re.compile(re.escape(path.name) + r"\.lock-(\d{4,9})")
     files = ((pattern.fullmatch(found.name), found) for found in path.parent.iterdir())
     taken = [(int(match[1]), found) for match, found in files if match]
     number, newest = max(taken, default=(0, None))
     if newest is not None:
-        holder = read_heartbeat(newest, dict) or {}  # damaged, gone, or not visible yet
+        holder = read_heartbeat(newest, dict) or {}  # {}: damaged, removed or not visible yet
         if watcher.alive(str(newest), holder, holder):
             return None
     own = path.with_name(f"{path.name}.lock-{number + 1:04d}")
@@ -239,7 +243,10 @@ Found = TypeVar("Found")
 
 
 def wait_until_visible(read: Callable[[], Found | None]) -> Found | None:
-    """Return what `read` finds once a network file system shows it; None if it never appears."""
+    """Call `read` until it returns something, and return that. Return None after LEASE_SECONDS.
+
+    A network file system may show a new file late.
+    """
     until = time.monotonic() + LEASE_SECONDS
     while (found := read()) is None and time.monotonic() < until:
         time.sleep(0.1)

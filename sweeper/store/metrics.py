@@ -1,4 +1,4 @@
-"""Metrics of a run: one JSON row a line with a checksum; a damaged line costs only itself."""
+"""Metrics of a run: one JSON row a line, each with a checksum. Damaged lines are skipped."""
 
 import json
 import math
@@ -17,7 +17,7 @@ _START = b'{"step": '
 _CHECK = b', "crc": "'
 _END = b'"}'
 _CHECK_AT = -len(_CHECK) - 8 - len(_END)
-# From one beginning of a row to the first end before the next beginning.
+# A row: its beginning, its end, and no other beginning between them.
 _ROW = re.compile(
     b"%b(?:(?!%b).)*?%b[0-9a-f]{8}%b" % tuple(map(re.escape, (_START, _START, _CHECK, _END))),
     re.DOTALL,
@@ -26,7 +26,7 @@ _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 class MetricsWriter(ExitStack):
-    """An appending writer of one file; opening it cuts a row torn by an earlier writer."""
+    """A writer that appends rows to a file. It first cuts a torn last row of an earlier writer."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -38,12 +38,15 @@ class MetricsWriter(ExitStack):
         sync_directory(path.parent)
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Append a row of plain values, nan and inf included; its `step` is a whole number."""
+        """Append a row of plain values, which may be nan or inf.
+
+        Raise ValueError unless `step` is a whole number and all values are plain.
+        """
         step = row.get("step")
         if not isinstance(step, int) or isinstance(step, bool):
-            raise ValueError(f"a row needs a whole number as step, not {step!r}")
+            raise ValueError(f"the step of a row must be a whole number, not {step!r}")
         if "crc" in row or any(isinstance(value, dict | list | tuple) for value in row.values()):
-            raise ValueError("a row holds plain values, none of them under the name crc")
+            raise ValueError("a row may hold neither collections nor the key crc")
         plain = {"step": step} | {name: spell_float(value) for name, value in row.items()}
         body = json.dumps(plain, allow_nan=False)[:-1].encode()
         if self._torn:
@@ -53,22 +56,22 @@ class MetricsWriter(ExitStack):
         self._torn = False
 
     def sync(self) -> None:
-        """Make every row written so far durable; after an error the file must not be trusted."""
+        """Make the rows written so far durable. After an error, do not trust the file."""
         os.fsync(self._file.fileno())
 
     def _repair(self) -> None:
-        """Make the file end with a line end, so that the next row has its own line."""
+        """Cut a torn last row, or end it with a newline if only that is missing."""
         data = read_bytes(self.path) or b""
         tail = data[data.rfind(b"\n") + 1 :]
         if tail and _decode(tail)[0]:
-            write_all(self._file.fileno(), b"\n")  # only the line end is missing
+            write_all(self._file.fileno(), b"\n")
         elif tail:
             os.ftruncate(self._file.fileno(), len(data) - len(tail))
         self._torn = False
 
 
 def read_metrics(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """Return the rows of a file as written, and the number of damaged lines; never fail."""
+    """Return the rows of a file in the order of writing, and the number of damaged lines."""
     rows: list[dict[str, Any]] = []
     damaged = 0
     for line in (read_bytes(path) or b"").split(b"\n"):
@@ -80,7 +83,7 @@ def read_metrics(path: Path) -> tuple[list[dict[str, Any]], int]:
 
 
 def spell_float(value: Any) -> Any:
-    """Return nan and infinities, which JSON lacks, as words; return other values unchanged."""
+    """Return nan and infinities, which JSON lacks, as text. Return other values unchanged."""
     return str(float(value)) if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -91,8 +94,8 @@ def _check(body: bytes) -> bytes:
 def _decode(line: bytes) -> tuple[list[dict[str, Any]], bool]:
     """Return the rows in `line`, and whether it is exactly one row.
 
-    A damaged line may still hold rows: a lost line end joins two good rows, and a file system may
-    leave a block of NULs in front of one.
+    A damaged line may hold undamaged rows: two, if the newline between them is lost, or one behind
+    a block of null bytes that a file system left.
     """
     row = _checked(line)
     if row is not None:

@@ -1,4 +1,4 @@
-"""Plans on disk: numbered files, each written once, the newest last."""
+"""Plans on disk: numbered files. The newest plan of an experiment has the highest number."""
 
 import itertools
 import re
@@ -26,14 +26,15 @@ _SHAPE = {
 ERROR = 0.05
 """The default chance that any claim of an experiment ever gets a wrong answer."""
 
-# Keys in which the same plan may differ when it is made again.
+# Keys that may change when the same command plans again.
 _VOLATILE = ("format", "number", "estimate", "asked")
 
 
 def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
-    """Write a plan under the next number, unless the newest of its experiments is the same.
+    """Write a plan under the next number and return its path.
 
-    Return its path. Its `estimate` (seconds of training by run) is that of its first writing.
+    If the newest plan of these experiments is the same, write nothing and return its path. Its
+    `estimate` (seconds of training by run) then stays that of the first time.
     """
     paths = _paths(outputs)
     for path in reversed(paths):
@@ -58,7 +59,7 @@ def path_of(outputs: Path, plan: Mapping[str, Any]) -> Path:
 
 
 def without(plan: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return a plan without these experiments and without the runs that only they use."""
+    """Return the plan without these experiments and without the runs that no other one uses."""
     points = [point for point in plan["points"] if point["experiment"] not in names]
     experiments = {one: about for one, about in plan["experiments"].items() if one not in names}
     used = {run for one in experiments for run in runs_of(plan, one)}
@@ -67,7 +68,7 @@ def without(plan: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def runs_of(plan: Mapping[str, Any], name: str) -> dict[str, None]:
-    """Return the runs of an experiment's points and the runs that they start from."""
+    """Return the runs of an experiment's points, each followed by the runs that it starts from."""
     found: dict[str, None] = {}
     for point in plan["points"]:
         run = point["run"] if point["experiment"] == name else None
@@ -78,7 +79,7 @@ def runs_of(plan: Mapping[str, Any], name: str) -> dict[str, None]:
 
 
 def rewrite(outputs: Path, plan: Mapping[str, Any]) -> None:
-    """Write a plan over its file; remove the file if the plan has no experiments left."""
+    """Overwrite the file of a plan. If the plan has no experiments left, remove the file."""
     path = path_of(outputs, plan)
     if plan["experiments"]:
         files.publish_json(path, files.with_checksum(dict(plan)))
@@ -87,12 +88,15 @@ def rewrite(outputs: Path, plan: Mapping[str, Any]) -> None:
 
 
 def plans(outputs: Path) -> list[dict[str, Any]]:
-    """Return all plans that can be read, oldest first."""
+    """Return all readable plans, oldest first."""
     return [plan for path in _paths(outputs) if (plan := _read(path, []))]
 
 
 def damaged(outputs: Path) -> list[UserError]:
-    """Return the error of each plan that cannot be read; one that this process read is skipped."""
+    """Return the error of each plan that cannot be read.
+
+    A plan that this process has read before is not read again.
+    """
     faults: list[UserError] = []
     for path in _paths(outputs):
         if _state(path) not in _readable:
@@ -101,12 +105,12 @@ def damaged(outputs: Path) -> list[UserError]:
 
 
 def newest(outputs: Path) -> dict[str, dict[str, Any]]:
-    """Return the newest plan of each experiment that was ever planned."""
+    """Return the newest plan of each experiment, by name."""
     return {name: plan for plan in plans(outputs) for name in plan["experiments"]}
 
 
 def describe_values(values: Mapping[str, Any]) -> str:
-    """Return values in words, keys without their section: `heads=8 head_size=32`."""
+    """Return `key=value` pairs with short keys, for people: `heads=8 head_size=32`."""
     words = {
         key: files.canonical(v) if v is None or isinstance(v, list) else v
         for key, v in values.items()
@@ -115,16 +119,16 @@ def describe_values(values: Mapping[str, Any]) -> str:
 
 
 def in_words(point: Mapping[str, Any]) -> str:
-    """Return the arm, task, values and seed of a point: `fixed lm1b heads=8 seed=0`."""
+    """Describe a point by its arm, task, values and seed: `fixed lm1b heads=8 seed=0`."""
     words = (point.get("arm"), point.get("task"), describe_values(point.get("values", {})))
     return " ".join([*(word for word in words if word), f"seed={point.get('seed')}"])
 
 
 def run_of_words(outputs: Path, words: str) -> str:
-    """Return the run of a point in words, as `status` prints it: `fig1/fixed heads=8 seed=0`.
+    """Return the id of a run, given words of its point as `status` prints them.
 
-    Words that tell it from no other point may be left out. Raise UserError if these words are of no
-    run, or of several.
+    An example is `fig1/fixed heads=8 seed=0`. Words that do not tell points apart may be left out.
+    Raise UserError if no run or more than one run has all these words.
     """
     name, _, rest = words.partition("/")
     wanted = {*rest.split()}
@@ -144,9 +148,9 @@ def run_of_words(outputs: Path, words: str) -> str:
 
 
 def open_run(given: str, outputs: Path) -> Run:
-    """Return the run that a user named: by its folder, its id, or a point in words.
+    """Return the run that a user named by its folder, by its id, or by the words of its point.
 
-    Raise UserError if there is none; an id and words are looked up in `outputs`.
+    Ids and words name runs in `outputs`. Raise UserError if there is no such run.
     """
     if "=" in given and not Path(given).exists():
         given = run_of_words(outputs, given)
@@ -155,7 +159,11 @@ def open_run(given: str, outputs: Path) -> Run:
 
 
 def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return, by experiment, the newest plan of another command with runs that this plan lacks."""
+    """Return the plans that this plan would replace although they hold other results.
+
+    For each experiment of `plan`, this is its newest plan on disk, if another command made it and
+    it uses runs that `plan` lacks.
+    """
     found = {}
     for name in plan["experiments"]:
         before = newest(outputs).get(name)
@@ -167,15 +175,15 @@ def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]
 
 
 def command_of(plan: Mapping[str, Any]) -> str:
-    """Return the command that was typed for a plan."""
+    """Return the command line that made a plan."""
     words = shlex.join(map(str, plan.get("command") or ()))
     return words if words.startswith("python ") else f"python {words}"
 
 
 def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
-    """Return the newest plan of each named experiment, or of all that were ever planned.
+    """Return the newest plan of each of these experiments, or of all if None.
 
-    Raise UserError if nothing was planned here, or no experiment of that name.
+    Raise UserError if the folder has no plan, or none with an experiment of that name.
     """
     wanted, known = set(experiments or ()), dict[str, dict[str, Any]]()
     for path in reversed(_paths(outputs)):
@@ -192,7 +200,7 @@ def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str
         raise invalid_value("outputs", outputs, "a folder with a plan", remedy)
     for name in experiments or ():
         if name not in known:
-            expected = f"one that was planned ({', '.join(sanitize(one, 80) for one in known)})"
+            expected = f"a planned experiment ({', '.join(sanitize(one, 80) for one in known)})"
             remedy = "correct the name"
             if name in shipped:
                 remedy += f", or plan it: {as_typed('sweep')} -m experiment={name}"
@@ -204,16 +212,16 @@ _readable: set[tuple[Path, int, int]] = set()
 
 
 def _state(path: Path) -> tuple[Path, int, int]:
-    """Return what changes if a plan is written again."""
+    """Return path, inode and time of a plan's file, which change if it is written again."""
     try:
         found = path.lstat()
-    except FileNotFoundError:  # it was forgotten meanwhile
+    except FileNotFoundError:  # `python -m sweeper forget` removed it meanwhile
         return path, 0, 0
     return path, found.st_ino, found.st_mtime_ns
 
 
 def _read(path: Path, faults: list[UserError]) -> dict[str, Any]:
-    """Return a plan; on an error return an empty one and add the error to `faults`."""
+    """Return the plan in a file. If it cannot be read, add the error to `faults`, and return {}."""
     try:
         state = _state(path)
         plan = files.read_versioned(path, keys=("experiments", "number"), shape=_SHAPE) or {}
@@ -221,8 +229,10 @@ def _read(path: Path, faults: list[UserError]) -> dict[str, Any]:
             line = [run]
             while parent := runs.get(line[-1], {}).get("parent"):
                 if parent in line:
-                    unreadable = f"{sanitize(path)} cannot be read: run {sanitize(run)}"
-                    raise UserError(f"{unreadable} would start from itself; plan the sweep again.")
+                    raise UserError(
+                        f"{sanitize(path)} cannot be read: run {sanitize(run)} would start from "
+                        "itself; plan the sweep again."
+                    )
                 line.append(parent)
     except UserError as fault:
         faults.append(fault)

@@ -1,11 +1,11 @@
-"""The registry of everything that a config can name: our own files, and installed packages.
+"""The registry of tasks, models, figures and other things that a config names.
 
-Each kind has a place among our files and a group of entry points for other packages:
+Each kind of thing has a place among our files and a group of entry points for plugins:
 
     [project.entry-points."headroom.attention"]     # in the pyproject.toml of the package
     gated = "my_package.gated"                      # a module, written like a file of ours
 
-A name is data: it is compared with the known names and never imported as typed.
+A typed name is never imported. It is looked up among the registered names.
 """
 
 import functools
@@ -28,11 +28,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Kind(NamedTuple):
-    """A kind of thing found by name: its word, entry point group and place among our files."""
+    """A kind of thing that a config names."""
 
-    word: str
-    group: str
-    place: str
+    word: str  # in messages
+    group: str  # of entry points
+    place: str  # among our files
 
 
 TASKS = Kind("task", "headroom.tasks", "tasks/<name>/task.py")
@@ -43,7 +43,7 @@ FIGURES = Kind("figure", "headroom.figures", "sweeper/results/figures/<name>.py"
 CLAIMS = Kind("claim", "headroom.claims", "sweeper/results/claims.py:<name>")
 BACKENDS = Kind("backend", "headroom.backends", "sweeper/run/backends/<name>.py")
 CONF = "headroom.conf"
-"""The entry point group of yaml folders, each laid out like conf/ in an importable package."""
+"""The entry point group of plugins' yaml folders, which are laid out like conf/."""
 
 
 _FUNCTION = re.compile(r"^def ([a-z]\w*)", re.MULTILINE)
@@ -51,7 +51,7 @@ _FUNCTION = re.compile(r"^def ([a-z]\w*)", re.MULTILINE)
 
 class _Found(NamedTuple):
     module: str
-    package: Distribution | None  # None: our own
+    package: Distribution | None  # None for our own modules
 
     @property
     def owner(self) -> str:
@@ -59,24 +59,26 @@ class _Found(NamedTuple):
 
 
 def names(kind: Kind) -> list[str]:
-    """Return the names of a kind in order, importing nothing; UserError if two are the same."""
+    """Return the sorted names of a kind without importing their modules.
+
+    Raise UserError if two things have the same name.
+    """
     return sorted(_registered(kind))
 
 
 def check(kind: Kind, name: Any, key: str) -> None:
-    """Raise UserError if nothing has this name; `key` is where it was given. Imports nothing."""
+    """Raise UserError if nothing of this kind has the name that `key` gives. Import nothing."""
     known = names(kind)
     if name not in known:
         typed = name if isinstance(name, str) else json.dumps(name, default=str)
-        remedy = f"choose one of them, install the package that has it, or add {kind.place}"
+        remedy = f"choose one of them, install the plugin that has it, or add {kind.place}"
         raise invalid_value(key, typed, f"one of {', '.join(known)}", remedy)
 
 
 def function(kind: Kind, name: Any, key: str, called: str) -> Callable[..., Any]:
-    """Return the function `called` of the named module, or its function of that name.
+    """Return the function `called` of a registered module, or else its function `name`.
 
-    `key` is where the name was given. Raise UserError if the name is unknown, or if the module
-    breaks the contract of its kind.
+    Raise UserError if the name that `key` gives is unknown, or if the module has no such function.
     """
     module = _module(kind, name, key)
     found: Callable[..., Any] | None = vars(module).get(called) or vars(module).get(name)
@@ -86,7 +88,10 @@ def function(kind: Kind, name: Any, key: str, called: str) -> Callable[..., Any]
 
 
 def class_of(kind: Kind, name: Any, key: str, base: type) -> type:
-    """Return the one public subclass of `base` in the named module; UserError as `function`."""
+    """Return the public subclass of `base` that a registered module defines.
+
+    Raise UserError if the name that `key` gives is unknown, or if there is not exactly one class.
+    """
     module = _module(kind, name, key)
     classes = [
         member
@@ -103,9 +108,9 @@ def class_of(kind: Kind, name: Any, key: str, base: type) -> type:
 
 
 def made_of(kind: Kind, name: Any) -> dict[str, str]:
-    """Return the package of a named thing, its version and the sha256 of its source.
+    """Return the plugin that a name is from: its package, version and sha256 of its source.
 
-    Empty for our own, which the version of the program describes, and for unknown names.
+    Return {} for a thing of ours, whose code Code.parts describes, and for an unknown name.
     """
     found = _registered(kind).get(name) if isinstance(name, str) else None
     if found is None or found.package is None:
@@ -119,7 +124,7 @@ def made_of(kind: Kind, name: Any) -> dict[str, str]:
 
 
 def digest_of_source(files: Mapping[str, bytes]) -> str:
-    """Return the sha256 of the Python source of a package, given by path."""
+    """Return the sha256 of Python source files, given by path."""
     digest = hashlib.sha256()
     for name, source in sorted(files.items()):
         digest.update(f"{name} {len(source)}\n".encode() + source)
@@ -127,13 +132,13 @@ def digest_of_source(files: Mapping[str, bytes]) -> str:
 
 
 def top_module(kind: Kind, name: Any) -> str | None:
-    """Return the top-level module that has a thing; None for an unknown name."""
+    """Return the top-level package of a registered thing; None for an unknown name."""
     found = _registered(kind).get(name) if isinstance(name, str) else None
     return found and found.module.partition(".")[0]
 
 
 def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
-    """Return the kinds and names in a config that its training depends on."""
+    """Return the (kind, name) pairs in a config that training depends on."""
     return [
         (TASKS, config["task"]["name"]),
         (ARCHITECTURES, config["model"]["name"]),
@@ -143,11 +148,11 @@ def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
 
 
 def files_of(kind: Kind, name: Any) -> dict[str, bytes]:
-    """Return the source and metadata of a thing's package, by path; empty for our own."""
+    """Return the source and metadata of the plugin that a name is from, by path; {} for ours."""
     found = _registered(kind).get(name)
     if found is None or found.package is None:
         return {}
-    # As installers name it: of a package whose folder has another name, all would be found twice.
+    # Name the metadata folder as installers do, or else Python would find the package twice.
     about = f"{re.sub(r'[-_.]+', '_', found.package.name)}-{found.package.version}.dist-info"
     metadata = {one: found.package.read_text(one) for one in ("METADATA", "entry_points.txt")}
     files = {f"{about}/{one}": text.encode() for one, text in metadata.items() if text}
@@ -155,9 +160,9 @@ def files_of(kind: Kind, name: Any) -> dict[str, bytes]:
 
 
 def folders_of_conf() -> dict[str, Path]:
-    """Return the yaml folders of installed packages, by their registered names.
+    """Return the yaml folders of plugins by their registered names.
 
-    Raise UserError for a file that conf/ has too: one of the two would be ignored.
+    Raise UserError if a plugin and conf/ have a file of the same name: Hydra would ignore one.
     """
     found = {}
     for entry in sorted(entry_points(group=CONF)):
@@ -166,13 +171,13 @@ def folders_of_conf() -> dict[str, Path]:
                 if (ROOT / "conf" / (name := path.relative_to(folder))).exists():
                     raise UserError(
                         f"{name} of the package {entry.dist and entry.dist.name}: conf/ has a file "
-                        "of that name; rename it in the package, or uninstall that."
+                        "of the same name; rename it in the package, or uninstall the package."
                     )
             found[entry.name] = folder
     return found
 
 
-@functools.cache  # called for every config of a sweep; packages do not change meanwhile
+@functools.cache  # every config of a sweep asks
 def _registered(kind: Kind) -> dict[str, _Found]:
     outside = sorted(entry_points(group=kind.group))
     found: dict[str, _Found] = {}
@@ -182,15 +187,15 @@ def _registered(kind: Kind) -> dict[str, _Found]:
     ):
         if name in found:
             raise UserError(
-                f"{kind.word} {name}: {found[name].owner} and {one.owner} both have one of that "
-                f"name; rename it in {kind.group} of the package, or uninstall that."
+                f"{kind.word} {name}: {found[name].owner} and {one.owner} both register this "
+                f"name; rename it in {kind.group} of the package, or uninstall the package."
             )
         found[name] = one
     return found
 
 
 def _own(place: str) -> Iterator[tuple[str, str]]:
-    """Yield the names and modules of a place: files, or public functions of one file."""
+    """Yield (name, module) for each file at a place, or for each public function of one file."""
     path, _, functions = place.partition(":")
     if functions:
         module = path.removesuffix(".py").replace("/", ".")
@@ -211,16 +216,16 @@ def _module(kind: Kind, name: Any, key: str) -> ModuleType:
         return load(found.module)
     except ImportError as error:
         raise UserError(
-            f"{kind.word} {name}: its module {found.module}, of {found.owner}, cannot be imported "
-            f"({error}); mend it, or uninstall the package."
+            f"{kind.word} {name}: the module {found.module} of {found.owner} cannot be imported "
+            f"({error}); repair it, or uninstall the package."
         ) from error
 
 
 def _unlike(kind: Kind, name: str, expected: str, found: str) -> UserError:
     module, _ = _registered(kind)[name]
     return UserError(
-        f"{kind.word} {name}: expected {expected} in {module}, but there is {found}; "
-        "CONTRIBUTING.md says what one is."
+        f"{kind.word} {name}: expected {expected} in {module}, found {found}; "
+        "CONTRIBUTING.md describes how to add one."
     )
 
 
@@ -234,7 +239,7 @@ def _digest(module: str) -> str:
 
 
 def _source(module: str) -> dict[str, Path]:
-    """Return the files of a module's package, by path from the search path."""
+    """Return the files of a module's top-level package, by path such as `package/file.py`."""
     top = module.partition(".")[0]
     found = {
         path.relative_to(folder.parent).as_posix(): path
@@ -248,7 +253,7 @@ def _source(module: str) -> dict[str, Path]:
 
 
 def _folders(package: str) -> list[Path]:
-    """Return the folders of a package or subpackage, without importing its parents."""
+    """Return the folders of a package or subpackage without importing it or its parents."""
     top, *parts = package.split(".")
     spec = importlib.util.find_spec(top)
     return [Path(one, *parts) for one in (spec and spec.submodule_search_locations) or ()]

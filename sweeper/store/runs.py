@@ -1,4 +1,4 @@
-"""Runs on disk: records, results, states and the store that holds them."""
+"""Runs on disk: their records, results and states, and the store that finds them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sweeper.store.metrics import read_metrics
 
 
 class State(StrEnum):
-    """The state of a run; derived from its directory, never stored."""
+    """The state of a run. It follows from the files in the run's directory."""
 
     NEW = "new"
     RUNNING = "running"
@@ -35,22 +35,22 @@ class Status:
 
     state: State
     reason: str
-    attempt: int  # the newest one (0: none); of a done run the one that finished
-    heartbeat: dict[str, Any] | None = None  # of that attempt; None once the run is done
+    attempt: int  # the newest attempt, or the one that finished the run; 0: no attempt yet
+    heartbeat: dict[str, Any] | None = None  # of this attempt; None once the run is done
     cause: Cause | None = None  # why the attempt ended
-    seconds: float | None = None  # that a done run trained
-    result: dict[str, Any] | None = field(default=None, compare=False, repr=False)  # of a done run
+    seconds: float | None = None  # of training, once the run is done
+    result: dict[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 class Taken(NamedTuple):
-    """Seconds that a run takes: in training steps, and in its process beside them."""
+    """The seconds that a run takes."""
 
-    training: float
-    beside: float
+    training: float  # in training steps
+    beside: float  # in the rest of its process, such as its start and evaluation
 
 
 def running(number: int, heartbeat: dict[str, Any] | None) -> Status:
-    """Return the status while attempt `number` lives."""
+    """Return the status of a run whose attempt `number` is alive."""
     reason = f"running{_progress(heartbeat)} (attempt {number})"
     return Status(State.RUNNING, reason, number, heartbeat)
 
@@ -58,7 +58,7 @@ def running(number: int, heartbeat: dict[str, Any] | None) -> Status:
 def ended(
     number: int, exit_reason: Mapping[str, Any] | None, heartbeat: dict[str, Any] | None
 ) -> Status:
-    """Return the status after attempt `number` ended without a result."""
+    """Return the status of a run whose attempt `number` ended without a result."""
     state = State.FAILED
     if exit_reason is None or exit_reason["cause"] in (Cause.KILLED, Cause.INTERRUPTED):
         state = State.INTERRUPTED
@@ -66,7 +66,7 @@ def ended(
         reason = f"{cause}{_progress(heartbeat)}"
     elif exit_reason["cause"] == Cause.DONE:
         cause = Cause.NO_RESULT
-        reason = "no_result: it says that it finished, but published no result"
+        reason = "no_result: exit.json says `done`, but there is no result.json"
     else:
         known = exit_reason["cause"] in Cause.__members__.values()
         cause = Cause(exit_reason["cause"]) if known else Cause.CRASH
@@ -83,10 +83,10 @@ def _progress(heartbeat: Mapping[str, Any] | None) -> str:
 
 
 def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
-    """Merge the metrics of attempts, given oldest first, into one row per step.
+    """Merge the metrics of attempts, oldest first, into one row per step.
 
-    The last attempt counts from the step it resumed at. Rows up to there come from the earlier
-    attempts; a later one wins.
+    Rows after the step at which the last attempt resumed come from that attempt. Rows up to this
+    step come from the earlier attempts, and from the latest one where several have the step.
     """
     if not attempts:
         return []
@@ -101,9 +101,9 @@ def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
 
 
 def lineage(run: Run, number: int) -> list[dict[str, Any]]:
-    """Return attempt.json of an attempt and of those it continued, oldest first.
+    """Return attempt.json of an attempt and of the attempts that it continued, oldest first.
 
-    Attempts of early versions do not name the attempt they continue.
+    In early versions, an attempt does not name the attempt that it continues.
     """
     found: list[dict[str, Any]] = []
     while number:
@@ -115,7 +115,7 @@ def lineage(run: Run, number: int) -> list[dict[str, Any]]:
 
 
 def _by_step(attempt: Attempt) -> dict[int, dict[str, Any]]:
-    """Return the rows of one attempt by step; training and validation rows of a step are joined."""
+    """Return the rows of an attempt by step. Join the training and validation row of a step."""
     joined: dict[int, dict[str, Any]] = {}
     for row in read_metrics(attempt.metrics_path)[0]:
         joined.setdefault(row["step"], {}).update(row)
@@ -145,35 +145,38 @@ class Run:
 
     @staticmethod
     def open(path: Path) -> Run:
-        """Return the run in a directory that a user named; UserError if there is none."""
+        """Return the run in a directory. Raise UserError if the directory holds no run."""
         real = path.resolve()
         run = RunStore(real.parent.parent).run(real.name)
         if run.path != real or not (real / "run.json").is_file():
             expected = "a run directory outputs/runs/<id>"
-            raise invalid_value("run", path, expected, "give the path of one")
+            raise invalid_value("run", path, expected, "correct the path")
         run.record()
         return run
 
     def record(self) -> dict[str, Any]:
-        """Return run.json: id, config, size, names."""
+        """Return run.json: id, config, size and names. Raise UserError if it is not this run's."""
         record = files.read_versioned(self.path / "run.json", keys=("id", "config"))
         if record is None or record["id"] != self.id:
             holds = "no run.json" if record is None else f"run {sanitize(record['id'])}"
             expected = f"the directory of run {self.id}, but it holds {holds}"
             raise invalid_value("run", self.path, expected, "plan the sweep again")
         if not named_by(self.id, record["config"]):
-            expected = "the config that the run is named by, but another stands in its run.json"
+            expected = "the config that the run is named by, but its run.json holds another"
             raise invalid_value("run", self.path, expected, "move it away and plan the sweep again")
         return record
 
     def result(self) -> dict[str, Any] | None:
-        """Return result.json; None if the run is not done; UserError if it is another run's."""
+        """Return result.json, or None if the run is not done.
+
+        Raise UserError if the file is another run's.
+        """
         path = self.path / "result.json"
         keys = ("id", "attempt", "metrics", files.CHECKSUM)
         result = files.read_versioned(path, keys=keys, shape=_RESULT)
         if result is not None and result["id"] != self.id:
             other = sanitize(result["id"])
-            expected = f"the result of run {self.id}, but it is that of run {other}"
+            expected = f"the result of run {self.id}, found the result of run {other}"
             raise invalid_value("result", path, expected, "move it away and train the run again")
         return result
 
@@ -188,19 +191,20 @@ class Run:
         return Attempt(self.path / "attempts" / f"{number:04d}", self._watcher)
 
     def claim(self, info: Mapping[str, Any]) -> Attempt:
-        """Claim a new attempt for this process; `info` goes into its attempt.json."""
+        """Claim a new attempt for this process, and write `info` into its attempt.json."""
         self.record()
         return claim_attempt(self.path / "attempts", self.attempts(), info, self._watcher)
 
     def micro_batches(self) -> int:
-        """Return in how many parts the next attempt computes each batch."""
+        """Return the number of parts in which the next attempt computes each batch."""
         said = files.read_object(self.path / "micro_batches.json", keys=("micro_batches",))
         return int(said["micro_batches"]) if said else 1
 
     def halve_micro_batches(self, attempt: Attempt) -> int:
-        """Halve the rows that the next attempt computes at a time; return the number of parts.
+        """Double the parts of a batch for the attempt after `attempt`. Return their number.
 
-        Return 0 where the attempt had one row at a time. A second call for it changes nothing.
+        Return 0 if each part of `attempt` was a single row. A second call with the same attempt
+        changes nothing.
         """
         asked = int(attempt.info().get("micro_batches", 1))
         most = (attempt.last_heartbeat() or {}).get("most_parts", 2 * asked)
@@ -211,9 +215,10 @@ class Run:
         return parts
 
     def publish_result(self, attempt: Attempt, result: Mapping[str, Any]) -> bool:
-        """Publish the result, so that the run is done; return False if another attempt was first.
+        """Publish result.json: the run is then done. Return False if another attempt was first.
 
-        A later result with other metrics is kept as differs-NNNN.json and shown by the status.
+        If the metrics then differ from the first result, keep them as differs-NNNN.json, which the
+        status shows.
         """
         metrics = files.canonical(result["metrics"])
         fixed = {"format": files.FORMAT, "id": self.id, "attempt": attempt.number}
@@ -226,49 +231,57 @@ class Run:
         return False
 
     def begin_anew(self) -> None:
-        """Have the next attempt start from step 0; an old result moves into its attempt."""
+        """Make the next attempt start from step 0.
+
+        Move the result into the folder of its attempt. Without a result, remove the checkpoints.
+        """
         result = self.result()
         if result is None:
             for path in self.checkpoints():
                 path.unlink(missing_ok=True)
             return
         folder = self.attempt(result["attempt"]).path
-        for name in (*self._differing(), "result.json"):  # the run is done until the last one moves
+        # Move result.json last: until then, the run is done.
+        for name in (*self._differing(), "result.json"):
             (self.path / name).rename(folder / name)
 
     def _differing(self) -> list[str]:
-        """Return the results of later attempts with other metrics."""
+        """Return the names of result files of later attempts with other metrics."""
         return sorted(name for name in files.entries(self.path) if name.startswith("differs-"))
 
     def status(self) -> Status:
-        """Return the state of the run; a run with an unreadable file has failed for that reason."""
+        """Return the status of the run. A run with an unreadable file is `failed`."""
         try:
             if done := self._done():
                 return done
             attempts = self.attempts()
             if not attempts:
                 return Status(State.NEW, "no attempt yet", 0)
-            # Any may live, not only the newest: a process stopped beyond its lease may come back.
-            # All are asked, so that those whose heartbeats alone can tell are waited for at once.
+            # An older attempt may be alive, too: a process that was stopped for longer than its
+            # lease may come back. Ask all attempts, so that all leases begin now.
             known = [(attempt, attempt.last_heartbeat()) for attempt in reversed(attempts)]
             if living := [pair for pair in known if pair[0].alive(pair[1])]:
                 attempt, heartbeat = living[0]
                 return running(attempt.number, heartbeat)
-            newest = attempts[-1]  # read again: its process has ended, so all it wrote is there
+            # Read again: the process may have written its last files before it ended.
+            newest = attempts[-1]
             return self._done() or ended(newest.number, newest.exit(), newest.last_heartbeat())
         except (UserError, OSError) as error:
             return Status(State.FAILED, sanitize(error), 0)
 
     def history(self) -> list[dict[str, Any]]:
-        """Return the metrics as of one undisturbed run: each step once, in order."""
+        """Return one row of metrics per step, in order, as an uninterrupted run would write."""
         result = self.result()
         attempts = self.attempts()
-        if result is not None:  # an attempt claimed after the winning one has no part in the result
+        if result is not None:  # leave out attempts after the one that finished
             attempts = [attempt for attempt in attempts if attempt.number <= result["attempt"]]
         return merged_rows(attempts)
 
     def checkpoints(self) -> list[Path]:
-        """Return all checkpoints, unverified: highest step first, then newest attempt."""
+        """Return all checkpoints without verifying them, the highest step first.
+
+        Of two with the same step, the newest attempt's comes first.
+        """
         found = [
             (int(name[1]), attempt.number, path)
             for attempt in self.attempts()
@@ -285,29 +298,29 @@ class Run:
         reason = f"finished at step {step} (attempt {result['attempt']})"
         if differing := self._differing():
             names = sanitize(", ".join(differing))
-            reason += f"; a later attempt got other metrics: {names}"
+            reason += f"; a later attempt had other metrics: {names}"
         took = result.get("seconds")
         return Status(State.DONE, reason, result["attempt"], seconds=took, result=result)
 
 
 @dataclass(frozen=True)
 class RunStore:
-    """All runs of an outputs folder. Reading writes nothing."""
+    """All runs of an outputs folder."""
 
     outputs: Path
     _watcher: Watcher = field(default_factory=Watcher)
 
     def __post_init__(self) -> None:
-        """Raise UserError if an earlier version has put runs of this folder into zip files."""
+        """Raise UserError if the folder holds runs in zip files, as an earlier version wrote."""
         if any((self.outputs / "archives").glob("[!.]*.zip")):
             archives = sanitize(self.outputs / "archives")
             raise UserError(
-                f"{archives} holds runs in zip files: unzip them in the outputs folder, as in "
-                f"`unzip -o archives/NAME.zip`, and delete the zip files."
+                f"{archives} holds runs in zip files, which this version does not read; unzip them "
+                "in the outputs folder (`unzip -o archives/NAME.zip`) and delete the zip files."
             )
 
     def check_writable(self) -> None:
-        """Raise UserError unless the outputs folder allows every operation of the store."""
+        """Raise UserError if the outputs folder cannot be written."""
         files.check_writable(self.outputs)
 
     def full(self) -> bool:
@@ -319,13 +332,13 @@ class RunStore:
         return False
 
     def run(self, run_id: str) -> Run:
-        """Return the run with this id, which need not exist; UserError for an id that is unsafe."""
+        """Return the run with this id; it need not exist. Raise UserError for an unsafe id."""
         return Run(files.child(self.outputs / "runs", run_id), self._watcher)
 
     def in_training(self, ids: Iterable[str]) -> str | None:
-        """Return one of these runs that is in training; None if none is.
+        """Return the id of a run that is being trained, or None if none of these is.
 
-        Where only heartbeats can tell, wait for the next one, at most for a lease.
+        For attempts of other machines, wait until a heartbeat changes, at most for a lease.
         """
         now = first = {id: self.run(id).status() for id in ids}
         while now := {id: one for id, one in now.items() if one.state is State.RUNNING}:
@@ -339,18 +352,18 @@ class RunStore:
         return None
 
     def ids(self) -> list[str]:
-        """Return the ids of all frozen runs, sorted."""
+        """Return the sorted ids of all runs that have a record."""
         folder = self.outputs / "runs"
         names = files.entries(folder, folders=True)
         return sorted(name for name in names if (folder / name / "run.json").is_file())
 
     def freeze(self, record: Mapping[str, Any], *, apart_from: Collection[str] = ()) -> Run:
-        """Write the record of a run, once.
+        """Write the record of a run. If it exists, check that its config is the same.
 
         Args:
             record: id, config, size and names.
-            apart_from: dotted keys (with all keys below them) that cannot change a result. A record
-                may differ in these; until the run is done, the newest values replace the older.
+            apart_from: dotted keys (with all keys below them) that cannot change a result. Their
+                values may differ; unless the run is done, the new values replace the old ones.
 
         Raises:
             UserError: the record on disk has another config.
@@ -358,16 +371,17 @@ class RunStore:
         run = self.run(record["id"])
         path = run.path / "run.json"
         if not path.is_file():
-            files.make_directory(run.path.parent)  # refuses a link: runs would lie elsewhere
+            files.make_directory(run.path.parent)  # raises UserError for a symbolic link
             files.make_directory(run.path)
             if files.publish_with_checksum(path, {"format": files.FORMAT, **record}):
                 return run
+
         wait_until_visible(lambda: path.is_file() or None)
         there, given = run.record(), json.loads(files.canonical(record["config"]))
-        # As in ids, 1 equals 1.0, and an absent key equals the value it was introduced with.
-        one, other = (INTRODUCED_AS | leaves(config) for config in (there["config"], given))
-        keys = sorted(one.keys() | other.keys())
-        differing = [key for key in keys if one.get(key, ...) != other.get(key, ...)]
+        # As in run ids, 1 equals 1.0, and a missing key has the value of INTRODUCED_AS.
+        old, new = (INTRODUCED_AS | leaves(config) for config in (there["config"], given))
+        keys = sorted(old.keys() | new.keys())
+        differing = [key for key in keys if old.get(key, ...) != new.get(key, ...)]
         for key in differing:
             if not any(key == name or key.startswith(f"{name}.") for name in apart_from):
                 raise UserError(

@@ -100,7 +100,7 @@ def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(bar
     assert not all(numbers(there).values())
     done = subprocess.run(train, cwd=code, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("wandb is missing here") == 1
+    assert done.stdout.count("wandb is not installed") == 1
 
     (tmp_path / "gone").rename(text)
     shutil.copytree(there, home, dirs_exist_ok=True)

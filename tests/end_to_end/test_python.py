@@ -130,7 +130,7 @@ def test_what_it_read_can_be_read(run):
 
 WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "experiment": (lambda at: headroom.table("fig9", **at), "experiment=fig9: expected"),
-    "run": (lambda at: headroom.run("lm1b", **at), "run=lm1b: expected one that was planned"),
+    "run": (lambda at: headroom.run("lm1b", **at), "run=lm1b: expected a planned experiment"),
     "key": (
         lambda at: headroom.runs(None, {"model.head": 2}, **at),
         r"did you mean model.heads\?$",

@@ -214,7 +214,7 @@ def holding(needle, folder):
     [
         (["hydra/launcher=nowhere"], ["nowhere"]),
         (["hydra.sweeper.max_runs=1,2"], ["hydra.sweeper.max_runs=1,2", "not supported"]),
-        (["+hydra.sweeper.params.x=3"], ["hydra.sweeper.params.x", "never added"]),
+        (["+hydra.sweeper.params.x=3"], ["hydra.sweeper.params.x", "cannot be added or deleted"]),
         (["experiment=fig7"], ["experiment=fig7", "did you mean", "fig2"]),
         (["model.heads=4,3,5"], ["model.heads=3", "model.embedding_size=8", "1 more"]),
         ([*GRID, "hydra.sweeper.until=[nope]"], ["until=nope: expected claims of what is swept"]),

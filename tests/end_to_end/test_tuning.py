@@ -51,7 +51,7 @@ def test_both_arms_get_the_same_trials_and_the_rate_that_is_best_for_their_model
     tried = {row["run"] for row in trials}
     assert {run for row in judged for run in row["trials"].split()} == tried
     assert not tried & {row["run"] for row in judged}
-    assert "7 trials a choice in every arm (choices: standard 1, twin 1)" in said
+    assert "7 trials per choice (choices: standard 1, twin 1)" in said
     assert f"tuning took {len(tried)} trials" in said
 
 
@@ -72,7 +72,7 @@ def test_typed_again_it_chooses_the_same_and_trains_nothing(tuned):
     sweep(outputs, text)
     assert (choices(outputs), RunStore(outputs).ids(), plans(outputs)) == (before, runs, made)
     larger = sweep(outputs, text, GRID, "hydra.sweeper.dry_run=true")
-    assert "7 trials a choice in every arm (choices: standard 2, twin 2)" in larger
+    assert "7 trials per choice (choices: standard 2, twin 2)" in larger
     assert "other points" not in larger  # which are there is known once rates are chosen
 
 

@@ -25,7 +25,7 @@ BEAT = {"step": 25, "steps": 100, "loss": 3.25, "tokens_per_second": 50.0}
 def outputs(tmp_path):
     store = RunStore(tmp_path)
     model = {"name": "decoder", "attention": {"name": "multi_head"}}
-    code = {"task": {"name": "lm1b"}, "model": model}
+    code = {"task": {"name": "lm1b"}, "model": model, "optimizer": {"name": "adamw"}}
     runs = {name: store.freeze({"id": name, "config": {"of": name, **code}}) for name in NAMES}
     attempt = runs["done"].claim({})
     runs["done"].publish_result(attempt, {"metrics": {}, "steps": 100, "seconds": 90.0})

@@ -142,15 +142,15 @@ def test_that_the_code_was_edited_meanwhile_is_told_once(folder, monkeypatch):
     executor._edits_due = 0.0
     for _ in range(2):
         executor._report_edits()
-    told = "models changed since this sweep began, which goes on with outputs/code/c0de\n"
-    assert console.file.getvalue() == told
+    told = "models changed since this sweep began. The sweep continues with its copy, "
+    assert console.file.getvalue() == f"{told}outputs/code/c0de.\n"
 
 
 CONFIGS = {"a": {"data": {"sentences": 503}, "task": {"name": "lm1b"}}}
 
 
 class Process:
-    """Stands for the model process: jobs that end with these codes and say this."""
+    """Stands for the size server: jobs that end with these codes and say this."""
 
     def __init__(self, *codes, says=""):
         self.codes, self.says = list(codes), says
@@ -267,7 +267,7 @@ def test_a_job_that_ended_before_its_server_is_not_lost_with_it(light, tmp_path)
     ends, lives = (
         light.fork("train", Path(name), environment={}, log=tmp_path) for name in ("ends", "lives")
     )
-    with pytest.raises(UserError, match="the model process ended unexpectedly"):
+    with pytest.raises(UserError, match="the size server ended unexpectedly"):
         light.ask([{"op": "end"}])
     assert [light.exits.get(timeout=60) for _ in range(2)] == [(ends, 3), (lives, UNKNOWN)]
 

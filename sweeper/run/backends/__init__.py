@@ -1,5 +1,6 @@
-"""Where runs execute: one file each, found by the name that `hydra/launcher` gives.
+"""The places where runs execute: one file for each value of `hydra/launcher`.
 
-`backend(context)` of a file returns its `Backend` (see sweeper/run/backend.py); its options are
-conf/hydra/launcher/<name>.yaml. Engines are imported when they are asked for, not before.
+The function `backend(context)` of a file returns its `Backend` (sweeper/run/backend.py). Its class
+`Options` describes the keys of conf/hydra/launcher/<name>.yaml. A file imports its engine, such as
+Ray, inside functions only: every sweep imports all files.
 """

@@ -1,4 +1,4 @@
-"""Runs on this machine: fresh processes forked from one warm server, a slot each."""
+"""Runs on this machine: the size server forks a fresh process for each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sweeper.store.attempts import NO_GPUS, START_LOG, VISIBLE
 from sweeper.store.cores import cores
 from sweeper.store.errors import invalid_value
 
-_SILENT_S = 20.0  # nvidia-smi of a broken driver may never answer
+_TIMEOUT_S = 20.0  # nvidia-smi may hang if the driver is broken
 _GPU = re.compile(r"GPU \d+: .*\(UUID: (GPU-[^)]+)\)")
 _MIG_PART = re.compile(r"\s+MIG .*\(UUID: (MIG-[^)]+)\)")
 
@@ -35,44 +35,52 @@ class Options(LimitedOptions):
 
 
 def backend(context: BackendContext) -> LocalBackend:
-    """Return a backend with slots on this machine's GPUs, or on its cores where it has none.
+    """Return a backend with slots on this machine's GPUs, or on its cores if it has no GPU.
 
-    Raise UserError for more devices a run or more slots than there are.
+    Raise UserError if the machine has too few GPUs for a run or for the wanted slots.
     """
     options: Options = context.options
-    wanted = options.slots
     for needed in context.resources:
         needed.refuse_nodes("local")
     devices = max(needed.devices for needed in context.resources)
-    threads = max(needed.threads for needed in context.resources)
-    gpus = [] if {one.accelerator for one in context.resources} == {"cpu"} else visible_gpus()
+    only_cpu = {one.accelerator for one in context.resources} == {"cpu"}
+    gpus = [] if only_cpu else visible_gpus()
     if gpus:
-        if devices > 1:
-            gpus = [gpu for gpu in gpus if not gpu.startswith("MIG")]  # a run uses a single part
-        if len(gpus) < devices:
-            whole = max(len(gpus), 1)
-            expected = f"at most {whole}, as many whole GPUs as this machine shows"
-            remedy = f"give it as trainer.devices={whole}"
-            raise invalid_value("trainer.devices", devices, expected, remedy)
-        firsts = range(0, len(gpus) - devices + 1, devices)
-        groups = [",".join(gpus[first : first + devices]) for first in firsts]
-        slots = groups * options.jobs_per_device  # the slots of a GPU do not follow each other
-        if wanted and wanted > len(slots):
-            expected = f"at most {len(slots)}, as many runs as the GPUs here hold at a time"
-            remedy = "have each hold more, as in hydra.launcher.jobs_per_device=2"
-            raise invalid_value("hydra.launcher.slots", wanted, expected, remedy)
-        slots = slots[:wanted]
+        slots = _gpu_slots(gpus, devices, options)
     else:
-        slots = [""] * (wanted or max(1, cores() // (threads * devices)))
+        threads = max(needed.threads for needed in context.resources)
+        slots = [""] * (options.slots or max(1, cores() // (threads * devices)))
     return LocalBackend(context, slots)
+
+
+def _gpu_slots(gpus: list[str], devices: int, options: Options) -> list[str]:
+    """Return the GPUs of each slot, as CUDA_VISIBLE_DEVICES takes them.
+
+    `devices`: the number of GPUs of a run.
+    """
+    if devices > 1:
+        gpus = [gpu for gpu in gpus if not gpu.startswith("MIG")]  # CUDA uses one MIG part only
+    if len(gpus) < devices:
+        whole = max(len(gpus), 1)
+        expected = f"at most {whole}, the number of whole GPUs that this machine shows"
+        remedy = f"give trainer.devices={whole}"
+        raise invalid_value("trainer.devices", devices, expected, remedy)
+    firsts = range(0, len(gpus) - devices + 1, devices)
+    groups = [",".join(gpus[first : first + devices]) for first in firsts]
+    slots = groups * options.jobs_per_device  # one slot of each group, then the second of each
+    if options.slots and options.slots > len(slots):
+        expected = f"at most {len(slots)}, the number of runs that the GPUs here train at a time"
+        remedy = "for more runs per GPU, give hydra.launcher.jobs_per_device=2"
+        raise invalid_value("hydra.launcher.slots", options.slots, expected, remedy)
+    return slots[: options.slots]
 
 
 @dataclass
 class LocalBackend(Backend):
-    """Forks each job from the warm server, to the GPUs of its slot, or to none."""
+    """A backend that forks each job from the size server, with the GPUs of its slot."""
 
     context: BackendContext
-    gpus: Sequence[str]  # of each slot; several slots may have the same
+    gpus: Sequence[str]  # CUDA_VISIBLE_DEVICES of each slot; slots may share a GPU
     _started: dict[str, float] = field(default_factory=dict)  # when the last run started, by GPUs
     _warmed: bool = False
 
@@ -84,7 +92,7 @@ class LocalBackend(Backend):
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
         """Return the free slot whose GPU has the fewest runs.
 
-        Runs on one GPU start some seconds apart, since a start takes more memory for a while.
+        Runs on one GPU start some seconds apart, since each takes more memory at its start.
         """
         taken = [gpu for slot, gpu in enumerate(self.gpus) if slot not in free]
         latest = time.monotonic() - self.context.options.stagger_s
@@ -96,9 +104,9 @@ class LocalBackend(Backend):
         return min(ready, key=lambda slot: taken.count(self.gpus[slot]), default=None)
 
     def warm(self) -> None:
-        """Have the server import what jobs need, once, so that each job starts at once.
+        """Make the size server import the jobs' modules, so that each job starts at once.
 
-        Raise UserError if runs ask for a GPU, as those of scale=gpu do, and there is none.
+        Raise UserError if runs need a GPU and there is none.
         """
         asked = any(needed.accelerator == "gpu" for needed in self.context.resources)
         if asked and self.device == "cpu":
@@ -114,7 +122,7 @@ class LocalBackend(Backend):
         gpus = self.gpus[slot]
         self._started[gpus] = time.monotonic()
         self.warm()
-        # An empty list hides every GPU; without the variable the run would take the first one.
+        # An empty value hides all GPUs. Without the variable, the run would take the first GPU.
         return self.process.fork("train", run, environment={VISIBLE: gpus}, log=run / START_LOG)
 
     def ended(self, timeout: float) -> list[int]:
@@ -134,17 +142,23 @@ class LocalBackend(Backend):
 
 
 def visible_gpus() -> list[str]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES names, or all, each as that variable takes it.
+    """Return the GPUs in CUDA_VISIBLE_DEVICES, or all GPUs if it is not set.
 
-    CUDA and nvidia-smi number GPUs differently, so a GPU is named by its UUID unless the user has
-    given a number. With MIG each part of a GPU stands for itself. Without nvidia-smi there is none.
-    CUDA is not asked: a process that has loaded it cannot fork others that use it.
+    GPUs are named by their UUIDs unless the user gave numbers, since CUDA and nvidia-smi number
+    GPUs differently. With MIG, each part of a GPU has a name of its own.
+
+    nvidia-smi lists the GPUs. CUDA cannot be used for it: a process that has loaded CUDA cannot
+    fork processes that use it.
     """
     listed: list[str] = []
     if shutil.which("nvidia-smi"):
         try:
             answer = subprocess.run(
-                ["nvidia-smi", "-L"], capture_output=True, text=True, check=False, timeout=_SILENT_S
+                ["nvidia-smi", "-L"],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_TIMEOUT_S,
             ).stdout
         except subprocess.TimeoutExpired:
             answer = ""
@@ -154,7 +168,7 @@ def visible_gpus() -> list[str]:
                 whole = match[1]
                 listed.append(whole)
             elif match := _MIG_PART.match(line):
-                # CUDA takes a GPU that has parts for its first part, so the GPU is left out.
+                # CUDA takes the UUID of the whole GPU as its first part: leave it out.
                 listed = [gpu for gpu in listed if gpu != whole] + [match[1]]
     chosen = os.environ.get(VISIBLE)
     if chosen is None:

@@ -1,7 +1,7 @@
 """Runs on a Ray cluster, or on a Ray of this machine that lives as long as the sweep.
 
-Ray only places each run: it retries nothing, restarts nothing and moves no results. An actor per
-run starts the command that executes a frozen record on any machine.
+Ray only chooses the node of each run; the schedule restarts runs, and results are files. Each run
+has an actor that starts `python -m tasks.train` with the run's folder.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ from sweeper.run.stop import STOPS
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.numbers import plural
 
-PLACED_S = 5.0  # an actor that has no place by then waits for room
+PLACED_S = 5.0  # after this time without a node, an actor counts as waiting for room
 
 
 def backend(context: BackendContext) -> RayBackend:
-    """Return a backend on the cluster at `hydra.launcher.address`, or on a new one here.
+    """Return a backend on the cluster at `hydra.launcher.address`, or on a new Ray here.
 
-    Raise UserError for an option that cannot be, no ray, no such cluster, or no room for a run.
+    Raise UserError if Ray is not installed, if it cannot reach the cluster, if an option is
+    invalid, or if no node has room for a run.
     """
     options: Options = context.options
     for needed in context.resources:
         needed.refuse_nodes("ray")
         options.request(needed, gpus=True)
     made = RayBackend(connected(options.address), context)
-    if not options.slots:  # else the cluster may grow
+    if not options.slots:  # with slots, the cluster may grow until they have room
         made.check_room()
     return made
 
@@ -54,13 +55,17 @@ class Options(LimitedOptions):
     slots: Annotated[int | None, at_least(1, at_most=100_000)]
 
     def request(self, needed: Resources, *, gpus: bool) -> dict[str, float]:
-        """Return what Ray is asked for a run; UserError if GPUs cannot be divided so."""
+        """Return the resources that Ray reserves for a run.
+
+        `gpus`: whether a node of the cluster has GPUs. Raise UserError if Ray cannot reserve this
+        fraction of GPUs.
+        """
         uses = needed.accelerator == "gpu" or (needed.accelerator == "auto" and gpus)
         wanted = self.gpus_per_device * needed.devices if uses else 0
         if wanted > 1 and wanted != int(wanted):
-            expected = f"a whole number, since a run takes trainer.devices={needed.devices} of them"
+            expected = f"a whole number, since a run has trainer.devices={needed.devices}"
             raise invalid_value(
-                "hydra.launcher.gpus_per_device", self.gpus_per_device, expected, "say 1"
+                "hydra.launcher.gpus_per_device", self.gpus_per_device, expected, "give 1"
             )
         cpus = needed.threads if self.cpus_per_device is None else self.cpus_per_device
         return {"num_cpus": cpus * needed.devices, "num_gpus": wanted}
@@ -72,7 +77,7 @@ def _in_words(cpus: float, gpus: float) -> str:
 
 
 class RayBackend(Backend):
-    """Starts an actor for each run."""
+    """A backend that starts a Ray actor for each run."""
 
     def __init__(self, ray: ModuleType, context: BackendContext) -> None:
         self._ray = ray
@@ -80,8 +85,8 @@ class RayBackend(Backend):
         self._resources = context.resources
         self._nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         self._actors: dict[int, Any] = {}
-        self._running: dict[Any, int] = {}  # handles by the result of `work`
-        self._placing: dict[int, tuple[Any, float]] = {}  # an answer of the actor, since when
+        self._running: dict[Any, int] = {}  # handle by Ray's reference to the result of `work`
+        self._placing: dict[int, tuple[Any, float]] = {}  # reference to `placed`, time of the start
         self._numbers = itertools.count(1)
         resources = context.resources
         self.slots = self._options.slots or max(1, min(map(self._room, resources)))
@@ -91,7 +96,7 @@ class RayBackend(Backend):
         return self._options.request(needed, gpus=any(node.get("GPU") for node in self._nodes))
 
     def _room(self, needed: Resources) -> int:
-        """Return the number of runs that the nodes have room for at a time."""
+        """Return how many of these runs the nodes hold at a time."""
         asked = self._request(needed)
         amounts = {"CPU": asked["num_cpus"], "GPU": asked["num_gpus"]}
         room = ([int(node.get(n, 0) / a) for n, a in amounts.items() if a] for node in self._nodes)
@@ -116,11 +121,11 @@ class RayBackend(Backend):
         waiting = [job for job, (_, since) in [*self._placing.items()] if since < late]
         waiting = [job for job in waiting if not self.begun(job)]
         runs = plural(len(waiting), "run")
-        return f"{runs} for room on the Ray cluster" if waiting else ""
+        return f"{runs} for room on the Ray cluster" if waiting else ""  # after "waiting: "
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         number = next(self._numbers)
-        # Two calls at a time: one waits for the run, the other may signal it.
+        # Two calls at a time: `signal` must run while `work` waits for the run.
         actor = self._ray.remote(max_concurrency=2, max_restarts=0, max_task_retries=0)(Place)
         request = self._request(Resources.of_record(run))
         made = actor.options(**request).remote(str(run.resolve()), str(self.code))
@@ -141,19 +146,19 @@ class RayBackend(Backend):
         ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=timeout)
         numbers = [self._running.pop(reference) for reference in ready]
         for number in numbers:
-            self._ray.kill(self._actors.pop(number))  # gives its place back
+            self._ray.kill(self._actors.pop(number))  # frees its resources
             self._placing.pop(number, None)
         return numbers
 
     def signal(self, job: int, number: int) -> None:
         if job in self._actors and self.begun(job):
             self._actors[job].signal.remote(int(number))
-        elif job in self._actors:  # it waits for room, and would get no message
+        elif job in self._actors:  # it still waits for room, and cannot receive a call
             self._ray.kill(self._actors[job])
 
 
 class Place:
-    """An actor that executes the command of one run and passes signals to it."""
+    """An actor that starts the process of one run and passes signals to it."""
 
     def __init__(self, run: str, root: str) -> None:
         self._command = [sys.executable, "-m", "tasks.train", run]
@@ -162,13 +167,13 @@ class Place:
         self._asked_to_stop = False
 
     def placed(self) -> None:
-        """Answer as soon as the actor has a place."""
+        """Return as soon as Ray has found a node for the actor."""
 
     def work(self) -> int:
         """Train the run and return its exit code."""
         if self._asked_to_stop:
             return 1
-        # The run is not part of the cluster and must not have its token.
+        # The run does not use Ray and must not know its token.
         own = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
         self._process = subprocess.Popen(
             self._command, cwd=self._root, env=own, start_new_session=True
@@ -176,19 +181,22 @@ class Place:
         return self._process.wait()
 
     def signal(self, number: int) -> None:
-        """Signal the run; a run that is signalled before it begins does not begin."""
+        """Send a signal to the run. SIGTERM and SIGKILL also keep it from starting later."""
         self._asked_to_stop |= number in (signal.SIGTERM, signal.SIGKILL)
         if self._process is None or self._process.poll() is not None:
             return
         if number == signal.SIGKILL:
-            os.killpg(self._process.pid, number)  # with what it has started itself
+            os.killpg(self._process.pid, number)  # with its child processes
         else:
             self._process.send_signal(number)
 
 
 def connected(address: str | None) -> ModuleType:
-    """Return the connected module `ray`. A Ray that starts here obeys only who has its token."""
-    # Ray reads these when it is imported.
+    """Connect to a cluster, or start a Ray here without an address. Return the module `ray`.
+
+    A Ray that starts here accepts only processes that have its random token.
+    """
+    # Ray reads these variables when it is imported.
     kept = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
     if address is None or kept or Path("~/.ray/auth_token").expanduser().exists():
         os.environ.setdefault("RAY_AUTH_MODE", "token")
@@ -206,8 +214,11 @@ def connected(address: str | None) -> ModuleType:
         remedy = "pip install 'headroom-attention[ray]'"
         raise invalid_value("hydra/launcher", "ray", "ray to be installed", remedy) from None
     except Exception as error:  # Ray raises any kind of error if there is no cluster
-        what = f"hydra.launcher.address={sanitize(address)}: no Ray cluster"
-        raise UserError(f"{what} ({sanitize(error, 160)}).") from error
-    for number, handler in handlers.items():  # Ray has replaced those of the sweep
+        failed = "Ray cannot start here" if address is None else "no Ray cluster can be reached"
+        raise UserError(
+            f"hydra.launcher.address={sanitize(address)}: {failed} ({sanitize(error, 160)}); "
+            "give the address of a running cluster."
+        ) from error
+    for number, handler in handlers.items():  # Ray has replaced the sweep's handlers
         signal.signal(number, handler)
     return ray

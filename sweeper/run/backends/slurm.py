@@ -37,10 +37,10 @@ class Options(LimitedOptions):
 
 
 def backend(context: BackendContext) -> Backend:
-    """Return a backend on the cluster that this machine can submit to.
+    """Return a backend on the Slurm cluster of this machine.
 
-    Raise UserError if there is no Slurm or no submitit, if others may write to the folder, or if no
-    node has room for a run.
+    Raise UserError if Slurm or submitit is missing, if other users may write to the outputs folder,
+    or if no node has room for a run.
     """
     try:
         import submitit  # noqa: F401
@@ -48,9 +48,10 @@ def backend(context: BackendContext) -> Backend:
         remedy = "pip install 'headroom-attention[slurm]'"
         raise invalid_value("hydra/launcher", "slurm", "submitit to be installed", remedy) from None
     if not shutil.which("sbatch"):
-        expected = "a machine from which Slurm jobs can be submitted, but there is no sbatch"
-        raise invalid_value("hydra/launcher", "slurm", expected, "log in to one")
-    from sweeper.run import slurm  # here: every command line reads the options above
+        expected = "a machine with the command sbatch"
+        remedy = "run the sweep on a login node of the cluster"
+        raise invalid_value("hydra/launcher", "slurm", expected, remedy)
+    from sweeper.run import slurm  # imports submitit, but every sweep imports this file
 
     if context.outputs.exists():
         slurm.refuse_shared(context.outputs)  # checked again before each submission

@@ -51,7 +51,9 @@ def test_an_arm_starts_from_the_runs_of_another_seed_by_seed(plan, with_experime
 @pytest.mark.parametrize("parent", ["third", "nobody", "second"])
 def test_an_arm_starts_from_an_arm_that_stands_before_it(parent):
     text = CHILDREN.replace("parent: first", f"parent: {parent}")
-    words = r"heirs\.arms\.second\.parent=\w+: expected an arm that stands before it; .*first"
+    words = (
+        r"heirs\.arms\.second\.parent=\w+: expected an arm that the yaml describes before .*first"
+    )
     with pytest.raises(UserError, match=words):
         read_experiment("heirs", yaml.safe_load(text)["experiment"], scale="demo")
 
@@ -73,7 +75,8 @@ def test_an_arm_with_a_parent_chooses_no_optimizer_of_its_own(plan, with_experim
 def test_an_arm_with_a_parent_would_have_its_tokenizer(plan, with_experiment, key):
     arms = f"""{{first: {{set: {{task: lm1b}}}}, second: {{parent: first, set: {{{key}}}}}}}"""
     text = CHILDREN.partition("  arms:")[0].replace("accuracy", "perplexity") + f"  arms: {arms}"
-    with pytest.raises(UserError, match=r"(task.joined=True|data.digest=.*): expected that of"):
+    words = r"(task.joined=True|data.digest=.*): expected .*, the value of parent="
+    with pytest.raises(UserError, match=words):
         plan("experiment=heirs", conf=with_experiment("heirs", text))
 
 

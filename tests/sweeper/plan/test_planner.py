@@ -15,7 +15,7 @@ from rich.console import Console
 
 from sweeper.plan.compose import CONF
 from sweeper.plan.match import solve
-from sweeper.plan.planner import with_seeds
+from sweeper.plan.seeds import with_seeds
 from sweeper.plan.show import print_plan
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
@@ -141,12 +141,15 @@ def test_a_typed_parent_has_the_model_the_text_and_the_tokenizer_of_its_child(pl
     tokenizer = "task.tokenizer='text of sample None for pretraining'"
     assert plan(*child, tokenizer).runs
     for changes, told in [
-        (child, "task.tokenizer=None: expected that of parent="),
-        ((*child[:2], tokenizer), "model.heads=4: expected that of parent="),
+        (child, "task.tokenizer=None: expected text of sample None"),
+        ((*child[:2], tokenizer), "model.heads=4: expected 2, the value of parent="),
         (("task=pretraining", *child[1:], "task.vocabulary_size=99"), "task.vocabulary_size=99"),
         (("task=pretraining", *child[1:], "data=local", "data.root=."), "data.digest="),
         (("task=pretraining", *child[1:], "task.documents=file"), "task.documents=file"),
-        ((*child, tokenizer, "model.attention.qk_norm=true"), "qk_norm=True: expected that of"),
+        (
+            (*child, tokenizer, "model.attention.qk_norm=true"),
+            "qk_norm=True: expected False, the value of parent=",
+        ),
     ]:
         with pytest.raises(UserError) as caught:
             plan(*changes)
@@ -305,23 +308,25 @@ def test_only_values_that_have_a_model_are_found():
         for target in (*range(900, 1200, 7), 20_000):
             best = min(values, key=lambda x: (abs(count(x) - target), x))
             assert solve(count, target) == (best, count(best))
-    with pytest.raises(UserError, match=r"no value has a model \(at 1: 1 is odd\)"):
+    with pytest.raises(UserError, match=r"no value gives a valid model \(for 1: 1 is odd\)"):
         solve(lambda x: UserError(f"{x} is odd."), 8)
 
 
 def test_what_cannot_be_reached_is_said_and_a_small_target_gives_the_smallest():
     assert solve(lambda x: 1000 + x, 10)[0] == 1
-    with pytest.raises(UserError, match="up to 1,048,576 is large enough to reach 2,000,000"):
+    with pytest.raises(UserError, match="up to 1,048,576 reaches 2,000,000"):
         solve(lambda x: x, 2_000_000)
-    with pytest.raises(UserError, match="up to 4,096 with a model is large enough"):
+    with pytest.raises(UserError, match="no model with a value up to 4,096"):
         solve(lambda x: UserError("") if x % 2 else x, 8000)
 
 
 @pytest.mark.parametrize("target", [6, 7, 8])
 def test_a_key_that_does_not_change_the_count_is_said(target):
-    with pytest.raises(UserError, match="does not change the count, which is 7 at 5, 10, 15"):
+    with pytest.raises(
+        UserError, match=r"does not change the size \(the count is 7 at 5, 10, 15\)"
+    ):
         solve(lambda x: 7, target, step=5)
-    with pytest.raises(UserError, match="does not change the count, which is 7 at 1, 3"):
+    with pytest.raises(UserError, match=r"does not change the size \(the count is 7 at 1, 3"):
         solve(lambda x: UserError("") if 9 % x else 7, target)
 
 

@@ -96,9 +96,9 @@ def test_secrets_are_refused_and_not_repeated(given, key):
 
 @pytest.mark.parametrize("text", ["'${oc.env:HOME}'", "'${oc.decode:x}'", "'a ${oc.env:X,y} b'"])
 def test_the_environment_is_not_read_into_a_config(given, text):
-    with pytest.raises(UserError, match="interpolations"):
+    with pytest.raises(UserError, match="interpolation"):
         given(f"logger.project={text}")
-    with pytest.raises(UserError, match="interpolations"):
+    with pytest.raises(UserError, match="interpolation"):
         given(f"logger.project={text},b")
 
 

@@ -153,7 +153,7 @@ def test_an_nvidia_smi_that_never_answers_shows_no_gpu(gpus, tmp_path, monkeypat
     gpus(1)
     assert shown(on(ASKED)) == ["GPU-0a"]
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 60\n")
-    monkeypatch.setattr("sweeper.run.backends.local._SILENT_S", 0.2)
+    monkeypatch.setattr("sweeper.run.backends.local._TIMEOUT_S", 0.2)
     with pytest.raises(UserError, match="nvidia-smi shows none"):
         on(ASKED).warm()
 
@@ -190,10 +190,10 @@ def test_where_no_gpu_may_be_used_there_is_the_cpu(gpus, monkeypatch):
 @pytest.mark.parametrize(
     ("needed", "options", "words"),
     [
-        (GPU, {"slots": 3}, "hydra.launcher.slots=3: expected at most 2, as many runs as the GPUs"),
+        (GPU, {"slots": 3}, "hydra.launcher.slots=3: expected at most 2, the number of runs"),
         (CPU, {"slots": 5000}, "slots=5000: expected a number of at least 1 and at most 1000"),
         (Resources("gpu", 3, 1, 1), {}, "trainer.devices=3: expected at most 2"),
-        (TWO, {}, "trainer.devices=2: expected at most 1, as many whole GPUs"),
+        (TWO, {}, "trainer.devices=2: expected at most 1, the number of whole"),
         (Resources("cpu", 1, 2, 1), {}, "trainer.num_nodes=2: expected 1"),
     ],
 )

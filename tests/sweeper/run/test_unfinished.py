@@ -89,7 +89,7 @@ def test_after_a_signal_the_same_command_continues(store, freeze, machine, capsy
     here.start = stopped
     assert train(store.outputs) == 128 + signal.SIGTERM
     printed = capsys.readouterr().out
-    assert "SIGTERM: running jobs were saved. The same command continues." in printed
+    assert "SIGTERM: running jobs were saved. Repeat the command to continue." in printed
     del here.start
     assert train(store.outputs) == 0
     assert started(here) == ["a", "a", "b"]
@@ -113,7 +113,7 @@ def test_without_wandb_runs_train_without_their_mirror(
     monkeypatch.setattr(unfinished, "find_spec", lambda name: installed or None)
     assert train(store.outputs) == 0
     assert here.context.logger == ("wandb" if installed else "none")
-    assert capsys.readouterr().out.count("wandb is missing here") == (0 if installed else 1)
+    assert capsys.readouterr().out.count("wandb is not installed") == (0 if installed else 1)
 
 
 def test_a_folder_without_planned_runs_is_refused(tmp_path):

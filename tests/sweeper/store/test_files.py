@@ -187,7 +187,7 @@ def test_what_is_no_file_is_refused_without_waiting(tmp_path, make):
 
 def test_another_format_is_refused(tmp_path):
     publish_json(tmp_path / "run.json", {"format": 2})
-    with pytest.raises(UserError, match="it is of format 2, not 1; use the version that wrote it"):
+    with pytest.raises(UserError, match="it has format 2, not 1; use the version that wrote it"):
         read_versioned(tmp_path / "run.json")
 
 

@@ -178,7 +178,7 @@ def test_a_run_nobody_tried_is_new(run):
         ("interrupted", State.INTERRUPTED, "interrupted at step 3 of 7"),
         ("out_of_gpu_memory", State.FAILED, "out_of_gpu_memory: 3 GiB asked"),
         ("nan", State.FAILED, "nan: 3 GiB asked"),
-        ("done", State.FAILED, "no_result: it says that it finished, but published no result"),
+        ("done", State.FAILED, "no_result: exit.json says `done`, but there is no result.json"),
     ],
 )
 def test_the_newest_attempt_decides(run, cause, state, reason):

@@ -45,7 +45,7 @@ def test_a_run_is_named_by_its_id_or_by_a_point_in_words_too(tmp_path, monkeypat
     wrong = {
         "mine/fixed heads=3": "expected the words of one run, and 2 have these, as mine/fixed",
         "mine/fixed heads=9": "and none has these; python -m sweeper status mine --all lists them.",
-        "yours/fixed heads=3": "expected one that was planned (mine)",
+        "yours/fixed heads=3": "expected a planned experiment (mine)",
         "nothing": "run=nothing: expected a run directory outputs/runs/<id>",
     }
     for given, words in wrong.items():

@@ -1,0 +1,75 @@
+"""Checks of runs that start from the weights of another run, their parent."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sweeper.plan.facts import Facts
+from sweeper.plan.plan import Plan, PlannedRun
+from sweeper.store.errors import invalid_value
+from sweeper.store.identity import INTRODUCED_AS, leaves
+from sweeper.store.runs import RunStore, State
+
+# The keys that decide a tokenizer. The last two choose the text that trains it.
+_TOKENIZER = ("tokenizer", "vocabulary_size", "tokenizer_lines", "joined", "documents")
+
+
+def check_start(run: PlannedRun, plan: Plan, facts: Facts) -> None:
+    """Raise UserError if a run cannot start from its parent; a run without a parent always can.
+
+    The parent is a run of the same plan, or a finished run whose id was typed.
+    """
+    if run.parent is None:
+        return
+    if run.parent in plan.runs:
+        _check_tokenizer(run.config, plan.runs[run.parent].config)
+        return
+    parent = RunStore(plan.outputs).run(run.parent)
+    if parent.status().state is not State.DONE:
+        expected = f"the id of a finished run in {plan.outputs}"
+        raise invalid_value("parent", run.parent, expected, "train it first, or correct the id")
+    _check_typed_parent(run.config, parent.record()["config"], facts)
+
+
+def _check_tokenizer(config: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
+    """Raise UserError if the run would train another tokenizer than its parent did."""
+    same_task = config["task"]["name"] == parent["task"]["name"]
+    if same_task and config["task"].get("tokenizer") is None:
+        _check_equal(_tokenizer_keys(config), _tokenizer_keys(parent), config["parent"])
+
+
+def _check_typed_parent(config: Mapping[str, Any], parent: Mapping[str, Any], facts: Facts) -> None:
+    """Raise UserError if the run has another model or tokenizer than its parent.
+
+    Dropout and `initializer_range` may differ. Collaborative attention may replace any attention,
+    since it re-parametrises the parent's.
+    """
+    same_task = config["task"]["name"] == parent["task"]["name"]
+    # An older record lacks the keys that were added later.
+    introduced = {key: value for key, value in INTRODUCED_AS.items() if key.startswith("model.")}
+    ours, theirs = (introduced | leaves({"model": one["model"]}) for one in (config, parent))
+    free = ["model.dropout", "model.initializer_range"]
+    if ours.get("model.attention.name") == "collaborative":
+        free += [key for key in {**theirs, **ours} if key.startswith("model.attention.")]
+    expected = {key: theirs.get(key) for key in {**theirs, **ours} if key not in free}
+    ours |= _tokenizer_keys(config)
+    if same_task:
+        expected |= _tokenizer_keys(parent)
+    elif "tokenizer" in config["task"]:
+        expected["task.tokenizer"] = facts.text(parent)["prepared"]
+    _check_equal(ours, expected, config["parent"])
+
+
+def _tokenizer_keys(config: Mapping[str, Any]) -> dict[str, Any]:
+    keys = ("data.digest", *(f"task.{name}" for name in _TOKENIZER))
+    given = leaves({"task": config["task"], "data": config["data"]})
+    return {key: given.get(key, INTRODUCED_AS.get(key)) for key in keys}
+
+
+def _check_equal(ours: Mapping[str, Any], expected: Mapping[str, Any], parent: str) -> None:
+    for key, value in expected.items():
+        if (own := ours.get(key)) != value:
+            wanted = "null" if value is None else value
+            remedy = f"give {key}={wanted}"
+            if key == "data.digest":
+                remedy = "train on the parent's text"
+            raise invalid_value(key, own, f"{wanted}, the value of parent={parent}", remedy)

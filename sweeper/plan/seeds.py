@@ -1,0 +1,112 @@
+"""The points and runs of a plan: each configuration, once for each of its seeds."""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sweeper.plan.experiment import Experiment
+from sweeper.plan.plan import Configuration, Plan, PlannedPoint, PlannedRun
+from sweeper.store.identity import run_id
+from sweeper.store.plans import describe_values
+
+
+def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
+    """Return the plan with points and runs for the seeds of its configurations.
+
+    A parent gets at least as many seeds as its children. Configurations of several arms or
+    experiments that are the same runs get equally many.
+
+    Args:
+        plan: the plan; its points and runs are replaced.
+        wanted: the number of seeds of each configuration that gets more than its arm or experiment
+            says. A key is the id of the configuration's run with the first seed.
+    """
+    points: list[PlannedPoint] = []
+    runs: dict[str, PlannedRun] = {}
+    for experiment in plan.experiments.values():
+        found = plan.configurations[experiment.name]
+        counts = [len(one.arm.seeds or experiment.seeds) for one in found]
+        if wanted:
+            counts = _more_seeds(found, experiment, wanted, counts)
+        for one, count in zip(found, counts, strict=True):
+            for seed in _seeds(one, experiment, count):
+                point, run = _planned(one, experiment, seed)
+                points.append(point)
+                runs.setdefault(run.id, run)
+    return replace(plan, points=points, runs=runs)
+
+
+def _planned(
+    one: Configuration, experiment: Experiment, seed: int
+) -> tuple[PlannedPoint, PlannedRun]:
+    """Return the point of a configuration with one seed, and the run that measures it."""
+    config = _seeded_config(one, seed)
+    run, task = run_id(config), config["task"]["name"]
+    point = PlannedPoint(
+        experiment=experiment.name,
+        arm=one.arm.name,
+        task=task,
+        seed=seed,
+        values=one.values,
+        run=run,
+        matched=one.matched,
+        chosen=one.chosen,
+        alternative_to=one.alternative_to,
+    )
+    setting = describe_values(one.values)
+    words = f"{task} {setting}" if experiment.finetune else setting
+    label = f"{words} seed={seed}".strip()
+    names = {"experiment": experiment.name, "arm": one.arm.name, "label": label}
+    return point, PlannedRun(run, config, one.size, names)
+
+
+def _more_seeds(
+    found: Sequence[Configuration],
+    experiment: Experiment,
+    wanted: Mapping[str, int],
+    own: Sequence[int],
+) -> list[int]:
+    """Return the number of seeds of each configuration; `own` are the least numbers.
+
+    In `found`, parents stand before their children.
+    """
+
+    def first_run(one: Configuration) -> str:
+        return run_id(_seeded_config(one, _seeds(one, experiment, 1)[0]))
+
+    names = [first_run(one) for one in found]
+    counts: dict[str, int] = {}
+    for name, least in zip(names, own, strict=True):
+        counts[name] = max(least, wanted.get(name, 0), counts.get(name, 0))
+    # Go from grandchildren to grandparents, so that each passes its number on.
+    for one, name in zip(reversed(found), reversed(names), strict=True):
+        if one.parent:
+            parent = first_run(one.parent)
+            counts[parent] = max(counts[parent], counts[name])
+    return [counts[name] for name in names]
+
+
+def _seeds(one: Configuration, experiment: Experiment, number: int) -> list[int]:
+    """Return the first `number` seeds of a configuration, without those of tuning trials.
+
+    The seeds of its arm or experiment come first. The next larger numbers follow. With a parent,
+    its seeds follow instead, since a run starts from the parent's run of the same seed.
+    """
+    if one.once:
+        return [one.config["seed"]]
+    own = one.arm.seeds or experiment.seeds
+    excluded = [*own, *(experiment.tune.seeds if experiment.tune else ())]
+    after: Iterable[int] = itertools.count(max(own) + 1)
+    if one.parent:
+        after = _seeds(one.parent, experiment, number)
+    further = (seed for seed in after if seed not in excluded)
+    return [*itertools.islice(itertools.chain(own, further), number)]
+
+
+def _seeded_config(one: Configuration, seed: int) -> dict[str, Any]:
+    """Return the config of a run with this seed and with its parent's run of the same seed."""
+    config = {**one.config, "seed": seed}
+    if one.parent:
+        config["parent"] = run_id(_seeded_config(one.parent, seed))
+    return config
