@@ -1,9 +1,10 @@
 """`python -m tasks.export RUN DIR` exports a finished run to a folder that transformers can load.
 
 RUN is the folder of the run, outputs/runs/<id>. With --outputs it may also be the id, or a point in
-words as `python -m sweeper status --all` prints it: "fig1/fixed heads=8 seed=0". A decoder becomes
-Mistral, Qwen3 (with `qk_norm`) or DeepseekV3 (with latent attention). An encoder becomes BERT. Other
-models cannot be exported.
+words as `python -m sweeper status --all` prints it: "fig1/fixed heads=8 seed=0".
+
+A decoder becomes Mistral, Qwen3 (with `qk_norm`) or DeepseekV3 (with latent attention). An encoder
+becomes BERT. Other models cannot be exported.
 """
 
 import sys

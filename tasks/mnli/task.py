@@ -86,7 +86,9 @@ class MultiNLI(DataSet[Pair]):
         header = strict_json.decoded(first or b"").split("\t")
         if not any(set(names) <= set(header) for names in NAMES):
             expected = " or ".join(", ".join(names) for names in NAMES)
-            raise UserError(f"{path} has no header with the columns {expected}; add one.")
+            raise UserError(
+                f"{path}: expected the columns {expected} in the first line; add a header."
+            )
         for number, raw in lines:
             if raw is None:
                 yield str(number), Malformed("too long")
