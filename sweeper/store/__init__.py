@@ -15,12 +15,8 @@
         result.json          the result of the first attempt that finished: the run is done
         differs-0002.json    the result of attempt 2, which finished later with other metrics
     outputs/plans/0001.json  the runs of a sweep, and the points that use them
-<<<<<<< HEAD
     outputs/code/<digest>/   a copy of the code; queued jobs start from it
-=======
     outputs/history.jsonl    what was forgotten: its claims, margins, errors and runs
-    outputs/code/<digest>/   the code that queued jobs start from
->>>>>>> rule
 
 Readers ignore names that begin with a dot and end in `.tmp`. These are files that are still being
 written, or that a killed process left.
