@@ -155,17 +155,23 @@ class Question:
             value = float(newest.values[own[0]]) + first.above
             low, high = self._ends(shown, own)
             closing = [self._ends(one, own) for one in self.analyses]
-            found.append(Found(first.words, value, low, high, ratios, closing))
+            points = self.evidence.in_points
+            found.append(Found(first.words, value, low, high, ratios, closing, points))
         return found
 
     def _ends(self, found: Intervals, places: list[int]) -> tuple[float, float]:
-        """Return the ends over all alternatives; infinite if they hold all that there can be."""
+        """Return the ends over all alternatives, as far as values of the metric can differ.
+
+        They are infinite if no difference lies outside of them.
+        """
         above = self.contrasts[places[0]].above
         farthest = self.evidence.range * float(self.weights[places[0]].clip(min=0).sum())
         low = float(found.lows[places].min()) + above
         high = float(found.highs[places].max()) + above
         everything = low <= -farthest and high >= farthest
-        return (-math.inf, math.inf) if everything else (low, high)
+        if everything:
+            return -math.inf, math.inf
+        return max(low, -farthest), min(high, farthest)
 
     @cached_property
     def ranked(self) -> Ranked:

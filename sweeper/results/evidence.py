@@ -57,6 +57,7 @@ class Evidence:
         ratios: whether values are logarithms.
         margin: the experiment's margin in this metric; None if it has none.
         range: how far values of the metric can lie apart.
+        in_points: whether differences are percentage points.
         measured: the distinct points.
         values: their measurements by seed, (distinct points, seeds), nan where there is none.
         analyses: the same as they were at each interim analysis, the newest last.
@@ -75,6 +76,7 @@ class Evidence:
             words = f"{amount:g}{' %' if self.ratios else ''}"
             self.margin = JudgedMargin(size, words, str(margin["reason"]))
         self.metric = metric
+        self.in_points = kind in PER_CENT and not self.ratios
         self.range = FACTOR if self.ratios else 100.0 if kind in PER_CENT else math.inf
         tuned = table.experiment.get("finetune")
         self.points = [

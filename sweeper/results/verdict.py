@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -58,7 +58,8 @@ class Verdict:
         one = contrasts[self.numbers.get("first", 0)]
         low = -math.inf if one["low"] is None else one["low"]
         high = math.inf if one["high"] is None else one["high"]
-        return str(Found(one["words"], one["value"], low, high, one["unit"] == "log ratio"))
+        ratio, points = one["unit"] == "log ratio", one["unit"] == "points"
+        return str(Found(one["words"], one["value"], low, high, ratio, points=points))
 
     @property
     def brief(self) -> str:
@@ -142,6 +143,7 @@ class Found:
         value, low, high: the estimate and the interval; unknown ends are infinite.
         ratio: whether they are natural logarithms of ratios.
         closing: the ends at each analysis, the newest last.
+        points: whether they are percentage points, as of an accuracy or an F1.
     """
 
     words: str
@@ -150,13 +152,14 @@ class Found:
     high: float
     ratio: bool
     closing: Sequence[tuple[float, float]] = ()
+    points: bool = False
 
     def __str__(self) -> str:
         known = [end for end in (self.value, self.low, self.high) if math.isfinite(end)]
         if max(map(abs, known)) < _ROUNDING:
             return f"{self.words} no different{'' if len(known) == 3 else ' [no interval]'}"
         if self.value < 0:
-            turned = Found(self.words, -self.value, -self.high, -self.low, self.ratio)
+            turned = replace(self, value=-self.value, low=-self.high, high=-self.low)
             return f"{self.words} worse by {turned.size()}"
         return f"{self.words} better by {self.size()}"
 
@@ -166,7 +169,8 @@ class Found:
         ends = (value, self.low, self.high)
         known = math.isfinite(self.low) and math.isfinite(self.high)
         if not self.ratio:
-            return _numbers(ends, "") if known else f"{value:.3g} [no interval]"
+            unit = " points" if self.points else ""
+            return _numbers(ends, unit) if known else f"{value:.3g}{unit} [no interval]"
         if max(abs(end) for end in ends if math.isfinite(end)) > 0.5:  # by half or more
             low, high = (_factor(end) for end in (self.low, self.high))
             interval = f"[{low}, {high}]" if known else "[no interval]"
@@ -185,7 +189,7 @@ class Found:
             "value": self.value,
             "low": end(self.low),
             "high": end(self.high),
-            "unit": "log ratio" if self.ratio else "metric",
+            "unit": "log ratio" if self.ratio else "points" if self.points else "metric",
             "closing": [[end(low), end(high)] for low, high in self.closing],
         }
 
