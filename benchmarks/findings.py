@@ -14,6 +14,7 @@ from typing import Any
 from benchmarks.measure import ROOT, read_rows, table
 from sweeper.results.table import label
 from sweeper.results.verdict import Decision, Verdict
+from sweeper.store.plans import ERROR
 
 RESULTS = ROOT / "docs" / "results"
 TEMPLATE = Path(__file__).with_suffix(".md")
@@ -94,6 +95,7 @@ def page(results: Path) -> str:
         if one.figure is not None
     )
     parts = {
+        "families": families(found),
         "claims": claims(found),
         "changed": changed(found, known.get("changed", {})),
         "settings": settings(found),
@@ -154,6 +156,15 @@ def done(rows: Iterable[Row]) -> dict[str, Row]:
 def hours(runs: Mapping[str, Row]) -> float:
     """Return the device hours of these runs."""
     return sum(float(row["seconds"] or 0) for row in runs.values()) / 3600
+
+
+def families(found: Sequence[Kept]) -> str:
+    """Return a sentence on the families of claims, and how many wrong verdicts they allow."""
+    errors = [one.verdicts[0].numbers.get("error", ERROR) for one in found if one.verdicts]
+    return (
+        f"The tables hold {len(errors)} families of claims, one for each experiment and text. With "
+        f"their errors,\n{sum(errors):.2g} of them may be expected to have a wrong verdict."
+    )
 
 
 def claims(found: Sequence[Kept]) -> str:
