@@ -143,33 +143,29 @@ class Question:
     @cached_property
     def found(self) -> list[Found]:
         """The evidence on each contrast, on its own scale; the ends hold for its alternatives."""
-        found: list[Found] = []
-        following = 0
-        apart = self.intersection.lows > self.intersection.highs
-        newest = self.analyses[-1]
-        lows = np.where(apart, newest.lows, self.intersection.lows)
-        highs = np.where(apart, newest.highs, self.intersection.highs)
-        for contrast, *others in asked(self.statement):
-            own = slice(following, following := following + 1 + len(others))
-            farthest = self.evidence.range * float(self.weights[own.start].clip(min=0).sum())
-
-            def ends(
-                lows: Floats,
-                highs: Floats,
-                own: slice = own,
-                above: float = contrast.above,
-                farthest: float = farthest,
-            ) -> tuple[float, float]:
-                """Return the ends over all alternatives; infinite if all values are within."""
-                low, high = float(lows[own].min()) + above, float(highs[own].max()) + above
-                nothing = low <= -farthest and high >= farthest
-                return (-math.inf, math.inf) if nothing else (low, high)
-
-            value = float(newest.values[own.start]) + contrast.above
-            closing = [ends(one.lows, one.highs) for one in self.analyses]
-            words, ratios = contrast.words, self.evidence.ratios
-            found.append(Found(words, value, *ends(lows, highs), ratios, closing))
+        newest, joint = self.analyses[-1], self.intersection
+        apart = joint.lows > joint.highs
+        lows = np.where(apart, newest.lows, joint.lows)
+        highs = np.where(apart, newest.highs, joint.highs)
+        shown = Intervals(newest.values, lows, highs)
+        places, found = iter(range(len(self.contrasts))), []
+        for same in asked(self.statement):
+            own = [next(places) for _ in same]
+            first, ratios = same[0], self.evidence.ratios
+            value = float(newest.values[own[0]]) + first.above
+            low, high = self._ends(shown, own)
+            closing = [self._ends(one, own) for one in self.analyses]
+            found.append(Found(first.words, value, low, high, ratios, closing))
         return found
+
+    def _ends(self, found: Intervals, places: list[int]) -> tuple[float, float]:
+        """Return the ends over all alternatives; infinite if they hold all that there can be."""
+        above = self.contrasts[places[0]].above
+        farthest = self.evidence.range * float(self.weights[places[0]].clip(min=0).sum())
+        low = float(found.lows[places].min()) + above
+        high = float(found.highs[places].max()) + above
+        everything = low <= -farthest and high >= farthest
+        return (-math.inf, math.inf) if everything else (low, high)
 
     @cached_property
     def ranked(self) -> Ranked:

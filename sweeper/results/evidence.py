@@ -70,9 +70,9 @@ class Evidence:
         if margin:
             text = str(margin["size"])
             self.ratios = text.endswith("%")
-            number_ = float(text.rstrip("% "))
-            size = math.log1p(number_ / 100) if self.ratios else number_
-            words = f"{number_:g}{' %' if self.ratios else ''}"
+            amount = float(text.rstrip("% "))
+            size = math.log1p(amount / 100) if self.ratios else amount
+            words = f"{amount:g}{' %' if self.ratios else ''}"
             self.margin = JudgedMargin(size, words, str(margin["reason"]))
         self.metric = metric
         self.range = FACTOR if self.ratios else 100.0 if kind in PER_CENT else math.inf
