@@ -15,6 +15,7 @@
         result.json          of the first attempt that finished: the run is done
         differs-0002.json    of a later attempt that finished with other metrics
     outputs/plans/0001.json  the runs of a sweep, and the points that use them
+    outputs/history.jsonl    what was forgotten: its claims, margins, errors and runs
     outputs/code/<digest>/   the code that queued jobs start from
 
 Readers ignore names that begin with a dot and end in `.tmp`: files being written, or left by a
