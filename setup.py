@@ -23,7 +23,9 @@ class House(build_py):
         shutil.copy("sweep.py", house)
         for room in ROOMS:
             shutil.rmtree(house / room, ignore_errors=True)  # of an earlier build
-            shutil.copytree(room, house / room, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                room, house / room, ignore=shutil.ignore_patterns("__pycache__")
+            )
 
 
 setup(cmdclass={"build_py": House})

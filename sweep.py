@@ -36,23 +36,37 @@ def run(arguments: list[str]) -> None:
     os.environ |= SINGLE_THREADED | os.environ  # what was asked for otherwise stays
     refuse_arguments(arguments)
     arguments = [HOME.sub(r"\1'\2'", one) for one in arguments]
-    named = [one for flag, one in pairwise(arguments) if flag in ("-cd", "--config-dir")]
-    named += [one.partition("=")[2] for one in arguments if one.startswith("--config-dir=")]
+    named = [
+        one for flag, one in pairwise(arguments) if flag in ("-cd", "--config-dir")
+    ]
+    named += [
+        one.partition("=")[2] for one in arguments if one.startswith("--config-dir=")
+    ]
     for folder in (ROOT / "conf", *map(Path, named)):
         check_yaml(folder)
     # Hydra looks these up without an experiment, where there are several. The planner checks them.
-    arguments = [f"++{one}" if one.startswith("experiment.") else one for one in arguments]
-    flags = {argument.partition("=")[0] for argument in arguments if argument.startswith("-")}
+    arguments = [
+        f"++{one}" if one.startswith("experiment.") else one for one in arguments
+    ]
+    flags = {
+        argument.partition("=")[0] for argument in arguments if argument.startswith("-")
+    }
     if flags <= SWEEPS:  # Hydra's other flags (--cfg, --help, ...) are its own affair
         # Hydra reads no overrides on both sides of a flag.
         pairs = [*pairwise(["", *arguments])]
         first = [one for one in pairs if one[1].startswith("-") or one[0] in FOLDERS]
-        arguments = [one for _, one in [*first, *(one for one in pairs if one not in first)]]
+        arguments = [
+            one for _, one in [*first, *(one for one in pairs if one not in first)]
+        ]
         if sys.stdout.isatty():
             print("planning ...", flush=True)
-        arguments = arguments if flags & {"-m", "--multirun"} else ["--multirun", *arguments]
+        arguments = (
+            arguments if flags & {"-m", "--multirun"} else ["--multirun", *arguments]
+        )
     sys.argv[1:] = arguments
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands its exceptions on; else it prints them
+    os.environ["HYDRA_FULL_ERROR"] = (
+        "1"  # Hydra hands its exceptions on; else it prints them
+    )
 
     import hydra
 
@@ -63,7 +77,9 @@ def run(arguments: list[str]) -> None:
     @hydra.main(config_path="conf", config_name="config", version_base="1.3")
     def main(_: object) -> None:
         """Hydra parses the command line; the sweeper it finds in hydra_plugins/ does the rest."""
-        raise AssertionError("hydra.mode is MULTIRUN: the sweeper never calls the task function")
+        raise AssertionError(
+            "hydra.mode is MULTIRUN: the sweeper never calls the task function"
+        )
 
     main()
 
@@ -73,7 +89,9 @@ if __name__ == "__main__":
         run(sys.argv[1:])
     except KeyboardInterrupt:  # while it plans; later the sweep ends itself
         sys.exit(130)
-    except Exception as problem:  # the edge of the process: what a person can mend is a sentence
+    except (
+        Exception
+    ) as problem:  # the edge of the process: what a person can mend is a sentence
         from sweeper.plan.hydra_errors import explained, is_user_error
 
         size_server().close()

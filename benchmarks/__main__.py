@@ -23,14 +23,18 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
-    parser.add_argument("--smoke", action="store_true", help="use tiny sizes and write nothing")
+    parser.add_argument(
+        "--smoke", action="store_true", help="use tiny sizes and write nothing"
+    )
     options = parser.parse_args()
     unknown = sorted(set(options.names) - set(BENCHMARKS))
     if unknown:
         parser.error(f"NAME={unknown[0]}: expected one of {', '.join(BENCHMARKS)}")
     failed = run(options.names or BENCHMARKS, smoke=options.smoke)
     if failed:
-        print(f"failed: {', '.join(failed)}; see their messages above.", file=sys.stderr)
+        print(
+            f"failed: {', '.join(failed)}; see their messages above.", file=sys.stderr
+        )
     return 1 if failed else 0
 
 
@@ -39,7 +43,9 @@ def run(names: Sequence[str], *, smoke: bool) -> list[str]:
     failed = []
     for name in names:
         command = [sys.executable, "-m", f"benchmarks.{name}", *["--smoke"] * smoke]
-        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False
+        )
         print(done.stdout, flush=True)
         if done.returncode:
             failed.append(name)

@@ -34,7 +34,9 @@ def main() -> int:
 
     An answer is wrong if it misses a planted effect, or finds an effect where none is planted.
     """
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0] if __doc__ else ""
+    )
     parser.add_argument("outputs", type=Path)
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--experiments", nargs="+", choices=SEEDS, default=SEEDS)
@@ -52,10 +54,17 @@ def main() -> int:
     text = counted(rows)
     print(text)
     fill(DOCUMENT, "benchmarks.controls", text)
-    return int(any((row["verdict"] == "supported") != (row["text"] == "planted") for row in rows))
+    return int(
+        any(
+            (row["verdict"] == "supported") != (row["text"] == "planted")
+            for row in rows
+        )
+    )
 
 
-def verdicts(outputs: Path, repetition: str, control: str, experiment: str) -> Iterator[Row]:
+def verdicts(
+    outputs: Path, repetition: str, control: str, experiment: str
+) -> Iterator[Row]:
     """Train a repetition of an experiment and yield its verdicts."""
     folder = outputs / control.replace(" ", "-") / f"{repetition:0>2}"
     first = APART * int(repetition)
@@ -65,7 +74,9 @@ def verdicts(outputs: Path, repetition: str, control: str, experiment: str) -> I
         *(f"experiment.scales.demo.seeds=[{seeds}]", f"name={experiment}"),
         *("logger=none", *CONTROLS[control]),
     )
-    found = json.loads((folder / "tables" / f"{experiment}.claims.json").read_text("utf-8"))
+    found = json.loads(
+        (folder / "tables" / f"{experiment}.claims.json").read_text("utf-8")
+    )
     for verdict in found["verdicts"]:
         asked = (experiment, verdict["claim"], verdict["measure"])
         cells = (repetition, *asked, control, verdict["verdict"])

@@ -89,26 +89,36 @@ def shapes() -> list[Shape]:
     equal = np.ones(POINTS)
     # On novels at d = 64 the standard deviations were 0.2 to 0.9 %, in no order,
     # and in another setting 0.95 %, most of it from the two widest models.
-    unequal = np.geomspace(0.2, 0.9, POINTS)[np.random.default_rng(7).permutation(POINTS)] / 0.45
+    unequal = (
+        np.geomspace(0.2, 0.9, POINTS)[np.random.default_rng(7).permutation(POINTS)]
+        / 0.45
+    )
     two = np.array([1.0, 4.0]) / np.sqrt(8.5)  # 1 in the root mean square
     first = number % 2 == 0
     five_first = first & (number < 10)  # the better points of the five pairs
     narrow = np.where(first | (number >= 10), 1.0, 0.3)
-    lopsided = {sigma: partial(skewed, narrow, five_first, sigma) for sigma in (0.5, 1.0)}
+    lopsided = {
+        sigma: partial(skewed, narrow, five_first, sigma) for sigma in (0.5, 1.0)
+    }
     wide = np.where(number == 0, 6.0, 1.0)
     out_of_step = {
-        share: partial(common, equal, np.where(number == 0, 0.0, share)) for share in (0.8, 0.95)
+        share: partial(common, equal, np.where(number == 0, 0.0, share))
+        for share in (0.8, 0.95)
     }
     all_but_two = np.where(np.isin(number, (0, 2)), 0.0, 0.8)  # of two pairs
     return [
         Shape("independent", 23, *five, partial(normal, equal)),
         *(
-            Shape(f"correlation {rho:g} within pairs", 23, *five, partial(in_pairs, rho))
+            Shape(
+                f"correlation {rho:g} within pairs", 23, *five, partial(in_pairs, rho)
+            )
             for rho in (-0.3, 0.5, 0.8)
         ),
         Shape("seed effect, 0.5", 23, *five, partial(common, equal, equal * 0.5)),
         Shape("seed effect, 0.8", 23, *five, partial(common, equal, equal * 0.8)),
-        Shape("the same but for 2 points", 23, *five, partial(common, equal, all_but_two)),
+        Shape(
+            "the same but for 2 points", 23, *five, partial(common, equal, all_but_two)
+        ),
         Shape("spreads of 0.2 to 0.9 %", 23, *five, partial(normal, unequal)),
         Shape("heavy tails (t, 3 df)", 21, *five, heavy_tails),
         *(
@@ -117,21 +127,46 @@ def shapes() -> list[Shape]:
         ),
         Shape("independent, no margin", 23, *five, partial(normal, equal), np.nan),
         *(
-            Shape(f"skewed beside narrow, {sigma:g}, {what}", 23, *five, draw, np.nan, own_seeds)
+            Shape(
+                f"skewed beside narrow, {sigma:g}, {what}",
+                23,
+                *five,
+                draw,
+                np.nan,
+                own_seeds,
+            )
             for sigma, draw in lopsided.items()
-            for what, own_seeds in (("no margin", False), ("own seeds, no margin", True))
+            for what, own_seeds in (
+                ("no margin", False),
+                ("own seeds, no margin", True),
+            )
         ),
         Shape("5 % bad seeds", 23, *five, partial(failing, narrow, five_first)),
         Shape("two points bimodal", 23, *five, partial(bimodal, number < 2)),
         *(
-            Shape(f"one point out of step, {share:g}, no margin", 23, *one, draw, np.nan)
+            Shape(
+                f"one point out of step, {share:g}, no margin", 23, *one, draw, np.nan
+            )
             for share, draw in out_of_step.items()
         ),
         Shape("arms of 4 points, own seeds", 23, *arms(), by_arm, own_seeds=True),
-        Shape("arms of 4 points, own seeds, no margin", 23, *arms(), by_arm, np.nan, True),
-        Shape("fig1, seed effect, 0.5", 18, *figure_1(), partial(common, unequal, equal * 0.5)),
+        Shape(
+            "arms of 4 points, own seeds, no margin", 23, *arms(), by_arm, np.nan, True
+        ),
+        Shape(
+            "fig1, seed effect, 0.5",
+            18,
+            *figure_1(),
+            partial(common, unequal, equal * 0.5),
+        ),
         Shape("one point 6 wide", 23, *one, partial(normal, wide)),
-        Shape("one point 6 wide, own seeds", 23, *one, partial(normal, wide), own_seeds=True),
+        Shape(
+            "one point 6 wide, own seeds",
+            23,
+            *one,
+            partial(normal, wide),
+            own_seeds=True,
+        ),
         Shape("two points, 1 and 4 wide", 35, *pairs(2, 1), partial(normal, two)),
     ]
 
@@ -175,18 +210,27 @@ def figure_1() -> tuple[tuple[Claim, ...], Floats]:
             weights[row, [better, worse]] = 1, -1
         return weights
 
-    worsens = rows(*((3 * size + few, 3 * size + 2) for size in range(3) for few in range(2)))
+    worsens = rows(
+        *((3 * size + few, 3 * size + 2) for size in range(3) for few in range(2))
+    )
     improves = np.zeros((2, POINTS))
-    improves[0, list(fixed)] = 0.3 * (2 * np.arange(4) - 3)  # the slope, times the range
+    improves[0, list(fixed)] = 0.3 * (
+        2 * np.arange(4) - 3
+    )  # the slope, times the range
     improves[1, [10, 11, 12]] = -1, 0, 1
     beats = rows(*((small, rival) for small in (12, 13, 14) for rival in standard[6:]))
     equal = rows((13, 3), (14, 6), (15, 3)).mean(axis=0, keepdims=True)
     saves = np.zeros((1, POINTS))
     saves[0, list(fixed)] = -0.2, 0.1, 0.4, 0.7
     saves[0, [0, 3, 6]] = 0.17, -0.33, -0.84
-    triples = [tuple(Above(3 * small + rival) for rival in range(3)) for small in range(3)]
+    triples = [
+        tuple(Above(3 * small + rival) for rival in range(3)) for small in range(3)
+    ]
     return (
-        Claim(All(tuple(AnyOf((Above(2 * s), Above(2 * s + 1))) for s in range(3))), worsens),
+        Claim(
+            All(tuple(AnyOf((Above(2 * s), Above(2 * s + 1))) for s in range(3))),
+            worsens,
+        ),
         Claim(All((Above(0), Above(1))), improves),
         Claim(AnyOf(tuple(All(triple) for triple in triples)), beats),
         Claim(Above(0), equal),
@@ -199,10 +243,14 @@ def normal(sds: Floats, random: np.random.Generator, experiments: int) -> Floats
     return random.standard_normal((experiments, len(sds), SEEDS)) * sds[:, None]
 
 
-def common(sds: Floats, shares: Floats, random: np.random.Generator, experiments: int) -> Floats:
+def common(
+    sds: Floats, shares: Floats, random: np.random.Generator, experiments: int
+) -> Floats:
     """Draw normal values whose seeds have an effect on all points; `shares` of each variance."""
     effect = random.standard_normal((experiments, 1, SEEDS)) * np.sqrt(shares)[:, None]
-    return sds[:, None] * effect + normal(sds * np.sqrt(1 - shares), random, experiments)
+    return sds[:, None] * effect + normal(
+        sds * np.sqrt(1 - shares), random, experiments
+    )
 
 
 def by_arm(random: np.random.Generator, experiments: int) -> Floats:
@@ -213,7 +261,9 @@ def by_arm(random: np.random.Generator, experiments: int) -> Floats:
     return values
 
 
-def in_pairs(correlation: float, random: np.random.Generator, experiments: int) -> Floats:
+def in_pairs(
+    correlation: float, random: np.random.Generator, experiments: int
+) -> Floats:
     """Draw normal values; those of each two points are correlated."""
     values = normal(np.ones(POINTS), random, experiments)
     values[:, 1::2] *= np.sqrt(1 - correlation**2)
@@ -231,12 +281,18 @@ def bimodal(mixed: np.ndarray, random: np.random.Generator, experiments: int) ->
     """Draw seeds that are alike, but at the mixed points a random half of them is 2 better."""
     shape = (experiments, len(mixed), SEEDS)
     learned = random.random(shape) < 0.5
-    values: Floats = 0.1 * random.standard_normal(shape) + (2.0 * learned - 1) * mixed[:, None]
+    values: Floats = (
+        0.1 * random.standard_normal(shape) + (2.0 * learned - 1) * mixed[:, None]
+    )
     return values
 
 
 def skewed(
-    sds: Floats, which: np.ndarray, sigma: float, random: np.random.Generator, experiments: int
+    sds: Floats,
+    which: np.ndarray,
+    sigma: float,
+    random: np.random.Generator,
+    experiments: int,
 ) -> Floats:
     """Draw values that are lognormal at some points, of variance 1 around 0, normal at others."""
     values = normal(sds, random, experiments)
@@ -251,7 +307,9 @@ def failing(
 ) -> Floats:
     """Draw normal values; 5 % are 10 worse at these points, and 0 is the mean of the others."""
     values = normal(sds, random, experiments)
-    found: Floats = values - 10.0 * ((random.random(values.shape) < 0.05) & which[:, None])
+    found: Floats = values - 10.0 * (
+        (random.random(values.shape) < 0.05) & which[:, None]
+    )
     return found
 
 
@@ -274,7 +332,9 @@ def play(shape: Shape, values: Floats, truths: Sequence[Decisions]) -> Course:
     while open_claims:
         table, left = first_seeds(values, counts), []
         claims = [shape.claims[place] for place in open_claims]
-        found = iter(estimates(table, np.concatenate([claim.weights for claim in claims])))
+        found = iter(
+            estimates(table, np.concatenate([claim.weights for claim in claims]))
+        )
         for place, claim in zip(open_claims, claims, strict=True):
             own = [*itertools.islice(found, len(claim.weights))]
             newest = intervals(own, shape.levels(claim))
@@ -282,7 +342,9 @@ def play(shape: Shape, values: Floats, truths: Sequence[Decisions]) -> Course:
             used = np.flatnonzero((claim.weights != 0).any(axis=0))
             seeds = int(counts[used].min())
             given = shape.decisions(claim, seen[place])
-            if any(given) and not is_bimodal(row[~np.isnan(row)] for row in table[used]):
+            if any(given) and not is_bimodal(
+                row[~np.isnan(row)] for row in table[used]
+            ):
                 decided += 1
                 right = zip(given, truths[place], strict=True)
                 wrong += not any(one and true for one, true in right)
@@ -290,7 +352,9 @@ def play(shape: Shape, values: Floats, truths: Sequence[Decisions]) -> Course:
                 counts[used] = np.maximum(counts[used], seeds + 1)
                 left.append(place)
         open_claims = left
-    points = np.any([(claim.weights != 0).any(axis=0) for claim in shape.claims], axis=0)
+    points = np.any(
+        [(claim.weights != 0).any(axis=0) for claim in shape.claims], axis=0
+    )
     return Course(decided, wrong, int(counts[points].sum()))
 
 
@@ -326,9 +390,13 @@ def main() -> None:
     begun = time.process_time()
     rows = [
         measured(shape, effect, 5 if tiny else experiments)
-        for shape, (effect, experiments) in itertools.product(shapes(), EXPERIMENTS.items())
+        for shape, (effect, experiments) in itertools.product(
+            shapes(), EXPERIMENTS.items()
+        )
     ]
-    simulated = table(("shape", "effect", "wrong, % (bound)", "decided", "runs a claim"), rows)
+    simulated = table(
+        ("shape", "effect", "wrong, % (bound)", "decided", "runs a claim"), rows
+    )
     taken = time.process_time() - begun
     counts = ", ".join(f"{n} at effect {effect:g}" for effect, n in EXPERIMENTS.items())
     text = f"Experiments a line: {counts}; {taken:.0f} s of one core.\n\n{simulated}\n"

@@ -28,11 +28,23 @@ TEXTS = ("novels", "encyclopedia")
 TEMPLATE = Path(__file__).with_suffix(".md")
 SETTINGS = Path(__file__).with_suffix(".toml")
 POINTS = Path(__file__).with_name("points.md")  # the words above the table of means
-PAPER = ("theorem1", "fig1", "fig2", "fig3", "fig4", "table1", "table2a", "table2b", "table3")
+PAPER = (
+    "theorem1",
+    "fig1",
+    "fig2",
+    "fig3",
+    "fig4",
+    "table1",
+    "table2a",
+    "table2b",
+    "table3",
+)
 DECIDES = "hydra.sweeper.decide=true"
 SCALES = ("demo", "cpu", "gpu", "paper")
 
-EARLIER = "earlier"  # the folder of verdicts that were kept before, beside those of today
+EARLIER = (
+    "earlier"  # the folder of verdicts that were kept before, beside those of today
+)
 
 _FOLDER = re.compile(r"\bfolder (\S+)")  # of the text, in words of the plan
 
@@ -52,7 +64,9 @@ class Kept:
     before: list[Verdict]  # of the record that this one replaced
     rows: list[Row]  # of its table; a run that several arms use has several
     trials: list[Row]  # of the runs that chose its learning rates
-    provenance: Mapping[str, Any]  # the command and rounds of its plan; empty in old records
+    provenance: Mapping[
+        str, Any
+    ]  # the command and rounds of its plan; empty in old records
     figure: Path | None
 
     @property
@@ -64,7 +78,9 @@ class Kept:
     def counts(self) -> list[int]:
         """The number of seeds of each point."""
         finished = Counter(
-            (r["arm"], r["point"], r.get("task")) for r in self.rows if r["run"] in self.runs
+            (r["arm"], r["point"], r.get("task"))
+            for r in self.rows
+            if r["run"] in self.runs
         )
         return sorted(finished.values()) or [0]
 
@@ -95,13 +111,17 @@ def with_summary(text: str, results: Path) -> str:
     before, _, rest = text.partition(SUMMARY)
     _, _, after = rest.partition("\n\n")
     records = {
-        (one.experiment, one.column): one for one in kept(results, known) if one.scale == "cpu"
+        (one.experiment, one.column): one
+        for one in kept(results, known)
+        if one.scale == "cpu"
     }
     rows = []
     for row in known["summary"]:
         experiment, _, claim = row["from"].partition(".")
         cells = (
-            difference(records[experiment, text], claim, row["contrast"], row.get("reversed"))
+            difference(
+                records[experiment, text], claim, row["contrast"], row.get("reversed")
+            )
             for text in TEXTS
         )
         rows.append((row["better"], row["than"], *cells))
@@ -130,7 +150,9 @@ def page(results: Path) -> str:
         return place, one.experiment, SCALES.index(one.scale), one.folder.name
 
     found = sorted(kept(results, known), key=order)
-    commands = (one.provenance["command"] for one in found if one.provenance.get("command"))
+    commands = (
+        one.provenance["command"] for one in found if one.provenance.get("command")
+    )
     figures = (
         f"**{one.experiment}**, {one.scale} scale, {one.text}:\n\n"
         f"![{one.experiment}]({one.figure.relative_to(results).as_posix()})\n"
@@ -142,7 +164,9 @@ def page(results: Path) -> str:
         "claims": claims(found),
         "changed": changed(found, known.get("changed", {})),
         "settings": settings(found),
-        "commands": "\n".join(f"    python {shlex.join(command)}" for command in commands),
+        "commands": "\n".join(
+            f"    python {shlex.join(command)}" for command in commands
+        ),
         "figures": "\n".join(figures),
     }
     text = TEMPLATE.read_text("utf-8")
@@ -167,7 +191,9 @@ def points(results: Path) -> str:
             spread = f" ± {stdev(seeds):.2g}" if len(seeds) > 1 else ""
             words = f"{mean(seeds):.4g}{spread} ({len(seeds)})"
             cells.setdefault((one.experiment, arm, point), {})[one.column] = words
-    rows = ((*place, *(own.get(text, "") for text in TEXTS)) for place, own in cells.items())
+    rows = (
+        (*place, *(own.get(text, "") for text in TEXTS)) for place, own in cells.items()
+    )
     words = POINTS.read_text("utf-8")
     return f"{words}\n{table(('experiment', 'arm', 'point', *TEXTS), rows)}\n"
 
@@ -177,21 +203,31 @@ def kept(results: Path, known: Mapping[str, Mapping[str, str]]) -> Iterator[Kept
     for path in sorted(results.rglob("*.claims.json")):
         if path.parent.name == EARLIER:
             continue
-        judged, earlier = json.loads(path.read_text("utf-8")), path.parent / EARLIER / path.name
+        judged, earlier = (
+            json.loads(path.read_text("utf-8")),
+            path.parent / EARLIER / path.name,
+        )
         stem = path.name.removesuffix(".claims.json")
-        about, trials = path.with_name(f"{stem}.json"), path.with_name(f"{stem}_trials.csv")
+        about, trials = (
+            path.with_name(f"{stem}.json"),
+            path.with_name(f"{stem}_trials.csv"),
+        )
         folder = results / path.relative_to(results).parts[0]
         planned = json.loads(about.read_text("utf-8")) if about.exists() else {}
         setting = planned.get("experiment") or known[folder.name]
         pictures = (path.with_name(f"{stem}.png"), folder / "figures" / f"{stem}.png")
         yield Kept(
             folder,
-            judged["experiment"].partition("-")[0],  # overrides of the command line follow
+            judged["experiment"].partition("-")[
+                0
+            ],  # overrides of the command line follow
             setting["scale"],
             setting["text"],
             judged["metric"],
             verdicts_of(judged),
-            verdicts_of(json.loads(earlier.read_text("utf-8"))) if earlier.exists() else [],
+            verdicts_of(json.loads(earlier.read_text("utf-8")))
+            if earlier.exists()
+            else [],
             read_rows(path.with_name(f"{stem}.csv")),
             read_rows(trials) if trials.exists() else [],
             planned.get("provenance", {}),
@@ -225,7 +261,9 @@ def hours(runs: Mapping[str, Row]) -> float:
 
 def families(found: Sequence[Kept]) -> str:
     """Return a sentence on the families of claims, and how many wrong verdicts they allow."""
-    errors = [one.verdicts[0].numbers.get("error", ERROR) for one in found if one.verdicts]
+    errors = [
+        one.verdicts[0].numbers.get("error", ERROR) for one in found if one.verdicts
+    ]
     return (
         f"The tables hold {len(errors)} families of claims, one for each experiment and text. With "
         f"their errors,\n{sum(errors):.2g} of them may be expected to have a wrong verdict."
@@ -234,9 +272,14 @@ def families(found: Sequence[Kept]) -> str:
 
 def claims(found: Sequence[Kept]) -> str:
     """Return a section for each scale, the largest first."""
-    by_scale = {scale: [one for one in found if one.scale == scale] for scale in reversed(SCALES)}
+    by_scale = {
+        scale: [one for one in found if one.scale == scale]
+        for scale in reversed(SCALES)
+    }
     return "\n\n".join(
-        f"### At {scale} scale\n\n{claims_at(those)}" for scale, those in by_scale.items() if those
+        f"### At {scale} scale\n\n{claims_at(those)}"
+        for scale, those in by_scale.items()
+        if those
     )
 
 
@@ -249,10 +292,17 @@ def claims_at(found: Iterable[Kept]) -> str:
         for verdict in one.verdicts:
             more = price(verdict) if one.counts[0] >= FIRST else ""
             row = cells.setdefault((one.experiment, verdict.claim, verdict.measure), {})
-            row.setdefault(one.column, []).append(f"{answer(verdict)}; {one.seeds} seeds{more}")
+            row.setdefault(one.column, []).append(
+                f"{answer(verdict)}; {one.seeds} seeds{more}"
+            )
     texts = sorted({text for row in cells.values() for text in row}, reverse=True)
     rows = [
-        (name, f"`{claim}`", measure, *("<br>".join(row.get(text, [])) for text in texts))
+        (
+            name,
+            f"`{claim}`",
+            measure,
+            *("<br>".join(row.get(text, [])) for text in texts),
+        )
         for (name, claim, measure), row in cells.items()
     ]
     unnamed = "other text" if any(texts) else "answer"
@@ -263,7 +313,9 @@ def claims_at(found: Iterable[Kept]) -> str:
 def answer(verdict: Verdict) -> str:
     """Return a verdict and the main contrast behind it in words; undecided ones are not bold."""
     undecided = verdict.verdict is Decision.UNDECIDED
-    effect = verdict.effect if "first" in verdict.numbers else "judged by an earlier rule"
+    effect = (
+        verdict.effect if "first" in verdict.numbers else "judged by an earlier rule"
+    )
     return f"{verdict.label if undecided else f'**{verdict.label}**'}: {effect}"
 
 
@@ -299,17 +351,27 @@ def settings(found: Iterable[Kept]) -> str:
     """Return a table of what was trained: scale, text, runs, tokens, hours, devices."""
     head = "kept in,scale,text,experiment,runs,tokens,device hours,rates,rounds,device,code"
     rows = []
-    for one in sorted(found, key=lambda one: (SCALES.index(one.scale), one.folder.name)):
+    for one in sorted(
+        found, key=lambda one: (SCALES.index(one.scale), one.folder.name)
+    ):
         runs = one.runs.values()
         tokens = sum(float(row["tokens_seen"] or 0) for row in runs)
         decides = DECIDES in one.provenance.get("command", ())
         name = one.folder.name
-        row = [f"[{name}]({name}/README.md)", one.scale, one.text, one.experiment, f"{len(runs)}"]
+        row = [
+            f"[{name}]({name}/README.md)",
+            one.scale,
+            one.text,
+            one.experiment,
+            f"{len(runs)}",
+        ]
         row += [f"{tokens / 1e6:.1f}M", f"{hours(one.runs):.2f}"]
         row.append(f"{hours(done(one.trials)):.2f}" if one.trials else "")
         row.append(str(len(one.provenance.get("rounds", ())) + 1) if decides else "")
         for column in ("device", "code"):
-            row.append(", ".join(sorted({each[column] for each in runs if each.get(column)})))
+            row.append(
+                ", ".join(sorted({each[column] for each in runs if each.get(column)}))
+            )
         rows.append(row)
     return table(head.split(","), rows)
 

@@ -23,8 +23,12 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS[:2])
-    parser.add_argument("--steps", type=int, default=20, help=f"timed, at least {LAUNCHED}")
-    parser.add_argument("--kernels", type=int, default=0, help="of the dearest to print")
+    parser.add_argument(
+        "--steps", type=int, default=20, help=f"timed, at least {LAUNCHED}"
+    )
+    parser.add_argument(
+        "--kernels", type=int, default=0, help="of the dearest to print"
+    )
     return parser.parse_args()
 
 

@@ -22,7 +22,9 @@ Times = dict[str, list[float]]
 def smoke(about: str | None) -> bool:
     """Parse the command line of a benchmark; return whether sizes shall be tiny."""
     parser = argparse.ArgumentParser(description=about)
-    parser.add_argument("--smoke", action="store_true", help="use tiny sizes, to see that it runs")
+    parser.add_argument(
+        "--smoke", action="store_true", help="use tiny sizes, to see that it runs"
+    )
     return bool(parser.parse_args().smoke)
 
 
@@ -60,7 +62,11 @@ def call(*command: str) -> float:
     """
     begun = time.monotonic()
     done = subprocess.run(
-        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
@@ -80,7 +86,10 @@ def present(package: str) -> bool:
     if importlib.util.find_spec(package) is not None:
         return True
     remedy = "install the packages that pyproject.toml lists under `bench`"
-    print(f"{package} is not installed, so this peer is left out; {remedy}.", file=sys.stderr)
+    print(
+        f"{package} is not installed, so this peer is left out; {remedy}.",
+        file=sys.stderr,
+    )
     return False
 
 
@@ -119,6 +128,8 @@ def fill(document: Path, module: str, text: str) -> None:
     marker = f"<!-- measured by python -m {module} -->\n"
     before, found, after = document.read_text("utf-8").partition(marker)
     if not found:
-        raise SystemExit(f"{document}: expected a line {marker.strip()} where the results go")
+        raise SystemExit(
+            f"{document}: expected a line {marker.strip()} where the results go"
+        )
     _, heading, rest = after.partition("\n## ")
     document.write_text(f"{before}{marker}\n{text.strip()}\n{heading}{rest}", "utf-8")

@@ -66,7 +66,10 @@ TODAY: dict[str, Any] = {
     "scale_embeddings": False,
 }
 SMOKE = {"smoke": Shape(1, 8, 2, 4, 16, 64, 2, 16)}
-MEAN, SIGMA = 3.19, 0.6  # of the logarithms of LM1B's sentence lengths, 29 pieces on average
+MEAN, SIGMA = (
+    3.19,
+    0.6,
+)  # of the logarithms of LM1B's sentence lengths, 29 pieces on average
 
 
 def batch(shape: Shape) -> tuple[Tensor, Tensor, Tensor]:
@@ -102,7 +105,9 @@ def headroom(shape: Shape, compiled: bool = False) -> Step:
     today: dict[str, Any] = {}
     if shape.key_value_heads:
         today = {**TODAY, "feedforward_size": 2 * shape.feedforward_size // 3}
-        today["attention"] = partial(GroupedQueryAttention, key_value_heads=shape.key_value_heads)
+        today["attention"] = partial(
+            GroupedQueryAttention, key_value_heads=shape.key_value_heads
+        )
     model = Decoder(
         vocabulary_size=shape.vocabulary_size,
         layers=shape.layers,
@@ -194,12 +199,16 @@ def compared(name: str, shape: Shape, peers: list[Any], rounds: int) -> str:
     with ExitStack() as stack:
         timed = {}
         for variant, given in variants.items():
-            pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=start, initargs=given)
+            pool = ProcessPoolExecutor(
+                1, get_context("spawn"), initializer=start, initargs=given
+            )
             stack.enter_context(pool)
             timed[variant] = lambda pool=pool: pool.submit(seconds).result()
         times = interleaved(timed, rounds)
     tokens = shape.rows * shape.length
-    rows = [(variant, f"{tokens / median(taken):,.0f}") for variant, taken in times.items()]
+    rows = [
+        (variant, f"{tokens / median(taken):,.0f}") for variant, taken in times.items()
+    ]
     for variant in [*times][1:]:
         rows.append((f"headroom over {variant}", speed_up(times, "headroom", variant)))
     return table((name, "tokens/s, or ratio: median (quartiles)"), rows)

@@ -11,8 +11,18 @@ from benchmarks.measure import ROOT, call, measured_on, present, smoke, table
 
 SLOTS = 2
 NO_OP = (
-    *("task=representation", "model=layer", "trainer.steps=0", "trainer.accelerator=cpu"),
-    *("model.embedding_size=4", "model.heads=1", "model.head_size=2", "task.sequence_length=3"),
+    *(
+        "task=representation",
+        "model=layer",
+        "trainer.steps=0",
+        "trainer.accelerator=cpu",
+    ),
+    *(
+        "model.embedding_size=4",
+        "model.heads=1",
+        "model.head_size=2",
+        "task.sequence_length=3",
+    ),
     *("task.problems_per_run=1", "logger=none"),
 )
 PEER = """import hydra
@@ -46,20 +56,36 @@ def overhead(folder: Path, *, few: int, many: int, peers: bool) -> str:
     """
     program = folder / "peer.py"
     program.write_text(PEER.format(conf=str(ROOT / "conf")))
-    hydra = (str(program), "-m", "hydra/sweeper=basic", "hydra.sweep.subdir=${hydra.job.num}")
+    hydra = (
+        str(program),
+        "-m",
+        "hydra/sweeper=basic",
+        "hydra.sweep.subdir=${hydra.job.num}",
+    )
     ways = {
-        "headroom": ("sweep.py", "-m", f"hydra.launcher.slots={SLOTS}", "paths.outputs={}"),
+        "headroom": (
+            "sweep.py",
+            "-m",
+            f"hydra.launcher.slots={SLOTS}",
+            "paths.outputs={}",
+        ),
         "hydra basic": (*hydra, "hydra/launcher=basic", "hydra.sweep.dir={}"),
     }
     if peers and present("hydra_plugins.hydra_joblib_launcher"):
-        joblib = ("hydra/launcher=joblib", f"hydra.launcher.n_jobs={SLOTS}", "hydra.sweep.dir={}")
+        joblib = (
+            "hydra/launcher=joblib",
+            f"hydra.launcher.n_jobs={SLOTS}",
+            "hydra.sweep.dir={}",
+        )
         ways["hydra joblib"] = (*hydra, *joblib)
     rows = []
     for name, (*command, target) in ways.items():
         seconds = {}
         for runs in (few, many):
             into = folder / f"{name} {runs}".replace(" ", "-")
-            seconds[runs] = call(*command, target.format(into), f"seed=range(0,{runs})", *NO_OP)
+            seconds[runs] = call(
+                *command, target.format(into), f"seed=range(0,{runs})", *NO_OP
+            )
         each = (seconds[many] - seconds[few]) / (many - few)
         rows.append((name, f"{each:.3f}", f"{seconds[few]:.1f}"))
     title = f"{many:,} runs that train nothing, {SLOTS} at a time"
@@ -70,9 +96,18 @@ def planning(folder: Path, heads: tuple[int, ...]) -> str:
     """Time the dry run of grids of distinct models, 100 for each number of heads."""
     rows = []
     for most in heads:
-        grid = (f"model.heads=range(1,{most + 1})", "model.feedforward_size=range(8,808,8)")
-        options = ("model.head_size=8", "hydra.sweeper.dry_run=true", f"paths.outputs={folder}")
-        rows.append((f"{100 * most:,}", f"{call('sweep.py', '-m', *grid, *options):.1f}"))
+        grid = (
+            f"model.heads=range(1,{most + 1})",
+            "model.feedforward_size=range(8,808,8)",
+        )
+        options = (
+            "model.head_size=8",
+            "hydra.sweeper.dry_run=true",
+            f"paths.outputs={folder}",
+        )
+        rows.append(
+            (f"{100 * most:,}", f"{call('sweep.py', '-m', *grid, *options):.1f}")
+        )
     return table(("points", "dry run, wall s"), rows)
 
 

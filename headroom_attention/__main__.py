@@ -19,7 +19,9 @@ def main() -> int:
     command, argument = [*sys.argv[1:3], "", ""][:2]
     one_run = command == "train" and argument and not argument.startswith("-")
     if one_run or command in ("export", "squad"):
-        runpy.run_module(f"tasks.{sys.argv.pop(1)}", run_name="__main__", alter_sys=True)
+        runpy.run_module(
+            f"tasks.{sys.argv.pop(1)}", run_name="__main__", alter_sys=True
+        )
     from sweeper.__main__ import main
 
     return main(program="headroom")

@@ -36,8 +36,14 @@ def table(experiment: str, *, outputs: str | Path = "outputs") -> DataFrame:
     Raises:
         UserError: the experiment was never planned in `outputs`.
     """
-    found = _collected(experiment, outputs)  # a damaged record is none; its `reason` says so
-    records = {run: files["record"] for run, files in found.records.items() if "record" in files}
+    found = _collected(
+        experiment, outputs
+    )  # a damaged record is none; its `reason` says so
+    records = {
+        run: files["record"]
+        for run, files in found.records.items()
+        if "record" in files
+    }
     return _frame(found, {run: record["config"] for run, record in records.items()})
 
 
@@ -79,7 +85,12 @@ def judge(
     from sweeper.results.scores import judge_scores
 
     return judge_scores(
-        scores, better=better, margin=margin, pair=pair, baseline=baseline, history=history
+        scores,
+        better=better,
+        margin=margin,
+        pair=pair,
+        baseline=baseline,
+        history=history,
     )
 
 
@@ -167,7 +178,9 @@ def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataF
     return plan(overrides, outputs=outputs)
 
 
-def _typed(overrides: Sequence[str], outputs: str | Path) -> tuple[str | None, list[str]]:
+def _typed(
+    overrides: Sequence[str], outputs: str | Path
+) -> tuple[str | None, list[str]]:
     """Return the folder after `--config-dir`, if it is given, and the overrides.
 
     Raises:
@@ -178,7 +191,9 @@ def _typed(overrides: Sequence[str], outputs: str | Path) -> tuple[str | None, l
         remedy = f"give it as {overrides.split()}"
         raise invalid_value("overrides", overrides, expected, remedy)
     if wrong := [one for one in overrides if not isinstance(one, str)]:
-        raise invalid_value("overrides", wrong[0], "texts, as 'model.heads=4'", "quote it")
+        raise invalid_value(
+            "overrides", wrong[0], "texts, as 'model.heads=4'", "quote it"
+        )
     from sweeper.plan.overrides import outputs_override
 
     parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
@@ -202,7 +217,9 @@ def _frame(collected: Table, configs: Mapping[str, Mapping[str, Any]]) -> DataFr
     rows = []
     for row in collected.rows:
         measured = {key: row.get(key) for key in collected.columns}
-        settings = {key: plain(value) for key, value in configs.get(row["run"], {}).items()}
+        settings = {
+            key: plain(value) for key, value in configs.get(row["run"], {}).items()
+        }
         # Before a run is trained, its row has only what its own arm varies.
         known = {key: value for key, value in measured.items() if value is not None}
         # A point that varies nothing has no words; pandas leaves groups of None out.

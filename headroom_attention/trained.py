@@ -16,7 +16,9 @@ from sweeper.store.errors import invalid_value
 from sweeper.store.identity import leaves
 from sweeper.store.plans import planned, run_of_words
 
-if TYPE_CHECKING:  # imported where they are needed: asking a command for help needs none
+if (
+    TYPE_CHECKING
+):  # imported where they are needed: asking a command for help needs none
     from pandas import DataFrame
     from tokenizers import Tokenizer
     from torch import Tensor, nn
@@ -26,7 +28,9 @@ if TYPE_CHECKING:  # imported where they are needed: asking a command for help n
     from tasks.data import TaskData
     from tasks.module import TaskModule
 
-MAPPED_ROWS = 4  # as many as the rank and entropy of heads are measured on (tasks/lm1b/task.py)
+MAPPED_ROWS = (
+    4  # as many as the rank and entropy of heads are measured on (tasks/lm1b/task.py)
+)
 
 
 def run(id: str, *, outputs: str | Path = "outputs") -> Run:
@@ -63,7 +67,9 @@ def runs(
         ids = store.RunStore(Path(outputs)).ids()
     else:
         points = planned(Path(outputs), [experiment])[experiment]["points"]
-        ids = sorted({point["run"] for point in points if point["experiment"] == experiment})
+        ids = sorted(
+            {point["run"] for point in points if point["experiment"] == experiment}
+        )
     if not ids:
         remedy = "start with headroom.sweep([...])"
         raise invalid_value("outputs", outputs, "a folder with runs", remedy)
@@ -74,7 +80,11 @@ def runs(
         if key not in known:
             near = [one for one in known if one.endswith(f".{key}")]
             near = near or difflib.get_close_matches(key, known, n=1)
-            remedy = f"did you mean {near[0]}?" if near else "the columns of table() name them all"
+            remedy = (
+                f"did you mean {near[0]}?"
+                if near
+                else "the columns of table() name them all"
+            )
             raise invalid_value("where", key, "a key of a config", remedy)
         one_value = isinstance(wanted, str) or not isinstance(wanted, Iterable)
         values = [wanted] if one_value else list(wanted)
@@ -237,14 +247,22 @@ class Run:
         with torch.inference_mode():
             parts = attention_weights(lambda: module(rows))
         section = module.config.model
-        sizes = (getattr(section, "layers", 1), section.heads, section.resolved_head_size)
+        sizes = (
+            getattr(section, "layers", 1),
+            section.heads,
+            section.resolved_head_size,
+        )
         layers = heads_by_layer(parts, *sizes, dim=1)
         if not layers:
             expected = "a model whose heads go through scaled_dot_product_attention"
-            raise invalid_value("run", self.id, expected, "other models have no known weights")
+            raise invalid_value(
+                "run", self.id, expected, "other models have no known weights"
+            )
         return layers
 
-    def evaluate(self, model: nn.Module | None = None, split: str = "test") -> dict[str, float]:
+    def evaluate(
+        self, model: nn.Module | None = None, split: str = "test"
+    ) -> dict[str, float]:
         """Return the metrics of a split ("validation", "test"), measured anew as after training.
 
         Args:
@@ -263,7 +281,9 @@ class Run:
             self.metrics()  # raises UserError unless the run is done
         else:
             module.model = model
-        trainer = module.config.trainer.model_copy(update={"devices": 1, "num_nodes": 1})
+        trainer = module.config.trainer.model_copy(
+            update={"devices": 1, "num_nodes": 1}
+        )
         fabric_for(trainer, "cpu").setup_module(module)
         return evaluate(module, split)
 
@@ -271,4 +291,6 @@ class Run:
 def _check_split(split: str, known: Sequence[str]) -> None:
     """Raise UserError unless it is the name of one of these splits."""
     if split not in known:
-        raise invalid_value("split", split, "one of " + ", ".join(known), "correct the name")
+        raise invalid_value(
+            "split", split, "one of " + ", ".join(known), "correct the name"
+        )

@@ -17,7 +17,9 @@ from torch.overrides import TorchFunctionMode
 # The arguments of scaled_dot_product_attention that may be positional.
 _TAKEN = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 _Taken = TypeVar("_Taken")
-TOLERANCE = 0.01  # a singular value below this share of the largest does not count for the rank
+TOLERANCE = (
+    0.01  # a singular value below this share of the largest does not count for the rank
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,9 @@ class _Attended(NamedTuple):
     seen_BHTT: Tensor
 
 
-def head_measures(call: Callable[[], object], real_BT: Tensor | None = None) -> list[HeadMeasures]:
+def head_measures(
+    call: Callable[[], object], real_BT: Tensor | None = None
+) -> list[HeadMeasures]:
     """Return the measures of every attention that `call()` computes, in order.
 
     Only calls of scaled_dot_product_attention with a key for each position are measured. A variant
@@ -61,7 +65,11 @@ def head_measures(call: Callable[[], object], real_BT: Tensor | None = None) -> 
 
     def take(of: _Attended) -> HeadMeasures | None:
         rows_BT = (of.seen_BHTT.shape[0], of.seen_BHTT.shape[-1])
-        return _measures(of, real_BT) if real_BT is None or real_BT.shape == rows_BT else None
+        return (
+            _measures(of, real_BT)
+            if real_BT is None or real_BT.shape == rows_BT
+            else None
+        )
 
     return _watched(call, take)
 
@@ -130,7 +138,11 @@ def _attended(given: Mapping[str, Any]) -> _Attended | None:
     Args:
         given: the arguments of the call, by name.
     """
-    q_BHTP, k_BHTP, mask = given["query"].float(), given["key"].float(), given.get("attn_mask")
+    q_BHTP, k_BHTP, mask = (
+        given["query"].float(),
+        given["key"].float(),
+        given.get("attn_mask"),
+    )
     if given.get("enable_gqa"):  # several query heads share one key head
         k_BHTP = k_BHTP.repeat_interleave(q_BHTP.shape[-3] // k_BHTP.shape[-3], dim=-3)
     if q_BHTP.dim() != 4 or k_BHTP.shape[-2:] != q_BHTP.shape[-2:]:
@@ -141,20 +153,35 @@ def _attended(given: Mapping[str, Any]) -> _Attended | None:
     left_BHTP, right_BHTP = scale * q_BHTP, k_BHTP
     logits_BHTT = left_BHTP @ right_BHTP.mT
     if mask is None:
-        mask = torch.ones(logits_BHTT.shape[-2:], dtype=torch.bool, device=logits_BHTT.device)
+        mask = torch.ones(
+            logits_BHTT.shape[-2:], dtype=torch.bool, device=logits_BHTT.device
+        )
         mask = mask.tril() if given.get("is_causal") else mask
-    if mask.dtype != torch.bool:  # the mask is added to the logits, -inf where a key is hidden
+    if (
+        mask.dtype != torch.bool
+    ):  # the mask is added to the logits, -inf where a key is hidden
         logits_BHTT = logits_BHTT + mask.float().nan_to_num(neginf=0.0)
-        left_BHTP, right_BHTP = logits_BHTT, torch.eye(logits_BHTT.shape[-1], device=mask.device)
+        left_BHTP, right_BHTP = (
+            logits_BHTT,
+            torch.eye(logits_BHTT.shape[-1], device=mask.device),
+        )
         mask = mask > -math.inf
     return _Attended(left_BHTP, right_BHTP, logits_BHTT, mask.expand_as(logits_BHTT))
 
 
 def _measures(of: _Attended, real_BT: Tensor | None) -> HeadMeasures:
-    left_BHTP, right_BHTP, choice_BHT = of.left_BHTP, of.right_BHTP, of.seen_BHTT.sum(-1) > 1
-    if real_BT is not None:  # replace padding by zero queries and mean keys, which add no rank
+    left_BHTP, right_BHTP, choice_BHT = (
+        of.left_BHTP,
+        of.right_BHTP,
+        of.seen_BHTT.sum(-1) > 1,
+    )
+    if (
+        real_BT is not None
+    ):  # replace padding by zero queries and mean keys, which add no rank
         real_B1T1 = real_BT[:, None, :, None]
-        mean_BH1P = (right_BHTP * real_B1T1).sum(-2, keepdim=True) / real_B1T1.sum(-2, keepdim=True)
+        mean_BH1P = (right_BHTP * real_B1T1).sum(-2, keepdim=True) / real_B1T1.sum(
+            -2, keepdim=True
+        )
         left_BHTP = left_BHTP * real_B1T1
         right_BHTP = torch.where(real_B1T1, right_BHTP, mean_BH1P)
         choice_BHT = choice_BHT & real_BT[:, None]
@@ -187,5 +214,7 @@ def numerical_rank(left_BHTP: Tensor, right_BHTP: Tensor) -> Tensor:
         logits_BHTT = left_BHTP @ centred_BHTP.mT
         gram_BHNN = logits_BHTT @ logits_BHTT.mT
     squares_BHN = torch.linalg.eigvalsh(gram_BHNN)  # the largest last
-    rank_BH: Tensor = (squares_BHN > TOLERANCE**2 * squares_BHN[..., -1:]).sum(-1).float()
+    rank_BH: Tensor = (
+        (squares_BHN > TOLERANCE**2 * squares_BHN[..., -1:]).sum(-1).float()
+    )
     return rank_BH

@@ -56,7 +56,9 @@ class _EncoderModel(nn.Module):
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         self.encoder = encoder
-        self.vocabulary_size, self.embedding_size = encoder.embedding.tokens.weight.shape
+        self.vocabulary_size, self.embedding_size = (
+            encoder.embedding.tokens.weight.shape
+        )
 
     def embedding_parameters(self) -> list[nn.Parameter]:
         return self.encoder.embedding_parameters()
@@ -82,7 +84,9 @@ class PretrainingModel(_EncoderModel):
     def token_logits(self, hidden_BTD: Tensor, places_BM: Tensor) -> Tensor:
         """Return logits_BMV of the tokens at the given positions."""
         hidden_BMD = self.masked_tokens(_at(hidden_BTD, places_BM))
-        return F.linear(hidden_BMD, self.encoder.embedding.tokens.weight, self.masked_tokens.bias)
+        return F.linear(
+            hidden_BMD, self.encoder.embedding.tokens.weight, self.masked_tokens.bias
+        )
 
     def token_loss(
         self, hidden_BTD: Tensor, places_BM: Tensor, targets_BM: Tensor
@@ -92,8 +96,13 @@ class PretrainingModel(_EncoderModel):
         A row with fewer than M masked tokens has targets IGNORED in the other places.
         """
         hidden_ND = self.masked_tokens(_at(hidden_BTD, places_BM).flatten(0, 1))
-        targets_N, weight_VD = targets_BM.flatten(), self.encoder.embedding.tokens.weight
-        nats = linear_cross_entropy(hidden_ND, weight_VD, targets_N, self.masked_tokens.bias)
+        targets_N, weight_VD = (
+            targets_BM.flatten(),
+            self.encoder.embedding.tokens.weight,
+        )
+        nats = linear_cross_entropy(
+            hidden_ND, weight_VD, targets_N, self.masked_tokens.bias
+        )
         return nats, (targets_N != IGNORED).sum()
 
     def next_logits(self, hidden_BTD: Tensor) -> Tensor:
@@ -128,7 +137,9 @@ class SpanFinder(_EncoderModel):
         self, tokens_BT: Tensor, types_BT: Tensor, real_BT: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return logits_BT of the answer's first token, and logits_BT of its last token."""
-        start_BT, end_BT = self.ends(self.encoder(tokens_BT, types_BT, real_BT)).unbind(-1)
+        start_BT, end_BT = self.ends(self.encoder(tokens_BT, types_BT, real_BT)).unbind(
+            -1
+        )
         return start_BT, end_BT
 
 
@@ -151,7 +162,9 @@ def load_pretrained(model: nn.Module, state: Mapping[str, Tensor]) -> list[str]:
         if found := [name for name in names if name.startswith("encoder.")]:
             what = words.format(len(found))
             raise ValueError(f"the pre-trained weights {what}: {found[0]} ...")
-    model.load_state_dict({name: state[name] for name in own if name in state}, strict=False)
+    model.load_state_dict(
+        {name: state[name] for name in own if name in state}, strict=False
+    )
     return lacking
 
 

@@ -81,16 +81,24 @@ class Block(nn.Module):
         self.feed_forward_norm = normalised(embedding_size)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, **rotation: Any) -> Tensor:
+    def forward(
+        self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, **rotation: Any
+    ) -> Tensor:
         """Return x_BTD. Pass `rotation`, if given, on to the attention."""
         if self.norm == "pre":
-            attended_BTD = self.attention(self.attention_norm(x_BTD), mask_B1TT, **rotation)
+            attended_BTD = self.attention(
+                self.attention_norm(x_BTD), mask_B1TT, **rotation
+            )
             x_BTD = x_BTD + self.dropout(attended_BTD)
-            x_BTD = x_BTD + self.dropout(self.feed_forward(self.feed_forward_norm(x_BTD)))
+            x_BTD = x_BTD + self.dropout(
+                self.feed_forward(self.feed_forward_norm(x_BTD))
+            )
         else:
             attended_BTD = self.attention(x_BTD, mask_B1TT, **rotation)
             x_BTD = self.attention_norm(x_BTD + self.dropout(attended_BTD))
-            x_BTD = self.feed_forward_norm(x_BTD + self.dropout(self.feed_forward(x_BTD)))
+            x_BTD = self.feed_forward_norm(
+                x_BTD + self.dropout(self.feed_forward(x_BTD))
+            )
         return x_BTD
 
 

@@ -30,7 +30,9 @@ class ContextHeads(nn.Module):
         return []
 
 
-def log_context(w_q_PD: Tensor, w_k_PD: Tensor, x_DN: Tensor, *, causal: bool = False) -> Tensor:
+def log_context(
+    w_q_PD: Tensor, w_k_PD: Tensor, x_DN: Tensor, *, causal: bool = False
+) -> Tensor:
     """Return the logarithm of context_NN = softmax over keys of (W_k X)^T (W_q X) / sqrt(d_p).
 
     This is eq. 3 of the paper. Axes before the last two are independent heads.

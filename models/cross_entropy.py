@@ -23,14 +23,19 @@ _LOGITS_CPU, _ROWS_CPU, _WORDS_CPU, _LOGITS_GPU = 2**22, 512, 4096, 2**28
 
 
 def linear_cross_entropy(
-    hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, bias_V: Tensor | None = None
+    hidden_ND: Tensor,
+    weight_VD: Tensor,
+    targets_N: Tensor,
+    bias_V: Tensor | None = None,
 ) -> Tensor:
     """Return the sum over rows of -log softmax(hidden weight^T + bias)[target], in nats.
 
     Rows whose target is IGNORED are left out. Gradients are exact.
     """
     if torch.is_grad_enabled():
-        total: Tensor = _LinearCrossEntropy.apply(hidden_ND, weight_VD, targets_N, bias_V)  # type: ignore[no-untyped-call]
+        total: Tensor = _LinearCrossEntropy.apply(
+            hidden_ND, weight_VD, targets_N, bias_V
+        )  # type: ignore[no-untyped-call]
         return total
     total = torch.zeros((), device=hidden_ND.device)
     for rows in _chunks(hidden_ND, weight_VD):
@@ -75,7 +80,9 @@ def _scored(
         single = torch.promote_types(logits_NK.dtype, torch.float32)
         gradient_NK = logits_NK.softmax(1, dtype=_softmax_dtype(logits_NK))
         largest_N1 = logits_NK.amax(1, keepdim=True).to(single)
-        denominators.append(largest_N1 - gradient_NK.amax(1, keepdim=True).to(single).log())
+        denominators.append(
+            largest_N1 - gradient_NK.amax(1, keepdim=True).to(single).log()
+        )
         place_N1 = (targets_N1 - first).clamp(0, len(weight_KD) - 1)
         here_N1 = (place_N1 == targets_N1 - first).to(single)
         chosen_N1 = chosen_N1 + logits_NK.gather(1, place_N1) * here_N1
@@ -85,7 +92,9 @@ def _scored(
     denominator_NB = torch.cat(denominators, 1)
     denominator_N1 = denominator_NB.logsumexp(1, keepdim=True)
     shares = torch.split((denominator_NB - denominator_N1).exp(), 1, dim=1)
-    for gradient_NK, share_N1, (place_N1, here_N1) in zip(gradients, shares, places, strict=True):
+    for gradient_NK, share_N1, (place_N1, here_N1) in zip(
+        gradients, shares, places, strict=True
+    ):
         if len(gradients) > 1:  # a single block needs no rescaling
             gradient_NK *= share_N1
         gradient_NK.scatter_(1, place_N1, gradient_NK.gather(1, place_N1).sub_(here_N1))
@@ -115,7 +124,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, bias_V: Tensor | None
+        ctx: Any,
+        hidden_ND: Tensor,
+        weight_VD: Tensor,
+        targets_N: Tensor,
+        bias_V: Tensor | None,
     ) -> Tensor:
         total = torch.zeros((), device=hidden_ND.device)
         # Sum in single precision even if hidden states are bfloat16. Autograd casts the result.
@@ -139,12 +152,16 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 _add_product(weight_gradient_KD, gradient_NK.T, kept_ND)
             hidden_gradient[rows] *= kept_N1
             if bias_gradient is not None:
-                bias_gradient += torch.cat([(one * kept_N1).sum(0) for one in gradients])
+                bias_gradient += torch.cat(
+                    [(one * kept_N1).sum(0) for one in gradients]
+                )
         ctx.save_for_backward(hidden_gradient, weight_gradient, bias_gradient)
         return total
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, Tensor | None]:
+    def backward(
+        ctx: Any, gradient: Tensor
+    ) -> tuple[Tensor, Tensor, None, Tensor | None]:
         hidden_gradient, weight_gradient, bias_gradient = ctx.saved_tensors
         return (
             hidden_gradient * gradient,

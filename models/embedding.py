@@ -56,7 +56,9 @@ def sinusoids(positions_BT: Tensor, embedding_size: int) -> Tensor:
     step = math.log(_LONGEST_TIMESCALE) / max(count - 1, 1)
     rates = torch.exp(torch.arange(count, device=positions_BT.device) * -step)
     angles = positions_BT.unsqueeze(-1) * rates
-    return F.pad(torch.cat((angles.sin(), angles.cos()), dim=-1), (0, embedding_size % 2))
+    return F.pad(
+        torch.cat((angles.sin(), angles.cos()), dim=-1), (0, embedding_size % 2)
+    )
 
 
 class TypedEmbedding(nn.Module):
@@ -78,7 +80,9 @@ class TypedEmbedding(nn.Module):
         super().__init__()
         self.tokens = nn.Embedding(vocabulary_size, embedding_size)
         self.positions = nn.Embedding(positions, embedding_size)
-        self.types = nn.Embedding(2, embedding_size)  # the first and the second text of a row
+        self.types = nn.Embedding(
+            2, embedding_size
+        )  # the first and the second text of a row
         self.norm = nn.LayerNorm(embedding_size, eps=epsilon)
         self.dropout = nn.Dropout(dropout)
 

@@ -11,7 +11,9 @@ from torch import Tensor
 _SWEEPS, _TOLERANCE = 300, 1e-8
 
 
-def factorise(query_HPD: Tensor, key_HPD: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
+def factorise(
+    query_HPD: Tensor, key_HPD: Tensor, size: int
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return query_DS, mixing_HS, key_DS such that query diag(mixing_i) key^T is near W_Q^i W_K^iT.
 
     If S is at least W, the factors are exact. Otherwise alternating least squares fits them. It
@@ -21,14 +23,22 @@ def factorise(query_HPD: Tensor, key_HPD: Tensor, size: int) -> tuple[Tensor, Te
     Raises:
         ImportError: S is smaller than W, and tensorly is not installed.
     """
-    query_DS, mixing_HS, key_DS = _directions(query_HPD.double(), key_HPD.double(), size)
+    query_DS, mixing_HS, key_DS = _directions(
+        query_HPD.double(), key_HPD.double(), size
+    )
     if size < mixing_HS.shape[0] * query_HPD.shape[1]:
-        products_DHD = torch.einsum("hpd,hpe->dhe", query_HPD.double(), key_HPD.double())
-        query_DS, mixing_HS, key_DS = _fitted(products_DHD, [query_DS, mixing_HS, key_DS])
+        products_DHD = torch.einsum(
+            "hpd,hpe->dhe", query_HPD.double(), key_HPD.double()
+        )
+        query_DS, mixing_HS, key_DS = _fitted(
+            products_DHD, [query_DS, mixing_HS, key_DS]
+        )
     return _balanced(query_DS, mixing_HS, key_DS)
 
 
-def _directions(query_HPD: Tensor, key_HPD: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
+def _directions(
+    query_HPD: Tensor, key_HPD: Tensor, size: int
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return the largest singular directions of all heads. Only its own head mixes a direction."""
     heads, head_size, _ = query_HPD.shape
     left, values, right = torch.linalg.svd(query_HPD.mT @ key_HPD, full_matrices=False)
@@ -39,7 +49,9 @@ def _directions(query_HPD: Tensor, key_HPD: Tensor, size: int) -> tuple[Tensor, 
     key_DW = right[:, :head_size].flatten(0, 1).T
     factors = (query_DW * values_W, own_HW, key_DW)
     missing = max(0, size - len(values_W))
-    query_DS, mixing_HS, key_DS = (F.pad(factor[:, kept], (0, missing)) for factor in factors)
+    query_DS, mixing_HS, key_DS = (
+        F.pad(factor[:, kept], (0, missing)) for factor in factors
+    )
     return query_DS, mixing_HS, key_DS
 
 
@@ -48,14 +60,25 @@ def _fitted(products_DHD: Tensor, start: list[Tensor]) -> list[Tensor]:
     from tensorly.cp_tensor import CPTensor
     from tensorly.decomposition import parafac
 
-    begun, rank = CPTensor((None, [factor.numpy() for factor in start])), start[0].shape[1]
+    begun, rank = (
+        CPTensor((None, [factor.numpy() for factor in start])),
+        start[0].shape[1],
+    )
     options = {"n_iter_max": _SWEEPS, "tol": _TOLERANCE}
     _, factors = parafac(products_DHD.numpy(), rank=rank, init=begun, **options)
     return [torch.from_numpy(factor) for factor in factors]
 
 
-def _balanced(query_DS: Tensor, mixing_HS: Tensor, key_DS: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _balanced(
+    query_DS: Tensor, mixing_HS: Tensor, key_DS: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """Rescale each coordinate of the factors: equal norms of query and key, norm 1 of mixing."""
-    norms = [factor.norm(dim=0).clamp_min(1e-300) for factor in (query_DS, mixing_HS, key_DS)]
+    norms = [
+        factor.norm(dim=0).clamp_min(1e-300) for factor in (query_DS, mixing_HS, key_DS)
+    ]
     roots_S = (norms[0] * norms[1] * norms[2]).sqrt()
-    return query_DS / norms[0] * roots_S, mixing_HS / norms[1], key_DS / norms[2] * roots_S
+    return (
+        query_DS / norms[0] * roots_S,
+        mixing_HS / norms[1],
+        key_DS / norms[2] * roots_S,
+    )

@@ -21,7 +21,9 @@ HeadSize = int | Sequence[Sizes]
 
 def sizes_by_layer(head_size: HeadSize, layers: int) -> list[Sizes]:
     """Return the sizes of each layer; raise ValueError if there is not one entry per layer."""
-    sizes: list[Sizes] = list([head_size] * layers if isinstance(head_size, int) else head_size)
+    sizes: list[Sizes] = list(
+        [head_size] * layers if isinstance(head_size, int) else head_size
+    )
     if len(sizes) != layers:
         raise ValueError(f"{len(sizes)} head sizes for {layers} layers")
     return sizes
@@ -30,7 +32,9 @@ def sizes_by_layer(head_size: HeadSize, layers: int) -> list[Sizes]:
 def distinct_sizes(head_size: HeadSize) -> list[int]:
     """Return the different sizes, in ascending order."""
     entries = [head_size] if isinstance(head_size, int) else head_size
-    return sorted({n for entry in entries for n in ([entry] if isinstance(entry, int) else entry)})
+    return sorted(
+        {n for entry in entries for n in ([entry] if isinstance(entry, int) else entry)}
+    )
 
 
 def total_width(head_size: HeadSize, heads: int, layers: int) -> int:
@@ -89,7 +93,12 @@ def heads_by_layer(
         for place, sizes in enumerate(head_size):
             if not isinstance(sizes, int):
                 # The place of each head in the order of sizes.
-                order_H = torch.tensor(sizes).argsort(stable=True).argsort().to(parts[0].device)
+                order_H = (
+                    torch.tensor(sizes)
+                    .argsort(stable=True)
+                    .argsort()
+                    .to(parts[0].device)
+                )
                 found[place] = found[place].index_select(dim, order_H)
     return found
 
@@ -122,13 +131,17 @@ class UnevenAttention(nn.Module):
             attention(embedding_size, heads, size, **options)
             for size, heads in sorted(Counter(sizes).items())
         )
-        multi_head = [group for group in self.groups if isinstance(group, MultiHeadAttention)]
+        multi_head = [
+            group for group in self.groups if isinstance(group, MultiHeadAttention)
+        ]
         if all(group.key_value_heads == group.heads for group in multi_head):
             for group in multi_head:
                 _draw_as_part(group, sum(sizes))
         self.cached_numbers = cached_numbers(self.groups)
 
-    def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, **rotation: Any) -> Tensor:
+    def forward(
+        self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, **rotation: Any
+    ) -> Tensor:
         """Return x_BTD. The mask is True where a query (third axis) may attend to a key (last)."""
         first, *others = self.groups
         output_BTD: Tensor = first(x_BTD, mask_B1TT, **rotation)

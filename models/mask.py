@@ -26,13 +26,21 @@ def attention_mask(segments_BT: Tensor, *, causal: bool) -> Tensor:
     mask_B1TT = (segments_BT[:, :, None] == segments_BT[:, None, :]).unsqueeze(1)
     if causal:
         length = segments_BT.shape[1]
-        earlier_TT = torch.ones(length, length, dtype=torch.bool, device=segments_BT.device).tril()
+        earlier_TT = torch.ones(
+            length, length, dtype=torch.bool, device=segments_BT.device
+        ).tril()
         mask_B1TT = mask_B1TT & earlier_TT
-    if segments_BT.device.type != "cpu":  # the host would have to wait to read the segments
+    if (
+        segments_BT.device.type != "cpu"
+    ):  # the host would have to wait to read the segments
         mask_B1TT.causal = causal  # type: ignore[attr-defined]  # for models.attention._fused
         return mask_B1TT
     layout = SegmentLayout.of(segments_BT)
-    return SegmentMask.over(mask_B1TT, layout, causal=causal) if layout.saves else mask_B1TT
+    return (
+        SegmentMask.over(mask_B1TT, layout, causal=causal)
+        if layout.saves
+        else mask_B1TT
+    )
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,11 @@ class SegmentLayout:
         length_N = np.diff(start_N, append=rows * length)
         slots_N = -(-length_N // STEP) * STEP
         order_N = slots_N.argsort(kind="stable")
-        start_N, length_N, slots_N = start_N[order_N], length_N[order_N], slots_N[order_N]
+        start_N, length_N, slots_N = (
+            start_N[order_N],
+            length_N[order_N],
+            slots_N[order_N],
+        )
         slots, counts = np.unique(slots_N, return_counts=True)
         begin_N = np.cumsum(slots_N) - slots_N
         offset_S = np.arange(slots_N.sum()) - begin_N.repeat(slots_N)
@@ -110,18 +122,27 @@ class SegmentMask(Tensor):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if function is F.scaled_dot_product_attention and cls._covers(*args, **kwargs or {}):
+        if function is F.scaled_dot_product_attention and cls._covers(
+            *args, **kwargs or {}
+        ):
             return _by_segment(*args, **kwargs or {})
         with torch._C.DisableTorchFunctionSubclass():
             return function(*args, **kwargs or {})
 
     @staticmethod
     def _covers(
-        query: Tensor, key: Tensor, value: Tensor, attn_mask: SegmentMask, *_: Any, **__: Any
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: SegmentMask,
+        *_: Any,
+        **__: Any,
     ) -> bool:
         """Return whether queries, keys and values belong to the positions of the layout."""
         here = (attn_mask.shape[0], attn_mask.shape[-1])
-        return all(one.dim() == 4 and one.shape[::2] == here for one in (query, key, value))
+        return all(
+            one.dim() == 4 and one.shape[::2] == here for one in (query, key, value)
+        )
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # each batch is laid out differently
@@ -141,14 +162,18 @@ def _by_segment(
     layout = attn_mask.segments
     sizes = [count * slots for count, slots in layout.groups]
     laid_out = [
-        torch.split(one.transpose(1, 2).flatten(0, 1).index_select(0, layout.source_S), sizes)
+        torch.split(
+            one.transpose(1, 2).flatten(0, 1).index_select(0, layout.source_S), sizes
+        )
         for one in (query, key, value)
     ]
     contexts = []
     for (count, slots), real, *qkv in zip(
         layout.groups, torch.split(layout.real_S, sizes), *laid_out, strict=True
     ):
-        q, k, v = (one.view(count, slots, *one.shape[1:]).transpose(1, 2) for one in qkv)
+        q, k, v = (
+            one.view(count, slots, *one.shape[1:]).transpose(1, 2) for one in qkv
+        )
         context = F.scaled_dot_product_attention(
             q,
             k,

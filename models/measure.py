@@ -20,7 +20,9 @@ def parameter_counts(model: Any) -> dict[str, int]:
         "params_total": total,
         "params_embedding": embedding,
         "params_non_embedding": total - embedding,
-        "params_attention": sum(p.numel() for name, p in named if ".attention." in f".{name}"),
+        "params_attention": sum(
+            p.numel() for name, p in named if ".attention." in f".{name}"
+        ),
     }
 
 

@@ -95,7 +95,13 @@ class Decoder(nn.Module):
                 dropout=dropout,
             )
             for layer in attention_layers(
-                attention, layers, embedding_size, heads, head_size, bias=False, dropout=dropout
+                attention,
+                layers,
+                embedding_size,
+                heads,
+                head_size,
+                bias=False,
+                dropout=dropout,
             )
         )
         self.cached_numbers = cached_numbers(block.attention for block in self.blocks)
@@ -103,11 +109,17 @@ class Decoder(nn.Module):
         self.rotary_base, self.turned = rotary_base, dict[int, int]()
         if position_encoding == "rotary":
             every: list[Any] = [*self.blocks.modules()]
-            sizes = {layer.rotary_size for layer in every if hasattr(layer, "rotary_size")}
+            sizes = {
+                layer.rotary_size for layer in every if hasattr(layer, "rotary_size")
+            }
             self.turned = {size: rotary_size or size for size in sorted(sizes)}
-        self.softmax = None if tie_embeddings else TokenEmbedding(vocabulary_size, embedding_size)
+        self.softmax = (
+            None if tie_embeddings else TokenEmbedding(vocabulary_size, embedding_size)
+        )
 
-    def forward(self, tokens_BT: Tensor, segments_BT: Tensor, positions_BT: Tensor) -> Tensor:
+    def forward(
+        self, tokens_BT: Tensor, segments_BT: Tensor, positions_BT: Tensor
+    ) -> Tensor:
         """Return hidden_BTD after the final norm.
 
         A position attends to itself and to earlier positions of its own segment. Segment 0 is
@@ -117,7 +129,9 @@ class Decoder(nn.Module):
         x_BTD = self.dropout(self.embedding(tokens_BT, positions_BT))
         rotation: dict[str, Any] = {}
         if self.turned:
-            rotation = {"rotation": Rotation(positions_BT, self.turned, self.rotary_base)}
+            rotation = {
+                "rotation": Rotation(positions_BT, self.turned, self.rotary_base)
+            }
         for block in self.blocks:
             x_BTD = block(x_BTD, mask_B1TT, **rotation)
         hidden_BTD: Tensor = self.final_norm(x_BTD)
@@ -182,7 +196,13 @@ class Encoder(nn.Module):
                 dropout=dropout,
             )
             for layer in attention_layers(
-                attention, layers, embedding_size, heads, head_size, bias=True, dropout=dropout
+                attention,
+                layers,
+                embedding_size,
+                heads,
+                head_size,
+                bias=True,
+                dropout=dropout,
             )
         )
         self.apply(truncated_normal_)

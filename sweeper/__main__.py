@@ -34,7 +34,9 @@ Command = Callable[[Any, argparse.Namespace], int | None]
 """A command; it returns the exit code, None for 0."""
 
 
-def main(arguments: Sequence[str] | None = None, program: str = "python -m sweeper") -> int:
+def main(
+    arguments: Sequence[str] | None = None, program: str = "python -m sweeper"
+) -> int:
     """Run a command line and return the exit code."""
     typed = sys.argv[1:] if arguments is None else arguments
     options_typed = [word.partition("=")[0] for word in typed if word.startswith("--")]
@@ -60,7 +62,9 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
         if not error.filename:
             drop_output()
         if error.strerror:
-            reason = f"{error.filename or 'the output cannot be written'}: {error.strerror}"
+            reason = (
+                f"{error.filename or 'the output cannot be written'}: {error.strerror}"
+            )
         if error.strerror and error.filename and hasattr(options, "into"):
             reason = f"{error.filename} cannot be written ({error.strerror})"
             reason += "; free the place, or name another folder with -o."
@@ -93,7 +97,9 @@ def train(_: None, options: argparse.Namespace) -> int:
     from sweeper.run.unfinished import train as train_unfinished
 
     return train_unfinished(
-        options.outputs.resolve(), slots=options.slots, jobs_per_device=options.jobs_per_device
+        options.outputs.resolve(),
+        slots=options.slots,
+        jobs_per_device=options.jobs_per_device,
     )
 
 
@@ -124,7 +130,9 @@ def collect(console: Terminal, options: argparse.Namespace) -> None:
     from sweeper.publish import collect_and_judge, print_tables, relative_path
 
     into = options.into or options.outputs
-    found = collect_and_judge(options.outputs, options.experiments, into, options.faults)
+    found = collect_and_judge(
+        options.outputs, options.experiments, into, options.faults
+    )
     for path in print_tables(console, into, *found):
         console.print_line(f"\n{relative_path(path)}")
 
@@ -153,7 +161,9 @@ def report(console: Terminal, options: argparse.Namespace) -> None:
     from sweeper.results.report.page import write_report
 
     into = options.into or options.outputs
-    found = collect_and_judge(options.outputs, options.experiments, into, options.faults)
+    found = collect_and_judge(
+        options.outputs, options.experiments, into, options.faults
+    )
     page = write_report(options.outputs, *found, into, faults=options.faults)
     console.print_line(page)
 
@@ -208,7 +218,9 @@ def judge(console: Terminal, options: argparse.Namespace) -> int:
     if options.better is None:
         verdicts = scores.judge_table(options.scores)
     else:
-        history = None if options.history is None else scores.read_scores(options.history)
+        history = (
+            None if options.history is None else scores.read_scores(options.history)
+        )
         verdicts = scores.judge_scores(
             scores.read_scores(options.scores),
             better=options.better,
@@ -236,7 +248,9 @@ def dashboard(console: Terminal, options: argparse.Namespace) -> None:
     from sweeper.results.dashboard import publish_dashboard
 
     found = collect_and_judge(options.outputs, options.experiments)
-    where = publish_dashboard(options.outputs, *found, options.project, offline=options.offline)
+    where = publish_dashboard(
+        options.outputs, *found, options.project, offline=options.offline
+    )
     console.print_line(where)
 
 
@@ -284,7 +298,12 @@ EXPERIMENTS = _argument(
 PUBLISHED = [EXPERIMENTS, _into("write here instead of in DIR, for others to read")]
 COMMANDS: dict[Command, list[Argument]] = {
     train: [
-        _argument("--slots", type=int, metavar="N", help="runs at a time (default: all that fit)"),
+        _argument(
+            "--slots",
+            type=int,
+            metavar="N",
+            help="runs at a time (default: all that fit)",
+        ),
         _argument(
             "--jobs-per-device",
             type=int,
@@ -312,9 +331,18 @@ COMMANDS: dict[Command, list[Argument]] = {
     ],
     decide: [EXPERIMENTS],
     judge: [
-        _argument("scores", type=Path, metavar="SCORES.csv", help="a row for each arm and seed"),
-        _argument("--better", choices=("lower", "higher"), help="which scores are better"),
-        _argument("--margin", metavar="1%", help="the largest difference that counts as none"),
+        _argument(
+            "scores",
+            type=Path,
+            metavar="SCORES.csv",
+            help="a row for each arm and seed",
+        ),
+        _argument(
+            "--better", choices=("lower", "higher"), help="which scores are better"
+        ),
+        _argument(
+            "--margin", metavar="1%", help="the largest difference that counts as none"
+        ),
         _argument(
             "--pair",
             default="seed",
@@ -342,7 +370,10 @@ COMMANDS: dict[Command, list[Argument]] = {
             metavar="ENTITY/PROJECT",
             help="where to (default: where the runs are mirrored to)",
         ),
-        _flag("--offline", "keep it in DIR/wandb for `wandb sync` and save no view; needs no key"),
+        _flag(
+            "--offline",
+            "keep it in DIR/wandb for `wandb sync` and save no view; needs no key",
+        ),
     ],
 }
 
@@ -362,18 +393,28 @@ def _parser(program: str) -> argparse.ArgumentParser:
     train = as_typed("sweep")
     epilog = f"To train: {train} -m experiment=fig1; {train} --help says more."
     parser = Parser(prog=program, description=__doc__, epilog=epilog)
-    parser.add_argument("--version", action=Version, nargs=0, help="print the version and stop")
+    parser.add_argument(
+        "--version", action=Version, nargs=0, help="print the version and stop"
+    )
     commands = parser.add_subparsers(required=True, metavar="command")
-    if program == "headroom":  # headroom_attention/__main__.py takes it before this parser does
-        commands.add_parser("sweep", help="plan, train and publish, as python sweep.py does")
-        commands.add_parser("export", help="write a run's model for transformers to load")
+    if (
+        program == "headroom"
+    ):  # headroom_attention/__main__.py takes it before this parser does
+        commands.add_parser(
+            "sweep", help="plan, train and publish, as python sweep.py does"
+        )
+        commands.add_parser(
+            "export", help="write a run's model for transformers to load"
+        )
         commands.add_parser("squad", help="score answers to SQuAD's questions")
     for command, arguments in COMMANDS.items():
         name, about = command.__name__, inspect.getdoc(command) or ""
         first = about.partition("\n")[0].rstrip(".")
         words = f"{first[0].lower()}{first[1:]}"
         # Without abbreviations: `report --output FILE` would be taken for --outputs.
-        sub = commands.add_parser(name, help=words, description=about, allow_abbrev=False)
+        sub = commands.add_parser(
+            name, help=words, description=about, allow_abbrev=False
+        )
         sub.add_argument(
             "--outputs",
             type=Path,

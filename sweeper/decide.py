@@ -33,22 +33,32 @@ class Progress:
 
     @classmethod
     def of(
-        cls, plan: Plan, records: Records, until: Sequence[str] = (), before: Rounds = ()
+        cls,
+        plan: Plan,
+        records: Records,
+        until: Sequence[str] = (),
+        before: Rounds = (),
     ) -> Progress:
         """Judge the finished runs of a plan, and no other run of its folder.
 
         `before`: the earlier rounds, which were judged, too.
         """
         tables = records.tables(plan.as_data(before))
-        seconds = {str(row["run"]): row.get("seconds") or 0.0 for t in tables for row in t.rows}
-        spent = sum(device_hours(plan.runs[run].config, took) for run, took in seconds.items())
+        seconds = {
+            str(row["run"]): row.get("seconds") or 0.0 for t in tables for row in t.rows
+        }
+        spent = sum(
+            device_hours(plan.runs[run].config, took) for run, took in seconds.items()
+        )
         return cls([(table, verdicts_on(table)) for table in tables], spent, until)
 
     @property
     def verdicts(self) -> list[tuple[str, Verdict]]:
         """The verdicts that the points can decide and the user asks for, with their experiments."""
         every = [(table.name, one) for table, found in self.judged for one in found]
-        return [(name, one) for name, one in every if one.numbers and self._asks(one.claim)]
+        return [
+            (name, one) for name, one in every if one.numbers and self._asks(one.claim)
+        ]
 
     @property
     def undecided(self) -> Counter[str]:
@@ -121,7 +131,9 @@ def check_claims(plan: Plan, until: Sequence[str] = ()) -> None:
         check_decidable(table)
     for claim in until:
         if claim not in plan.claims:
-            expected = f"claims of what is swept ({', '.join(plan.claims) or 'it makes none'})"
+            expected = (
+                f"claims of what is swept ({', '.join(plan.claims) or 'it makes none'})"
+            )
             remedy = "correct it or leave it out"
             raise invalid_value("hydra.sweeper.until", claim, expected, remedy)
 
@@ -156,18 +168,27 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
             if parent and own and sorted(own) != theirs[: len(own)]:
                 key = f"experiment.arms.{arm.name}.seeds"
                 expected = (
-                    f"the first seeds of its parent {arm.parent} ({', '.join(map(str, theirs))})"
+                    f"the first seeds of its parent {arm.parent} "
+                    f"({', '.join(map(str, theirs))})"
                 )
                 remedy = "rounds add seeds in their order; leave it out"
                 raise invalid_value(key, own, expected, remedy)
-    hours = {r: device_hours(first.runs[r].config, seconds) for r, seconds in estimate.items()}
-    budget, cost = executor.options.budget_device_hours, sum(hours.values(), executor.chosen_h)
+    hours = {
+        r: device_hours(first.runs[r].config, seconds)
+        for r, seconds in estimate.items()
+    }
+    budget, cost = (
+        executor.options.budget_device_hours,
+        sum(hours.values(), executor.chosen_h),
+    )
     # Only the first round checks the budget against an estimate, so that repeating the command
     # gives the same rounds.
     if len(hours) == len(first.runs) and not _within(budget, cost):
         expected = f"at least {cost:.2g}, the expected cost of the first round"
         remedy = "raise it, or sweep fewer points"
-        raise invalid_value("hydra.sweeper.budget_device_hours", budget, expected, remedy)
+        raise invalid_value(
+            "hydra.sweeper.budget_device_hours", budget, expected, remedy
+        )
     now = Round(first, {}, hours, [], 0.0, "the seeds of the experiment")
     records = Records(executor.store)
     while True:
@@ -180,7 +201,9 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
             break
         now = following
     executor.freeze(now.plan, {}, now.before)
-    executor.console.print(Text("\n".join(_summary(executor, now, progress))), soft_wrap=True)
+    executor.console.print(
+        Text("\n".join(_summary(executor, now, progress))), soft_wrap=True
+    )
     return executor.done(now.plan)
 
 
@@ -194,7 +217,10 @@ def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:
     plan = with_seeds(last.plan, seeds)
     throughput = executor.throughput(last.plan)
     new = [plan.runs[run] for run in plan.runs if run not in last.plan.runs]
-    hours = {run.id: device_hours(run.config, throughput.expected(run).training) for run in new}
+    hours = {
+        run.id: device_hours(run.config, throughput.expected(run).training)
+        for run in new
+    }
     cost = executor.chosen_h + progress.spent_h + sum(hours.values())
     # Seeds that an experiment lacks may be runs that another one has.
     more = len(plan.points) > len(last.plan.points)
@@ -217,13 +243,19 @@ def _within(budget: float | None, hours: float) -> bool:
 
 def _in_words(progress: Progress) -> str:
     undecided = progress.undecided
-    claims = ", ".join(f"{one} by {n} measures" if n > 1 else one for one, n in undecided.items())
-    return sanitize(f"{undecided.total()} of {len(progress.verdicts)} undecided: {claims}")
+    claims = ", ".join(
+        f"{one} by {n} measures" if n > 1 else one for one, n in undecided.items()
+    )
+    return sanitize(
+        f"{undecided.total()} of {len(progress.verdicts)} undecided: {claims}"
+    )
 
 
 def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
     """Train a round; show its purpose and its cost meanwhile."""
-    head = f"round {len(now.before) + 1}, {plural(len(now.hours), 'run')}: {now.purpose}"
+    head = (
+        f"round {len(now.before) + 1}, {plural(len(now.hours), 'run')}: {now.purpose}"
+    )
     executor.console.print(Text(head), soft_wrap=True)
     budget = executor.options.budget_device_hours
     of = "" if budget is None else f" of {budget:g}"
@@ -251,7 +283,9 @@ def _summary(executor: Executor, last: Round, progress: Progress) -> list[str]:
     if progress.undecided:
         options, why = executor.options, executor.tripped
         if not why and progress.seeds(options.max_seeds):
-            budget = f"hydra.sweeper.budget_device_hours={options.budget_device_hours:g}"
+            budget = (
+                f"hydra.sweeper.budget_device_hours={options.budget_device_hours:g}"
+            )
             why = f"{budget} pays for no more"
         elif not why:
             why = f"no seeds within hydra.sweeper.max_seeds={options.max_seeds} are left to train"

@@ -47,7 +47,9 @@ def plan_elsewhere(
     console.print_line(f"\nTo train {plural(len(left), 'run')} on another machine:")
     console.print_line(
         COMMANDS.format(
-            here=shlex.quote(relative_path(plan.outputs)), there=there, train=shlex.quote(train)
+            here=shlex.quote(relative_path(plan.outputs)),
+            there=there,
+            train=shlex.quote(train),
         )
     )
     console.print_line("Then type this command again, without hydra.sweeper.plan_only.")

@@ -40,9 +40,13 @@ def declare() -> None:
     store(group="schema/sweeper", name="headroom", node=_Schema)
     for name in registry.names(registry.BACKENDS):
         try:
-            options = registry.function(registry.BACKENDS, name, "hydra/launcher", "Options")
+            options = registry.function(
+                registry.BACKENDS, name, "hydra/launcher", "Options"
+            )
         except UserError as error:  # of a package that this sweep may not use
-            print(f"warning: hydra/launcher={name} is left out: {error}", file=sys.stderr)
+            print(
+                f"warning: hydra/launcher={name} is left out: {error}", file=sys.stderr
+            )
         else:
             store(group="schema/launcher", name=name, node=options)
     silent = {"version": 1, "root": None, "disable_existing_loggers": False}
@@ -68,6 +72,8 @@ def composer(conf: Path = CONF, config_dir: str | None = None) -> Composer:
     if config_dir is not None:
         search_path = loader.get_search_path()
         place = f"file://{Path(config_dir).absolute()}"
-        search_path.get_path().insert(-1, SearchPathElement("command-line", place))  # schemas last
+        search_path.get_path().insert(
+            -1, SearchPathElement("command-line", place)
+        )  # schemas last
         loader = ConfigLoaderImpl(search_path)
     return Composer(loader)

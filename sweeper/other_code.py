@@ -46,7 +46,10 @@ class OtherCode:
 
 
 def of_other_code(
-    plan: Plan, store: RunStore, changes: Changes, statuses: Mapping[str, Status] | None = None
+    plan: Plan,
+    store: RunStore,
+    changes: Changes,
+    statuses: Mapping[str, Status] | None = None,
 ) -> OtherCode:
     """Compare today's code with the code of each run of a plan.
 
@@ -86,7 +89,10 @@ def in_words(found: OtherCode, *, retrain: bool) -> Iterator[str]:
     if found.begun:
         one = len(found.begun) == 1
         verb = "starts anew" if retrain and one else "start anew" if retrain else ""
-        verb = verb or ("continues" if one else "continue") + " from a checkpoint of other code"
+        verb = (
+            verb
+            or ("continues" if one else "continue") + " from a checkpoint of other code"
+        )
         yield f"{plural(len(found.begun), 'unfinished run')} {verb}: {_files(found.begun)} changed."
     if found.unknown:
         runs = plural(len(found.unknown), "finished run")

@@ -42,7 +42,11 @@ class ResultsAsTheyCome(ExitStack):
     """
 
     def __init__(
-        self, console: Console, outputs: Path, left: Mapping[str, Collection[str]], slots: int
+        self,
+        console: Console,
+        outputs: Path,
+        left: Mapping[str, Collection[str]],
+        slots: int,
     ) -> None:
         super().__init__()
         self._console, self._outputs, self._slots = console, outputs, slots
@@ -74,7 +78,9 @@ class ResultsAsTheyCome(ExitStack):
             write_tables(self._outputs, tables)
             figures = write_figures(self._outputs, tables)
             drawn = next(path for path in figures if path.suffix == ".png")
-            self._console.print(Text(f"{name} is drawn: {relative_path(drawn)}"), soft_wrap=True)
+            self._console.print(
+                Text(f"{name} is drawn: {relative_path(drawn)}"), soft_wrap=True
+            )
 
     def write_page(self, refresh_s: float | None = PAGE_S) -> None:
         """Write the page of all experiments. An open page reloads itself after `refresh_s`."""
@@ -82,12 +88,17 @@ class ResultsAsTheyCome(ExitStack):
 
         began, faults = time.thread_time(), Faults()
         with suppress(UserError, OSError):  # print_everything reports the error
-            tables, verdicts = collect(self._outputs, list(newest(self._outputs)), faults), {}
+            tables, verdicts = (
+                collect(self._outputs, list(newest(self._outputs)), faults),
+                {},
+            )
             for table in tables:
                 with collect_errors(faults, table.name):
                     verdicts[table.name] = verdicts_on(table)
             shown = [table for table in tables if table.name in verdicts]
-            write_report(self._outputs, shown, verdicts, refresh_s=refresh_s, faults=faults)
+            write_report(
+                self._outputs, shown, verdicts, refresh_s=refresh_s, faults=faults
+            )
         pause = (time.thread_time() - began) / PAGE_SHARE / self._slots
         self._page_due = time.monotonic() + max(PAGE_S, pause)
 
@@ -130,7 +141,9 @@ def print_tables(
     return [exported(outputs, table) for table in tables]
 
 
-def print_everything(console: Console, outputs: Path, experiments: Sequence[str]) -> bool:
+def print_everything(
+    console: Console, outputs: Path, experiments: Sequence[str]
+) -> bool:
     """Draw the figures, write the page, and print the verdicts and the paths of all files.
 
     For a single experiment without claims, print its table in place of verdicts. Draw a figure only
@@ -161,7 +174,9 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     verdicts = {**judge(outputs, others, faults), **verdicts}
     every = [table for table in (*tables, *others) if table.name in verdicts]
     page = write_report(outputs, every, verdicts, faults=faults)
-    for fault in dict.fromkeys(map(str, faults)):  # a figure may have failed again in the page
+    for fault in dict.fromkeys(
+        map(str, faults)
+    ):  # a figure may have failed again in the page
         console.print(Text(sanitize(fault, 2000)), soft_wrap=True)
     for note in _in_wandb(tables):
         console.print(Text(note), soft_wrap=True)
@@ -170,7 +185,11 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     drawn = [figures / f"{stem(t.name)}.png" for t in measured if is_drawn(outputs, t)]
     files = [f"  {relative_path(path)}" for path in (*drawn, outputs / "tables")]
     heading = "\nFigures (also as .pdf and .svg) and tables:" if drawn else "\nTables:"
-    for line in (heading, *files, *_next_steps(outputs, page, tables, others=bool(rest))):
+    for line in (
+        heading,
+        *files,
+        *_next_steps(outputs, page, tables, others=bool(rest)),
+    ):
         console.print(Text(line), soft_wrap=True)
     return whole
 
@@ -178,12 +197,18 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
 def _in_wandb(tables: Sequence[Table]) -> Iterator[str]:
     """Yield a note for each experiment that uses runs of another experiment's W&B group."""
     for table in tables:
-        records = [files["record"] for files in table.records.values() if "record" in files]
-        mirrored = [one for one in records if one["config"].get("logger.name") == "wandb"]
+        records = [
+            files["record"] for files in table.records.values() if "record" in files
+        ]
+        mirrored = [
+            one for one in records if one["config"].get("logger.name") == "wandb"
+        ]
         groups = Counter(str(one["names"].get("experiment")) for one in mirrored)
         own = groups.pop(table.name, 0)
         if groups:
-            others = " and ".join(f"{count} in the group {name}" for name, count in groups.items())
+            others = " and ".join(
+                f"{count} in the group {name}" for name, count in groups.items()
+            )
             runs, name = plural(len(mirrored), "run"), table.name
             where = f"{own} of its {runs} in the group of its name, {others}, which trained them"
             tag = f"All have the tag {name} after {as_typed('dashboard')} {name}."
@@ -204,7 +229,10 @@ def _next_steps(
     files = {run: own for table in tables for run, own in table.records.items()}
     records = [own["record"] for own in files.values() if "record" in own]
     loggers = {record["config"].get("logger.name") for record in records}
-    kept = {path.name.split("-", 3)[-1] for path in (outputs / "wandb").glob("offline-run-*")}
+    kept = {
+        path.name.split("-", 3)[-1]
+        for path in (outputs / "wandb").glob("offline-run-*")
+    }
     yield "\nNext:"
     yield "  Open the page, with every claim, figure and run:"
     yield f"    {relative_path(page)}"
@@ -222,7 +250,9 @@ def _next_steps(
         yield f"    {as_typed('sweep')} {OWN_GRID}"
 
 
-def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, str]) -> None:
+def print_unfinished(
+    console: Console, schedule: Schedule, labels: Mapping[str, str]
+) -> None:
     """Print which runs are not done, and why. `labels` are the names of runs for people."""
     unfinished = [s for s in schedule.states.values() if s.phase is not Phase.DONE]
     if unfinished:
@@ -239,13 +269,17 @@ def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, 
         status = run.status()
         log = run.path / "attempts" / f"{status.attempt:04d}" / "log.txt"
         where = f", log: {relative_path(log)}" if status.attempt > state.before else ""
-        console.print(Text(f"  {labels[run.id]}: {state.reason}{where}"), soft_wrap=True)
+        console.print(
+            Text(f"  {labels[run.id]}: {state.reason}{where}"), soft_wrap=True
+        )
 
 
 def print_warnings(console: Console, schedule: Schedule) -> None:
     """Print the warnings of done runs. Equal warnings share a line with their number."""
     done = [run for run, state in schedule.states.items() if state.phase is Phase.DONE]
-    last = [attempt for run in done for attempt in schedule.store.run(run).attempts()[-1:]]
+    last = [
+        attempt for run in done for attempt in schedule.store.run(run).attempts()[-1:]
+    ]
     for words, count in Counter(attempt.warning() for attempt in last).items():
         if words:
             line = sanitize(f"{count} of {plural(len(done), 'run')}: {words}.", 400)

@@ -78,7 +78,9 @@ def sweep(
             tuning = Tuning.of(plan, process, store)
         whole = tuning.whole if tuning else plan
         configs = [run.config for run in whole.runs.values()]
-        make = registry.function(registry.BACKENDS, launcher, "hydra/launcher", "backend")
+        make = registry.function(
+            registry.BACKENDS, launcher, "hydra/launcher", "backend"
+        )
         backend = make(
             BackendContext(
                 options=launcher_options,
@@ -89,10 +91,14 @@ def sweep(
             )
         )
         changes = Changes.of(plan.outputs, code)
-        estimate = _show(console, whole, tuning, store, backend, options, changes, verbose=verbose)
+        estimate = _show(
+            console, whole, tuning, store, backend, options, changes, verbose=verbose
+        )
         if options.dry_run:
             if plan.claims:
-                _print_prices(console, store, (tuning and tuning.judged) or plan, estimate)
+                _print_prices(
+                    console, store, (tuning and tuning.judged) or plan, estimate
+                )
             return 0
         if options.plan_only:
             from sweeper.elsewhere import plan_elsewhere
@@ -109,7 +115,9 @@ def sweep(
         judged = tune(executor, tuning) if tuning else plan
         if judged and unknown:
             _print_replaced(console, judged)
-            estimate = _print_cost(console, judged, executor.left(judged), store, backend)
+            estimate = _print_cost(
+                console, judged, executor.left(judged), store, backend
+            )
         done = judged is not None and _train(executor, judged, estimate)
     ended = (tuning.whole if judged else tuning.trials) if tuning else plan
     readable = print_everything(console, ended.outputs, [*ended.experiments])
@@ -121,7 +129,9 @@ def sweep(
 def _check_options(options: SweepOptions, plan: Plan) -> None:
     """Raise UserError for options that exclude each other, or that need claims."""
     if options.decide and options.plan_only:
-        expected = "false with hydra.sweeper.plan_only=true, since rounds follow from results"
+        expected = (
+            "false with hydra.sweeper.plan_only=true, since rounds follow from results"
+        )
         remedy = "plan the first round without it"
         raise invalid_value("hydra.sweeper.decide", "true", expected, remedy)
     if options.retrain and options.plan_only:
@@ -130,7 +140,9 @@ def _check_options(options: SweepOptions, plan: Plan) -> None:
         raise invalid_value("hydra.sweeper.retrain", options.retrain, expected, remedy)
     if options.decide and not plan.claims:
         remedy = "give it experiment.claims, or leave this out"
-        raise invalid_value("hydra.sweeper.decide", "true", "an experiment with claims", remedy)
+        raise invalid_value(
+            "hydra.sweeper.decide", "true", "an experiment with claims", remedy
+        )
 
 
 def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> bool:
@@ -223,8 +235,13 @@ def _print_cost(
             times = f"about {clock(seconds)} on a {device} by finished runs"
         elif dry_run and device == "CPU":
             least, most = _range(runs, store, slots)
-            times = f"{clock(least)} to {clock(most)} on a CPU as fast as this machine's"
-        tokens, flops = sum(run.size["tokens"] for run in runs), sum(run.flops for run in runs)
+            times = (
+                f"{clock(least)} to {clock(most)} on a CPU as fast as this machine's"
+            )
+        tokens, flops = (
+            sum(run.size["tokens"] for run in runs),
+            sum(run.flops for run in runs),
+        )
         console.print(
             f"To train: {plural(len(runs), 'run')}, {tokens:.3g} tokens, {flops:.3g} FLOPs, "
             f"{slots} at a time; {times}."
@@ -232,13 +249,16 @@ def _print_cost(
     return throughput.estimate(runs)
 
 
-def _range(runs: Sequence[PlannedRun], store: RunStore, slots: int) -> tuple[float, float]:
+def _range(
+    runs: Sequence[PlannedRun], store: RunStore, slots: int
+) -> tuple[float, float]:
     """Return the least and the most wall seconds of runs, by a measurement of this machine."""
     [answer] = size_server().ask([{"op": "speed"}])
     threads = max(run.config["trainer"]["threads"] for run in runs)
     per_flop = 1 / (answer["flops_per_second"] * threads)
     least, most = (
-        expected_seconds(runs, store, Throughput(times * per_flop), slots) for times in SLOWDOWN
+        expected_seconds(runs, store, Throughput(times * per_flop), slots)
+        for times in SLOWDOWN
     )
     return least, most
 

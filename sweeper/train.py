@@ -84,7 +84,9 @@ def prepare(
                 console.print(Text(sanitize(line, 1000)), soft_wrap=True)
         if code != 0:
             last = next((line for line in reversed(lines) if line.strip()), "")
-            reason = f"its process was killed (code {code})" if code < 0 else sanitize(last)
+            reason = (
+                f"its process was killed (code {code})" if code < 0 else sanitize(last)
+            )
             raise UserError(f"the data cannot be prepared: {reason} (log: {log})")
     known |= distinct.keys()
 
@@ -130,7 +132,9 @@ class Executor:
 
     def done(self, plan: Plan) -> bool:
         """Return whether every run of a plan is done."""
-        return all(self.store.run(run).status().state is State.DONE for run in plan.runs)
+        return all(
+            self.store.run(run).status().state is State.DONE for run in plan.runs
+        )
 
     def throughput(self, plan: Plan) -> Throughput:
         """Return the expected times of the runs of a plan, measured on finished runs."""
@@ -178,17 +182,30 @@ class Executor:
             if run in again:
                 self.store.run(run).begin_anew()
 
-    def freeze(self, plan: Plan, estimate: Mapping[str, float], rounds: Rounds = ()) -> None:
+    def freeze(
+        self, plan: Plan, estimate: Mapping[str, float], rounds: Rounds = ()
+    ) -> None:
         """Write the records of a plan and the plan itself."""
         freeze(plan, self.store, estimate, rounds)
 
     def ready(self, plan: Plan, left: Sequence[str]) -> None:
         """Copy the code to outputs/code, and prepare the data of the runs `left`."""
         configs = {run: plan.runs[run].config for run in left}
-        self.backend.code = self.process.code = pin(plan.outputs, self.code, configs.values())
-        prepare(self.console, self.store, self.process, configs, self._prepared, self.backend.warm)
+        self.backend.code = self.process.code = pin(
+            plan.outputs, self.code, configs.values()
+        )
+        prepare(
+            self.console,
+            self.store,
+            self.process,
+            configs,
+            self._prepared,
+            self.backend.warm,
+        )
 
-    def _run(self, plan: Plan, left: Sequence[str], about: Callable[[float], str]) -> bool:
+    def _run(
+        self, plan: Plan, left: Sequence[str], about: Callable[[float], str]
+    ) -> bool:
         """Execute the schedule of the runs `left`, and show its progress and results."""
         labels = {run: plan.runs[run].label for run in left}
         throughput = self.throughput(plan)
@@ -200,10 +217,13 @@ class Executor:
             measured=throughput.measured,
         )
         by_experiment = {
-            name: {point.run for point in plan.points if point.experiment == name} & {*left}
+            name: {point.run for point in plan.points if point.experiment == name}
+            & {*left}
             for name in plan.experiments
         }
-        ranks: dict[str, int] = {}  # experiments start in the order in which they were typed
+        ranks: dict[
+            str, int
+        ] = {}  # experiments start in the order in which they were typed
         for rank, runs in enumerate(by_experiment.values()):
             ranks = dict.fromkeys(runs, rank) | ranks
         jobs = [
@@ -214,8 +234,12 @@ class Executor:
         of = " of this round" if options.decide else ""
         early = {} if options.decide else by_experiment
         with (
-            Display(self.console, labels, _metrics(plan), time_left, about, of) as display,
-            ResultsAsTheyCome(self.console, plan.outputs, early, self.backend.slots) as results,
+            Display(
+                self.console, labels, _metrics(plan), time_left, about, of
+            ) as display,
+            ResultsAsTheyCome(
+                self.console, plan.outputs, early, self.backend.slots
+            ) as results,
         ):
 
             def changed(schedule: Schedule, state: JobState | None) -> None:
@@ -237,7 +261,9 @@ class Executor:
                 self._print_stopped(stopped, schedule, labels)
                 raise SystemExit(stopped.code) from None
         self.tripped = schedule.breaker.tripped
-        self._failed |= {run for run, s in schedule.states.items() if s.phase is not Phase.DONE}
+        self._failed |= {
+            run for run, s in schedule.states.items() if s.phase is not Phase.DONE
+        }
         print_unfinished(self.console, schedule, labels)
         print_warnings(self.console, schedule)
         return done
@@ -246,11 +272,15 @@ class Executor:
         self, stopped: Stopped, schedule: Schedule, labels: Mapping[str, str]
     ) -> None:
         """Print that the sweep was stopped, and which runs of other sweeps continue."""
-        self.console.print(f"{stopped}: running jobs were saved. Repeat the command to continue.")
+        self.console.print(
+            f"{stopped}: running jobs were saved. Repeat the command to continue."
+        )
         for run, state in schedule.states.items():
             if state.phase is Phase.RUNNING and not state.own:
                 pid = self.store.run(run).attempts()[-1].info()["pid"]
-                words = f"  {labels[run]} continues: another sweep started process {pid}"
+                words = (
+                    f"  {labels[run]} continues: another sweep started process {pid}"
+                )
                 self.console.print(Text(words), soft_wrap=True)
 
     def _report_edits(self) -> None:
@@ -264,7 +294,9 @@ class Executor:
         if changed:
             self._edits_due = math.inf
             words = f"{', '.join(changed)} changed since this sweep began. The sweep continues with"
-            self.console.print(Text(f"{words} its copy, {self.backend.code}."), soft_wrap=True)
+            self.console.print(
+                Text(f"{words} its copy, {self.backend.code}."), soft_wrap=True
+            )
 
 
 def _metrics(plan: Plan) -> dict[str, str]:
@@ -276,7 +308,9 @@ def _metrics(plan: Plan) -> dict[str, str]:
     return metrics
 
 
-def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: Rounds = ()) -> None:
+def freeze(
+    plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: Rounds = ()
+) -> None:
     """Write the records of a plan and the plan itself. Call this before any job starts.
 
     If the plan takes the name of other results, remove the tables and figures of these.
@@ -284,7 +318,12 @@ def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: R
     """
     store.check_writable()
     for run in plan.runs.values():
-        record = {"id": run.id, "config": run.config, "size": run.size, "names": run.names}
+        record = {
+            "id": run.id,
+            "config": run.config,
+            "size": run.size,
+            "names": run.names,
+        }
         store.freeze(record, apart_from=NOT_IN_IDENTITY)
     data = plan.as_data(rounds)
     for name in replaced(plan.outputs, data):
@@ -296,7 +335,9 @@ def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: R
     write_plan(plan.outputs, {**data, "estimate": known, **about})
 
 
-def _asked_late(plan: Plan, store: RunStore, data: Mapping[str, Any]) -> dict[str, Terms]:
+def _asked_late(
+    plan: Plan, store: RunStore, data: Mapping[str, Any]
+) -> dict[str, Terms]:
     """Return, by experiment, what is asked for the first time although runs are done."""
 
     @cache
@@ -304,5 +345,7 @@ def _asked_late(plan: Plan, store: RunStore, data: Mapping[str, Any]) -> dict[st
         return store.run(run).status().state is State.DONE
 
     known = asked_in(plan.outputs)
-    found = {name: late_terms(asked_of(data, name), known, done) for name in plan.experiments}
+    found = {
+        name: late_terms(asked_of(data, name), known, done) for name in plan.experiments
+    }
     return {name: terms for name, terms in found.items() if terms}

@@ -57,7 +57,10 @@ def trials(
             name=own,
             title=f"{judged.title}: trials",
             metric=tune.by,
-            arms={key: replace(arm, seeds=[], metric=None) for key, arm in judged.arms.items()},
+            arms={
+                key: replace(arm, seeds=[], metric=None)
+                for key, arm in judged.arms.items()
+            },
             x=next(iter(tune.grid)),
             figure="choices",
             seeds=list(tune.seeds[:1]),
@@ -65,7 +68,9 @@ def trials(
         )
         configurations[own] = _points(plan.configurations[name], tune, facts, finalists)
         texts[own] = plan.texts[name]
-    made = replace(plan, experiments=experiments, texts=texts, configurations=configurations)
+    made = replace(
+        plan, experiments=experiments, texts=texts, configurations=configurations
+    )
     return with_seeds(made, {})
 
 
@@ -113,7 +118,10 @@ def chosen_into(
 
 
 def _points(
-    points: Iterable[Configuration], tune: Tune, facts: Facts, finalists: Collection[str]
+    points: Iterable[Configuration],
+    tune: Tune,
+    facts: Facts,
+    finalists: Collection[str],
 ) -> list[Configuration]:
     """Return the configurations of the trials: every combination of values at each middle point."""
     found = []
@@ -136,7 +144,10 @@ def _points(
         if size["params_total"] != point.size["params_total"]:
             expected = "keys that do not change the size of a model"
             raise invalid_value(
-                "experiment.tune.grid", list(tune.grid), expected, "leave out the others"
+                "experiment.tune.grid",
+                list(tune.grid),
+                expected,
+                "leave out the others",
             )
         made.append(replace(point, size=size))
     return made
@@ -152,7 +163,9 @@ class Tuning:
     tunes: dict[str, Tune]  # by experiment; ranges in them grow
     trials: Plan
     finalists: set[str] = field(default_factory=set)  # the argument of `trials`
-    judged: Plan | None = None  # the judged runs with chosen values; None until all is chosen
+    judged: Plan | None = (
+        None  # the judged runs with chosen values; None until all is chosen
+    )
 
     @classmethod
     def of(cls, plan: Plan, process: SizeServer, store: RunStore) -> Tuning:
@@ -162,7 +175,9 @@ class Tuning:
         """
         tunes = {name: one.tune for name, one in plan.experiments.items() if one.tune}
         for tune in tunes.values():
-            direction(tune.by)  # raises UserError for a metric without a better direction
+            direction(
+                tune.by
+            )  # raises UserError for a metric without a better direction
         facts = Facts(process, plan.outputs / "cache" / "facts.json")
         made = cls(plan, facts, store, tunes, trials(plan, tunes, facts))
         made.advance()
@@ -209,7 +224,9 @@ class Tuning:
                 self.trials = trials(self.plan, self.tunes, self.facts, self.finalists)
                 continue
             found = dict(zip(names, map(choices, tables), strict=True))
-            if self._grow({name: [one.values for one in own] for name, own in found.items()}):
+            if self._grow(
+                {name: [one.values for one in own] for name, own in found.items()}
+            ):
                 continue
             self.judged = self._judged(found)
             return True
@@ -226,7 +243,9 @@ class Tuning:
             assert first is not None
             for key, values in tune.grid.items():
                 best = dict.fromkeys(one[key] for one in found[name])
-                steps = [value for one in best if (value := beyond(values, one)) is not None]
+                steps = [
+                    value for one in best if (value := beyond(values, one)) is not None
+                ]
                 left = len(first.grid[key]) + first.grow - len(values)
                 further += [(name, key, value) for value in steps[:left]]
 
@@ -244,23 +263,35 @@ class Tuning:
 
     def _judged(self, found: Mapping[str, Sequence[Choice]]) -> Plan:
         """Return the plan of the judged runs with the chosen values."""
-        experiments, configurations = dict(self.plan.experiments), dict(self.plan.configurations)
+        experiments, configurations = (
+            dict(self.plan.experiments),
+            dict(self.plan.configurations),
+        )
         described: dict[str, list[dict[str, Any]]] = {}
         for name, tune in self.tunes.items():
             experiments[name] = replace(experiments[name], tune=tune)
             chosen = {
                 canonical([one.arm, one.setting]): [
-                    Chosen(values, one.trials) for values in (one.values, one.alternative) if values
+                    Chosen(values, one.trials)
+                    for values in (one.values, one.alternative)
+                    if values
                 ]
                 for one in found[name]
             }
             configurations[name] = list(chosen_into(configurations[name], chosen, tune))
             described[name] = []
             for one in found[name]:
-                ends = [key for key, known in tune.grid.items() if at_end(known, one.values[key])]
+                ends = [
+                    key
+                    for key, known in tune.grid.items()
+                    if at_end(known, one.values[key])
+                ]
                 described[name].append(asdict(one) | {"at_end": ends})
         made = replace(
-            self.plan, experiments=experiments, configurations=configurations, tuning=described
+            self.plan,
+            experiments=experiments,
+            configurations=configurations,
+            tuning=described,
         )
         return with_seeds(made, {})
 
@@ -302,23 +333,35 @@ def _train(executor: Executor, tuning: Tuning, left: Sequence[str]) -> None:
 
 def budgets(tuning: Tuning) -> Iterator[str]:
     """Yield a sentence on the planned cost of tuning each experiment: trials and their FLOPs."""
-    planned = trials(tuning.plan, tuning.tunes, tuning.facts)  # each with the first seed only
+    planned = trials(
+        tuning.plan, tuning.tunes, tuning.facts
+    )  # each with the first seed only
     for name, tune in tuning.tunes.items():
         first = tuning.plan.experiments[name].tune
         assert first is not None
         values = math.prod(map(len, tune.grid.values()))
-        ranges = [key for key, own in tune.grid.items() if {*map(type, own)} <= {int, float}]
-        most = math.prod(len(first.grid[key]) + first.grow * (key in ranges) for key in tune.grid)
+        ranges = [
+            key for key, own in tune.grid.items() if {*map(type, own)} <= {int, float}
+        ]
+        most = math.prod(
+            len(first.grid[key]) + first.grow * (key in ranges) for key in tune.grid
+        )
         of_finalists = FINALISTS * (len(tune.seeds) - 1)  # trials with the other seeds
 
-        points = Counter(point.arm.name for point in planned.configurations[name + SUFFIX])
+        points = Counter(
+            point.arm.name for point in planned.configurations[name + SUFFIX]
+        )
         arms = ", ".join(f"{arm} {count // values}" for arm, count in points.items())
         number = len(_runs(planned, name + SUFFIX)) // values * (values + of_finalists)
         above = "" if tuning.judged else " (above: those known so far)"
 
         # The FLOPs of one trial for every choice, as a share of those of the judged runs.
-        of_one = _flops(planned, name + SUFFIX) / max(_flops(tuning.plan, name), 1) / values
-        share = f"{of_one * (values + of_finalists):.0%} of the FLOPs of the judged runs"
+        of_one = (
+            _flops(planned, name + SUFFIX) / max(_flops(tuning.plan, name), 1) / values
+        )
+        share = (
+            f"{of_one * (values + of_finalists):.0%} of the FLOPs of the judged runs"
+        )
         if most > values:
             share += f", at most {of_one * (most + of_finalists):.0%} if ranges grow"
         yield (
@@ -333,7 +376,9 @@ def spent(tuning: Tuning, store: RunStore) -> Iterator[str]:
     for name in tuning.tunes if tuning.judged else ():
         trials, took = _hours(name + SUFFIX, store)
         _, own = _hours(name, store)
-        share = f" ({took / own:.0%} of the {own:.2g} of the judged runs)" if own else ""
+        share = (
+            f" ({took / own:.0%} of the {own:.2g} of the judged runs)" if own else ""
+        )
         yield f"{name}: tuning took {trials} trials, {took:.2g} device hours{share}."
 
 

@@ -14,13 +14,18 @@ def moved(batch: Batch, device: torch.device) -> Batch:
     """Return the batch on a device. The host does not wait for the copy."""
     if device.type == "cpu":
         return batch
-    return {key: tensor.to(device, non_blocking=True) for key, tensor in pinned(batch).items()}
+    return {
+        key: tensor.to(device, non_blocking=True)
+        for key, tensor in pinned(batch).items()
+    }
 
 
 def pinned(batch: Batch) -> Batch:
     """Return the batch in pinned memory, which a GPU can copy while the host goes on."""
     return {
-        key: tensor if tensor.device.type != "cpu" or tensor.is_pinned() else tensor.pin_memory()
+        key: tensor
+        if tensor.device.type != "cpu" or tensor.is_pinned()
+        else tensor.pin_memory()
         for key, tensor in batch.items()
     }
 
@@ -37,7 +42,9 @@ def prefetched(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch
         return None if batch is None else pinned(batch)
 
     # Without set_device, the thread would pin memory for the first GPU.
-    with ThreadPoolExecutor(1, initializer=torch.cuda.set_device, initargs=(device,)) as thread:
+    with ThreadPoolExecutor(
+        1, initializer=torch.cuda.set_device, initargs=(device,)
+    ) as thread:
         ahead = thread.submit(following)
         while (batch := ahead.result()) is not None:
             ahead = thread.submit(following)

@@ -17,7 +17,14 @@ from models.attention.collaborative import CollaborativeAttention
 from models.attention.multi_head import MultiHeadAttention
 from models.factorise import factorise
 from sweeper.store.errors import UserError, invalid_value
-from sweeper.store.files import digest_of_file, new_file, opened, publish_json, read_json, write_all
+from sweeper.store.files import (
+    digest_of_file,
+    new_file,
+    opened,
+    publish_json,
+    read_json,
+    write_all,
+)
 from sweeper.store.runs import Run
 
 
@@ -67,7 +74,9 @@ def load(path: Path) -> dict[str, Any]:
     """
     try:
         with opened(path) as file:
-            value: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+            value: dict[str, Any] = torch.load(
+                file, map_location="cpu", weights_only=True
+            )
     except (UnpicklingError, EOFError, RuntimeError, ValueError):
         # Hide torch's own message: it advises to load the file without this protection.
         raise UserError(
@@ -89,7 +98,9 @@ def weights_digest(weights: Mapping[str, Tensor]) -> str:
     for name in sorted(weights):
         tensor = weights[name].detach().cpu().contiguous()
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.view(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
+        digest.update(
+            tensor.view(-1).view(torch.uint8).numpy().data if tensor.numel() else b""
+        )
     return digest.hexdigest()
 
 
@@ -149,11 +160,17 @@ def final_checkpoint(run: Run, key: str) -> tuple[Path, str]:
     """
     result = run.result()
     if result is None:
-        raise invalid_value(key, run.id, "a finished run of this outputs folder", "train it first")
-    return run.attempt(result["attempt"]).checkpoint_dir / WEIGHTS, result["weights_sha256"]
+        raise invalid_value(
+            key, run.id, "a finished run of this outputs folder", "train it first"
+        )
+    return run.attempt(result["attempt"]).checkpoint_dir / WEIGHTS, result[
+        "weights_sha256"
+    ]
 
 
-def adapted(model: nn.Module, weights: Mapping[str, Tensor], heads: int) -> dict[str, Tensor]:
+def adapted(
+    model: nn.Module, weights: Mapping[str, Tensor], heads: int
+) -> dict[str, Tensor]:
     """Return the parent's weights in the form that `model` loads.
 
     Where `model` has collaborative attention, the parent's multi-head attention is re-parametrised.
@@ -168,16 +185,23 @@ def adapted(model: nn.Module, weights: Mapping[str, Tensor], heads: int) -> dict
     """
     found = dict(weights)
     for name, layer in model.named_modules():
-        if not isinstance(layer, CollaborativeAttention) or f"{name}.qkv.weight" not in found:
+        if (
+            not isinstance(layer, CollaborativeAttention)
+            or f"{name}.qkv.weight" not in found
+        ):
             continue
         if f"{name}.norm.query" in found:
             expected = "a parent with model.attention.qk_norm=false, since collaborative attention "
             expected += "cannot express normalised queries and keys"
             remedy = "train such a parent"
-            raise invalid_value("model.attention.name", "collaborative", expected, remedy)
+            raise invalid_value(
+                "model.attention.name", "collaborative", expected, remedy
+            )
 
         keys = ("qkv.weight", "qkv.bias", "output.weight", "output.bias")
-        given = {key: found.pop(f"{name}.{key}") for key in keys if f"{name}.{key}" in found}
+        given = {
+            key: found.pop(f"{name}.{key}") for key in keys if f"{name}.{key}" in found
+        }
         stacked = given["qkv.weight"]
         if (layer.heads, 3 * layer.heads * layer.head_size) != (heads, len(stacked)):
             size = len(stacked) // (3 * heads)
@@ -203,7 +227,9 @@ def reparametrised(attention: MultiHeadAttention, size: int) -> CollaborativeAtt
     """
     query_WD, key_WD, _ = attention.qkv.weight.chunk(3)
     heads = (attention.heads, attention.head_size)
-    query_HPD, key_HPD = (weight.cpu().unflatten(0, heads) for weight in (query_WD, key_WD))
+    query_HPD, key_HPD = (
+        weight.cpu().unflatten(0, heads) for weight in (query_WD, key_WD)
+    )
     try:
         factors = factorise(query_HPD, key_HPD, size)
     except ImportError:

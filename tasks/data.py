@@ -42,7 +42,9 @@ class TaskData(pl.LightningDataModule, ABC):
         self.config = config
         self.section: Any = config.task  # of the task's class Section
         self.outputs: Any = outputs  # the outputs folder; None while a run is planned
-        self.facts: dict[str, Any] = {}  # facts about the data for the result, set by `setup`
+        self.facts: dict[
+            str, Any
+        ] = {}  # facts about the data for the result, set by `setup`
 
     # The examples
 
@@ -126,7 +128,9 @@ class SplitBatches:
         self._data, self._split = data, split
 
     def __iter__(self) -> Iterator[Batch]:
-        return islice(self._data.batches(self._split), ranks.rank(), None, ranks.world())
+        return islice(
+            self._data.batches(self._split), ranks.rank(), None, ranks.world()
+        )
 
 
 class PreparedData(TaskData):
@@ -135,7 +139,9 @@ class PreparedData(TaskData):
     kind: ClassVar[str]  # the beginning of the folder's name
     format: ClassVar[int]  # the version of the folder's content
     last: ClassVar[str]  # the file that is written last in the folder of each split
-    shaping: ClassVar[tuple[str, ...]]  # the keys of `task` that change the prepared data
+    shaping: ClassVar[
+        tuple[str, ...]
+    ]  # the keys of `task` that change the prepared data
     published: ClassVar[Source]  # the source of the text
 
     def __init__(self, config: RunConfig, outputs: Path | None = None) -> None:
@@ -192,7 +198,9 @@ class PreparedData(TaskData):
                 f"digest is now {found}; plan again, or restore the old text."
             )
         if self._complete(folder):
-            shutil.rmtree(folder)  # without digests, changes to its files cannot be detected
+            shutil.rmtree(
+                folder
+            )  # without digests, changes to its files cannot be detected
         make_directory(folder)
         for leftover in folder.rglob(".*.tmp"):  # a killed process left them
             leftover.unlink()
@@ -235,7 +243,9 @@ class PreparedRows(PreparedData):
         return {f"{split}_rows": len(rows) for split, rows in self.splits.items()}
 
     def batch(self, step: int) -> Batch:
-        return self.take("train", self._order.stretch((step - 1) * self._rows, self._rows))
+        return self.take(
+            "train", self._order.stretch((step - 1) * self._rows, self._rows)
+        )
 
     def batches(self, split: str) -> Iterator[Batch]:
         numbers = np.arange(len(self.splits[split]))

@@ -36,7 +36,9 @@ def write_digests(folder: Path) -> None:
         is_file = path.is_symlink() or not path.is_dir()
         if is_file and name.parts[0] != SOURCE and not name.name.startswith("."):
             files[name.as_posix()] = digest_of_file(path)
-    publish_with_checksum(folder / DIGESTS, {"format": FORMAT, "of": folder.name, "files": files})
+    publish_with_checksum(
+        folder / DIGESTS, {"format": FORMAT, "of": folder.name, "files": files}
+    )
 
 
 def check_digests(folder: Path, outputs: Path, *, again: bool = False) -> str:
@@ -51,13 +53,17 @@ def check_digests(folder: Path, outputs: Path, *, again: bool = False) -> str:
     found = read_versioned(folder / DIGESTS, keys=("of", "files"))
     if found is None or found["of"] != folder.name:
         raise _changed(folder / DIGESTS, folder)
-    noted = outputs / "cache" / "verified" / str(identity()["boot"]) / f"{folder.name}.json"
+    noted = (
+        outputs / "cache" / "verified" / str(identity()["boot"]) / f"{folder.name}.json"
+    )
     before = {} if again else read_object(noted) or {}
     now = {}
     for name, digest in found["files"].items():
         try:
             now[name] = [digest, *_fingerprint(folder / name)]
-            same = before.get(name) == now[name] or digest_of_file(folder / name) == digest
+            same = (
+                before.get(name) == now[name] or digest_of_file(folder / name) == digest
+            )
         except OSError:
             same = False
         if not same:

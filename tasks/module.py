@@ -112,7 +112,9 @@ class TaskModule(pl.LightningModule, ABC):
         except RuntimeError as error:
             expected = "a run with the same model and vocabulary"
             remedy = "give this run its parent's model section"
-            raise invalid_value("parent", self.config.parent, expected, remedy) from error
+            raise invalid_value(
+                "parent", self.config.parent, expected, remedy
+            ) from error
 
     # Training: the hooks of Lightning
 
@@ -126,7 +128,9 @@ class TaskModule(pl.LightningModule, ABC):
 
     def configure_optimizers(self) -> Optimizer:
         section = self.config.optimizer
-        make = registry.function(registry.OPTIMIZERS, section.name, "optimizer.name", "optimizer")
+        make = registry.function(
+            registry.OPTIMIZERS, section.name, "optimizer.name", "optimizer"
+        )
         return make(self.model, section)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
@@ -161,7 +165,9 @@ class TaskModule(pl.LightningModule, ABC):
         device = next(iter(batch.values())).device
         found = []
         for count in self.counts(batch):
-            if not isinstance(count, Tensor):  # made on the device: a copy would make the host wait
+            if not isinstance(
+                count, Tensor
+            ):  # made on the device: a copy would make the host wait
                 count = torch.full((), count, device=device)
             mean = ranks.mean(count.double())
             found.append(mean.clamp(min=1 / ranks.world()))
@@ -181,7 +187,9 @@ class TaskModule(pl.LightningModule, ABC):
         if largest is None:
             return
         root: Any = self.trainer.model if self.fabric is None else self
-        if hasattr(root, "clip_grad_norm_"):  # FSDP, where each rank has a part of the gradients
+        if hasattr(
+            root, "clip_grad_norm_"
+        ):  # FSDP, where each rank has a part of the gradients
             root.clip_grad_norm_(largest)
         else:
             nn.utils.clip_grad_norm_(self.parameters(), largest)
@@ -215,8 +223,12 @@ class TaskModule(pl.LightningModule, ABC):
     def measure(self, split: str) -> dict[str, float]:
         """Return the metrics of a split after all its batches are scored. The sums are exact."""
         of_ranks = ranks.gathered([numbers(self._sums)])
-        names = dict.fromkeys(name for sums in of_ranks for name in sums)  # a rank may lack sums
-        whole = {name: math.fsum(sums.get(name, 0.0) for sums in of_ranks) for name in names}
+        names = dict.fromkeys(
+            name for sums in of_ranks for name in sums
+        )  # a rank may lack sums
+        whole = {
+            name: math.fsum(sums.get(name, 0.0) for sums in of_ranks) for name in names
+        }
         return self.metrics(split, whole)
 
     def autocast(self) -> torch.autocast:
@@ -235,7 +247,9 @@ class TaskModule(pl.LightningModule, ABC):
 
 def numbers(sums: Mapping[str, Tensor]) -> dict[str, float]:
     """Return scalars as numbers. The host waits for the device only once, for all of them."""
-    found = {key: value.item() for key, value in sums.items() if value.device.type == "cpu"}
+    found = {
+        key: value.item() for key, value in sums.items() if value.device.type == "cpu"
+    }
     if on_device := [key for key in sums if key not in found]:
         read = torch.stack([sums[key].double() for key in on_device]).tolist()
         found |= dict(zip(on_device, read, strict=True))

@@ -29,10 +29,14 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
     )
     if name not in task.architectures:
         known = ", ".join(task.architectures)
-        expected = f"an architecture that task.name={_name(config, 'task')} trains ({known})"
+        expected = (
+            f"an architecture that task.name={_name(config, 'task')} trains ({known})"
+        )
         remedy = f"choose it as model={task.architectures[0]}"
         raise invalid_value("model.name", name, expected, remedy)
-    schema = extended(RunConfig, task=task.Section, model=architecture.schema_of(config["model"]))
+    schema = extended(
+        RunConfig, task=task.Section, model=architecture.schema_of(config["model"])
+    )
     try:
         run: RunConfig = schema.model_validate(dict(config))
     except ValidationError as error:

@@ -22,7 +22,9 @@ def main(argument: str) -> int:
         run = Run.open(Path(argument))
         data = data_of(parse(run.record()["config"]), run.outputs)
         data.prepare_data()
-        data.check(again=True)  # once here, so that the runs of a sweep need not read every file
+        data.check(
+            again=True
+        )  # once here, so that the runs of a sweep need not read every file
     except (UserError, OSError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -20,7 +20,9 @@ def typed_run(module: str, description: str | None) -> str:
     """Parse the command line of `python -m MODULE RUN`; return the run directory."""
     os.umask(0o077)  # files are for their owner alone (SECURITY.md)
     parser = command_line(module, description)
-    parser.add_argument("run", metavar="RUN", help="the directory of a run, outputs/runs/<id>")
+    parser.add_argument(
+        "run", metavar="RUN", help="the directory of a run, outputs/runs/<id>"
+    )
     return parser.parse_args().run
 
 

@@ -52,7 +52,9 @@ def share(rows: int) -> tuple[int, int]:
     """
     if rows < world():
         expected = f"at most {rows} devices in all, because a batch has {rows} rows"
-        raise invalid_value("trainer.devices", world(), expected, "raise task.batch_tokens")
+        raise invalid_value(
+            "trainer.devices", world(), expected, "raise task.batch_tokens"
+        )
     return rows * rank() // world(), rows * (rank() + 1) // world()
 
 

@@ -8,7 +8,10 @@ import numpy as np
 def derive(seed: int, *purpose: str | int) -> int:
     """Return a seed below 2^63 for one purpose, independent of other seeds and purposes."""
     text = "/".join(map(str, (seed, *purpose)))
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+    return (
+        int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+        >> 1
+    )
 
 
 def permutation(length: int, seed: int, *purpose: str | int) -> np.ndarray:
@@ -31,8 +34,12 @@ class Shuffled:
         while count:
             epoch, offset = divmod(start, self._length)
             if epoch not in self._orders:
-                self._orders = {e: order for e, order in self._orders.items() if e == epoch - 1}
-                self._orders[epoch] = permutation(self._length, self._seed, "epoch", epoch)
+                self._orders = {
+                    e: order for e, order in self._orders.items() if e == epoch - 1
+                }
+                self._orders[epoch] = permutation(
+                    self._length, self._seed, "epoch", epoch
+                )
             part = self._orders[epoch][offset : offset + count]
             parts.append(part)
             start, count = start + len(part), count - len(part)

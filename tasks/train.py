@@ -18,7 +18,9 @@ from tasks.process import freeze_gc, typed_run
 
 def main(argument: str) -> int:
     """Train the run in the directory `argument`; return the exit code."""
-    from tasks.training import distributed  # imported here: torch and Lightning take seconds
+    from tasks.training import (
+        distributed,
+    )  # imported here: torch and Lightning take seconds
     from tasks.training.job import INTERRUPTED, Elsewhere, Job
 
     try:
@@ -28,7 +30,9 @@ def main(argument: str) -> int:
         trainer = run.record()["config"]["trainer"]
         if trainer["devices"] * trainer["num_nodes"] > 1:
             if not distributed.is_rank():
-                return distributed.supervise(run, trainer["devices"], trainer["num_nodes"])
+                return distributed.supervise(
+                    run, trainer["devices"], trainer["num_nodes"]
+                )
             distributed.join(trainer)
         code = Job(run).work()
         if code in (0, INTERRUPTED):  # after a failure, do not wait for the other ranks
@@ -37,7 +41,10 @@ def main(argument: str) -> int:
     except Elsewhere as elsewhere:
         print(elsewhere, file=sys.stderr)
         return INTERRUPTED
-    except (UserError, OSError) as error:  # no attempt is claimed yet that could record the error
+    except (
+        UserError,
+        OSError,
+    ) as error:  # no attempt is claimed yet that could record the error
         print(error, file=sys.stderr)
         return 1
 

@@ -15,16 +15,27 @@ ROOT = Path(__file__).resolve().parents[1]
 TEST_DATA = Path(os.environ.get("HEADROOM_TEST_DATA", ROOT.parent / "shared" / "data"))
 
 # A busy machine is no failure: no example has a time that it must be done in.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("untimed")
 
 # A key, a project, a log-in or a cluster allocation of whoever runs the tests must not reach them.
 FOREIGN = ("WANDB_", "HYDRA_", "HF_", "SLURM_", "RAY_", "PL_", "TORCHELASTIC_")
 for name in [name for name in os.environ if name.startswith(FOREIGN)]:
     del os.environ[name]
-for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"):
+for name in (
+    "WORLD_SIZE",
+    "RANK",
+    "LOCAL_RANK",
+    "NODE_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+):
     os.environ.pop(name, None)
-os.environ.pop("FORCE_COLOR", None)  # colour codes would come between the words a test looks for
+os.environ.pop(
+    "FORCE_COLOR", None
+)  # colour codes would come between the words a test looks for
 
 # Read when the numeric libraries load, here and in the processes that tests start.
 os.environ.update(
@@ -46,7 +57,12 @@ def _own_folders(tmp_path_factory):
     """W&B and the Hub keep their caches and settings apart from the user's."""
     folder = tmp_path_factory.mktemp("settings")
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR", "HF_HOME"):
+        for name in (
+            "WANDB_CACHE_DIR",
+            "WANDB_CONFIG_DIR",
+            "WANDB_DATA_DIR",
+            "HF_HOME",
+        ):
             patch.setenv(name, str(folder))
         yield
 
@@ -84,7 +100,9 @@ class Installed:
         name = package.replace("_", "-")
         about = self.folder / f"{package}-1.2.3.dist-info"
         about.mkdir()
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2.3\n")
+        (about / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2.3\n"
+        )
         points = "".join(f"[{group}]\n{line}\n" for group, line in groups.items())
         (about / "entry_points.txt").write_text(points)
         module = self.folder / package / "__init__.py"
@@ -114,7 +132,9 @@ def installed(tmp_path, monkeypatch):
 def shared_data():
     """The folder of real text (lm1b/, novels/, ...), which is no part of the project."""
     if not TEST_DATA.is_dir():
-        pytest.skip(f"real text: no folder {TEST_DATA}; name one with HEADROOM_TEST_DATA")
+        pytest.skip(
+            f"real text: no folder {TEST_DATA}; name one with HEADROOM_TEST_DATA"
+        )
     return TEST_DATA
 
 

@@ -28,5 +28,8 @@ def policy(**changes: Any) -> SweepOptions:
 
 def launcher(name: str, **changes: Any) -> Any:
     """The options that `hydra/launcher=name` gives, with changes."""
-    typed = [f"hydra/launcher={name}", *(f"hydra.launcher.{k}={v}" for k, v in changes.items())]
+    typed = [
+        f"hydra/launcher={name}",
+        *(f"hydra.launcher.{k}={v}" for k, v in changes.items()),
+    ]
     return OmegaConf.to_object(_configured(*typed).launcher)

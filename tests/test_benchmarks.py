@@ -24,10 +24,14 @@ PLACES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["decisions", *(name for name in BENCHMARKS if name != "step")])
+@pytest.mark.parametrize(
+    "name", ["decisions", *(name for name in BENCHMARKS if name != "step")]
+)
 def test_a_benchmark_prints_tables_at_tiny_sizes(name):
     command = [sys.executable, "-m", f"benchmarks.{name}", "--smoke"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "| --- |" in done.stdout
 
@@ -40,7 +44,10 @@ def test_every_document_has_a_place_for_its_results(module):
 
 def test_new_results_replace_only_the_older_ones(tmp_path):
     page = tmp_path / "page.md"
-    about, marker = "# Page\n\n## First\n", "<!-- measured by python -m benchmarks.step -->\n"
+    about, marker = (
+        "# Page\n\n## First\n",
+        "<!-- measured by python -m benchmarks.step -->\n",
+    )
     page.write_text(f"{about}{marker}\nold\n\n### also old\n\n## Second\ntext\n")
     fill(page, "benchmarks.step", "new\n")
     assert page.read_text() == f"{about}{marker}\nnew\n\n## Second\ntext\n"
@@ -96,7 +103,14 @@ def test_the_table_of_the_readme_follows_from_the_records():
 
 
 def test_the_table_of_controls_counts_every_verdict():
-    asked = {"figure": "fig1", "claim": "claim", "measure": "accuracy", "text": "planted"}
+    asked = {
+        "figure": "fig1",
+        "claim": "claim",
+        "measure": "accuracy",
+        "text": "planted",
+    }
     counts = enumerate(Decision, 1)
-    rows = [asked | {"verdict": str(decision)} for n, decision in counts for _ in range(n)]
+    rows = [
+        asked | {"verdict": str(decision)} for n, decision in counts for _ in range(n)
+    ]
     assert counted(rows).endswith("| 1 | 2 | 3 | 4 |")

@@ -19,7 +19,9 @@ DOCUMENTS = [
 ]
 GUIDES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+TARGETS = set(
+    re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+)
 
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
@@ -40,7 +42,9 @@ def anchors(document):
 
 def code(documents):
     """All that stands in documents as code."""
-    return "\n".join(found for one in documents for found in CODE.findall(one.read_text("utf-8")))
+    return "\n".join(
+        found for one in documents for found in CODE.findall(one.read_text("utf-8"))
+    )
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
@@ -66,14 +70,23 @@ def test_every_command_that_is_named_is_there(capsys):
     known = capsys.readouterr().out
     commands = set(re.findall(r"python -m sweeper ([a-z]+)", said))
     assert len(commands) > 5
-    assert [one for one in commands if not re.search(rf"^ +{one}\b", known, re.MULTILINE)] == []
-    modules = set(re.findall(r"python -m ((?:sweeper|tasks|benchmarks|tests)[\w.]*)", said))
+    assert [
+        one for one in commands if not re.search(rf"^ +{one}\b", known, re.MULTILINE)
+    ] == []
+    modules = set(
+        re.findall(r"python -m ((?:sweeper|tasks|benchmarks|tests)[\w.]*)", said)
+    )
     assert [module for module in modules if find_spec(module) is None] == []
 
 
 def test_every_experiment_that_is_named_is_there():
     named = ",".join(re.findall(r"(?<!\.)\bexperiment=([\w,]+)", code(GUIDES)))
-    experiments = {*named.split(",")} - {"mine", "flops", "mytext", "decided"}  # of the examples
+    experiments = {*named.split(",")} - {
+        "mine",
+        "flops",
+        "mytext",
+        "decided",
+    }  # of the examples
     assert len(experiments) > 5
     assert experiments <= {path.stem for path in ROOT.glob("conf/experiment/*.yaml")}
 
@@ -111,5 +124,9 @@ def test_the_container_goes_the_way_of_the_makefile():
     assert [path for path in copied if not (ROOT / path).exists()] == []
     # What `make install` reads is there before it, and the rest after it.
     assert copied == ["Makefile", "requirements", "."]
-    opened = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
-    assert (ROOT / ".devcontainer" / opened["build"]["dockerfile"]).resolve() == ROOT / "Dockerfile"
+    opened = json.loads(
+        (ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8")
+    )
+    assert (
+        ROOT / ".devcontainer" / opened["build"]["dockerfile"]
+    ).resolve() == ROOT / "Dockerfile"

@@ -22,18 +22,50 @@ from tests.sweeper.store.test_files import HOSTILE_NAMES
 
 NAMES = [
     *HOSTILE_NAMES,
-    *("../victim", "../../victim", "a/../../victim", "./../victim", "runs/../../victim"),
-    *("/tmp/victim", "//tmp/victim", "file:///tmp/victim", "C:\\victim", "..\\victim", "CON"),
-    *("victim.", "victim ", " victim", "-o", "--help", "|touch victim", "`touch victim`", "&touch"),
-    *("> victim", "victim\r\nX: 1", "\u202egpj.exe", "<script>alert(1)</script>", "{{7*7}}"),
+    *(
+        "../victim",
+        "../../victim",
+        "a/../../victim",
+        "./../victim",
+        "runs/../../victim",
+    ),
+    *(
+        "/tmp/victim",
+        "//tmp/victim",
+        "file:///tmp/victim",
+        "C:\\victim",
+        "..\\victim",
+        "CON",
+    ),
+    *(
+        "victim.",
+        "victim ",
+        " victim",
+        "-o",
+        "--help",
+        "|touch victim",
+        "`touch victim`",
+        "&touch",
+    ),
+    *(
+        "> victim",
+        "victim\r\nX: 1",
+        "\u202egpj.exe",
+        "<script>alert(1)</script>",
+        "{{7*7}}",
+    ),
     "=cmd()",
 ]
 
 
-@pytest.mark.parametrize("name", [*NAMES, "Müller's", "a,b", "p [1] (copy)", "x=y", 'q"q', "a\\"])
+@pytest.mark.parametrize(
+    "name", [*NAMES, "Müller's", "a,b", "p [1] (copy)", "x=y", 'q"q', "a\\"]
+)
 def test_a_folder_of_any_name_is_an_override(name):
     if sanitize(name) == name:
-        override = OverridesParser.create().parse_override(outputs_override(f"/tmp/{name}"))
+        override = OverridesParser.create().parse_override(
+            outputs_override(f"/tmp/{name}")
+        )
         assert override.value() == f"/tmp/{name}"
 
 
@@ -66,8 +98,17 @@ def command(word):
 def told_table(outputs, name):
     arms = {name: {"label": name, "metric": name}}
     about = {"title": name, "metric": name, "arms": arms, "figure": name, "x": name}
-    row = {"experiment": name, "arm": name, "point": name, "seed": 0, "run": name, name: 0.5}
-    table = Table(name, about, {"command": name}, {name: {name: name}}, list(row), [row])
+    row = {
+        "experiment": name,
+        "arm": name,
+        "point": name,
+        "seed": 0,
+        "run": name,
+        name: 0.5,
+    }
+    table = Table(
+        name, about, {"command": name}, {name: {name: name}}, list(row), [row]
+    )
     path = write_table(outputs, table)
     assert path.parent == outputs / "tables"
     write_paper_table(outputs, table)
@@ -81,8 +122,13 @@ PLACES = {
     "run id": frozen,
     "run directory": lambda outputs, name: train.main(name),
     "experiment in a table": told_table,
-    "experiment in a plan": lambda outputs, name: write_plan(outputs, {"experiments": {name: {}}}),
-    **{f"sweeper {word}": command(word) for word in ("status", "collect", "draw", "report")},
+    "experiment in a plan": lambda outputs, name: write_plan(
+        outputs, {"experiments": {name: {}}}
+    ),
+    **{
+        f"sweeper {word}": command(word)
+        for word in ("status", "collect", "draw", "report")
+    },
 }
 
 
@@ -119,11 +165,20 @@ AWAY = ("../../evil", "/tmp/evil", "a/../../evil", "[fig1,../../evil]", "fig1,..
 
 @pytest.mark.parametrize(
     "key",
-    ["experiment", "model", "model/attention", "hydra/launcher", "+x/y", "+experiment/../../x"],
+    [
+        "experiment",
+        "model",
+        "model/attention",
+        "hydra/launcher",
+        "+x/y",
+        "+experiment/../../x",
+    ],
 )
 @pytest.mark.parametrize("value", AWAY)
 def test_a_yaml_file_is_chosen_by_name_from_its_folder(key, value):
-    with pytest.raises(UserError, match=r"choose it by name|cannot be read|cannot be set"):
+    with pytest.raises(
+        UserError, match=r"choose it by name|cannot be read|cannot be set"
+    ):
         read([f"{key}={value}"], shipped(), max_points=9)
 
 
@@ -146,7 +201,9 @@ def test_a_linked_folder_is_not_written_through(stranger, tmp_path):
     for write in (make_directory, lambda folder: LM1B.write(folder, 503, World(5, 7))):
         with pytest.raises(UserError, match="no symbolic link"):
             write(tmp_path / "linked")
-    (tmp_path / "all").symlink_to(stranger)  # the owner's own choice of where everything lies
+    (tmp_path / "all").symlink_to(
+        stranger
+    )  # the owner's own choice of where everything lies
     RunStore(tmp_path / "all").check_writable()
     assert len(contents(stranger)) == 3
 

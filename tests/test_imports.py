@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-HEAVY = {"torch", "pytorch_lightning", "torchmetrics", "wandb", "datasets", "tokenizers"}
+HEAVY = {
+    "torch",
+    "pytorch_lightning",
+    "torchmetrics",
+    "wandb",
+    "datasets",
+    "tokenizers",
+}
 DRAWING = {"matplotlib", "pandas", "scipy"}
 CLUSTERS = {"submitit", "ray"}
 CONFIGURATION = {"hydra", "omegaconf"}
@@ -81,7 +88,10 @@ LIGHT = {
         modules_of("models"),
         CONFIGURATION | PLAIN | {"pydantic", "sweeper", "tasks", "hydra_plugins"},
     ),
-    "a job": (modules_of("tasks"), CONFIGURATION | {"wandb", "datasets", "hydra_plugins"}),
+    "a job": (
+        modules_of("tasks"),
+        CONFIGURATION | {"wandb", "datasets", "hydra_plugins"},
+    ),
     "the warm server": (["tasks.size_server.__main__"], PLAIN - {"pytorch_lightning"}),
 }
 
@@ -109,7 +119,9 @@ def test_asking_the_command_what_it_does_stays_light(flag):
     loaded = loaded_after(
         f"import runpy; sys.argv = {typed}; runpy.run_path('sweep.py', run_name='__main__')"
     )
-    assert "hydra_plugins" in loaded, "Hydra did not look for plugins: the check would be vacuous"
+    assert "hydra_plugins" in loaded, (
+        "Hydra did not look for plugins: the check would be vacuous"
+    )
     assert not loaded & (HEAVY | DRAWING | CLUSTERS)
 
 
@@ -117,19 +129,29 @@ def commands():
     """Every module of the packages that is a `python -m` command."""
     folders = [
         ROOT / package
-        for package in ("sweeper", "tasks", "headroom_attention", "tests/faults", "benchmarks")
+        for package in (
+            "sweeper",
+            "tasks",
+            "headroom_attention",
+            "tests/faults",
+            "benchmarks",
+        )
     ]
     files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     started = [path for path in files if '__name__ == "__main__"' in path.read_text()]
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in started]
     # Peers that a benchmark starts are started where they lie: by a path.
-    return [name.removesuffix(".__main__") for name in names if not name.endswith("_peer")]
+    return [
+        name.removesuffix(".__main__") for name in names if not name.endswith("_peer")
+    ]
 
 
 @pytest.mark.parametrize("name", commands())
 def test_asking_a_command_what_it_does_stays_light(name):
     asked = "import runpy; sys.argv = ['', '--help']"
-    loaded = loaded_after(f"{asked}; runpy.run_module({name!r}, run_name='__main__')", "usage")
+    loaded = loaded_after(
+        f"{asked}; runpy.run_module({name!r}, run_name='__main__')", "usage"
+    )
     assert not loaded & (HEAVY | DRAWING | CLUSTERS | {"pydantic", "numpy"})
 
 

@@ -11,7 +11,10 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("sweeper", "tasks", "models")
 ROAD = re.compile(r"^\| (\d) \| (.+?) \| (.+?) \|", re.MULTILINE)
 PACKAGES = (*ROOMS, "hydra_plugins", "headroom_attention", "examples", "benchmarks")
-PROGRAM = [*ROOT.glob("*.py"), *(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))]
+PROGRAM = [
+    *ROOT.glob("*.py"),
+    *(path for name in PACKAGES for path in (ROOT / name).rglob("*.py")),
+]
 LONGEST_FILE, LONGEST_FUNCTION = 600, 90
 
 
@@ -20,7 +23,9 @@ def module_name(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-MODULES = {module_name(path): path for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+MODULES = {
+    module_name(path): path for room in ROOMS for path in (ROOT / room).rglob("*.py")
+}
 
 
 def imports_at_the_top(tree):
@@ -49,7 +54,9 @@ def test_no_modules_import_each_other_in_a_circle():
         for name, path in MODULES.items()
     }
     assert sum(map(len, graph.values())) > len(graph) > 100
-    TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules of a circle
+    TopologicalSorter(
+        graph
+    ).prepare()  # raises CycleError, which names the modules of a circle
 
 
 def test_no_file_and_no_function_is_too_long():
@@ -61,7 +68,9 @@ def test_no_file_and_no_function_is_too_long():
         files[name] = text.count("\n")
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                functions[f"{name}:{node.name}"] = (node.end_lineno or 0) - node.lineno + 1
+                functions[f"{name}:{node.name}"] = (
+                    (node.end_lineno or 0) - node.lineno + 1
+                )
     assert len(functions) > len(files) > 100
     assert {name: n for name, n in files.items() if n > LONGEST_FILE} == {}
     assert {name: n for name, n in functions.items() if n > LONGEST_FUNCTION} == {}
@@ -91,7 +100,10 @@ def complaints(source):
             continue
         name = ast.unparse(node.func)
         given = {one.arg: ast.unparse(one.value) for one in node.keywords}
-        if any(name == word or ("." in word and name.endswith(f".{word}")) for word in FORBIDDEN):
+        if any(
+            name == word or ("." in word and name.endswith(f".{word}"))
+            for word in FORBIDDEN
+        ):
             yield name
         if name.endswith("torch.load") and given.get("weights_only") != "True":
             yield "torch.load without weights_only=True"

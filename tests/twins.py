@@ -7,8 +7,18 @@ from pathlib import Path
 
 TINY = (
     *("data.sentences=600", "task.vocabulary_size=400", "task.sequence_length=32"),
-    *("task.batch_tokens=512", "model.layers=1", "model.embedding_size=8", "model.head_size=4"),
-    *("model.feedforward_size=16", "optimizer.warmup_steps=5", "trainer.steps=20", "logger=none"),
+    *(
+        "task.batch_tokens=512",
+        "model.layers=1",
+        "model.embedding_size=8",
+        "model.head_size=4",
+    ),
+    *(
+        "model.feedforward_size=16",
+        "optimizer.warmup_steps=5",
+        "trainer.steps=20",
+        "logger=none",
+    ),
 )
 EXPERIMENT = """\
 # @package _global_
@@ -35,7 +45,9 @@ ALIKE, PLANTED, HANDICAP = (0.01, 0.01), (0.01, 0.001), (0.16, 1.28)
 """Learning rates of the two arms; of 0.01 to 2.56 the best is 0.16."""
 
 
-def arguments(conf: Path, rates: tuple[float, float], *, tuned: bool = False) -> list[str]:
+def arguments(
+    conf: Path, rates: tuple[float, float], *, tuned: bool = False
+) -> list[str]:
     """Write the experiment into the folder `conf`; return the arguments of its sweep."""
     folder = conf / "experiment"
     folder.mkdir(parents=True, exist_ok=True)

@@ -72,7 +72,11 @@ class WandbServer:
     def stream(self, run, body):
         """What a client tells while a run goes on, and how it ended."""
         for name, part in (body.get("files") or {}).items():
-            lines = [json.loads(line) for line in part["content"] if name.endswith((".json", "l"))]
+            lines = [
+                json.loads(line)
+                for line in part["content"]
+                if name.endswith((".json", "l"))
+            ]
             if name == "wandb-history.jsonl":
                 run.history[part["offset"] :] = lines
             elif name == "wandb-summary.json":
@@ -81,13 +85,24 @@ class WandbServer:
             run.state = "failed" if body.get("exitcode") else "finished"
 
     def _UpsertBucket(self, given):
-        name = given.get("name") or given["id"]  # the public API names a run by its id alone
+        name = (
+            given.get("name") or given["id"]
+        )  # the public API names a run by its id alone
         run = self.runs.setdefault(name, Remote(name, given.get("project", "")))
         run.about |= {key: value for key, value in given.items() if value is not None}
         run.config |= json.loads(given.get("config") or "{}")
-        project = {"id": "p", "name": run.project, "entity": {"id": "e", "name": ENTITY}}
+        project = {
+            "id": "p",
+            "name": run.project,
+            "entity": {"id": "e", "name": ENTITY},
+        }
         bucket = {"id": run.id, "name": run.id, "displayName": given.get("displayName")}
-        rest = {"description": None, "config": "{}", "sweepName": None, "historyLineCount": 0}
+        rest = {
+            "description": None,
+            "config": "{}",
+            "sweepName": None,
+            "historyLineCount": 0,
+        }
         return {"upsertBucket": {"bucket": {**bucket, **rest, "project": project}}}
 
     def _Runs(self, given):
@@ -95,34 +110,63 @@ class WandbServer:
         nodes = [
             {"id": run.id, "name": run.id, "projectId": "1", "state": run.state}
             | {"tags": run.about.get("tags", []), "user": {**NAMES, "name": ENTITY}}
-            | {"config": json.dumps(run.config), "summaryMetrics": json.dumps(run.summary)}
+            | {
+                "config": json.dumps(run.config),
+                "summaryMetrics": json.dumps(run.summary),
+            }
             | dict.fromkeys(("displayName", "notes", "description", "group", "jobType"))
             for run in self.runs.values()
             if run.id in asked
         ]
         edges = [{"node": node, "cursor": node["id"]} for node in nodes]
         end = {"endCursor": None, "hasNextPage": False}
-        return {"project": {"runCount": len(edges), "runs": {"edges": edges, "pageInfo": end}}}
+        return {
+            "project": {
+                "runCount": len(edges),
+                "runs": {"edges": edges, "pageInfo": end},
+            }
+        }
 
     def _RunResumeStatus(self, given):
         entity = {"id": "e", "name": ENTITY}
-        return {"model": {"id": "p", "name": given["project"], "entity": entity, "bucket": None}}
+        return {
+            "model": {
+                "id": "p",
+                "name": given["project"],
+                "entity": entity,
+                "bucket": None,
+            }
+        }
 
     def _CreateRunFiles(self, given):
         urls = [
             {"name": name, "uploadUrl": f"{self.address}/storage/{given['run']}/{name}"}
             for name in given["files"]
         ]
-        return {"createRunFiles": {"runID": given["run"], "uploadHeaders": [], "files": urls}}
+        return {
+            "createRunFiles": {
+                "runID": given["run"],
+                "uploadHeaders": [],
+                "files": urls,
+            }
+        }
 
     def _UpsertView2(self, given):
         id = given.get("id") or f"view-{len(self.views)}"
         self.views[id] = dict(given)
-        return {"upsertView": {"view": {"id": id, "name": given["name"]}, "inserted": True}}
+        return {
+            "upsertView": {"view": {"id": id, "name": given["name"]}, "inserted": True}
+        }
 
     def _View(self, given):
         edges = [
-            {"node": {"id": id, "displayName": view["displayName"], "spec": view["spec"]}}
+            {
+                "node": {
+                    "id": id,
+                    "displayName": view["displayName"],
+                    "spec": view["spec"],
+                }
+            }
             for id, view in self.views.items()
             if view["name"] == given["viewName"]
         ]
@@ -132,7 +176,11 @@ class WandbServer:
         [asked] = given.values()
         id = f"artifact-{len(self.artifacts)}"
         self.artifacts[id] = {**asked, "files": {}, "committed": False}
-        made = {"id": id, "state": "PENDING", "artifactSequence": {"latestArtifact": None}}
+        made = {
+            "id": id,
+            "state": "PENDING",
+            "artifactSequence": {"latestArtifact": None},
+        }
         return {"createArtifact": {"artifact": made}}
 
     def _upload(self, path):
@@ -140,24 +188,34 @@ class WandbServer:
 
     def _CreateArtifactManifest(self, given):
         file = {"id": "m", **self._upload(f"{given['artifactID']}/manifest")}
-        return {"createArtifactManifest": {"artifactManifest": {"id": "m", "file": file}}}
+        return {
+            "createArtifactManifest": {"artifactManifest": {"id": "m", "file": file}}
+        }
 
     def _UpdateArtifactManifest(self, given):
         file = {"id": "m", **self._upload("manifest")}
-        return {"updateArtifactManifest": {"artifactManifest": {"id": "m", "file": file}}}
+        return {
+            "updateArtifactManifest": {"artifactManifest": {"id": "m", "file": file}}
+        }
 
     def _CreateArtifactFiles(self, given):
         edges = []
         for spec in given["input"]["artifactFiles"]:
             path = f"{spec['artifactID']}/{spec['name']}"
-            node = {"storagePath": path, **self._upload(path), "uploadMultipartUrls": None}
+            node = {
+                "storagePath": path,
+                **self._upload(path),
+                "uploadMultipartUrls": None,
+            }
             edges.append({"node": {**node, "artifact": {"id": spec["artifactID"]}}})
         return {"createArtifactFiles": {"files": {"edges": edges}}}
 
     def _CommitArtifact(self, given):
         artifact = self.artifacts[given["artifactID"]]
         artifact["committed"] = True
-        return {"commitArtifact": {"artifact": {"id": given["artifactID"], "digest": ""}}}
+        return {
+            "commitArtifact": {"artifact": {"id": given["artifactID"], "digest": ""}}
+        }
 
 
 class Loopback(ThreadingHTTPServer):
@@ -193,7 +251,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         with self.memory.lock:
             if "file_stream" in self.path:
-                self.memory.stream(self.memory.runs[self.path.split("/")[-2]], json.loads(body))
+                self.memory.stream(
+                    self.memory.runs[self.path.split("/")[-2]], json.loads(body)
+                )
                 self._reply({})
             elif self.path == "/graphql":
                 self._answer(json.loads(body))
@@ -238,4 +298,6 @@ def wandb_server():
     listening.shutdown()
     listening.server_close()
     thread.join()
-    assert not server.unknown, f"the client asks what this server does not know: {server.unknown}"
+    assert not server.unknown, (
+        f"the client asks what this server does not know: {server.unknown}"
+    )

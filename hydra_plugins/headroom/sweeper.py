@@ -20,7 +20,11 @@ class HeadroomSweeper(Sweeper):
         """Hydra gives the options one by one; they are read from the config, as a whole."""
 
     def setup(
-        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+        self,
+        *,
+        hydra_context: HydraContext,
+        task_function: TaskFunction,
+        config: DictConfig,
     ) -> None:
         from sweeper.plan.compose import CONF
         from sweeper.store.errors import UserError
@@ -30,7 +34,9 @@ class HeadroomSweeper(Sweeper):
             if source.provider != "command-line":
                 continue
             for shipped in sorted(CONF.rglob("*.yaml")):
-                own = Path(source.path.removeprefix("file://")) / shipped.relative_to(CONF)
+                own = Path(source.path.removeprefix("file://")) / shipped.relative_to(
+                    CONF
+                )
                 if own.exists() and own.read_bytes() != shipped.read_bytes():
                     raise UserError(
                         f"{own} would be ignored: conf/ has a file of that name; rename yours."

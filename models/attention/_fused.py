@@ -7,7 +7,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 HALF = (torch.bfloat16, torch.float16)
-SIZES, LENGTHS = 8, 16  # the kernel needs head sizes and row lengths that are multiples of these
+SIZES, LENGTHS = (
+    8,
+    16,
+)  # the kernel needs head sizes and row lengths that are multiples of these
 
 
 def attended(
@@ -28,7 +31,9 @@ def attended(
     """
     qkv = (q_BHTP, k_BHTP, v_BHTP)
     if mask is None or not (torch.is_grad_enabled() and _can_skip(*qkv, mask)):
-        return F.scaled_dot_product_attention(*qkv, attn_mask=mask, dropout_p=dropout, scale=scale)
+        return F.scaled_dot_product_attention(
+            *qkv, attn_mask=mask, dropout_p=dropout, scale=scale
+        )
     seen = torch.zeros((), dtype=q_BHTP.dtype, device=q_BHTP.device)
     bias_B1TT = torch.where(mask, seen, -math.inf)
     bias_BHTT = bias_B1TT.expand(*q_BHTP.shape[:-1], k_BHTP.shape[-2])
@@ -39,8 +44,13 @@ def attended(
 
 def _can_skip(q_BHTP: Tensor, k_BHTP: Tensor, v_BHTP: Tensor, mask: Tensor) -> bool:
     """Return whether the kernel takes these tensors, and the mask hides all keys that it skips."""
-    if q_BHTP.device.type != "cuda" or not getattr(mask, "causal", False):  # set by models.mask
+    if q_BHTP.device.type != "cuda" or not getattr(
+        mask, "causal", False
+    ):  # set by models.mask
         return False
     length, fits = q_BHTP.shape[-2], k_BHTP.shape[-2] == q_BHTP.shape[-2]
-    sizes = [one.shape[-1] % SIZES == 0 and one.dtype in HALF for one in (q_BHTP, k_BHTP, v_BHTP)]
+    sizes = [
+        one.shape[-1] % SIZES == 0 and one.dtype in HALF
+        for one in (q_BHTP, k_BHTP, v_BHTP)
+    ]
     return fits and length % LENGTHS == 0 and all(sizes)

@@ -11,7 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-MULTIPLES = {"cuda": 8}  # by type of device; bfloat16 needs 8, single precision would need 4
+MULTIPLES = {
+    "cuda": 8
+}  # by type of device; bfloat16 needs 8, single precision would need 4
 
 
 def to_heads(projection: nn.Linear, x_BTD: Tensor, *shape: int) -> Tensor:
@@ -21,7 +23,11 @@ def to_heads(projection: nn.Linear, x_BTD: Tensor, *shape: int) -> Tensor:
     zeros = -shape[-1] % MULTIPLES.get(x_BTD.device.type, 1)
     if zeros:
         weight_WD = F.pad(weight_WD.view(*shape, -1), (0, 0, 0, zeros)).flatten(0, -2)
-        bias_W = bias_W if bias_W is None else F.pad(bias_W.view(shape), (0, zeros)).flatten()
+        bias_W = (
+            bias_W
+            if bias_W is None
+            else F.pad(bias_W.view(shape), (0, zeros)).flatten()
+        )
     x_BTW = F.linear(x_BTD, weight_WD, bias_W)
     return x_BTW.view(*x_BTW.shape[:-1], *shape[:-1], shape[-1] + zeros)
 
@@ -52,10 +58,15 @@ class HeadNorm(nn.Module):
     def forward(self, qk_BTHP: Tensor) -> Tensor:
         """Return normalised queries and keys. Axis H has all query heads, then all key heads."""
         head_size = len(self.query)
-        rows = (self.query.expand(self.heads, -1), self.key.expand(self.key_value_heads, -1))
+        rows = (
+            self.query.expand(self.heads, -1),
+            self.key.expand(self.key_value_heads, -1),
+        )
         # The mean must not include the padding for a GPU.
         normed_BTHP = F.rms_norm(qk_BTHP[..., :head_size], (head_size,), eps=1.0e-6)
-        return widened((normed_BTHP * torch.cat(rows)).to(qk_BTHP.dtype), qk_BTHP.shape[-1])
+        return widened(
+            (normed_BTHP * torch.cat(rows)).to(qk_BTHP.dtype), qk_BTHP.shape[-1]
+        )
 
 
 def filled(x: Tensor) -> Tensor:

@@ -52,7 +52,9 @@ class CollaborativeAttention(nn.Module):
         self.query = nn.Linear(embedding_size, shared_size, bias=False)
         self.key = nn.Linear(embedding_size, shared_size, bias=False)
         self.mixing = nn.Parameter(torch.empty(heads, shared_size))
-        self.content_bias = nn.Parameter(torch.zeros(heads, embedding_size)) if bias else None
+        self.content_bias = (
+            nn.Parameter(torch.zeros(heads, embedding_size)) if bias else None
+        )
         self.value = nn.Linear(embedding_size, width, bias=bias)
         self.output = nn.Linear(width, embedding_size, bias=bias)
         for projection in (self.query, self.key, self.value, self.output):
@@ -103,7 +105,11 @@ class CollaborativeAttention(nn.Module):
     @classmethod
     @torch.no_grad()
     def from_factors(
-        cls, attention: MultiHeadAttention, query_DS: Tensor, mixing_HS: Tensor, key_DS: Tensor
+        cls,
+        attention: MultiHeadAttention,
+        query_DS: Tensor,
+        mixing_HS: Tensor,
+        key_DS: Tensor,
     ) -> CollaborativeAttention:
         """Return collaborative attention with these factors and the other weights of `attention`.
 

@@ -46,14 +46,19 @@ class DecoupledAttention(nn.Module):
         return self.heads * (self.head_size + self.value_size)
 
     def forward(
-        self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, rotation: Rotation | None = None
+        self,
+        x_BTD: Tensor,
+        mask_B1TT: Tensor | None = None,
+        rotation: Rotation | None = None,
     ) -> Tensor:
         """Return x_BTD. The mask is True where a query (third axis) may attend to a key (last)."""
         qk_BTHP = to_heads(self.query_key, x_BTD, 2 * self.heads, self.head_size)
         if rotation is not None:
             qk_BTHP = rotation(qk_BTHP, self.head_size)
         q_BHTP, k_BHTP = (x_BTHP.transpose(1, 2) for x_BTHP in qk_BTHP.chunk(2, dim=2))
-        v_BHTU = to_heads(self.value, x_BTD, self.heads, self.value_size).transpose(1, 2)
+        v_BHTU = to_heads(self.value, x_BTD, self.heads, self.value_size).transpose(
+            1, 2
+        )
         context_BHTU = attended(
             q_BHTP,
             k_BHTP,

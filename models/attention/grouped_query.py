@@ -29,6 +29,8 @@ class GroupedQueryAttention(MultiHeadAttention):
         qk_norm: bool = False,
     ) -> None:
         if heads % key_value_heads:
-            raise ValueError(f"{heads} heads cannot share {key_value_heads} keys evenly")
+            raise ValueError(
+                f"{heads} heads cannot share {key_value_heads} keys evenly"
+            )
         sizes = (embedding_size, heads, head_size, key_value_heads)
         super().__init__(*sizes, bias=bias, dropout=dropout, qk_norm=qk_norm)

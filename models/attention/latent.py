@@ -55,7 +55,11 @@ class LatentAttention(nn.Module):
             raise ValueError(f"a rotation needs an even rotary_size, not {rotary_size}")
         value_size = head_size if value_size is None else value_size
         self.heads, self.head_size, self.value_size = heads, head_size, value_size
-        self.latent_size, self.rotary_size, self.dropout = latent_size, rotary_size, dropout
+        self.latent_size, self.rotary_size, self.dropout = (
+            latent_size,
+            rotary_size,
+            dropout,
+        )
         self.query_latent: nn.Module = nn.Identity()
         query_inputs = embedding_size
         if query_latent_size is not None:
@@ -63,7 +67,9 @@ class LatentAttention(nn.Module):
             glorot_uniform_(down)
             self.query_latent = nn.Sequential(down, RMSNorm(query_latent_size))
             query_inputs = query_latent_size
-        self.query = nn.Linear(query_inputs, heads * (head_size + rotary_size), bias=bias)
+        self.query = nn.Linear(
+            query_inputs, heads * (head_size + rotary_size), bias=bias
+        )
         self.shared = nn.Linear(embedding_size, latent_size + rotary_size, bias=bias)
         self.latent_norm = RMSNorm(latent_size)
         # No bias: a bias of the keys adds the same number to all logits of a query.
@@ -80,10 +86,15 @@ class LatentAttention(nn.Module):
         return self.latent_size + self.rotary_size
 
     def forward(
-        self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, rotation: Rotation | None = None
+        self,
+        x_BTD: Tensor,
+        mask_B1TT: Tensor | None = None,
+        rotation: Rotation | None = None,
     ) -> Tensor:
         """Return x_BTD. The mask is True where a query (third axis) may attend to a key (last)."""
-        latent_BTC, r_BTR = self.shared(x_BTD).split([self.latent_size, self.rotary_size], -1)
+        latent_BTC, r_BTR = self.shared(x_BTD).split(
+            [self.latent_size, self.rotary_size], -1
+        )
         latent_BTC = self.latent_norm(latent_BTC)
         q_BTHS = self.query(self.query_latent(x_BTD)).unflatten(-1, (self.heads, -1))
         k_BTHP = self.key(latent_BTC).unflatten(-1, (self.heads, -1))

@@ -61,7 +61,9 @@ class MultiHeadAttention(nn.Module):
         width, shared_width = heads * head_size, self.key_value_heads * head_size
         self.qkv = nn.Linear(embedding_size, width + 2 * shared_width, bias=bias)
         self.output = nn.Linear(width, embedding_size, bias=bias)
-        self.norm = HeadNorm(heads, self.key_value_heads, head_size) if qk_norm else None
+        self.norm = (
+            HeadNorm(heads, self.key_value_heads, head_size) if qk_norm else None
+        )
         queries_and_keys = [width, shared_width]
         if glorot == "head":
             queries_and_keys = [head_size] * (heads + self.key_value_heads)
@@ -74,7 +76,10 @@ class MultiHeadAttention(nn.Module):
         return 2 * self.key_value_heads * self.head_size
 
     def forward(
-        self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, rotation: Rotation | None = None
+        self,
+        x_BTD: Tensor,
+        mask_B1TT: Tensor | None = None,
+        rotation: Rotation | None = None,
     ) -> Tensor:
         """Return x_BTD. The mask is True where a query (third axis) may attend to a key (last)."""
         heads, shared = self.heads, self.key_value_heads
@@ -85,7 +90,9 @@ class MultiHeadAttention(nn.Module):
         if rotation is not None:
             qk_BTHP = rotation(qk_BTHP, self.head_size)
         q_BTHP, k_BTKP = torch.split(qk_BTHP, [heads, shared], dim=2)
-        if shared < heads:  # with a mask, no fused kernel of a GPU takes fewer key heads
+        if (
+            shared < heads
+        ):  # with a mask, no fused kernel of a GPU takes fewer key heads
             k_BTKP = k_BTKP.repeat_interleave(heads // shared, dim=2)
             v_BTKP = v_BTKP.repeat_interleave(heads // shared, dim=2)
         context_BHTP = attended(

@@ -40,7 +40,9 @@ class _Removal:
     runs: Sequence[str]
     files: Sequence[Path]
     plans: Sequence[Plan]  # without the removed experiment; an empty one is removed
-    near: Sequence[str]  # none may be in training: those of the plans that need a removed run
+    near: Sequence[
+        str
+    ]  # none may be in training: those of the plans that need a removed run
     notes: Sequence[str]  # for the user
     forgotten: Sequence[Plan] = ()  # what the removed plans asked of their runs
 
@@ -60,7 +62,9 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
         name = run_of_words(outputs, name)
     removal = _experiment(outputs, known, name) or _run(store, known, name)
     if run := store.in_training(removal.near):
-        raise UserError(f"{sanitize(name)}: run {run} is being trained; stop that sweep first.")
+        raise UserError(
+            f"{sanitize(name)}: run {run} is being trained; stop that sweep first."
+        )
     mirrored = [path for run in removal.runs for path in mirrors.folders(outputs, run)]
     unused = _unused_code(store, removal.runs)
     removal = replace(removal, files=[*removal.files, *mirrored, *unused])
@@ -78,7 +82,9 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
     # Into one folder first: a kill leaves no half of a run. Plans last: it can be repeated.
     for left in outputs.glob(".forget.*.tmp"):  # of a command that was killed
         shutil.rmtree(left)
-    with tempfile.TemporaryDirectory(dir=outputs, prefix=".forget.", suffix=".tmp") as folder:
+    with tempfile.TemporaryDirectory(
+        dir=outputs, prefix=".forget.", suffix=".tmp"
+    ) as folder:
         gone = [*(store.run(run).path for run in removal.runs), *removal.files]
         for number, path in enumerate(path for path in gone if path.exists()):
             path.rename(Path(folder) / str(number))
@@ -100,7 +106,9 @@ def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | N
     stay = len(used & runs.keys())
     words = "stays: another plan has it" if stay == 1 else "stay: other plans have them"
     notes = [f"{plural(stay, 'run')} {words}"] if stay else []
-    files = files_made_of(outputs, name) + mirrors.folders(outputs, f"experiment-{stem(name)}")
+    files = files_made_of(outputs, name) + mirrors.folders(
+        outputs, f"experiment-{stem(name)}"
+    )
     if not any(plan["experiments"] for plan in others):  # nothing is left to report
         files += outputs.glob("report.html")
     removed = [run for run in runs if run not in used]
@@ -115,17 +123,25 @@ def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
         names = dict.fromkeys(one for plan in known for one in plan["experiments"])
         if not names:
             planned(store.outputs)  # raises: there is nothing to forget
-        expected = f"the id of a run, or an experiment that was planned ({', '.join(names)})"
-        raise invalid_value("forget", name, expected, f"{as_typed('status')} --all lists both")
+        expected = (
+            f"the id of a run, or an experiment that was planned ({', '.join(names)})"
+        )
+        raise invalid_value(
+            "forget", name, expected, f"{as_typed('status')} --all lists both"
+        )
     users = dict.fromkeys(p["experiment"] for plan in known for p in plan["points"]
                           if p["run"] == name)  # fmt: skip
     notes = [f"planned in {', '.join(users)}: repeating the sweep trains it again"]
-    return _Removal([name], [], [], [name, *_near(known, {name})], notes if users else [])
+    return _Removal(
+        [name], [], [], [name, *_near(known, {name})], notes if users else []
+    )
 
 
 def _needed(plan: Plan) -> set[str]:
     """Return the runs of a plan, and those of other plans that they start from."""
-    parents = {about["parent"] for about in plan["runs"].values() if about.get("parent")}
+    parents = {
+        about["parent"] for about in plan["runs"].values() if about.get("parent")
+    }
     return {*plan["runs"], *parents}
 
 
@@ -143,10 +159,14 @@ def _unused_code(store: RunStore, gone: Sequence[str]) -> list[Path]:
     if any(run.status().state is not State.DONE for run in stay):
         return []
     try:
-        used = {attempt.info().get("code") for run in stay for attempt in run.attempts()}
+        used = {
+            attempt.info().get("code") for run in stay for attempt in run.attempts()
+        }
     except UserError:  # the code of a run cannot be read
         return []
-    pinned = [path.parent for path in sorted((store.outputs / "code").glob(f"*/{REVISION}"))]
+    pinned = [
+        path.parent for path in sorted((store.outputs / "code").glob(f"*/{REVISION}"))
+    ]
     return [folder for folder in pinned if used.isdisjoint(revisions(folder))]
 
 
@@ -154,7 +174,10 @@ def _listed(store: RunStore, removal: _Removal) -> Iterator[str]:
     yield "to be removed:"
     for run in removal.runs:
         yield f"  {relative_path(store.run(run).path)}  ({store.run(run).status().state})"
-    for path in (*removal.files, *(path_of(store.outputs, plan) for plan in removal.plans)):
+    for path in (
+        *removal.files,
+        *(path_of(store.outputs, plan) for plan in removal.plans),
+    ):
         yield f"  {relative_path(path)}"
     for plan in removal.plans:
         if plan["experiments"]:

@@ -21,9 +21,15 @@ def settle_process() -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
-        except OSError:  # closed by the caller: the next file to be opened would take its number
+        except (
+            OSError
+        ):  # closed by the caller: the next file to be opened would take its number
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
-            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8"))
+            setattr(
+                sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8")
+            )
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal may know ASCII alone
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a terminal may know ASCII alone

@@ -35,10 +35,14 @@ class Line:
     setting: str  # its arm and what is special about it
     state: str  # of the store, or "blocked"
     reason: str
-    heartbeat: Mapping[str, Any] = field(default_factory=dict)  # the newest, if it is not done
+    heartbeat: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # the newest, if it is not done
     left_s: float | None = None  # of training at its newest speed, if it is running
     seconds: float | None = None  # of training, if it is done
-    damaged: bool = False  # whether it counts as failed because its files cannot be read
+    damaged: bool = (
+        False  # whether it counts as failed because its files cannot be read
+    )
     command: str = ""  # that planned its experiment
     changed: Sequence[str] | None = None  # code that changed since it was trained
 
@@ -134,7 +138,9 @@ def _changed(run: Run, status: Status, changes: Changes) -> list[str]:
 
 def _left(status: Status, planned_run: Mapping[str, Any] | None) -> float | None:
     heartbeat = status.heartbeat or {}
-    step, steps, speed = (heartbeat.get(key) for key in ("step", "steps", "tokens_per_second"))
+    step, steps, speed = (
+        heartbeat.get(key) for key in ("step", "steps", "tokens_per_second")
+    )
     if isinstance(speed, str) or not (step and steps and speed):
         return None
     if status.state is not State.RUNNING or not planned_run:
@@ -168,28 +174,40 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
     quiet = () if every else (State.NEW, State.DONE)
     listed = [line for line in runs.values() if line.state not in quiet]
     if len(listed) < len(runs):
-        console.print("--all lists every run with its id and its words, which other commands take.")
+        console.print(
+            "--all lists every run with its id and its words, which other commands take."
+        )
     if listed:
         table = Table(box=None, pad_edge=False, show_header=False)
         for line in listed:
             parts = (line.reason, *_progress(line), _changes(line))
             detail = ", ".join(part for part in parts if part)
             setting = f"{sanitize(line.experiment)}/{sanitize(line.setting, 400)}"
-            table.add_row(line.state, Text(f"{setting}\n{line.run}  {sanitize(detail, 1000)}"))
+            table.add_row(
+                line.state, Text(f"{setting}\n{line.run}  {sanitize(detail, 1000)}")
+            )
         console.print()
         console.print(table)
-    earlier: dict[tuple[str, str], list[str]] = {}  # runs that an earlier state of the code trained
+    earlier: dict[
+        tuple[str, str], list[str]
+    ] = {}  # runs that an earlier state of the code trained
     for line in runs.values():
         if line.changed:
             task = line.run.partition("-")[0]
             earlier.setdefault((task, _changes(line)), []).append(line.run)
     for (task, changes), ids in earlier.items():
-        few = ", ".join(ids[:NAMED]) + (f" and {len(ids) - NAMED} more" if ids[NAMED:] else "")
-        words = f"\n{task}: {len(ids)} of an earlier state of the code ({changes}): {few}"
+        few = ", ".join(ids[:NAMED]) + (
+            f" and {len(ids) - NAMED} more" if ids[NAMED:] else ""
+        )
+        words = (
+            f"\n{task}: {len(ids)} of an earlier state of the code ({changes}): {few}"
+        )
         console.print(Text(words))
 
 
-def watch(console: Console, outputs: Path, experiments: Sequence[str], *, every: bool) -> None:
+def watch(
+    console: Console, outputs: Path, experiments: Sequence[str], *, every: bool
+) -> None:
     """Print the status every two seconds until Ctrl-C."""
     store = RunStore(outputs)
     with suppress(KeyboardInterrupt):
@@ -203,13 +221,17 @@ def watch(console: Console, outputs: Path, experiments: Sequence[str], *, every:
 def _tally(lines: Sequence[Line], states: Sequence[str]) -> list[str]:
     """Return the number of runs in each of these states, and in all."""
     tally = Counter(line.state for line in lines)
-    return [str(count or "-") for count in (*(tally[state] for state in states), len(lines))]
+    return [
+        str(count or "-") for count in (*(tally[state] for state in states), len(lines))
+    ]
 
 
 def _progress(line: Line) -> tuple[str, ...]:
     heartbeat = line.heartbeat
     step, loss, speed = map(heartbeat.get, ("step", "loss", "tokens_per_second"))
-    unnamed = line.state == State.FAILED and isinstance(step, int)  # other reasons name the step
+    unnamed = line.state == State.FAILED and isinstance(
+        step, int
+    )  # other reasons name the step
     return (
         f"step {step:,} of {heartbeat.get('steps', 0):,}" if unnamed else "",
         f"loss {loss:.3f}" if isinstance(loss, float) else "",

@@ -15,7 +15,9 @@ class Terminal(Console):
     """The console of a command; it ends in a sentence once its output is closed."""
 
     def __init__(self) -> None:
-        super().__init__(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+        super().__init__(
+            highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH
+        )
 
     def print_line(self, words: object) -> None:
         """Print words as they are, without markup, on a line that is not broken."""

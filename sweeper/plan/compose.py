@@ -55,8 +55,15 @@ class Composer:
         the nearest one that exists.
         """
         try:
-            return self.loader.load_configuration(self.config_name, [*overrides], RunMode.RUN)
-        except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as problem:
+            return self.loader.load_configuration(
+                self.config_name, [*overrides], RunMode.RUN
+            )
+        except (
+            HydraException,
+            OmegaConfBaseException,
+            YAMLError,
+            ValueError,
+        ) as problem:
             raise explained(problem) from None
 
     def hydra(self, overrides: Iterable[str]) -> dict[str, Any]:
@@ -75,7 +82,9 @@ class Composer:
             plain = _plain(self.compose(key))
             whole = {name: value for name, value in plain.items() if name != "hydra"}
             refuse_tree(whole)
-            self._templates[key] = RunTemplate(whole, plain["hydra"]["runtime"]["choices"])
+            self._templates[key] = RunTemplate(
+                whole, plain["hydra"]["runtime"]["choices"]
+            )
         return self._templates[key]
 
 
@@ -85,7 +94,9 @@ def as_dataclass(kind: type[Made], data: Mapping[str, Any], where: str) -> Made:
     `where` says where the data was given and begins the message.
     """
     try:
-        made = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(kind), dict(data)))
+        made = OmegaConf.to_object(
+            OmegaConf.merge(OmegaConf.structured(kind), dict(data))
+        )
     except OmegaConfBaseException as problem:
         raise UserError(f"{where}: {explained(problem)}") from None
     assert isinstance(made, kind)
@@ -144,7 +155,9 @@ class RunTemplate:
 
 def _plain(config: DictConfig, *, resolve: bool = False) -> dict[str, Any]:
     try:
-        plain = OmegaConf.to_container(config, resolve=resolve, throw_on_missing=resolve)
+        plain = OmegaConf.to_container(
+            config, resolve=resolve, throw_on_missing=resolve
+        )
     except OmegaConfBaseException as problem:
         raise explained(problem) from None
     assert isinstance(plain, dict)

@@ -53,7 +53,9 @@ class Configurations:
         for key, value in self._settings():
             self._refuse_name(key, value)
         # Arms are matched to arms that are not matched, and their children come last.
-        for arm in sorted(arms, key=lambda arm: 2 if arm.parent else 1 if arm.match else 0):
+        for arm in sorted(
+            arms, key=lambda arm: 2 if arm.parent else 1 if arm.match else 0
+        ):
             made = [*(self._children(arm) if arm.parent else self._combinations(arm))]
             self.done[arm.name] += self._with_sizes(made)
 
@@ -71,7 +73,9 @@ class Configurations:
                     config = self._child_config({"task": task}, point.config)
                     config["parent"] = run_id(point.config)
                     [size] = self.facts.sizes([config])
-                    yield replace(point, config=config, size=size, parent=None if one else point)
+                    yield replace(
+                        point, config=config, size=size, parent=None if one else point
+                    )
 
     def _settings(self) -> Iterator[tuple[str, Any]]:
         """Yield the keys and values that the command line and the arms set or sweep."""
@@ -107,28 +111,43 @@ class Configurations:
         """Yield the configurations of an arm whose runs start from those of its parent arm."""
         assert arm.parent is not None
         self._check_child_keys(arm)
-        for parent, values in itertools.product(self.done[arm.parent], combinations(arm)):
+        for parent, values in itertools.product(
+            self.done[arm.parent], combinations(arm)
+        ):
             if self._differ_in_typed(values, parent.values):
                 continue
             config = self._child_config({**arm.set, **values}, parent.config)
             if holds(arm.where, config):
-                yield Configuration(arm, {**parent.values, **values}, config, parent=parent)
+                yield Configuration(
+                    arm, {**parent.values, **values}, config, parent=parent
+                )
 
     def _check_child_keys(self, arm: Arm) -> None:
         """Raise UserError for keys that an arm with a parent cannot set or sweep."""
         assert arm.parent is not None
-        typed = {*self.typed.axes, *self.typed.fixed}  # typed keys hold for the parents, too
+        typed = {
+            *self.typed.axes,
+            *self.typed.fixed,
+        }  # typed keys hold for the parents, too
         for key in (*arm.set, *arm.swept):
             allowed = key in ("task", "model/attention") or key in typed
             if self.composer.is_group(key) and not allowed:
                 where = f"experiment.arms.{arm.name} of {self.experiment.yaml}"
-                expected = "no group but task and model/attention in an arm with a parent"
-                raise invalid_value(where, key, expected, "set single keys of it instead")
+                expected = (
+                    "no group but task and model/attention in an arm with a parent"
+                )
+                raise invalid_value(
+                    where, key, expected, "set single keys of it instead"
+                )
             parents = {str(one.values.get(key)) for one in self.done[arm.parent]}
             if key in arm.swept and key not in typed and len(parents) > 1:
                 where = f"experiment.arms.{arm.name}.grid of {self.experiment.yaml}"
-                expected = f"no key that takes several values in its parent {arm.parent}"
-                raise invalid_value(where, key, expected, "write an arm for each value of it")
+                expected = (
+                    f"no key that takes several values in its parent {arm.parent}"
+                )
+                raise invalid_value(
+                    where, key, expected, "write an arm for each value of it"
+                )
 
     def _combinations(self, arm: Arm) -> Iterator[Configuration]:
         """Yield a configuration for each combination of an arm's values.
@@ -144,7 +163,9 @@ class Configurations:
             return
 
         target_of: dict[str, str] = {}  # by the values of the point
-        for values, target in itertools.product(combinations(arm), self._targets(match)):
+        for values, target in itertools.product(
+            combinations(arm), self._targets(match)
+        ):
             if self._differ_in_typed(values, target.values):
                 continue
             point = self._composed(arm, {**values, **target.shared})
@@ -183,7 +204,9 @@ class Configurations:
             targets.append(_Target(label, size, shared, point.values))
         return targets
 
-    def _differ_in_typed(self, values: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+    def _differ_in_typed(
+        self, values: Mapping[str, Any], others: Mapping[str, Any]
+    ) -> bool:
         """Return whether two points have different values of a key with several typed values.
 
         Such points are neither matched to each other nor parent and child.
@@ -198,9 +221,13 @@ class Configurations:
         model = f"{config['model']['name']} with {config['model']['attention']['name']} attention"
         expected = f"one of {', '.join(count for count in Count if count in size)}"
         remedy = "match another count, or choose a decoder whose attention has `cached_numbers`"
-        raise invalid_value("match.count", f"{match.count} of {model}", expected, remedy)
+        raise invalid_value(
+            "match.count", f"{match.count} of {model}", expected, remedy
+        )
 
-    def _matched(self, point: Configuration, match: Match, target: _Target) -> Configuration:
+    def _matched(
+        self, point: Configuration, match: Match, target: _Target
+    ) -> Configuration:
         """Solve the key `match.solve` for the target size, and return the point with the solution.
 
         Raise UserError if the nearest size is further away than `match.tolerance`.
@@ -209,7 +236,11 @@ class Configurations:
 
         def size_at(value: int) -> int | Invalid:
             [size] = self.facts.sizes_if_valid([template.run({match.solve: value})])
-            return size if isinstance(size, Invalid) else self._count(match, size, point.config)
+            return (
+                size
+                if isinstance(size, Invalid)
+                else self._count(match, size, point.config)
+            )
 
         where = f"{self.experiment.yaml}, arm {point.arm.name}"
         step = self._step(where, match, point.config)
@@ -218,7 +249,9 @@ class Configurations:
         except UserError as problem:
             reason = str(problem).removesuffix(".")
             end = "" if reason.endswith("?") else "."
-            raise UserError(f"{where}: {match.solve} cannot be solved for: {reason}{end}") from None
+            raise UserError(
+                f"{where}: {match.solve} cannot be solved for: {reason}{end}"
+            ) from None
         error = achieved / target.size - 1
         if abs(error) > match.tolerance:
             raise UserError(
@@ -231,7 +264,9 @@ class Configurations:
         return replace(
             point,
             values={**point.values, **solved},
-            matched=Matched(target.words, match.count.value, target.size, achieved, error),
+            matched=Matched(
+                target.words, match.count.value, target.size, achieved, error
+            ),
             config=template.run(solved),
         )
 
@@ -251,7 +286,9 @@ class Configurations:
         template, plain = self._template({**arm.set, **values})
         return Configuration(arm, values, self._with_data(template.run(plain)))
 
-    def _template(self, settings: Mapping[str, Any]) -> tuple[RunTemplate, dict[str, Any]]:
+    def _template(
+        self, settings: Mapping[str, Any]
+    ) -> tuple[RunTemplate, dict[str, Any]]:
         """Split settings into chosen yaml files and plain keys.
 
         Return the template composed with these yaml files and the typed keys, and the plain keys.
@@ -264,9 +301,15 @@ class Configurations:
         if "task" in groups and any(key.startswith("task.") for key in own):
             # Leave out typed keys that only another task of the sweep has.
             plain = self.composer.base(chosen)
-            own = {k: text for k, text in own.items() if plain.has(k) or not k.startswith("task.")}
+            own = {
+                k: text
+                for k, text in own.items()
+                if plain.has(k) or not k.startswith("task.")
+            }
         template = self.composer.base([*chosen, *own.values()])
-        return template, {k.lstrip("+"): v for k, v in settings.items() if k not in groups}
+        return template, {
+            k.lstrip("+"): v for k, v in settings.items() if k not in groups
+        }
 
     def _child_config(
         self, settings: Mapping[str, Any], parent: Mapping[str, Any]

@@ -14,7 +14,9 @@ from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.plans import ERROR
 
 SPLIT = "validation/"
-SUFFIX = "_trials"  # the trials that tune experiment NAME are the experiment NAME_trials
+SUFFIX = (
+    "_trials"  # the trials that tune experiment NAME are the experiment NAME_trials
+)
 LARGEST_SEED = 2**32 - 1  # of NumPy's random generators
 LARGEST_COUNT = 10**18  # of parameters or FLOPs
 LEAST_SEEDS = 3  # fewer seeds of trials say little about the error of a choice
@@ -35,7 +37,9 @@ class Tune:
 
     grid: dict[str, list[Any]]  # the values to try by key; all combinations are tried
     by: str = "validation/loss"  # the metric of the validation split that decides
-    seeds: list[int] = field(default_factory=lambda: [1000, 1001, 1002])  # no judged run has them
+    seeds: list[int] = field(
+        default_factory=lambda: [1000, 1001, 1002]
+    )  # no judged run has them
     per: Per = Per.point
     grow: int = 2  # if the best value is at an end of its range, add at most this many beyond it
 
@@ -48,7 +52,9 @@ def check_seeds(key: str, seeds: Sequence[Any]) -> None:
     for seed in seeds:
         known = isinstance(seed, int) and not isinstance(seed, bool)
         if not known or not 0 <= seed <= LARGEST_SEED:
-            raise invalid_value(key, seed, f"whole numbers from 0 to {LARGEST_SEED}", remedy)
+            raise invalid_value(
+                key, seed, f"whole numbers from 0 to {LARGEST_SEED}", remedy
+            )
 
 
 def check(experiment: Experiment) -> None:
@@ -63,14 +69,21 @@ def check(experiment: Experiment) -> None:
         for key, remedy in remedies.items():
             if key in (*arm.set, *arm.swept):
                 where = f"experiment.arms.{arm.name} of {experiment.name}"
-                raise invalid_value(where, key, f"no {key} in set or grid of an arm", remedy)
+                raise invalid_value(
+                    where, key, f"no {key} in set or grid of an arm", remedy
+                )
         where = f"experiment.arms.{arm.name}.seeds of {experiment.name}"
         if arm.seeds:
             check_seeds(where, arm.seeds)
-        parent, own = experiment.arms.get(arm.parent or ""), arm.seeds or experiment.seeds
+        parent, own = (
+            experiment.arms.get(arm.parent or ""),
+            arm.seeds or experiment.seeds,
+        )
         theirs = (parent.seeds or experiment.seeds) if parent else own
         if not {*own} <= {*theirs}:
-            expected = f"seeds of its parent {arm.parent} ({', '.join(map(str, theirs))})"
+            expected = (
+                f"seeds of its parent {arm.parent} ({', '.join(map(str, theirs))})"
+            )
             raise invalid_value(where, own, expected, "give both arms the same seeds")
     shown = [metric for metrics in experiment.finetune.values() for metric in metrics]
     for metric in shown:
@@ -88,7 +101,9 @@ def _check_tune(experiment: Experiment, tune: Tune) -> None:
     for key, values in tune.grid.items():
         if len({*map(repr, values)}) < max(len(values), 2):
             expected = "two different values or more"
-            raise invalid_value(f"{where}, grid.{key}", list(values), expected, "list them")
+            raise invalid_value(
+                f"{where}, grid.{key}", list(values), expected, "list them"
+            )
         for arm in experiment.arms.values():
             if key in arm.swept:
                 expected = f"a key that no arm sweeps, but arm {arm.name} sweeps it"
@@ -96,16 +111,27 @@ def _check_tune(experiment: Experiment, tune: Tune) -> None:
                 raise invalid_value(f"{where}, grid", key, expected, remedy)
     if not tune.by.startswith(SPLIT):
         remedy = "for example validation/loss"
-        raise invalid_value(f"{where}, by", tune.by, "a metric of the validation split", remedy)
+        raise invalid_value(
+            f"{where}, by", tune.by, "a metric of the validation split", remedy
+        )
     if tune.grow < 0:
-        raise invalid_value(f"{where}, grow", tune.grow, "a number of at least 0", "correct it")
+        raise invalid_value(
+            f"{where}, grow", tune.grow, "a number of at least 0", "correct it"
+        )
     remedy = "for example [1000,1001,1002]"
-    judged = {*experiment.seeds, *(seed for arm in experiment.arms.values() for seed in arm.seeds)}
+    judged = {
+        *experiment.seeds,
+        *(seed for arm in experiment.arms.values() for seed in arm.seeds),
+    }
     if judged & {*tune.seeds}:
-        expected = f"seeds other than the judged ones ({', '.join(map(str, sorted(judged)))})"
+        expected = (
+            f"seeds other than the judged ones ({', '.join(map(str, sorted(judged)))})"
+        )
         raise invalid_value(f"{where}, seeds", list(tune.seeds), expected, remedy)
     if len({*tune.seeds}) < LEAST_SEEDS:
-        expected = f"{LEAST_SEEDS} different seeds or more, to tell the two best values apart"
+        expected = (
+            f"{LEAST_SEEDS} different seeds or more, to tell the two best values apart"
+        )
         raise invalid_value(f"{where}, seeds", list(tune.seeds), expected, remedy)
     if experiment.finetune or any(arm.parent for arm in experiment.arms.values()):
         expected = "no tuning, since runs of this experiment start from other runs"
@@ -118,7 +144,9 @@ def at_end(values: Sequence[Any], best: Any) -> bool:
 
     0 is not an end, since no value below it is tried.
     """
-    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    numbers = all(
+        isinstance(v, int | float) and not isinstance(v, bool) for v in values
+    )
     return numbers and best != 0 and best in (min(values), max(values))
 
 
@@ -139,7 +167,12 @@ def beyond(values: Sequence[Any], best: Any) -> Any:
 
 Count = StrEnum(
     "Count",
-    ["params_total", "params_non_embedding", "flops_per_token", "cache_bytes_per_token"],
+    [
+        "params_total",
+        "params_non_embedding",
+        "flops_per_token",
+        "cache_bytes_per_token",
+    ],
 )
 """The counts of a model that a match can use."""
 
@@ -159,13 +192,21 @@ class Margin:
 class Match:
     """The matching of an arm's points to a size."""
 
-    to: str | int  # an arm, whose points are the targets, or one number as the target of all
+    to: (
+        str | int
+    )  # an arm, whose points are the targets, or one number as the target of all
     solve: str  # the key that is solved for; its value is a whole number
     tolerance: float  # the largest accepted |achieved / target - 1|
     count: Count = Count.params_total  # the size that is matched
-    where: str | None = None  # only points of the arm `to` that meet this condition are targets
-    multiple_of: str | int = 1  # the solution is a multiple of this number, or of this key's value
-    same: list[str] = field(default_factory=list)  # keys that get the value of the target point
+    where: str | None = (
+        None  # only points of the arm `to` that meet this condition are targets
+    )
+    multiple_of: str | int = (
+        1  # the solution is a multiple of this number, or of this key's value
+    )
+    same: list[str] = field(
+        default_factory=list
+    )  # keys that get the value of the target point
 
 
 @dataclass
@@ -205,32 +246,53 @@ class Experiment:
     title: str
     metric: str
     arms: dict[str, Arm]
-    yaml: str = ""  # the file in conf/experiment that describes it; empty for a typed grid
+    yaml: str = (
+        ""  # the file in conf/experiment that describes it; empty for a typed grid
+    )
     x: str = "params_total"
     figure: str = "curves"
     claims: list[str] = field(default_factory=list)
     seeds: list[int] = field(default_factory=lambda: [0])
     margin: dict[str, Margin] = field(default_factory=dict)  # by metric
     error: float = ERROR  # the chance that any claim ever gets a wrong answer
-    finetune: dict[str, list[str]] = field(default_factory=dict)  # the metrics to show, by task
+    finetune: dict[str, list[str]] = field(
+        default_factory=dict
+    )  # the metrics to show, by task
     pretrainings: Pretrainings = Pretrainings.each
-    paper: dict[Any, Any] = field(default_factory=dict)  # the paper's numbers, by value of `x`
+    paper: dict[Any, Any] = field(
+        default_factory=dict
+    )  # the paper's numbers, by value of `x`
     tune: Tune | None = None
     tuned: bool = True  # False: do not tune, and train with the values in the configs
 
     def described(self) -> dict[str, Any]:
         """Return the plain data that the plan's file keeps."""
-        same = ("title", "metric", "x", "figure", "claims", "margin", "error", "finetune")
+        same = (
+            "title",
+            "metric",
+            "x",
+            "figure",
+            "claims",
+            "margin",
+            "error",
+            "finetune",
+        )
         plain = asdict(self)
         return {
             **{key: plain[key] for key in same},
-            "paper": {str(value): dict(printed) for value, printed in self.paper.items()},
+            "paper": {
+                str(value): dict(printed) for value, printed in self.paper.items()
+            },
             "arms": {
                 arm.name: {"label": arm.label, "metric": arm.metric or self.metric}
                 | ({"parent": arm.parent} if arm.parent else {})
                 for arm in self.arms.values()
             },
-            **({"tune": plain["tune"] | {"per": self.tune.per.value}} if self.tune else {}),
+            **(
+                {"tune": plain["tune"] | {"per": self.tune.per.value}}
+                if self.tune
+                else {}
+            ),
         }
 
 
@@ -256,15 +318,24 @@ def with_typed(
                 f"experiment={experiment.yaml} solves for it; leave it out, or sweep a grid "
                 "without an experiment."
             )
-        kept = {key: value for key, value in arm.set.items() if key not in {*axes, *fixed}}
+        kept = {
+            key: value for key, value in arm.set.items() if key not in {*axes, *fixed}
+        }
         # A later axis overrides an earlier one. So a fixed key, as an axis with one value,
         # overrides an axis that moves this key together with others.
         alone = {key: [fixed[key]] for key in arm.swept if key in fixed}
         return replace(arm, set=kept, grid={**arm.grid, **alone, **axes})
 
-    arms, tune = {name: overlaid(arm) for name, arm in experiment.arms.items()}, experiment.tune
+    arms, tune = (
+        {name: overlaid(arm) for name, arm in experiment.arms.items()},
+        experiment.tune,
+    )
     if tune:
-        free = {key: values for key, values in tune.grid.items() if key not in {*axes, *fixed}}
+        free = {
+            key: values
+            for key, values in tune.grid.items()
+            if key not in {*axes, *fixed}
+        }
         tune = replace(tune, grid=free) if free else None
     of_unmatched = [arm.swept for arm in experiment.arms.values() if not arm.match]
     in_yaml = all(key in swept for swept in of_unmatched for key in axes)
@@ -304,7 +375,9 @@ def read_experiment(
     for other, section in by_scale.items():
         if scales is not None and other not in scales:
             expected = f"the name of a scale ({', '.join(scales)})"
-            raise invalid_value(f"experiment.scales of {name}", other, expected, "correct the name")
+            raise invalid_value(
+                f"experiment.scales of {name}", other, expected, "correct the name"
+            )
         _check_keys(f"{where}: scales.{other}.", _section(f"scales.{other}", section))
 
     typed = typed or {}
@@ -312,8 +385,12 @@ def read_experiment(
     experiment = _read(name, whole)
     if not (experiment.tune and experiment.tune.grid):
         if typed.get("experiment.tuned"):
-            expected = f"false, since {experiment.name} has no tune.grid at scale={scale}"
-            raise invalid_value("experiment.tuned", True, expected, "give experiment.tune.grid")
+            expected = (
+                f"false, since {experiment.name} has no tune.grid at scale={scale}"
+            )
+            raise invalid_value(
+                "experiment.tuned", True, expected, "give experiment.tune.grid"
+            )
         return replace(experiment, tune=None)
     return experiment if experiment.tuned else replace(experiment, tune=None)
 
@@ -323,7 +400,10 @@ def _check_keys(prefix: str, section: Mapping[str, Any]) -> None:
     arms = _section(f"{prefix}arms", section.get("arms"))
     for path, kind, found in (
         (prefix, Experiment, section),
-        *((f"{prefix}arms.{arm}.", Arm, _section(arm, keys)) for arm, keys in arms.items()),
+        *(
+            (f"{prefix}arms.{arm}.", Arm, _section(arm, keys))
+            for arm, keys in arms.items()
+        ),
     ):
         known = [one.name for one in fields(kind)]
         for key in found:
@@ -363,7 +443,9 @@ def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
     """
     target = match.to
     targets = [arm.name for arm in others if not arm.match]
-    known = target in targets if isinstance(target, str) else 1 <= target <= LARGEST_COUNT
+    known = (
+        target in targets if isinstance(target, str) else 1 <= target <= LARGEST_COUNT
+    )
     if not known:
         expected = "an arm of the experiment that is not matched itself, or a number from 1 to 1e18"
         remedy = f"choose among {', '.join(targets)}" if targets else "give a number"
@@ -374,16 +456,22 @@ def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
     if isinstance(target, int) and (match.where or match.same):
         key = "where" if match.where else "same"
         expected = f"no such key, since match.to={target} is a number and has no points"
-        raise invalid_value(f"{where}.{key}", match.where or match.same, expected, "leave it out")
+        raise invalid_value(
+            f"{where}.{key}", match.where or match.same, expected, "leave it out"
+        )
 
 
 def _read(name: str, data: dict[str, Any]) -> Experiment:
     """Return the experiment in a merged section. Raise UserError if it is invalid."""
     experiment = _as_experiment(name, data)
     if not experiment.arms:
-        raise UserError(f"experiment={name} has no arms; name at least one under `arms`.")
+        raise UserError(
+            f"experiment={name} has no arms; name at least one under `arms`."
+        )
     if not experiment.title.strip():
-        raise invalid_value(f"experiment.title of {name}", "", "a few words", "say what it shows")
+        raise invalid_value(
+            f"experiment.title of {name}", "", "a few words", "say what it shows"
+        )
     if experiment.tune:
         check_seeds(f"experiment.tune.seeds of {name}", experiment.tune.seeds)
     for arm in experiment.arms.values():
@@ -407,7 +495,9 @@ def _as_experiment(name: str, data: dict[str, Any]) -> Experiment:
         where = f"experiment.{key} of {name}"
         remedy = "leave it out; name=... on the command line names the results"
         raise invalid_value(where, data[key], "no such key", remedy)
-    for value, printed in _section(f"experiment.paper of {name}", data.get("paper")).items():
+    for value, printed in _section(
+        f"experiment.paper of {name}", data.get("paper")
+    ).items():
         _section(f"experiment.paper.{value} of {name}", printed)
     whole = {**data, "name": name, "yaml": name, "arms": named}
     return as_dataclass(Experiment, whole, f"experiment={name}")
@@ -422,7 +512,10 @@ def _check_arm(experiment: Experiment, arm: Arm) -> None:
     names = [one.name for one in experiment.arms.values()]
     before = names[: names.index(arm.name)]
     if arm.parent and arm.match:
-        expected, remedy = "no parent, since the arm is matched", "leave out parent or match"
+        expected, remedy = (
+            "no parent, since the arm is matched",
+            "leave out parent or match",
+        )
         raise invalid_value(f"{where}.parent", arm.parent, expected, remedy)
     if arm.parent and arm.parent not in before:
         expected = "an arm that the yaml describes before this one"
@@ -446,9 +539,13 @@ def _check_margin(where: str, margin: Margin) -> None:
 def _section(key: str, given: Any) -> Mapping[str, Any]:
     if given is not None and not isinstance(given, Mapping):
         expected = "a section of keys and values"
-        raise invalid_value(key, given, expected, "write it as in conf/experiment/fig1.yaml")
+        raise invalid_value(
+            key, given, expected, "write it as in conf/experiment/fig1.yaml"
+        )
     if any(isinstance(name, bool) for name in given or ()):
-        expected = "names in quotes, since YAML reads on, off, yes and no as true or false"
+        expected = (
+            "names in quotes, since YAML reads on, off, yes and no as true or false"
+        )
         raise invalid_value(key, [*(given or ())], expected, "write 'on':")
     return given or {}
 
@@ -469,4 +566,8 @@ def _without(tree: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
     if not rest:
         return {key: value for key, value in tree.items() if key != first}
     child = tree.get(first)
-    return {**tree, first: _without(child, rest)} if isinstance(child, Mapping) else dict(tree)
+    return (
+        {**tree, first: _without(child, rest)}
+        if isinstance(child, Mapping)
+        else dict(tree)
+    )

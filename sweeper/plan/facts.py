@@ -51,26 +51,45 @@ class Facts:
         paths = sorted(sources(root, TRAINS))
         own = [(str(path.relative_to(root)), path.read_text("utf-8")) for path in paths]
         kinds = (registry.TASKS, registry.ARCHITECTURES, registry.ATTENTION)
-        every = [registry.made_of(kind, name) for kind in kinds for name in registry.names(kind)]
+        every = [
+            registry.made_of(kind, name)
+            for kind in kinds
+            for name in registry.names(kind)
+        ]
         return digest_of([own, every])
 
     def sizes(self, configs: Sequence[Mapping[str, Any]]) -> list[Size]:
         """Return the size of each config; Invalid if one of them has none."""
         answers = self.sizes_if_valid(configs)
         if faults := [answer for answer in answers if isinstance(answer, Invalid)]:
-            like = f" (and {plural(len(faults) - 1, 'more point')} like it)." if faults[1:] else "."
+            like = (
+                f" (and {plural(len(faults) - 1, 'more point')} like it)."
+                if faults[1:]
+                else "."
+            )
             raise Invalid(f"{str(faults[0]).removesuffix('.')}{like}")
         return [answer for answer in answers if not isinstance(answer, Invalid)]
 
-    def sizes_if_valid(self, configs: Sequence[Mapping[str, Any]]) -> list[Size | Invalid]:
+    def sizes_if_valid(
+        self, configs: Sequence[Mapping[str, Any]]
+    ) -> list[Size | Invalid]:
         """Return the size of each config, or why it has none."""
         # The answer also says whether values are valid, so every key counts, and 8.0 is not 8.
-        parts = [{k: v for k, v in config.items() if k not in SAME_SIZE} for config in configs]
+        parts = [
+            {k: v for k, v in config.items() if k not in SAME_SIZE}
+            for config in configs
+        ]
         keys = [files.sha256_of(part) for part in parts]
         known: dict[str, Size] = self._known["sizes"]
-        asked = {key: config for key, config in zip(keys, configs, strict=True) if key not in known}
+        asked = {
+            key: config
+            for key, config in zip(keys, configs, strict=True)
+            if key not in known
+        }
         found: dict[str, Size | Invalid] = {}
-        answers = self.process.ask([{"op": "size", "config": config} for config in asked.values()])
+        answers = self.process.ask(
+            [{"op": "size", "config": config} for config in asked.values()]
+        )
         for key, answer in zip(asked, answers, strict=True):
             if "error" in answer:
                 found[key] = Invalid(answer["error"])
@@ -104,15 +123,22 @@ class Facts:
         if not self.asked:
             return
         known = {"format": files.FORMAT, "code": self._code, **self._known}
-        with contextlib.suppress(OSError, UserError):  # a dry run works on a read-only store
+        with contextlib.suppress(
+            OSError, UserError
+        ):  # a dry run works on a read-only store
             files.make_directory(self.path.parent)
-            files.publish(self.path, files.canonical(files.with_checksum(known)), durable=False)
+            files.publish(
+                self.path, files.canonical(files.with_checksum(known)), durable=False
+            )
 
 
 def _looks(root: Path) -> list[list[Any]]:
     """Return the name, size and times of every file at `root`, which change if a file does."""
     root = root.expanduser()
-    names = [root, *(Path(folder) / name for folder, _, files in os.walk(root) for name in files)]
+    names = [
+        root,
+        *(Path(folder) / name for folder, _, files in os.walk(root) for name in files),
+    ]
     found = []
     for path in sorted(names):
         with contextlib.suppress(OSError):

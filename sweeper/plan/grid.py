@@ -27,8 +27,13 @@ def combinations(arm: Arm) -> list[dict[str, Any]]:
         found: dict[str, Any] = {}
         for axis, given in zip(arm.grid, values, strict=True):
             keys = [key.strip() for key in axis.split(",")]
-            if len(keys) > 1 and not (isinstance(given, list) and len(given) == len(keys)):
-                where, expected = f"{arm.name}.grid.{axis}", f"a list of {len(keys)} values"
+            if len(keys) > 1 and not (
+                isinstance(given, list) and len(given) == len(keys)
+            ):
+                where, expected = (
+                    f"{arm.name}.grid.{axis}",
+                    f"a list of {len(keys)} values",
+                )
                 remedy = "give one value for each of its keys in the experiment's yaml"
                 raise invalid_value(where, given, expected, remedy)
             found |= zip(keys, given, strict=True) if len(keys) > 1 else {axis: given}
@@ -53,7 +58,10 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.Not: operator.not_,
     ast.USub: operator.neg,
 }
-_TOGETHER: dict[type[ast.boolop], Callable[[Iterable[Any]], bool]] = {ast.And: all, ast.Or: any}
+_TOGETHER: dict[type[ast.boolop], Callable[[Iterable[Any]], bool]] = {
+    ast.And: all,
+    ast.Or: any,
+}
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
     ast.Gt: operator.gt, ast.GtE: operator.ge,

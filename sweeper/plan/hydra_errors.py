@@ -23,10 +23,13 @@ from sweeper.store.errors import INSTALLED, SYNONYMS, UserError, invalid_value, 
 from sweeper.store.identity import leaves
 
 NO_EXPERIMENT = (
-    "A key under experiment needs an experiment; add experiment=NAME, as in experiment=fig1."
+    "A key under experiment needs an experiment; "
+    "add experiment=NAME, as in experiment=fig1."
 )
 # Without the first line that an experiment needs, Hydra reads its defaults as groups below it.
-_MISPLACED = re.compile(r"In 'experiment/([^']+)': Could not override '[^']+@experiment\.")
+_MISPLACED = re.compile(
+    r"In 'experiment/([^']+)': Could not override '[^']+@experiment\."
+)
 
 
 def is_user_error(problem: Exception) -> bool:
@@ -50,7 +53,9 @@ def explained(problem: Exception) -> UserError:
         mark = getattr(problem, "problem_mark", None)
         reason = sanitize(getattr(problem, "problem", None) or problem)
         place = f"{mark.name}, line {mark.line + 1}" if mark else "a yaml file"
-        return UserError(f"{sanitize(place)} cannot be read as yaml: {reason}; correct it there.")
+        return UserError(
+            f"{sanitize(place)} cannot be read as yaml: {reason}; correct it there."
+        )
     if isinstance(problem, ImportError | MemoryError):
         reason = f"{type(problem).__name__}: {sanitize(problem)}".removesuffix(": ")
         remedy = "allow this command more memory, or install its requirements again"
@@ -60,7 +65,9 @@ def explained(problem: Exception) -> UserError:
     if isinstance(problem, MissingConfigException) and problem.missing_cfg_file:
         return _no_such_file(problem.missing_cfg_file, problem.options or ())
     causes = (problem, problem.__cause__, problem.__context__)
-    cause = next((one for one in causes if isinstance(one, OmegaConfBaseException)), None)
+    cause = next(
+        (one for one in causes if isinstance(one, OmegaConfBaseException)), None
+    )
     if cause is None or not cause.full_key:
         words = sanitize(" ".join(str(problem).split()), 700).rstrip(".")
         if misplaced := _MISPLACED.match(words):
@@ -71,15 +78,21 @@ def explained(problem: Exception) -> UserError:
         from sweeper.plan.experiment import Experiment  # which imports this module
 
         if key in {f"experiment.{one.name}" for one in fields(Experiment)}:
-            return UserError(f"{key} is not set by this experiment; write +{key}=VALUE to add it.")
+            return UserError(
+                f"{key} is not set by this experiment; write +{key}=VALUE to add it."
+            )
         if key == "experiment":
             return UserError(NO_EXPERIMENT)
         around = cause.parent_node
         tree: Any = OmegaConf.to_container(
             around._get_root() if isinstance(around, DictConfig) else OmegaConf.create()
         )
-        if "hydra" in tree:  # of its keys only those of the sweep and the launcher are candidates
-            tree["hydra"] = {part: tree["hydra"][part] for part in ("sweeper", "launcher")}
+        if (
+            "hydra" in tree
+        ):  # of its keys only those of the sweep and the launcher are candidates
+            tree["hydra"] = {
+                part: tree["hydra"][part] for part in ("sweeper", "launcher")
+            }
         return unknown_key(str(cause.full_key), leaves(tree))
     if isinstance(cause, ReadonlyConfigError):
         return UserError(f"{key} cannot be set: a config names no code to call.")
@@ -126,12 +139,20 @@ def _no_such_file(path: str, known: Iterable[str]) -> UserError:
 
 def unreadable(override: str) -> UserError:
     """Return the sentence for an argument that is not an override."""
-    typed = override.removeprefix("++") if override.startswith("++experiment.") else override
+    typed = (
+        override.removeprefix("++")
+        if override.startswith("++experiment.")
+        else override
+    )
     remedy = "write key=value or key=a,b,c without spaces, as in experiment=fig1 or model.heads=4,8"
     key, _, value = typed.partition("=")
     if not value.isascii() or set("()=~&;#!<>").intersection(value):
-        remedy = f"such a value needs quotes that the shell leaves in: '{key}=\"{value}\"'"
-    return UserError(f"{sanitize(typed)!r} cannot be read as an override; {sanitize(remedy, 400)}.")
+        remedy = (
+            f"such a value needs quotes that the shell leaves in: '{key}=\"{value}\"'"
+        )
+    return UserError(
+        f"{sanitize(typed)!r} cannot be read as an override; {sanitize(remedy, 400)}."
+    )
 
 
 REMOVED = {
@@ -175,7 +196,9 @@ def unknown_key(key: str, known: Iterable[str]) -> UserError:
         if f".{removed}." in f".{key}.":
             return UserError(f"{sanitize(key)} was removed: {remedy}.")
     if key in GROUPS:
-        return UserError(f"{key} is not a key of the config; {did_you_mean([GROUPS[key]])}")
+        return UserError(
+            f"{key} is not a key of the config; {did_you_mean([GROUPS[key]])}"
+        )
     section, _, last = key.replace("/", ".").rpartition(".")
     last = SYNONYMS.get(last, last)
     of_experiment = key.startswith("experiment.")

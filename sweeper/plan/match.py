@@ -70,7 +70,9 @@ def solve(
     if not changes:
         values = ", ".join(str(multiple * step) for multiple in tried)
         same = f"the count is {at(tried[0]):,} at {values}"
-        raise UserError(f"the key does not change the size ({same}); solve for another key")
+        raise UserError(
+            f"the key does not change the size ({same}); solve for another key"
+        )
     best = min(near, key=lambda multiple: (abs(at(multiple) - target), multiple))
     return best * step, at(best)
 
@@ -99,7 +101,9 @@ def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
     return low + bisect_right(range(low + 1, high), target, key=at)
 
 
-def _with_models(try_at: Callable[[int], int | UserError], target: int) -> Iterator[int]:
+def _with_models(
+    try_at: Callable[[int], int | UserError], target: int
+) -> Iterator[int]:
     """Yield the multiples that have a model, in order.
 
     Stop after the first one above `target` (but not before the second one), or after GAP multiples

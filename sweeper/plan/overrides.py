@@ -53,7 +53,11 @@ def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Ty
     `max_points` points, before the grid is expanded.
     """
     by_key = _parsed(arguments, composer)
-    several = {key: override for key, override in by_key.items() if override.is_sweep_override()}
+    several = {
+        key: override
+        for key, override in by_key.items()
+        if override.is_sweep_override()
+    }
     points = math.prod(_count(override, composer) for override in several.values())
     check_size(points, max_points, "the grid")
     axes = {key: _listed(key, override, composer) for key, override in several.items()}
@@ -65,7 +69,10 @@ def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Ty
     names = axes.pop("experiment", None) or [values.pop("experiment", None)]
     for name in names:
         if isinstance(name, list) or (name is None and len(names) > 1):
-            expected, remedy = "names of experiments", "for example experiment=fig1,fig3"
+            expected, remedy = (
+                "names of experiments",
+                "for example experiment=fig1,fig3",
+            )
             raise invalid_value("experiment", name, expected, remedy)
     fixed = {key: str(by_key[key].input_line) for key in values}
     return Typed(fixed, values, axes, [str(name) for name in names if name is not None])
@@ -87,7 +94,10 @@ def _parsed(arguments: Iterable[str], composer: Composer) -> dict[str, Override]
         if not override.is_sweep_override() and not key.startswith("hydra."):
             refuse_tree({key: _plain(override.value())})
             if isinstance(override.value(), dict) and not key.startswith("experiment."):
-                expected, remedy = "one value", f"set its keys one by one, as in {key}.KEY=VALUE"
+                expected, remedy = (
+                    "one value",
+                    f"set its keys one by one, as in {key}.KEY=VALUE",
+                )
                 raise invalid_value(key, _right_side(override), expected, remedy)
         if (known := by_key.setdefault(key.lstrip("+"), override)) is not override:
             raise UserError(
@@ -102,7 +112,9 @@ def _listed(key: str, override: Override, composer: Composer) -> list[Any]:
     if isinstance(asked := override.value(), Glob):
         values = [*asked.filter(composer.options(key))]
     else:
-        values = [*map(_plain, override.sweep_iterator(transformer=Transformer.identity))]
+        values = [
+            *map(_plain, override.sweep_iterator(transformer=Transformer.identity))
+        ]
     if not values:
         remedy = "correct the pattern or the range, or list the values"
         raise invalid_value(key, _right_side(override), "at least one value", remedy)
@@ -132,17 +144,23 @@ def _count(override: Override, composer: Composer) -> int:
     value = override.value()
     if isinstance(value, IntervalSweep):
         expected, remedy = "a list of values", "use a,b,c or range(start,stop,step)"
-        raise invalid_value(override.key_or_group, _right_side(override), expected, remedy)
+        raise invalid_value(
+            override.key_or_group, _right_side(override), expected, remedy
+        )
     if isinstance(value, RangeSweep):
         assert value.start is not None
         assert value.stop is not None
         if not (value.step and math.isfinite(value.stop - value.start)):
             expected, remedy = "a range that ends", "give start,stop,step"
-            raise invalid_value(override.key_or_group, _right_side(override), expected, remedy)
+            raise invalid_value(
+                override.key_or_group, _right_side(override), expected, remedy
+            )
         return max(0, math.ceil((value.stop - value.start) / value.step))
     if isinstance(value, ChoiceSweep):
         return len(value.list)
-    return len(composer.options(override.key_or_group)) if isinstance(value, Glob) else 1
+    return (
+        len(composer.options(override.key_or_group)) if isinstance(value, Glob) else 1
+    )
 
 
 def _right_side(override: Override) -> str:
@@ -161,7 +179,9 @@ def _plain(value: Any) -> Any:
     return value
 
 
-_LONGEST = 56  # letters of a typed name, so that a name with a suffix is a valid file name
+_LONGEST = (
+    56  # letters of a typed name, so that a name with a suffix is a valid file name
+)
 _PLAIN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{_LONGEST - 1}}}")
 
 
@@ -182,7 +202,13 @@ def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> 
     is appended. A key typed with the value of the config changes nothing, and neither do seeds
     that include all seeds of the experiment.
     """
-    base = experiment.yaml if experiment else "grid" if typed.axes.keys() - {"seed"} else "run"
+    base = (
+        experiment.yaml
+        if experiment
+        else "grid"
+        if typed.axes.keys() - {"seed"}
+        else "run"
+    )
     given = {**typed.axes, **typed.values}
     plain = composer.base([f"experiment={experiment.yaml}"] if experiment else [])
     own_seeds = experiment.seeds if experiment else [plain.run({})["seed"]]
@@ -198,5 +224,7 @@ def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> 
             return True
         return not plain.says(key, value)
 
-    changes = {key: value for key, value in given.items() if changes_results(key, value)}
+    changes = {
+        key: value for key, value in given.items() if changes_results(key, value)
+    }
     return f"{base}-{digest_of(changes)[:8]}" if changes else base

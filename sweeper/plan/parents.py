@@ -26,7 +26,9 @@ def check_start(run: PlannedRun, plan: Plan, facts: Facts) -> None:
     parent = RunStore(plan.outputs).run(run.parent)
     if parent.status().state is not State.DONE:
         expected = f"the id of a finished run in {plan.outputs}"
-        raise invalid_value("parent", run.parent, expected, "train it first, or correct the id")
+        raise invalid_value(
+            "parent", run.parent, expected, "train it first, or correct the id"
+        )
     _check_typed_parent(run.config, parent.record()["config"], facts)
 
 
@@ -37,7 +39,9 @@ def _check_tokenizer(config: Mapping[str, Any], parent: Mapping[str, Any]) -> No
         _check_equal(_tokenizer_keys(config), _tokenizer_keys(parent), config["parent"])
 
 
-def _check_typed_parent(config: Mapping[str, Any], parent: Mapping[str, Any], facts: Facts) -> None:
+def _check_typed_parent(
+    config: Mapping[str, Any], parent: Mapping[str, Any], facts: Facts
+) -> None:
     """Raise UserError if the run has another model or tokenizer than its parent.
 
     Dropout and `initializer_range` may differ. Collaborative attention may replace any attention,
@@ -45,11 +49,17 @@ def _check_typed_parent(config: Mapping[str, Any], parent: Mapping[str, Any], fa
     """
     same_task = config["task"]["name"] == parent["task"]["name"]
     # An older record lacks the keys that were added later.
-    introduced = {key: value for key, value in INTRODUCED_AS.items() if key.startswith("model.")}
-    ours, theirs = (introduced | leaves({"model": one["model"]}) for one in (config, parent))
+    introduced = {
+        key: value for key, value in INTRODUCED_AS.items() if key.startswith("model.")
+    }
+    ours, theirs = (
+        introduced | leaves({"model": one["model"]}) for one in (config, parent)
+    )
     free = ["model.dropout", "model.initializer_range"]
     if ours.get("model.attention.name") == "collaborative":
-        free += [key for key in {**theirs, **ours} if key.startswith("model.attention.")]
+        free += [
+            key for key in {**theirs, **ours} if key.startswith("model.attention.")
+        ]
     expected = {key: theirs.get(key) for key in {**theirs, **ours} if key not in free}
     ours |= _tokenizer_keys(config)
     if same_task:
@@ -65,11 +75,15 @@ def _tokenizer_keys(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: given.get(key, INTRODUCED_AS.get(key)) for key in keys}
 
 
-def _check_equal(ours: Mapping[str, Any], expected: Mapping[str, Any], parent: str) -> None:
+def _check_equal(
+    ours: Mapping[str, Any], expected: Mapping[str, Any], parent: str
+) -> None:
     for key, value in expected.items():
         if (own := ours.get(key)) != value:
             wanted = "null" if value is None else value
             remedy = f"give {key}={wanted}"
             if key == "data.digest":
                 remedy = "train on the parent's text"
-            raise invalid_value(key, own, f"{wanted}, the value of parent={parent}", remedy)
+            raise invalid_value(
+                key, own, f"{wanted}, the value of parent={parent}", remedy
+            )

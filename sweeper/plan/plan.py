@@ -49,7 +49,9 @@ class Configuration:
     config: Mapping[str, Any]  # of the runs; the seed in it counts only if `once`
     size: Size = field(default_factory=dict)
     matched: Matched | None = None
-    parent: Configuration | None = None  # runs start from the parent's run of the same seed
+    parent: Configuration | None = (
+        None  # runs start from the parent's run of the same seed
+    )
     once: bool = False  # there is one run, with the seed in `config`
     chosen: Chosen | None = None
     alternative_to: Mapping[str, Any] | None = None
@@ -82,7 +84,9 @@ class PlannedRun:
     @property
     def label(self) -> str:
         """The name for people."""
-        return sanitize(f"{self.names['experiment']}/{self.names['arm']} {self.names['label']}")
+        return sanitize(
+            f"{self.names['experiment']}/{self.names['arm']} {self.names['label']}"
+        )
 
     @property
     def parent(self) -> str | None:
@@ -116,13 +120,19 @@ class Plan:
     configurations: Mapping[str, list[Configuration]]
     points: list[PlannedPoint] = field(default_factory=list)
     runs: Mapping[str, PlannedRun] = field(default_factory=dict)
-    tuning: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)  # choices
+    tuning: Mapping[str, Sequence[Mapping[str, Any]]] = field(
+        default_factory=dict
+    )  # choices
     accept_mixed_code: bool = False  # whether runs of different code may decide a claim
 
     @property
     def claims(self) -> list[str]:
         """The claims of all experiments, each once."""
-        return [*dict.fromkeys(claim for one in self.experiments.values() for claim in one.claims)]
+        return [
+            *dict.fromkeys(
+                claim for one in self.experiments.values() for claim in one.claims
+            )
+        ]
 
     @property
     def tuned(self) -> bool:
@@ -135,7 +145,10 @@ class Plan:
             # As typed: without the folder of sweep.py, and without the `++` that sweep.py adds.
             "command": [
                 Path(sys.argv[0]).name,
-                *(re.sub(r"^\+\+experiment\.", "experiment.", one) for one in sys.argv[1:]),
+                *(
+                    re.sub(r"^\+\+experiment\.", "experiment.", one)
+                    for one in sys.argv[1:]
+                ),
             ],
             "scale": self.scale,
             "experiments": {
@@ -152,7 +165,8 @@ class Plan:
                 for point in self.points
             ],
             "runs": {
-                run.id: {"size": run.size, "parent": run.parent} for run in self.runs.values()
+                run.id: {"size": run.size, "parent": run.parent}
+                for run in self.runs.values()
             },
             **({"rounds": list(rounds)} if rounds else {}),
             **({"accept_mixed_code": True} if self.accept_mixed_code else {}),

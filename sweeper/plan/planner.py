@@ -137,13 +137,20 @@ class Planner:
         if not named:
             return
         whole = self.composer.base([f"experiment={yaml}"]).beside["experiment"]
-        sections = (whole, *(section or {} for section in (whole.get("scales") or {}).values()))
-        arms = dict.fromkeys(arm for section in sections for arm in section.get("arms") or {})
+        sections = (
+            whole,
+            *(section or {} for section in (whole.get("scales") or {}).values()),
+        )
+        arms = dict.fromkeys(
+            arm for section in sections for arm in section.get("arms") or {}
+        )
         for name, text in named.items():
             if name not in arms:
                 key = text.removeprefix("++").partition("=")[0]
                 remedy = f"correct the name; to add an arm, write +{key}"
-                raise invalid_value(key, name, f"an arm of {yaml} ({', '.join(arms)})", remedy)
+                raise invalid_value(
+                    key, name, f"an arm of {yaml} ({', '.join(arms)})", remedy
+                )
 
 
 def _outputs_folder(template: RunTemplate) -> Path:
@@ -160,7 +167,9 @@ def _typed_seeds(typed: Typed, template: RunTemplate) -> list[Any] | None:
     if seeds is not None:
         check_seeds("seed", seeds)
         if "experiment.seeds" in typed.values and typed.experiments:
-            raise UserError("seed and experiment.seeds are both given; give one of them.")
+            raise UserError(
+                "seed and experiment.seeds are both given; give one of them."
+            )
     return seeds
 
 
@@ -197,11 +206,17 @@ def _texts(points: Sequence[Configuration], facts: Facts) -> str:
 
     If every point is a fine-tuning, describe all texts.
     """
-    own = [one for one in points if not (one.parent or one.config.get("parent"))] or points
-    return " and ".join(dict.fromkeys(facts.text(point.config)["describe"] for point in own))
+    own = [
+        one for one in points if not (one.parent or one.config.get("parent"))
+    ] or points
+    return " and ".join(
+        dict.fromkeys(facts.text(point.config)["describe"] for point in own)
+    )
 
 
-def _check_results(experiment: Experiment, points: Sequence[Configuration], facts: Facts) -> None:
+def _check_results(
+    experiment: Experiment, points: Sequence[Configuration], facts: Facts
+) -> None:
     """Raise UserError for a figure, claim, metric, margin, `tune.by` or `x` that does not exist.
 
     results/judge.py checks whether the points can decide a claim.
@@ -212,9 +227,13 @@ def _check_results(experiment: Experiment, points: Sequence[Configuration], fact
         registry.check(registry.CLAIMS, claim, f"experiment.claims of {name}")
 
     of_task = {str(point.config["task"]["name"]): point.config for point in points}
-    measured = {task: facts.text(config).get("metrics", ()) for task, config in of_task.items()}
+    measured = {
+        task: facts.text(config).get("metrics", ()) for task, config in of_task.items()
+    }
     shown = dict.fromkeys(
-        metric for point in points for metric in _check_metrics(experiment, point, measured)
+        metric
+        for point in points
+        for metric in _check_metrics(experiment, point, measured)
     )
     if experiment.tune:
         _check_tuned_metric(name, experiment.tune.by, measured)
@@ -250,16 +269,24 @@ def _check_metrics(
         expected = f"a metric of task {task} ({', '.join(known)})"
         if experiment.yaml:
             key = f"finetune.{task}" if experiment.finetune else "metric"
-            raise invalid_value(f"experiment.{key} of {name}", metric, expected, "name one of them")
+            raise invalid_value(
+                f"experiment.{key} of {name}", metric, expected, "name one of them"
+            )
         remedy = "sweep one task at a time, or give a metric that all tasks measure"
-        raise invalid_value(f"metric of task={','.join(measured)}", metric, expected, remedy)
+        raise invalid_value(
+            f"metric of task={','.join(measured)}", metric, expected, remedy
+        )
     return shown
 
 
-def _check_tuned_metric(name: str, by: str, measured: Mapping[str, Sequence[str]]) -> None:
+def _check_tuned_metric(
+    name: str, by: str, measured: Mapping[str, Sequence[str]]
+) -> None:
     """Raise UserError if a task does not measure the metric that tuning decides by."""
     for task, metrics in measured.items():
         known = [metric.replace("test/", SPLIT) for metric in metrics]
         if known and by not in known:
             expected = f"a metric of task {task} ({', '.join(known)})"
-            raise invalid_value(f"experiment.tune.by of {name}", by, expected, "name one of them")
+            raise invalid_value(
+                f"experiment.tune.by of {name}", by, expected, "name one of them"
+            )

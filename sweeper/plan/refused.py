@@ -16,20 +16,32 @@ from sweeper.store.errors import UserError, invalid_value, sanitize
 
 CALLS = re.compile(r"_(target|partial|args|recursive|convert)_|\(\)")
 LARGE = re.compile(rf"\d{{{LONGEST_NUMBER + 1}}}")
-SECRET = re.compile(r"(?i)(api_?key|secret|passw(or)?d|credential|authorization|(^|_)token$)")
-AWAY = re.compile(r"[/\\$~]|\.\.")  # the name of a yaml file that leads out of its folder
+SECRET = re.compile(
+    r"(?i)(api_?key|secret|passw(or)?d|credential|authorization|(^|_)token$)"
+)
+AWAY = re.compile(
+    r"[/\\$~]|\.\."
+)  # the name of a yaml file that leads out of its folder
 RESOLVER = re.compile(r"\$\{\s*[\w.]+\s*:")
 SUFFIX = re.compile(r"\.ya?ml(?=,|$)")
 # A config key inside an experiment: Hydra would read its dots as sections of the experiment.
 DOTTED = re.compile(r"(experiment\.(?:.+\.)?(?:set|grid))\.(.+\..+)")
 # A command line may set only these parts of Hydra's own section.
-HYDRA = ("hydra.sweeper.", "hydra.launcher.", "hydra/launcher", "hydra.mode", "hydra.verbose")
+HYDRA = (
+    "hydra.sweeper.",
+    "hydra.launcher.",
+    "hydra/launcher",
+    "hydra.mode",
+    "hydra.verbose",
+)
 # Flags of a sweep: `-m`, and folders of yaml files with the name of the primary config.
 FOLDERS = frozenset("-cd --config-dir -cp --config-path -cn --config-name".split())
 SWEEPS = FOLDERS | {"-m", "--multirun"}
 WITH_VALUE = FOLDERS | frozenset("-c --cfg -p --package".split())
 # Flags that make Hydra print help or the config. None of them reads a pickle.
-PRINTS = frozenset("--resolve -h --help --hydra-help -i --info -sc --shell-completion".split())
+PRINTS = frozenset(
+    "--resolve -h --help --hydra-help -i --info -sc --shell-completion".split()
+)
 # Flags that other programs have, and what to type instead.
 INSTEAD = {
     "--dry-run": "hydra.sweeper.dry_run=true prints the plan and trains nothing",
@@ -44,10 +56,17 @@ def refuse_arguments(arguments: list[str]) -> None:
         if argument.startswith("-"):
             if flag not in SWEEPS | WITH_VALUE | PRINTS:
                 instead = INSTEAD.get(flag, "--help lists its flags")
-                raise UserError(f"{sanitize(flag)} is not a flag of this program; {instead}.")
+                raise UserError(
+                    f"{sanitize(flag)} is not a flag of this program; {instead}."
+                )
         elif before not in WITH_VALUE:
-            if LARGE.search(argument) or argument.count("[") + argument.count("{") > DEEPEST:
-                most = f"numbers of at most {LONGEST_NUMBER} digits and {DEEPEST} brackets"
+            if (
+                LARGE.search(argument)
+                or argument.count("[") + argument.count("{") > DEEPEST
+            ):
+                most = (
+                    f"numbers of at most {LONGEST_NUMBER} digits and {DEEPEST} brackets"
+                )
                 raise invalid_value(
                     flag, argument.partition("=")[2][:30], most, "type a smaller value"
                 )

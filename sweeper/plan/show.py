@@ -40,7 +40,9 @@ def print_plan(
     by_experiment = {
         name: [
             list(seeds)
-            for _, seeds in groupby(same, key=lambda p: (p.arm, p.task, describe_values(p.values)))
+            for _, seeds in groupby(
+                same, key=lambda p: (p.arm, p.task, describe_values(p.values))
+            )
         ]
         for name, same in groupby(plan.points, key=lambda p: p.experiment)
     }
@@ -58,8 +60,12 @@ def print_plan(
             table = _table(shown, plan, statuses, narrow=True)
         console.print(table)
         if len(shown) < len(rows):
-            console.print(f"... and {len(rows) - len(shown)} more (hydra.verbose=true lists all)")
-    used = sum(uses > 1 for uses in Counter(point.run for point in plan.points).values())
+            console.print(
+                f"... and {len(rows) - len(shown)} more (hydra.verbose=true lists all)"
+            )
+    used = sum(
+        uses > 1 for uses in Counter(point.run for point in plan.points).values()
+    )
     shared = f", {used} of them shared by several points" if used else ""
     states = Counter(str(statuses[run].state) for run in plan.runs)
     by_state = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
@@ -101,7 +107,9 @@ def _table(
     table.add_column("task", no_wrap=True)
     table.add_column("point", overflow="fold")
     sizes = [plan.runs[seeds[0].run].size for seeds in rows]
-    beside = {word: key for word, key in _BESIDE.items() if all(key in size for size in sizes)}
+    beside = {
+        word: key for word, key in _BESIDE.items() if all(key in size for size in sizes)
+    }
     for column in ("params", *(() if narrow else beside)):
         table.add_column(column, justify="right", no_wrap=True)
     if not narrow:
@@ -114,7 +122,11 @@ def _table(
         first = seeds[0]
         size, matched = plan.runs[first.run].size, first.matched
         setting = _words(describe_values(first.values) or "as configured")
-        match = f"{matched.error:+.2%} of {matched.count} of {matched.to}" if matched else ""
+        match = (
+            f"{matched.error:+.2%} of {matched.count} of {matched.to}"
+            if matched
+            else ""
+        )
         states: Counter[str] = Counter()
         for point in seeds:
             status = statuses[point.run]

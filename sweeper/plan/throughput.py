@@ -10,7 +10,9 @@ from sweeper.store.errors import UserError
 from sweeper.store.files import canonical
 from sweeper.store.runs import RunStore, Taken
 
-BESIDE_S = 1.0  # assumed for the start and the evaluation of a run, until one has finished
+BESIDE_S = (
+    1.0  # assumed for the start and the evaluation of a run, until one has finished
+)
 OTHERS = 50  # finished runs of other plans to read, at most
 NEWEST = 20  # measurements to keep of similar runs: the load of a machine changes
 ENOUGH = 0.05  # of a training: a part long enough to tell how long the rest takes
@@ -59,7 +61,9 @@ class Throughput:
         """Return the expected seconds of training by run; empty before anything is measured."""
         return {run.id: self.expected(run).training for run in runs if self.measured}
 
-    def _note(self, known: dict[str, dict[str, float]], run: PlannedRun, value: float) -> None:
+    def _note(
+        self, known: dict[str, dict[str, float]], run: PlannedRun, value: float
+    ) -> None:
         for name in self._groups(run):
             group = known.setdefault(name, {})
             group.pop(run.id, None)  # the newest stand last
@@ -67,7 +71,9 @@ class Throughput:
             if len(group) > NEWEST:
                 del group[next(iter(group))]
 
-    def _median(self, known: dict[str, dict[str, float]], run: PlannedRun, default: float) -> float:
+    def _median(
+        self, known: dict[str, dict[str, float]], run: PlannedRun, default: float
+    ) -> float:
         group = next((known[name] for name in self._groups(run) if name in known), None)
         return median(group.values()) if group else default
 
@@ -75,7 +81,10 @@ class Throughput:
         """Return names of the groups of similar runs that a run belongs to, smallest first."""
         if run.id not in self._similar:
             task, precision = run.config["task"], run.config["trainer"]["precision"]
-            shape, kind = [task, run.config["model"], precision], [task["name"], precision]
+            shape, kind = (
+                [task, run.config["model"], precision],
+                [task["name"], precision],
+            )
             self._similar[run.id] = [run.id, canonical(shape), canonical(kind), ""]
         return self._similar[run.id]
 
@@ -100,7 +109,9 @@ def measured(plan: Plan, store: RunStore, backend: Backend) -> Throughput:
     ids = store.ids() if missing else []
     ids = [run for run in ids if _task(run) in missing and run not in plan.runs]
     others: list[tuple[PlannedRun, float, float | None]] = []
-    for name in sorted(ids, key=lambda run: store.run(run).path.stat().st_mtime)[-OTHERS:]:
+    for name in sorted(ids, key=lambda run: store.run(run).path.stat().st_mtime)[
+        -OTHERS:
+    ]:
         with suppress(UserError, OSError):  # a damaged run of another plan is skipped
             record = store.run(name).record()
             other = PlannedRun(name, record["config"], record["size"], record["names"])

@@ -33,7 +33,9 @@ def check_yaml(folder: Path) -> None:
 def _excess(events: Iterator[yaml.Event]) -> str:
     """Return in words which limit the events of a file exceed; empty if none."""
     sizes: dict[str, int] = {}  # number of values by anchor, once its node has ended
-    starts: list[tuple[str | None, int]] = []  # open collections: anchor, number of values before
+    starts: list[
+        tuple[str | None, int]
+    ] = []  # open collections: anchor, number of values before
     values = 0
     for event in events:
         if isinstance(event, yaml.CollectionEndEvent):

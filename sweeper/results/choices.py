@@ -56,7 +56,9 @@ class Choice:
 
 def diverged(row: Row) -> bool:
     """Return whether the run of a row diverged, so that trying again would not help."""
-    return row["state"] == State.FAILED and str(row["reason"]).startswith(f"{Cause.NAN}:")
+    return row["state"] == State.FAILED and str(row["reason"]).startswith(
+        f"{Cause.NAN}:"
+    )
 
 
 def settled(table: Table) -> bool:
@@ -73,13 +75,17 @@ def ranked(table: Table) -> list[list[Point]]:
         UserError: a trial has no such metric, or all of a setting diverged.
     """
     for row in table.rows:
-        if row["state"] == State.DONE and not isinstance(row.get(table.metric), int | float):
+        if row["state"] == State.DONE and not isinstance(
+            row.get(table.metric), int | float
+        ):
             problem = f"run {sanitize(row['run'])} was trained without {table.metric}"
             remedy = "correct experiment.tune.by, or give other seeds"
             raise UserError(f"{table.name}: {problem}; {remedy}.")
     groups: dict[str, list[Point]] = {}
     for point in points(table, table.metric):
-        groups.setdefault(canonical([point.arm, setting_of(table, point)]), []).append(point)
+        groups.setdefault(canonical([point.arm, setting_of(table, point)]), []).append(
+            point
+        )
     sign = direction(table.metric)
 
     def first(point: Point) -> float:
@@ -109,7 +115,11 @@ def choices(table: Table) -> list[Choice]:
             _raise_diverged(table, group[0])
         left.sort(key=lambda point: sign * point.mean, reverse=True)
         best, *others = left
-        apart = [sign * (best.values[n] - one.values[n]) for one in others for n in best.values]
+        apart = [
+            sign * (best.values[n] - one.values[n])
+            for one in others
+            for n in best.values
+        ]
         settings.append((group, best, others, apart))
     # Finalists share their seeds, so differences by seed count. Their variance is pooled over
     # settings, but for a setting that spreads more than the others.
@@ -125,7 +135,9 @@ def choices(table: Table) -> list[Choice]:
                 arm=best.arm,
                 setting=setting_of(table, best),
                 values={key: best.settings[key] for key in keys},
-                alternative={key: others[0].settings[key] for key in keys} if alike else None,
+                alternative={key: others[0].settings[key] for key in keys}
+                if alike
+                else None,
                 among=len(group),
                 difference=difference,
                 error=error,

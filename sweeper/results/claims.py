@@ -46,11 +46,15 @@ def standard_worsens_beyond(design: Design, *, standard: str = "standard") -> St
     """
     alike = [
         (f"embedding size {embedding:.0f}", models)
-        for embedding, of_one_size in curves("model.embedding_size", design.of(standard)).items()
+        for embedding, of_one_size in curves(
+            "model.embedding_size", design.of(standard)
+        ).items()
         for equally_large in curves("params_total", of_one_size).values()
         for models in curves("model.feedforward_size", equally_large).values()
     ]
-    return most_heads_lose(alike, "embedding size, number of parameters and feed-forward size")
+    return most_heads_lose(
+        alike, "embedding size, number of parameters and feed-forward size"
+    )
 
 
 def fixed_keeps_improving(design: Design, *, fixed: str = "fixed") -> Statement:
@@ -72,7 +76,11 @@ def larger_heads_improve(design: Design, *, fixed: str = "fixed") -> Statement:
 
 
 def small_beats_large(
-    design: Design, *, standard: str = "standard", fixed: str = "fixed", matched: str = "matched"
+    design: Design,
+    *,
+    standard: str = "standard",
+    fixed: str = "fixed",
+    matched: str = "matched",
 ) -> Statement:
     """Does a model with a small embedding and heads of a fixed size beat the largest standard one?
 
@@ -87,7 +95,8 @@ def small_beats_large(
     strict = {
         tuple(point.runs.values()): point
         for point in design.of(*small)
-        if at(point, "model.embedding_size") < largest and at(point, "params_total") <= limit
+        if at(point, "model.embedding_size") < largest
+        and at(point, "params_total") <= limit
     }
     if not strict:
         raise Unanswerable(
@@ -96,7 +105,12 @@ def small_beats_large(
         )
     return AnyOf(
         tuple(
-            All(tuple(over(one, rival, f"{_model(one)} over {_model(rival)}") for rival in rivals))
+            All(
+                tuple(
+                    over(one, rival, f"{_model(one)} over {_model(rival)}")
+                    for rival in rivals
+                )
+            )
             for one in strict.values()
         )
     )
@@ -137,8 +151,13 @@ def saves_parameters(
 
 def _lower(fixed: Sequence[Point], rival: Sequence[Point], words: str) -> Contrast:
     """Return the contrast of two curves at the largest size that both have."""
-    largest = min(max(at(point, "params_total") for point in curve) for curve in (fixed, rival))
-    weights = [*read_at(fixed, largest), *((-weight, p) for weight, p in read_at(rival, largest))]
+    largest = min(
+        max(at(point, "params_total") for point in curve) for curve in (fixed, rival)
+    )
+    weights = [
+        *read_at(fixed, largest),
+        *((-weight, p) for weight, p in read_at(rival, largest)),
+    ]
     heads = f"heads of a fixed size over {words}, at {short(largest, 3)} parameters,"
     return Contrast(heads, weights)
 
@@ -152,7 +171,9 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
     """
     every = design.of(*design.arms)
     by_name = {f"{point.arm} {point.name}".strip(): point for point in every}
-    targets = ((point, by_name.get(str(point.cells.get("matched_to")))) for point in every)
+    targets = (
+        (point, by_name.get(str(point.cells.get("matched_to")))) for point in every
+    )
     matched = [(point, target) for point, target in targets if target]
     rival, *more = dict.fromkeys(point.arm for point, _ in matched) or [standard]
     if standard in design.arms:
@@ -172,10 +193,14 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
             weights += [(1.0, other), (-1.0, own)]
             counts.add(label(str(point.cells["match_count"])))
     if not weights:
-        raise Unanswerable(f"No point of {rival} is matched to another, or another to it.")
+        raise Unanswerable(
+            f"No point of {rival} is matched to another, or another to it."
+        )
     pairs = len(weights) // 2
     equal = " or ".join(sorted(counts))
-    others = " and ".join(dict.fromkeys(point.arm for weight, point in weights if weight > 0))
+    others = " and ".join(
+        dict.fromkeys(point.arm for weight, point in weights if weight > 0)
+    )
     words = f"over {plural(pairs, 'pair')} with equal {equal}, {others} over {rival}"
     return Contrast(words, [(weight / pairs, point) for weight, point in weights])
 
@@ -200,7 +225,9 @@ def small_heads_lose_at_equal_width(design: Design) -> Statement:
     widths = curves("width", design.of(*design.arms))
     for width, same in widths.items():
         check_equal(same, "params_total", f"Models of width {width:g}")
-    return most_heads_lose([(f"width {width:g}", same) for width, same in widths.items()], "width")
+    return most_heads_lose(
+        [(f"width {width:g}", same) for width, same in widths.items()], "width"
+    )
 
 
 def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> Statement:
@@ -212,7 +239,9 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
     """
     others = [arm for arm in design.arms if arm != equal]
     if not others:
-        raise Unanswerable("The claim needs an arm whose head sizes differ between layers.")
+        raise Unanswerable(
+            "The claim needs an arm whose head sizes differ between layers."
+        )
     parts = []
     for arm in others:
         rivals = design.of(arm)
@@ -244,7 +273,10 @@ def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statemen
         raise Unanswerable("The claim needs an arm of small heads.")
     parts = []
     for arm in small:
-        pair = alone("model.heads", design.of(large)), alone("model.heads", design.of(arm))
+        pair = (
+            alone("model.heads", design.of(large)),
+            alone("model.heads", design.of(arm)),
+        )
         shared, weights = trends_apart(*pair, "model.heads")
         sizes = [at(own[0], "model.head_size") for own in pair]
         words = (
@@ -255,19 +287,26 @@ def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statemen
     return All(tuple(parts))
 
 
-def longer_sequences_take_larger_heads(design: Design, *, heads: str = "heads") -> Statement:
+def longer_sequences_take_larger_heads(
+    design: Design, *, heads: str = "heads"
+) -> Statement:
     """Is a larger head worth more where sequences are longer? What Theorem 1 implies of its n.
 
     The trend over lengths of the trend over head sizes: what a longer context is worth by itself
     cancels out. On one arm, whose points differ in sequence length and head size.
     """
     lengths = {
-        length: {at(point, "model.head_size"): point for point in by("model.head_size", curve)}
+        length: {
+            at(point, "model.head_size"): point
+            for point in by("model.head_size", curve)
+        }
         for length, curve in curves("task.sequence_length", design.of(heads)).items()
     }
     shared = sorted(set.intersection(*(set(curve) for curve in lengths.values())))
     if len(lengths) < 2 or len(shared) < 2:
-        raise Unanswerable("The claim needs two sequence lengths with two head sizes each.")
+        raise Unanswerable(
+            "The claim needs two sequence lengths with two head sizes each."
+        )
     weights = [
         (across * along, lengths[length][size])
         for length, across in zip(lengths, slopes(list(lengths)), strict=True)
@@ -288,7 +327,11 @@ def bidirectional_takes_n_minus_1(
     On one arm, whose points differ in sequence length n and head size.
     """
     lengths = curves("task.sequence_length", design.of(bidirectional))
-    return All(tuple(fall for n, curve in lengths.items() for fall in knee(curve, round(n) - 1)))
+    return All(
+        tuple(
+            fall for n, curve in lengths.items() for fall in knee(curve, round(n) - 1)
+        )
+    )
 
 
 def causal_takes_half(design: Design, *, causal: str = "causal") -> Statement:
@@ -297,7 +340,11 @@ def causal_takes_half(design: Design, *, causal: str = "causal") -> Statement:
     On one arm, whose points differ in sequence length n and head size; half is rounded down.
     """
     lengths = curves("task.sequence_length", design.of(causal))
-    return All(tuple(fall for n, curve in lengths.items() for fall in knee(curve, round(n) // 2)))
+    return All(
+        tuple(
+            fall for n, curve in lengths.items() for fall in knee(curve, round(n) // 2)
+        )
+    )
 
 
 def rotary_costs_small_heads(
@@ -324,7 +371,9 @@ def norm_undoes_larger_heads(
     return larger_heads_gain_more(design, plain, normed)
 
 
-def shared_keys_win(design: Design, *, own: str = "own", shared: str = "shared") -> Statement:
+def shared_keys_win(
+    design: Design, *, own: str = "own", shared: str = "shared"
+) -> Statement:
     """Do many heads that share keys and values win over few with their own, at an equal cache?
 
     Grouped-query attention, against as many heads as there are shared keys. Parameters are equal,
@@ -345,7 +394,9 @@ def latent_beats_shared_keys(
     return ahead(design, latent, shared, "cache_bytes_per_token")
 
 
-def thin_keys_lose(design: Design, *, full: str = "full", thin: str = "thin") -> Statement:
+def thin_keys_lose(
+    design: Design, *, full: str = "full", thin: str = "thin"
+) -> Statement:
     """Do queries and keys of a quarter of the values' size lose to one size, at an equal cache?
 
     Published answers conflict; the paper's bottleneck is in queries and keys alone. Within the

@@ -94,7 +94,9 @@ _COLUMNS_AFTER = (
 
 
 def collect(
-    outputs: Path, experiments: Sequence[str] | None = None, faults: Faults | None = None
+    outputs: Path,
+    experiments: Sequence[str] | None = None,
+    faults: Faults | None = None,
 ) -> list[Table]:
     """Return the tables of the experiments (all that were ever planned if none is named).
 
@@ -109,13 +111,17 @@ def collect(
         with collect_errors(faults, name):
             tables.append(records.table(name, plan))
     rows = (row for table in tables for row in table.rows if row.get("damaged"))
-    damaged = {row["run"]: UserError(f"run {row['run']}: {row['reason']}") for row in rows}
+    damaged = {
+        row["run"]: UserError(f"run {row['run']}: {row['reason']}") for row in rows
+    }
     if faults is not None:
         faults.extend(damaged.values())
     return tables
 
 
-def write_tables(into: Path, tables: Iterable[Table], faults: Faults | None = None) -> list[Table]:
+def write_tables(
+    into: Path, tables: Iterable[Table], faults: Faults | None = None
+) -> list[Table]:
     """Write tables as files; return those that could be written.
 
     With `faults`, errors are added to them; without, they are raised.
@@ -159,7 +165,9 @@ class Records:
     def table(self, name: str, plan: Mapping[str, Any]) -> Table:
         """Return the table of an experiment of a plan."""
         table = _table(name, plan, self.cells)
-        table = replace(table, provenance={**table.provenance, **self._asked(name, plan)})
+        table = replace(
+            table, provenance={**table.provenance, **self._asked(name, plan)}
+        )
         if code_apart(table.rows) == []:
             return table
         return replace(table, code=mixed_code(table, self._code))
@@ -171,7 +179,9 @@ class Records:
         """
         known = asked_in(self._store.outputs)
         own = asked_of(plan, name)
-        late = late_terms(own, known, lambda run: self.cells(run)["state"] == State.DONE)
+        late = late_terms(
+            own, known, lambda run: self.cells(run)["state"] == State.DONE
+        )
         found = {"asked_late": late, "asked_too": shared_claims(own, known)}
         return {key: value for key, value in found.items() if value}
 
@@ -187,7 +197,9 @@ def before_training(
     return [_table(name, plan, cells) for name in plan["experiments"]]
 
 
-def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, Any]]) -> Table:
+def _table(
+    name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, Any]]
+) -> Table:
     points = [point for point in plan["points"] if point["experiment"] == name]
     swept = {key for point in points for key in point["values"]}
     tasks = {point["run"]: point.get("task") for point in plan["points"]}
@@ -220,7 +232,9 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
             size["params_attention_saved"] = 1 - share
         row = {
             "task": point.get("task"),
-            **{key: config[key] for key in shown if key in config},  # fixed here, varied elsewhere
+            **{
+                key: config[key] for key in shown if key in config
+            },  # fixed here, varied elsewhere
             **{key: value for key, value in point["values"].items() if key != "seed"},
             **own,
             **chosen.get("values", {}),
@@ -230,7 +244,11 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
             "matched_to": str(matched.get("to", "")),
             "match_count": matched.get("count"),
             "match_error": matched.get("error"),
-            **({} if of is None else {"alternative_to": f"{point['arm']} {words(of)}".strip()}),
+            **(
+                {}
+                if of is None
+                else {"alternative_to": f"{point['arm']} {words(of)}".strip()}
+            ),
             "parent": parent,
             "estimate": plan.get("estimate", {}).get(point["run"]),
             "experiment": name,
@@ -239,23 +257,39 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
             "seed": point["seed"],
         }
         # A cell is None, a boolean, a number, or a string that is not empty.
-        rows.append({key: None if cell == "" else plain(cell) for key, cell in row.items()})
+        rows.append(
+            {key: None if cell == "" else plain(cell) for key, cell in row.items()}
+        )
     provenance = {key: plan.get(key) for key in ("number", "command", "scale")}
     if plan.get("accept_mixed_code"):
         provenance["accept_mixed_code"] = True
     if "rounds" in plan:
-        provenance["rounds"] = [{**r, "verdicts": r["verdicts"][name]} for r in plan["rounds"]]
+        provenance["rounds"] = [
+            {**r, "verdicts": r["verdicts"][name]} for r in plan["rounds"]
+        ]
     settings = {words(point["values"]): point["values"] for point in points}
     found = dict.fromkeys(chain(*rows))
     named = {*_COLUMNS_BEFORE, *_SIZES, *_COLUMNS_MATCH, *_COLUMNS_AFTER, *_IN_MEMORY}
     tuned = any(row["trials"] for row in rows)
-    free = sorted(key for key in found if key not in named and (tuned or key != "trials"))
+    free = sorted(
+        key for key in found if key not in named and (tuned or key != "trials")
+    )
     model = [key for key in free if key.startswith("model.")]
     metrics = [key for key in free if "/" in key and key not in swept]
     other = [key for key in free if key not in model and key not in metrics]
     sizes = [key for key in _SIZES if key in found]
-    columns = (*_COLUMNS_BEFORE, *model, *other, *sizes, *_COLUMNS_MATCH, *metrics, *_COLUMNS_AFTER)
-    return Table(name, plan["experiments"][name], provenance, settings, [*columns], rows, records)
+    columns = (
+        *_COLUMNS_BEFORE,
+        *model,
+        *other,
+        *sizes,
+        *_COLUMNS_MATCH,
+        *metrics,
+        *_COLUMNS_AFTER,
+    )
+    return Table(
+        name, plan["experiments"][name], provenance, settings, [*columns], rows, records
+    )
 
 
 def _check_point(point: Mapping[str, Any], config: Mapping[str, Any]) -> None:

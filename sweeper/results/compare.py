@@ -63,7 +63,10 @@ def differences(one: Table, other: Table) -> Iterator[str]:
             if (b := second.get(name)) and a.values and b.values
         }
         seeds = {
-            name: [a.values[seed] == b.values[seed] for seed in a.values.keys() & b.values.keys()]
+            name: [
+                a.values[seed] == b.values[seed]
+                for seed in a.values.keys() & b.values.keys()
+            ]
             for name, (a, b) in both.items()
         }
         equal = list(chain(*seeds.values()))
@@ -72,17 +75,21 @@ def differences(one: Table, other: Table) -> Iterator[str]:
             for name, (a, b) in both.items()
             if a.judged and b.judged and not (seeds[name] and all(seeds[name]))
         }
-        missing = [*_missing("first", first, second), *_missing("second", second, first)]
+        missing = [
+            *_missing("first", first, second),
+            *_missing("second", second, first),
+        ]
         head = f"{measure.words}: no point is measured in both."
         if both:
             values = f"{sum(equal)} of {len(equal)} values of shared seeds are equal"
-            head = (
-                f"{measure.words}: {plural(len(both), 'point')} in both; {values} to the last digit"
-            )
+            shared = plural(len(both), "point")
+            head = f"{measure.words}: {shared} in both; {values} to the last digit"
             nothing = "." if missing or not all(equal) else ": nothing differs."
             head += "; where they are not:" if apart else nothing
         yield head
-        yield from (f"  {line}" for line in (*estimates(apart, measured.ratios), *missing))
+        yield from (
+            f"  {line}" for line in (*estimates(apart, measured.ratios), *missing)
+        )
 
 
 def _sides(table: Table, scale: Evidence) -> dict[Name, Side]:
@@ -93,7 +100,9 @@ def _sides(table: Table, scale: Evidence) -> dict[Name, Side]:
         scaled = {seed: scale.judged(value) for seed, value in point.values.items()}
         judged = {seed: value for seed, value in scaled.items() if value is not None}
         missing = {
-            seed: "of 0 or less" if seed in scaled else WITHOUT.get(states[run], states[run])
+            seed: "of 0 or less"
+            if seed in scaled
+            else WITHOUT.get(states[run], states[run])
             for seed, run in point.runs.items()
             if seed not in judged
         }
@@ -101,7 +110,9 @@ def _sides(table: Table, scale: Evidence) -> dict[Name, Side]:
     return found
 
 
-def _missing(word: str, own: Mapping[Name, Side], others: Mapping[Name, Side]) -> Iterator[str]:
+def _missing(
+    word: str, own: Mapping[Name, Side], others: Mapping[Name, Side]
+) -> Iterator[str]:
     """Yield a line on the values that one table lacks, unless the other lacks them as well."""
     reasons: Counter[str] = Counter()
     for name, other in others.items():
@@ -109,7 +120,9 @@ def _missing(word: str, own: Mapping[Name, Side], others: Mapping[Name, Side]) -
             reasons["not planned"] += len(other.values)
         else:
             missing = own[name].missing.items()
-            reasons.update(why for seed, why in missing if other.missing.get(seed) != why)
+            reasons.update(
+                why for seed, why in missing if other.missing.get(seed) != why
+            )
     if reasons := +reasons:
         counts = ", ".join(f"{count} {why}" for why, count in reasons.items())
         yield f"missing in the {word}: {counts}."
@@ -124,7 +137,9 @@ def estimates(pairs: Mapping[Name, tuple[Values, Values]], ratios: bool) -> list
 
     by_seed, by_mean = {}, {}
     for name, (before, after) in pairs.items():
-        shared = {seed: after[seed] - before[seed] for seed in before.keys() & after.keys()}
+        shared = {
+            seed: after[seed] - before[seed] for seed in before.keys() & after.keys()
+        }
         if len(shared) >= min(2, len(before), len(after)):
             by_seed[name] = shared
         else:  # one shared seed of several would say less
@@ -135,7 +150,9 @@ def estimates(pairs: Mapping[Name, tuple[Values, Values]], ratios: bool) -> list
         ([*by_seed], [*by_seed.values()]),
         ([name for name in by_mean for _ in range(2)], [*chain(*by_mean.values())]),
     ):
-        for name, group, found in zip(names, groups, moderated(table_of(groups)), strict=True):
+        for name, group, found in zip(
+            names, groups, moderated(table_of(groups)), strict=True
+        ):
             mean = math.fsum(group.values()) / len(group)
             means[name].append((mean, found.value / len(group), found.df))
     every = []
@@ -144,8 +161,14 @@ def estimates(pairs: Mapping[Name, tuple[Values, Values]], ratios: bool) -> list
         error = sum(error for _, error, _ in sides)
         lost = sum(error * error / df for _, error, df in sides if df)  # Satterthwaite
         known = math.isfinite(error) and lost > 0
-        far = float(stdtrit(error * error / lost, level)) * math.sqrt(error) if known else math.inf
-        every.append(Found(" ".join(name).strip(), value, value - far, value + far, ratios))
+        far = (
+            float(stdtrit(error * error / lost, level)) * math.sqrt(error)
+            if known
+            else math.inf
+        )
+        every.append(
+            Found(" ".join(name).strip(), value, value - far, value + far, ratios)
+        )
     return every
 
 
@@ -160,7 +183,9 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
     Raises:
         UserError: one of them does not exist, or they have no experiment in common.
     """
-    first, second = ({t.name: t for t in _tables(outputs, word)} for word in (one, other))
+    first, second = (
+        {t.name: t for t in _tables(outputs, word)} for word in (one, other)
+    )
     pairs = [(first[name], second[name]) for name in first if name in second]
     if len(first) == len(second) == 1:
         pairs = [(next(iter(first.values())), next(iter(second.values())))]
@@ -172,12 +197,17 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
     flips = 0
     for a, b in pairs:
         console.print(
-            Text(f"{sanitize(a.name)}: {sanitize(other)} against {sanitize(one)}", "bold")
+            Text(
+                f"{sanitize(a.name)}: {sanitize(other)} against {sanitize(one)}", "bold"
+            )
         )
         for line in _lines(a, b):
             console.print(Text(f"  {line}"), soft_wrap=True)
         before, after = (
-            {f"{v.claim}, {v.measure}" if v.measure else v.claim: v for v in verdicts_on(t)}
+            {
+                f"{v.claim}, {v.measure}" if v.measure else v.claim: v
+                for v in verdicts_on(t)
+            }
             for t in (a, b)
         )
         for claim in sorted(before.keys() ^ after.keys()):
@@ -194,7 +224,9 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
                 words += f" ({'; '.join(terms)})" if terms else ""
                 console.print(Text(words, "bold red"), soft_wrap=True)
             elif terms:
-                console.print(Text(f"  {sanitize(claim)}: {'; '.join(terms)}"), soft_wrap=True)
+                console.print(
+                    Text(f"  {sanitize(claim)}: {'; '.join(terms)}"), soft_wrap=True
+                )
     if not flips:
         console.print("Every claim that both judge has the same verdict.")
     return 1 if flips else 0
@@ -215,7 +247,11 @@ def _terms_apart(was: Verdict, now: Verdict) -> list[str]:
         }
 
     before, after = terms(was), terms(now)
-    return [f"{key} {before[key]} -> {after[key]}" for key in before if before[key] != after[key]]
+    return [
+        f"{key} {before[key]} -> {after[key]}"
+        for key in before
+        if before[key] != after[key]
+    ]
 
 
 def _points_apart(one: Table, other: Table, claim: str) -> list[str]:
@@ -227,11 +263,17 @@ def _lines(one: Table, other: Table) -> Iterator[str]:
     """Yield the differences in program, PyTorch, device and configs, then those of each measure."""
     for column in ("code", "torch", "device"):
         before, after = (
-            ", ".join(sorted({str(row[column]) for row in table.rows if row.get(column)}))
+            ", ".join(
+                sorted({str(row[column]) for row in table.rows if row.get(column)})
+            )
             for table in (one, other)
         )
         apart = code_apart([*one.rows, *other.rows]) if column == "code" else None
-        parts = "" if apart is None else f" ({', '.join(apart) or 'nothing that trains'} changed)"
+        parts = (
+            ""
+            if apart is None
+            else f" ({', '.join(apart) or 'nothing that trains'} changed)"
+        )
         if before != after:
             yield f"{column}: {before or 'none'} -> {after or 'none'}{parts}"
     yield from _configs_apart(one, other)
@@ -249,14 +291,20 @@ def _configs_apart(one: Table, other: Table) -> Iterator[str]:
         for table in (one, other)
     )
     apart: dict[str, list[tuple[str, str]]] = {}
-    for before, after in ((first[place], second[place]) for place in first if place in second):
+    for before, after in (
+        (first[place], second[place]) for place in first if place in second
+    ):
         for key in (before.keys() | after.keys()) - {"seed", "parent"}:
             values = [before.get(key), after.get(key)]
             if values[0] != values[1] and can_change_results(key):
-                left, right = (sanitize("none" if v is None else plain(v)) for v in values)
+                left, right = (
+                    sanitize("none" if v is None else plain(v)) for v in values
+                )
                 apart.setdefault(key, []).append((left, right))
     for key, pairs in sorted(apart.items()):
-        before_after = (", ".join(sorted(set(side))) for side in zip(*pairs, strict=True))
+        before_after = (
+            ", ".join(sorted(set(side))) for side in zip(*pairs, strict=True)
+        )
         yield f"{sanitize(key)}: {' -> '.join(before_after)} ({plural(len(pairs), 'point')})"
 
 
@@ -273,5 +321,7 @@ def _tables(outputs: Path, word: str) -> list[Table]:
     by_number = {plan["number"]: plan for plan in plans(folder)}
     if int(path.name) not in by_number:
         expected = f"the number of a plan in {folder / 'plans'}"
-        raise invalid_value("compare", word, expected, "correct it, or name an outputs folder")
+        raise invalid_value(
+            "compare", word, expected, "correct it, or name an outputs folder"
+        )
     return Records(RunStore(folder)).tables(by_number[int(path.name)])

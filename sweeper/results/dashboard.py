@@ -36,7 +36,9 @@ class Project:
         entity, _, name = text.partition("/")
         if not entity or not name or "/" in name:
             expected = "ENTITY/PROJECT, as in the address of its page"
-            raise invalid_value("--project", text, expected, "give it as --project me/headroom")
+            raise invalid_value(
+                "--project", text, expected, "give it as --project me/headroom"
+            )
         return cls(entity, name)
 
 
@@ -124,7 +126,9 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
     # Every rank or entropy that any run has measured.
     columns = dict.fromkeys(column for table in tables for column in table.columns)
     asked = {"rank", "entropy"}
-    heads = [c for c in columns if "/" in c and asked & set(c.rpartition("/")[2].split("_"))]
+    heads = [
+        c for c in columns if "/" in c and asked & set(c.rpartition("/")[2].split("_"))
+    ]
     sections = {
         "Loss by arm": [
             _by_arm(plots, "Training loss by arm", "train/loss", log_y=True),
@@ -133,7 +137,9 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
         **{
             f"{table.name}: what was measured": [
                 # W&B draws accuracies as they are stored, as fractions.
-                _against(plots, across, measure.metric, measure.words.removesuffix(" (%)"))
+                _against(
+                    plots, across, measure.metric, measure.words.removesuffix(" (%)")
+                )
                 for measure in measures(table)
                 for across in ACROSS
             ]
@@ -142,7 +148,10 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
         "Throughput": [
             _by_arm(plots, "Tokens per second", "tokens_per_second"),
             _against(
-                plots, "total parameters", "tokens_per_second", "Tokens per second at the end"
+                plots,
+                "total parameters",
+                "tokens_per_second",
+                "Tokens per second at the end",
             ),
         ],
         "Rank and entropy of attention": [
@@ -160,7 +169,9 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
         ],
         settings=ws.WorkspaceSettings(x_axis=STEP, max_runs=MOST_RUNS),
         # Not grouped: a scatter plot would show one point for each group.
-        runset_settings=ws.RunsetSettings(filters=ws.And(ws.Metric("JobType") != JOB_TYPE)),
+        runset_settings=ws.RunsetSettings(
+            filters=ws.And(ws.Metric("JobType") != JOB_TYPE)
+        ),
     )
 
 
@@ -189,7 +200,12 @@ def _against(plots: Any, across: str, metric: str, words: str) -> Any:
 
 
 def publish_dashboard(
-    outputs: Path, tables: Sequence[Table], verdicts: Verdicts, given: str | None, *, offline: bool
+    outputs: Path,
+    tables: Sequence[Table],
+    verdicts: Verdicts,
+    given: str | None,
+    *,
+    offline: bool,
 ) -> str:
     """Publish tables, figures and verdicts; return their address, or the command that uploads them.
 
@@ -205,7 +221,9 @@ def publish_dashboard(
     else:
         ids = dict.fromkeys(str(row["run"]) for table in tables for row in table.rows)
         runs = map(RunStore(outputs).run, ids)
-        project = project_of(run.record() for run in runs if (run.path / "run.json").is_file())
+        project = project_of(
+            run.record() for run in runs if (run.path / "run.json").is_file()
+        )
     if not offline:
         module("wandb_workspaces.workspaces", EXTRA)  # before anything is sent
         api = connected()
@@ -229,7 +247,9 @@ def publish_dashboard(
         return str(view.url)
 
 
-def tag(outputs: Path, tables: Sequence[Table], runs: Callable[..., Any], project: Project) -> None:
+def tag(
+    outputs: Path, tables: Sequence[Table], runs: Callable[..., Any], project: Project
+) -> None:
     """Give the runs of the tables a tag for each experiment that uses them.
 
     A run has those of its plans when it trains; an experiment that is planned later adds its own.
@@ -245,7 +265,12 @@ def tag(outputs: Path, tables: Sequence[Table], runs: Callable[..., Any], projec
 
 
 def publish(
-    outputs: Path, table: Table, verdicts: Sequence[Verdict], project: Project, *, offline: bool
+    outputs: Path,
+    table: Table,
+    verdicts: Sequence[Verdict],
+    project: Project,
+    *,
+    offline: bool,
 ) -> None:
     """Publish an experiment as a W&B run of its name; publishing again adds a version."""
     wandb = module("wandb", "install it: pip install wandb")
@@ -260,7 +285,9 @@ def publish(
         dir=str(outputs),
         mode="offline" if offline else "online",
         resume="allow",
-        settings=wandb.Settings(console="off", silent=True, disable_git=True, x_disable_stats=True),
+        settings=wandb.Settings(
+            console="off", silent=True, disable_git=True, x_disable_stats=True
+        ),
     )
     with begun as run:
         for verdict in verdicts:
@@ -269,7 +296,9 @@ def publish(
         columns, picture = list(table.columns), outputs / "figures" / f"{name}.png"
         run.log(
             {
-                "table": wandb.Table(columns=columns, data=cells, allow_mixed_types=True),
+                "table": wandb.Table(
+                    columns=columns, data=cells, allow_mixed_types=True
+                ),
                 "figure": wandb.Image(str(picture)),
             }
         )

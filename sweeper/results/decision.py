@@ -36,7 +36,9 @@ from sweeper.store.plans import ERROR
 MOST = 1000  # seeds a point; a decision that takes more is not in sight
 _STEPS = 20  # within the range of a metric, at least: no evaluation has fewer rows
 _BIMODAL_FROM = 10  # seeds a point; fewer look bimodal by chance
-_BIMODAL = "Seeds are bimodal: some runs learned and some did not, so the mean says little."
+_BIMODAL = (
+    "Seeds are bimodal: some runs learned and some did not, so the mean says little."
+)
 _DEPENDS = (
     "It depends on the learning rate, of two that trials cannot tell apart; more seeds of trials "
     "(experiment.tune.seeds) could."
@@ -84,7 +86,9 @@ class Question:
         """Raise Unanswerable if a contrast, of those that are no alternatives, compares nothing."""
         for contrast, *_ in asked(self.statement):
             if not self._rows([contrast.weights]).any():
-                raise Unanswerable(f"Both sides of it are the same runs: {contrast.words}.")
+                raise Unanswerable(
+                    f"Both sides of it are the same runs: {contrast.words}."
+                )
 
     @cached_property
     def contrasts(self) -> list[Contrast]:
@@ -114,7 +118,9 @@ class Question:
     @cached_property
     def levels(self) -> Floats:
         """The levels of the ends of the contrasts' intervals."""
-        return sequential.levels(self.combination, len(self.contrasts), self.claims, self.error)
+        return sequential.levels(
+            self.combination, len(self.contrasts), self.claims, self.error
+        )
 
     @cached_property
     def margins(self) -> Floats:
@@ -130,7 +136,9 @@ class Question:
     @cached_property
     def analyses(self) -> list[Intervals]:
         """The intervals of the contrasts' excess over their thresholds, by interim analysis."""
-        return [self._excess(estimates(one, self.weights)) for one in self.evidence.analyses]
+        return [
+            self._excess(estimates(one, self.weights)) for one in self.evidence.analyses
+        ]
 
     @cached_property
     def intersection(self) -> Intervals:
@@ -165,7 +173,9 @@ class Question:
         They are infinite if no difference lies outside of them.
         """
         above = self.contrasts[places[0]].above
-        farthest = self.evidence.range * float(self.weights[places[0]].clip(min=0).sum())
+        farthest = self.evidence.range * float(
+            self.weights[places[0]].clip(min=0).sum()
+        )
         low = float(found.lows[places].min()) + above
         high = float(found.highs[places].max()) + above
         everything = low <= -farthest and high >= farthest
@@ -197,7 +207,8 @@ class Question:
         for place in np.flatnonzero(self.intersection.lows > self.intersection.highs):
             words = self.contrasts[place].words
             return (
-                f"The intervals of different analyses lie apart, so one of them is wrong: {words}."
+                "The intervals of different analyses lie apart, so one of them is "
+                f"wrong: {words}."
             )
         if self.fewest >= FIRST and not any(one.error for one in self.estimates):
             return (
@@ -209,7 +220,9 @@ class Question:
     @cached_property
     def obstacle(self) -> str | None:
         """The reason why the claim stays undecided whatever its intervals are, or None."""
-        groups = [[*self.evidence.measured[place].values.values()] for place in self.used]
+        groups = [
+            [*self.evidence.measured[place].values.values()] for place in self.used
+        ]
         if self.hopeless:
             return self.hopeless
         if is_bimodal(groups, self.evidence.range / _STEPS):
@@ -232,15 +245,21 @@ class Question:
     @cached_property
     def terms(self) -> Terms:
         """The terms on which it is judged."""
-        own = {run for place in self.used for _, run in self.evidence.measured[place].runs}
-        after = {what: len(own.intersection(runs)) for what, runs in self.asked_after.items()}
+        own = {
+            run for place in self.used for _, run in self.evidence.measured[place].runs
+        }
+        after = {
+            what: len(own.intersection(runs)) for what, runs in self.asked_after.items()
+        }
         late = {what: runs for what, runs in after.items() if runs}
         return Terms(self.error, self.claims, self.evidence.margin, late)
 
     def verdict(self) -> Verdict:
         """Return the decision with its numbers and its explanation."""
         listed = self.ranked.listed
-        if self.decision is Decision.NOT_SUPPORTED:  # the contrast that contradicts it comes first
+        if (
+            self.decision is Decision.NOT_SUPPORTED
+        ):  # the contrast that contradicts it comes first
             listed = sorted(listed, key=lambda one: one is not self.ranked.deciding)
         price = self.price()
         numbers = {
@@ -250,7 +269,9 @@ class Question:
             **({"price": price._asdict()} if price else {}),
         }
         obstacle = _DEPENDS if self.depends else self.obstacle
-        text = explain(self.decision, listed, self.terms, obstacle=obstacle, price=price)
+        text = explain(
+            self.decision, listed, self.terms, obstacle=obstacle, price=price
+        )
         return Verdict(self.name, self.decision, text, numbers, self.measure)
 
     def price(self) -> Price | None:
@@ -260,10 +281,16 @@ class Question:
         """
         few = self.fewest < FIRST
         waits = self.decision is Decision.UNDECIDED and (few or not self.obstacle)
-        if not waits or self.hopeless or any(math.isinf(one.error) for one in self.estimates):
+        if (
+            not waits
+            or self.hopeless
+            or any(math.isinf(one.error) for one in self.estimates)
+        ):
             return None
         following = range(max(self.fewest + 1, FIRST), MOST + 1)
-        place = bisect_left(following, True, key=lambda seeds: self._decided_with(seeds))
+        place = bisect_left(
+            following, True, key=lambda seeds: self._decided_with(seeds)
+        )
         if place == len(following):
             return Price(None, None, None)
         own = [self.evidence.measured[place] for place in self.used]
@@ -289,13 +316,19 @@ class Question:
         if stops or following > most:
             return {}
         own = {place: len(self.evidence.measured[place].values) for place in self.used}
-        return {place: following - seeds for place, seeds in own.items() if seeds < following}
+        return {
+            place: following - seeds
+            for place, seeds in own.items()
+            if seeds < following
+        }
 
     def _decided_with(self, seeds: int) -> bool:
         """Return whether this many seeds a point decide it at the present estimates and spreads."""
         expected = [
             one._replace(
-                error=one.error * one.seeds / seeds, df=one.df + seeds - one.seeds, seeds=seeds
+                error=one.error * one.seeds / seeds,
+                df=one.df + seeds - one.seeds,
+                seeds=seeds,
             )
             for one in self.estimates
         ]
@@ -309,15 +342,21 @@ class Question:
 
     def _decision(self, claim: Combination) -> Decision:
         decided = sequential.decisions(claim, self.intersection, self.margins)
-        pairs = zip(decided, Decision, strict=False)  # both in one order, undecided last
-        return next((decision for holds, decision in pairs if holds), Decision.UNDECIDED)
+        pairs = zip(
+            decided, Decision, strict=False
+        )  # both in one order, undecided last
+        return next(
+            (decision for holds, decision in pairs if holds), Decision.UNDECIDED
+        )
 
     def _rows(self, sums: Sequence[Weights]) -> Floats:
         found = np.zeros((len(sums), len(self.evidence.measured)))
         for row, weights in zip(found, sums, strict=True):
             for weight, point in weights:
                 row[self.evidence.place(point)] += weight
-        found[np.abs(found) < NOTHING] = 0.0  # both sides of a contrast may have a point
+        found[np.abs(found) < NOTHING] = (
+            0.0  # both sides of a contrast may have a point
+        )
         return found
 
 

@@ -24,8 +24,16 @@ from sweeper.results.statistics.sequential import (
 from sweeper.results.table import label
 from sweeper.store.numbers import plural
 
-NOTHING = 1e-12  # weights are about 1, those of points that cancel are left from rounding
-_SHAPE = ("layers", "embedding_size", "heads", "head_size", "feedforward_size")  # of a model
+NOTHING = (
+    1e-12  # weights are about 1, those of points that cancel are left from rounding
+)
+_SHAPE = (
+    "layers",
+    "embedding_size",
+    "heads",
+    "head_size",
+    "feedforward_size",
+)  # of a model
 Weights = Sequence[tuple[float, Point]]
 
 
@@ -76,7 +84,9 @@ def placed(statement: Statement, following: Callable[[], int]) -> Combination:
 ALL = 256  # combinations of alternatives; of more, some are asked
 
 
-def with_alternatives(statement: Statement, average: Callable[[Point], float]) -> Statement:
+def with_alternatives(
+    statement: Statement, average: Callable[[Point], float]
+) -> Statement:
     """Return a statement that asks each contrast with every alternative of its points, too.
 
     Where these are more than ALL combinations, it asks with each alternative by itself, and with
@@ -94,11 +104,18 @@ def with_alternatives(statement: Statement, average: Callable[[Point], float]) -
     by_id = {id(point): point for _, point in statement.weights if point.alternatives}
     points = [point for key, point in by_id.items() if abs(total[key]) > NOTHING]
     every = [statement]
-    for chosen in _combinations(points, [total[id(point)] for point in points], average):
+    for chosen in _combinations(
+        points, [total[id(point)] for point in points], average
+    ):
         pairs = list(zip(points, chosen, strict=True))
         instead = {id(point): one for point, one in pairs}
-        weights = [(weight, instead.get(id(point), point)) for weight, point in statement.weights]
-        others = ", ".join(f"{one.arm} {one.name}" for point, one in pairs if one is not point)
+        weights = [
+            (weight, instead.get(id(point), point))
+            for weight, point in statement.weights
+        ]
+        others = ", ".join(
+            f"{one.arm} {one.name}" for point, one in pairs if one is not point
+        )
         words = f"{statement.words} (with {others})"
         every.append(Contrast(words, weights, statement.above, statement.same))
     return Each(tuple(every)) if len(every) > 1 else statement
@@ -120,7 +137,9 @@ def _combinations(
         for place, point in enumerate(points)
         for other in point.alternatives
     ]
-    ends = (tuple(map(largest, choices, [sign * w for w in weights])) for sign in (1, -1))
+    ends = (
+        tuple(map(largest, choices, [sign * w for w in weights])) for sign in (1, -1)
+    )
     return [*swapped, *ends]
 
 
@@ -186,7 +205,8 @@ def curves(column: str, given: Collection[Point]) -> dict[float, list[Point]]:
     """Return the points grouped by their number in a column, smallest first."""
     ordered = sorted(given, key=lambda point: at(point, column))
     return {
-        number: list(same) for number, same in groupby(ordered, lambda point: at(point, column))
+        number: list(same)
+        for number, same in groupby(ordered, lambda point: at(point, column))
     }
 
 
@@ -234,11 +254,14 @@ def trends_apart(
     Raise Unanswerable if they share fewer than two.
     """
     first, second = (
-        {at(point, column): point for point in by(column, one)} for one in (curve, rival)
+        {at(point, column): point for point in by(column, one)}
+        for one in (curve, rival)
     )
     shared = sorted(first.keys() & second.keys())
     if len(shared) < 2:
-        raise Unanswerable(f"The claim needs two values of {label(column)} that both arms have.")
+        raise Unanswerable(
+            f"The claim needs two values of {label(column)} that both arms have."
+        )
     return shared, [
         (sign * slope, curve[number])
         for sign, curve in ((1, first), (-1, second))
@@ -250,7 +273,9 @@ def slopes(sizes: Sequence[float]) -> list[float]:
     """Return the weights of means whose sum is the gain of their line in log size."""
     logs = np.log(np.asarray(sizes, dtype=np.float64))
     centred = logs - logs.mean()
-    weights: list[float] = (centred * (logs[-1] - logs[0]) / (centred**2).sum()).tolist()
+    weights: list[float] = (
+        centred * (logs[-1] - logs[0]) / (centred**2).sum()
+    ).tolist()
     return weights
 
 
@@ -262,7 +287,10 @@ def keeps_improving(curve: Collection[Point], column: str, several: str) -> Stat
         )
     ordered = alone(column, curve)
     upper = ordered[(len(ordered) - 1) // 2 :]
-    ends = [f"{at(part[0], column):.0f} to {at(part[-1], column):.0f}" for part in (ordered, upper)]
+    ends = [
+        f"{at(part[0], column):.0f} to {at(part[-1], column):.0f}"
+        for part in (ordered, upper)
+    ]
     return All(
         (
             trend(ordered, column, f"from {ends[0]} {several}"),
@@ -271,7 +299,9 @@ def keeps_improving(curve: Collection[Point], column: str, several: str) -> Stat
     )
 
 
-def most_heads_lose(found: Sequence[tuple[str, Sequence[Point]]], shared: str) -> Statement:
+def most_heads_lose(
+    found: Sequence[tuple[str, Sequence[Point]]], shared: str
+) -> Statement:
     """Return the statement that in every group some fewer heads are better than the most.
 
     `found` has the words and the points of each group, `shared` says what its points share.
@@ -283,7 +313,10 @@ def most_heads_lose(found: Sequence[tuple[str, Sequence[Point]]], shared: str) -
             continue
         heads = f"{at(most, 'model.heads'):.0f} at {where}"
         words = [plural(int(at(p, "model.heads")), "head") for p in fewer]
-        better = [over(p, most, f"{w} over {heads}") for p, w in zip(fewer, words, strict=True)]
+        better = [
+            over(p, most, f"{w} over {heads}")
+            for p, w in zip(fewer, words, strict=True)
+        ]
         parts.append(AnyOf(tuple(better)))
     if not parts:
         raise Unanswerable(f"No two numbers of heads share one {shared}.")
@@ -306,7 +339,9 @@ def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
     by_size = {round(at(p, "model.head_size")): p for p in by("model.head_size", curve)}
     length = at(next(iter(by_size.values())), "task.sequence_length")
     if not {expected - 1, expected} <= by_size.keys():
-        raise Unanswerable(f"For n = {length:.0f} head sizes around {expected} are not measured.")
+        raise Unanswerable(
+            f"For n = {length:.0f} head sizes around {expected} are not measured."
+        )
     order = math.log(10)
 
     def fall(better: int, worse: int, above: float) -> Contrast:
@@ -315,4 +350,7 @@ def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
 
     earlier = range(min(by_size) + 1, expected)
     pairs = ((size - 1, size) for size in earlier if {size - 1, size} <= by_size.keys())
-    return [fall(expected, expected - 1, order), *(fall(*pair, -order) for pair in pairs)]
+    return [
+        fall(expected, expected - 1, order),
+        *(fall(*pair, -order) for pair in pairs),
+    ]

@@ -14,7 +14,14 @@ from sweeper.results.points import Point, metric_of, points
 from sweeper.results.statistics.blocks import first_seeds, table_of
 from sweeper.results.statistics.estimates import mean
 from sweeper.results.statistics.sequential import FIRST, Floats
-from sweeper.results.table import LOGARITHMIC, PER_CENT, RESOLUTION, Table, direction, number
+from sweeper.results.table import (
+    LOGARITHMIC,
+    PER_CENT,
+    RESOLUTION,
+    Table,
+    direction,
+    number,
+)
 from sweeper.results.verdict import JudgedMargin
 
 FACTOR = math.log(1e6)  # an interval that reaches so far on both sides says nothing
@@ -84,7 +91,9 @@ class Evidence:
             for point in points(table, metric)
             if tuned or metric_of(table, point.arm) == metric
         ]
-        self.every = [one for point in self.points for one in (point, *point.alternatives)]
+        self.every = [
+            one for point in self.points for one in (point, *point.alternatives)
+        ]
         self._rows = {str(row["run"]): row for row in table.rows}
         self._better = better or direction(metric)
         self._least = RESOLUTION.get(kind, 0.0)
@@ -130,7 +139,9 @@ class Evidence:
                 by_training.setdefault(lines[run][-1], {})[seed] = judged
             elif value is not None:
                 zero += 1
-            elif states[0] == "done" or "failed" in states:  # of the run or of one before it
+            elif (
+                states[0] == "done" or "failed" in states
+            ):  # of the run or of one before it
                 lost += 1
         took = [self._seconds(line, "seconds") for line in lines.values()]
         planned = [self._seconds(line, "estimate") for line in lines.values()]
@@ -164,14 +175,21 @@ class Evidence:
         a sweep that goes on keeps the decisions of its first round.
         """
         looks = [
-            [max((had.get(run, 0) for _, run in one.runs), default=0) for one in self.measured]
+            [
+                max((had.get(run, 0) for _, run in one.runs), default=0)
+                for one in self.measured
+            ]
             for had in rounds
         ]
         first = looks[0] if looks else [len(one.values) for one in self.measured]
         early = [
-            [min(seeds, own) for own in first] for seeds in range(FIRST, max(first, default=0))
+            [min(seeds, own) for own in first]
+            for seeds in range(FIRST, max(first, default=0))
         ]
-        return [*(first_seeds(self.values, look) for look in (*early, *looks)), self.values]
+        return [
+            *(first_seeds(self.values, look) for look in (*early, *looks)),
+            self.values,
+        ]
 
 
 def _key(point: Point) -> Key:

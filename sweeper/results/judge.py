@@ -25,7 +25,9 @@ Verdicts = Mapping[str, Sequence[Verdict]]
 """The verdicts on tables, by the name of the experiment."""
 
 
-def judge(outputs: Path, tables: Sequence[Table], faults: Faults | None = None) -> Verdicts:
+def judge(
+    outputs: Path, tables: Sequence[Table], faults: Faults | None = None
+) -> Verdicts:
     """Return the verdicts on each table, and write them beside its .csv.
 
     With `faults`, a table that cannot be judged is left out and its error is added to them.
@@ -52,13 +54,20 @@ def verdicts_on(table: Table) -> list[Verdict]:
         if isinstance(asked, Verdict):
             found.append(asked)
             continue
-        verdict, own = asked.verdict(), [asked.evidence.measured[place] for place in asked.used]
+        verdict, own = (
+            asked.verdict(),
+            [asked.evidence.measured[place] for place in asked.used],
+        )
         lacking = sum(not (one.values or one.lost or one.zero) for one in own)
         if lacking:
             have = "has" if lacking == 1 else "have"
-            words = f"{lacking} of the {len(asked.used)} points that it rests on {have} no"
+            words = (
+                f"{lacking} of the {len(asked.used)} points that it rests on {have} no"
+            )
             numbers = {**verdict.numbers, "unmeasured": lacking}
-            verdict = replace(verdict, sentence=f"{words} finished run.", numbers=numbers)
+            verdict = replace(
+                verdict, sentence=f"{words} finished run.", numbers=numbers
+            )
         found.append(verdict)
     besides = [*tuned_in_words(table.experiment), *mixed(table)]
     found = [replace(one, sentence=" ".join([one.sentence, *besides])) for one in found]
@@ -71,7 +80,9 @@ def _of_mixed_code(verdict: Verdict, table: Table) -> Verdict:
     if table.accepts_mixed_code:
         return replace(verdict, sentence=sentence)
     numbers = {key: value for key, value in verdict.numbers.items() if key != "price"}
-    return replace(verdict, verdict=Decision.UNDECIDED, sentence=sentence, numbers=numbers)
+    return replace(
+        verdict, verdict=Decision.UNDECIDED, sentence=sentence, numbers=numbers
+    )
 
 
 def questions(table: Table) -> list[Question | Verdict]:
@@ -85,7 +96,9 @@ def questions(table: Table) -> list[Question | Verdict]:
         claim = registry.function(registry.CLAIMS, name, key, "claim")
         for words, evidence in by_measure:
             try:
-                statement = with_alternatives(claim(evidence.design()), evidence.average)
+                statement = with_alternatives(
+                    claim(evidence.design()), evidence.average
+                )
                 found.append(Question(name, words, statement, evidence))
             except Unanswerable as reason:
                 found.append(Verdict(name, Decision.UNDECIDED, str(reason), {}, words))
@@ -119,7 +132,9 @@ def terms_in_words(table: Table) -> list[str]:
 
 def check_decidable(table: Table) -> None:
     """Raise UserError if the points of an experiment cannot decide one of its claims."""
-    reasons = {one.claim: one.sentence for one in questions(table) if isinstance(one, Verdict)}
+    reasons = {
+        one.claim: one.sentence for one in questions(table) if isinstance(one, Verdict)
+    }
     if reasons:
         rest = [claim for claim in table.experiment["claims"] if claim not in reasons]
         why = " ".join(f"{claim}: {reason}" for claim, reason in reasons.items())
@@ -161,8 +176,12 @@ def lines(verdicts: Sequence[Verdict], width: int = 100) -> list[str]:
     """Return the verdicts as lines of at most `width` characters."""
     printed = []
     for verdict in verdicts:
-        claim = f"{verdict.claim}, {verdict.measure}" if verdict.measure else verdict.claim
+        claim = (
+            f"{verdict.claim}, {verdict.measure}" if verdict.measure else verdict.claim
+        )
         printed.append(f"{sanitize(claim, 120)}: {verdict.label}")
         sentence = sanitize(verdict.sentence, limit=4000)
-        printed += textwrap.wrap(sentence, width, initial_indent="    ", subsequent_indent="    ")
+        printed += textwrap.wrap(
+            sentence, width, initial_indent="    ", subsequent_indent="    "
+        )
     return printed

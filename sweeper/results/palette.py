@@ -19,11 +19,15 @@ class ArmLook(NamedTuple):
 
 def arm_looks(arms: Iterable[str]) -> dict[str, ArmLook]:
     """Return a look for each arm; `matched` has the colour of `fixed`, whose runs it resizes."""
-    count = len(PALETTE)  # and of MARKERS: from the next arm on, colours have other markers
+    count = len(
+        PALETTE
+    )  # and of MARKERS: from the next arm on, colours have other markers
     found = {
         arm: ArmLook(place % count, (place + place // count) % count)
         for place, arm in enumerate(arms)
     }
     if {"fixed", "matched"} <= found.keys():
-        found["matched"] = ArmLook(found["fixed"].colour, MARKERS.index("D"), single=True)
+        found["matched"] = ArmLook(
+            found["fixed"].colour, MARKERS.index("D"), single=True
+        )
     return found

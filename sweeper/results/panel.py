@@ -45,8 +45,14 @@ COLUMN = 3.25
 DOUBLE_COLUMN = 6.75
 
 # The template is matplotlib's own defaults, so that a user's matplotlibrc changes no figure.
-RC = rc_params_from_file(Path(__file__).with_name("house.mplstyle"), use_default_template=True)
-TEXT_PT, SMALL_PT, LEGEND_PT = RC["font.size"], RC["xtick.labelsize"], RC["legend.fontsize"]
+RC = rc_params_from_file(
+    Path(__file__).with_name("house.mplstyle"), use_default_template=True
+)
+TEXT_PT, SMALL_PT, LEGEND_PT = (
+    RC["font.size"],
+    RC["xtick.labelsize"],
+    RC["legend.fontsize"],
+)
 INK, FAINT_INK = RC["text.color"], RC["axes.edgecolor"]
 # A dashed line that values are compared with.
 GUIDE: dict[str, Any] = {"color": FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
@@ -76,11 +82,14 @@ def plain(value: object, limit: int = 48) -> str:
         text = text[: limit - 1].rstrip() + "…"
     letters = _letters()
     return "".join(
-        letter if ord(letter) in letters and letter.isprintable() else "?" for letter in text
+        letter if ord(letter) in letters and letter.isprintable() else "?"
+        for letter in text
     )
 
 
-def wrapped(text: str, size: float, width: float, *, weight: str = "normal") -> list[str]:
+def wrapped(
+    text: str, size: float, width: float, *, weight: str = "normal"
+) -> list[str]:
     """Split `text` into lines of about `width` points at a font size of `size`."""
     if not text.strip():
         return []
@@ -101,7 +110,9 @@ def rendered(figure: Figure, kind: str) -> bytes:
 @cache
 def _letters() -> frozenset[int]:
     """Return the characters that the font of the figures has."""
-    return frozenset(get_font(findfont(FontProperties(family=RC["font.sans-serif"]))).get_charmap())
+    return frozenset(
+        get_font(findfont(FontProperties(family=RC["font.sans-serif"]))).get_charmap()
+    )
 
 
 @dataclass(frozen=True)
@@ -175,7 +186,10 @@ def label_ends(axes: Axes, ends: Sequence[Label]) -> bool:
     Set the scales first.
     """
     places = [_share(axes, mark) for _, _, mark in ends]
-    if min((x for x, _ in places), default=0.0) < _NEAR_THE_EDGE or len(ends) * _GAP > 1:
+    if (
+        min((x for x, _ in places), default=0.0) < _NEAR_THE_EDGE
+        or len(ends) * _GAP > 1
+    ):
         return False
     heights = apart([y for _, y in places], _GAP)
     for (text, colour, mark), place in zip(ends, heights, strict=True):
@@ -223,9 +237,19 @@ _APART = 0.085  # of the span: the least distance of two ticks
 _CROWD = 40  # curves with more points have small ones
 MOST_CATEGORIES = 8
 _SEED_ALPHA = 0.3
-_RING: dict[str, Any] = {"markersize": 8.0, "markerfacecolor": "none", "markeredgewidth": 0.7}
-_NEAR = (0.01, 0.05)  # of the width and the height: marks of two curves that cover each other
-_ASIDE, _FARTHEST = 4.0, 16.0  # points between such curves, and between the first and the last
+_RING: dict[str, Any] = {
+    "markersize": 8.0,
+    "markerfacecolor": "none",
+    "markeredgewidth": 0.7,
+}
+_NEAR = (
+    0.01,
+    0.05,
+)  # of the width and the height: marks of two curves that cover each other
+_ASIDE, _FARTHEST = (
+    4.0,
+    16.0,
+)  # points between such curves, and between the first and the last
 
 
 @dataclass(frozen=True)
@@ -260,21 +284,41 @@ class Look:
         line = self._line() | placed
         if len(marks) > _CROWD:
             line |= {"markersize": 2.0, "markeredgewidth": 0.0}
-        axes.plot([mark.x for mark in marks], [mark.mean for mark in marks], zorder=order, **line)
+        axes.plot(
+            [mark.x for mark in marks],
+            [mark.mean for mark in marks],
+            zorder=order,
+            **line,
+        )
         bars = [[(mark.x, end) for end in mark.ends] for mark in marks if mark.ends]
-        ends = LineCollection(bars, colors=self.colour, linewidths=0.8, zorder=order - 1, **placed)
+        ends = LineCollection(
+            bars, colors=self.colour, linewidths=0.8, zorder=order - 1, **placed
+        )
         axes.add_collection(ends, autolim=False)
-        seeds = [(mark.x, value) for mark in marks if len(mark.seeds) > 1 for value in mark.seeds]
+        seeds = [
+            (mark.x, value)
+            for mark in marks
+            if len(mark.seeds) > 1
+            for value in mark.seeds
+        ]
         if seeds:
             xs, ys = zip(*seeds, strict=True)
-            faint: dict[str, Any] = {"alpha": _SEED_ALPHA, "markersize": 2.6, "markeredgewidth": 0}
-            axes.plot(xs, ys, "o", color=self.colour, zorder=order - 2, **faint, **placed)
+            faint: dict[str, Any] = {
+                "alpha": _SEED_ALPHA,
+                "markersize": 2.6,
+                "markeredgewidth": 0,
+            }
+            axes.plot(
+                xs, ys, "o", color=self.colour, zorder=order - 2, **faint, **placed
+            )
         if ringed := [(mark.x, mark.mean) for mark in marks if mark.point.other_rate]:
             xs, ys = zip(*ringed, strict=True)
             axes.plot(xs, ys, "o", color=self.colour, zorder=order, **_RING, **placed)
 
 
-_LIGHTEST = 0.4  # share of an arm's colour in its first curve; the last curve has all of it
+_LIGHTEST = (
+    0.4  # share of an arm's colour in its first curve; the last curve has all of it
+)
 Curve = tuple[str, Hashable]
 """A curve: its arm, and a key that distinguishes the curves of that arm."""
 
@@ -299,7 +343,11 @@ def curve_looks(arms: Iterable[str], curves: Iterable[Curve]) -> dict[Curve, Loo
         mixed = LinearSegmentedColormap.from_list("shades", ["white", PALETTE[colour]])
         for place, curve in enumerate(own):
             other = place if len(known) == 1 else marker
-            share = _LIGHTEST + (1 - _LIGHTEST) * place / (len(own) - 1) if len(own) > 1 else 1.0
+            share = (
+                _LIGHTEST + (1 - _LIGHTEST) * place / (len(own) - 1)
+                if len(own) > 1
+                else 1.0
+            )
             found[curve] = Look(
                 to_hex(mixed(share)),
                 marker=MARKERS[other % len(MARKERS)],
@@ -355,7 +403,9 @@ def fill(  # noqa: PLR0913 (all but the first four have names)
     _scale(axes.yaxis, label(y), seeds, [low, high, *drawn, *near.values()])
     for words, at in near.items():
         axes.axhline(at, zorder=1, **GUIDE)
-        axes.annotate(words, (1, at), xycoords=axes.get_yaxis_transform(), **_GUIDE_WORDS)
+        axes.annotate(
+            words, (1, at), xycoords=axes.get_yaxis_transform(), **_GUIDE_WORDS
+        )
     moved = _dodged(axes, curves) if own and not exact else [0.0] * len(curves)
     for (look, curve), aside in zip(curves, moved, strict=True):
         look.draw(axes, curve, aside)
@@ -373,16 +423,21 @@ def _dodged(axes: Axes, curves: Curves) -> list[float]:
     Hollow marks show what is below them.
     """
     shares = [
-        [_share(axes, mark) for mark in curve] if look.filled else [] for look, curve in curves
+        [_share(axes, mark) for mark in curve] if look.filled else []
+        for look, curve in curves
     ]
 
     def meet(one: int, other: int) -> bool:
         pairs = product(shares[one], shares[other])
-        return any(abs(a - c) < _NEAR[0] and abs(b - d) < _NEAR[1] for (a, b), (c, d) in pairs)
+        return any(
+            abs(a - c) < _NEAR[0] and abs(b - d) < _NEAR[1] for (a, b), (c, d) in pairs
+        )
 
     groups: list[list[int]] = []
     for place in range(len(curves)):
-        joined = [group for group in groups if any(meet(place, other) for other in group)]
+        joined = [
+            group for group in groups if any(meet(place, other) for other in group)
+        ]
         groups = [group for group in groups if group not in joined]
         groups.append(sorted([place, *chain(*joined)]))
     found = [0.0] * len(curves)
@@ -395,7 +450,11 @@ def _dodged(axes: Axes, curves: Curves) -> list[float]:
 
 def empty(axes: Axes, reason: str) -> None:
     """Write the reason why a panel shows nothing into its middle."""
-    middle: dict[str, Any] = {"transform": axes.transAxes, "ha": "center", "va": "center"}
+    middle: dict[str, Any] = {
+        "transform": axes.transAxes,
+        "ha": "center",
+        "va": "center",
+    }
     axes.text(0.5, 0.5, reason, color=FAINT_INK, **middle)
     axes.set(xticks=[], yticks=[])
 
@@ -405,7 +464,8 @@ def categories(axes: Axes, words: Sequence[str]) -> None:
     axes.set_xlim(-0.5, len(words) - 0.5)
     shown = words if len(words) <= MOST_CATEGORIES else []
     lines = [
-        textwrap.wrap(plain(word), 52 // len(shown), max_lines=4, placeholder="…") for word in shown
+        textwrap.wrap(plain(word), 52 // len(shown), max_lines=4, placeholder="…")
+        for word in shown
     ]
     axes.set_xticks(range(len(shown)), ["\n".join(own) for own in lines])
 
@@ -425,9 +485,13 @@ def _scale(
     """
     ordered = sorted(set(values))
     logarithmic = ordered[0] > 0 and ordered[-1] / ordered[0] >= LOGARITHMIC_FROM
-    if own and len(ordered) >= 4 and ordered[0] > 0:  # or if each value is a multiple of the last
+    if (
+        own and len(ordered) >= 4 and ordered[0] > 0
+    ):  # or if each value is a multiple of the last
         ratios = [after / before for before, after in pairwise(ordered)]
-        logarithmic |= all(math.isclose(ratio, ratios[0], rel_tol=1e-6) for ratio in ratios)
+        logarithmic |= all(
+            math.isclose(ratio, ratios[0], rel_tol=1e-6) for ratio in ratios
+        )
     axis.set_label_text(plain(f"{words} (log)" if logarithmic else words))
     low, high = min(held), max(held)
     forward, backward = (math.log, math.exp) if logarithmic else (float, float)
@@ -438,7 +502,13 @@ def _scale(
     limits = backward(start - margin), backward(end + margin)
     locator: Locator = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
     if logarithmic:
-        decade = (1,) if high / low > 100 else (1, 2, 5) if high / low > 8 else (1, 1.5, 2, 3, 5, 7)
+        decade = (
+            (1,)
+            if high / low > 100
+            else (1, 2, 5)
+            if high / low > 8
+            else (1, 1.5, 2, 3, 5, 7)
+        )
         locator = LogLocator(subs=decade, numticks=6)
     with np.errstate(over="ignore"):  # of ticks beyond the limits
         proposed = locator.tick_values(*limits)
@@ -451,7 +521,9 @@ def _scale(
         if not ticks or forward(tick) - forward(ticks[-1]) >= (end - start) * _APART:
             ticks.append(float(tick))
     name = axis.axis_name
-    axis.axes.set(**{f"{name}scale": "log" if logarithmic else "linear", f"{name}lim": limits})
+    axis.axes.set(
+        **{f"{name}scale": "log" if logarithmic else "linear", f"{name}lim": limits}
+    )
     axis.set_ticks(ticks, [short(tick) for tick in ticks])
     axis.set_minor_locator(NullLocator())
 
@@ -463,7 +535,11 @@ Entry = tuple[tuple[Line2D, ...], str]
 
 
 def lay_out(
-    figure: Figure, panels: float, table: Table, legend: Sequence[Entry], notes: Sequence[str]
+    figure: Figure,
+    panels: float,
+    table: Table,
+    legend: Sequence[Entry],
+    notes: Sequence[str],
 ) -> None:
     """Write title and legend above the panels and notes below, and set the height of the figure.
 
@@ -472,10 +548,19 @@ def lay_out(
     width = figure.get_figwidth() * 72
     inner = width - 2 * _PAD
     head = wrapped(plain(table.title, 120), TEXT_PT, inner, weight="bold")
-    foot = [line for note in notes for line in wrapped(plain(note, 400), SMALL_PT, inner)]
-    entries = ["\n".join(wrapped(words, LEGEND_PT, inner - 4 * LEGEND_PT)) for _, words in legend]
-    longest = max((len(line) for entry in entries for line in entry.split("\n")), default=0)
-    columns = max(1, min(len(legend), int(inner / (LEGEND_PT * (longest * LETTER + 4)))))
+    foot = [
+        line for note in notes for line in wrapped(plain(note, 400), SMALL_PT, inner)
+    ]
+    entries = [
+        "\n".join(wrapped(words, LEGEND_PT, inner - 4 * LEGEND_PT))
+        for _, words in legend
+    ]
+    longest = max(
+        (len(line) for entry in entries for line in entry.split("\n")), default=0
+    )
+    columns = max(
+        1, min(len(legend), int(inner / (LEGEND_PT * (longest * LETTER + 4))))
+    )
     lines = -(-len(legend) // columns) + sum(entry.count("\n") for entry in entries)
     height = panels + 4 * _PAD + len(head) * TEXT_PT * 1.3 + len(foot) * SMALL_PT * 1.3
     figure.set_size_inches(width / 72, (height + lines * LEGEND_PT * 1.65) / 72)
@@ -517,6 +602,15 @@ def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[s
     marked = marks_in_words(points, *spreads)
     if any(point.other_rate for point in points):
         usual = usual_rate(points)
-        marked.append(f"Ringed: with another learning rate than most points, {usual:g}.")
+        marked.append(
+            f"Ringed: with another learning rate than most points, {usual:g}."
+        )
     compared = [*standing(table), *not_learned(table)]
-    return [*origin(table), *marked, *matches, *compared, *terms_in_words(table), *caveats(table)]
+    return [
+        *origin(table),
+        *marked,
+        *matches,
+        *compared,
+        *terms_in_words(table),
+        *caveats(table),
+    ]

@@ -27,7 +27,9 @@ ABSENT = "–"
 _MOST_COLUMNS = 5
 
 Line = tuple[str, ...]  # the words of a row, then its cells
-Values = Mapping[Measure, Mapping[tuple[str, str], Point]]  # by the arm and name of the point
+Values = Mapping[
+    Measure, Mapping[tuple[str, str], Point]
+]  # by the arm and name of the point
 
 
 @dataclass(frozen=True)
@@ -82,25 +84,35 @@ def paper_table(table: Table) -> PaperTable:
 
 
 def _measured(
-    table: Table, arm: str, by_measure: Values, published: Mapping[str, Mapping[str, Any]]
+    table: Table,
+    arm: str,
+    by_measure: Values,
+    published: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[Block]:
     every = [point for found in by_measure.values() for point in found.values()]
     points = list({point.name: point for point in every if point.arm == arm}.values())
     x = str(table.experiment.get("x"))
-    keys = [x if x in point.settings else next(iter(point.settings), "") for point in points]
+    keys = [
+        x if x in point.settings else next(iter(point.settings), "") for point in points
+    ]
     values = [point.at(key) for point, key in zip(points, keys, strict=True)]
     words, names = "setting", [point.name for point in points]
     numbers = [short(value) for value in values if value is not None]
     if len(set(keys)) == 1 and len(set(numbers)) == len(points):
         words, names = label(keys[0]), numbers  # which say as much as the names
     for start in range(0, len(points), _MOST_COLUMNS):
-        part, head = points[start : start + _MOST_COLUMNS], names[start : start + _MOST_COLUMNS]
+        part, head = (
+            points[start : start + _MOST_COLUMNS],
+            names[start : start + _MOST_COLUMNS],
+        )
         beside = [published.get(name, {}) if {*keys} == {x} else {} for name in head]
         sizes = [point.at("params_total") for point in part]
         counts = [ABSENT if size is None else short(size) for size in sizes]
         rows = [("params", label("params_total"), counts)]
         for measure, found in by_measure.items():
-            rows.append((measure.metric, measure.words, [_cell(point, found) for point in part]))
+            rows.append(
+                (measure.metric, measure.words, [_cell(point, found) for point in part])
+            )
         lines: list[Line] = []
         for key, name, cells in rows:
             lines.append((name, *cells))
@@ -115,17 +127,26 @@ def _cell(point: Point, found: Mapping[tuple[str, str], Point]) -> str:
         return ABSENT
     values = list(own.values.values())
     middle, spread = own.mean, sd(values)
-    digits = ".2g" if 0 < abs(middle) < 0.1 else ".2f"  # two decimals would hide small numbers
+    digits = (
+        ".2g" if 0 < abs(middle) < 0.1 else ".2f"
+    )  # two decimals would hide small numbers
     if spread and f"{spread:.2f}" == "0.00" and digits == ".2f":
         digits = f".{1 - math.floor(math.log10(spread))}f"
     cell = f"{middle:{digits}}" + ("" if spread is None else f" ± {spread:{digits}}")
-    return cell if len(values) == len(own.runs) else f"{cell} ({len(values)}/{len(own.runs)})"
+    return (
+        cell
+        if len(values) == len(own.runs)
+        else f"{cell} ({len(values)}/{len(own.runs)})"
+    )
 
 
 def _paper(key: str, words: str, columns: Sequence[Mapping[str, Any]]) -> Line:
     """Return a line of the paper's numbers; a list holds a mean and its spread."""
     found = [column.get(key, ABSENT) for column in columns]
-    return (words, *(" ± ".join(map(str, c)) if isinstance(c, list) else str(c) for c in found))
+    return (
+        words,
+        *(" ± ".join(map(str, c)) if isinstance(c, list) else str(c) for c in found),
+    )
 
 
 def _notes(table: Table) -> Iterator[str]:
@@ -145,7 +166,9 @@ def _notes(table: Table) -> Iterator[str]:
             pretraining = "Each seed has a pre-training of its own."
         yield f"{pretraining} Parameters are the pre-training's."
     for measure in measures(table):
-        found = [f"{words} {value:.2f}" for words, value in measure.baselines(table).items()]
+        found = [
+            f"{words} {value:.2f}" for words, value in measure.baselines(table).items()
+        ]
         if found:
             yield f"{measure.words} of baselines: {', '.join(found)}."
     yield from standing(table)
@@ -181,7 +204,9 @@ def write_paper_table(outputs: Path, table: Table) -> None:
 
 def as_text(content: PaperTable) -> list[str]:
     """Return lines of text; the columns of all blocks are aligned."""
-    grids = [[_safe(line) for line in (block.head, *block.lines)] for block in content.blocks]
+    grids = [
+        [_safe(line) for line in (block.head, *block.lines)] for block in content.blocks
+    ]
     lines = [line for grid in grids for line in grid]
     first = max((len(line[0]) for line in lines), default=0)
     rest = max((len(cell) for line in lines for cell in line[1:]), default=0)
@@ -212,11 +237,16 @@ def as_latex(content: PaperTable, name: str) -> str:
         columns = len(block.head)
         title = sanitize(block.title, _LIMIT).translate(_LATEX)
         title = f"\\multicolumn{{{columns}}}{{l}}{{{title}}} \\\\"
-        lines += ["\\par\\medskip", f"\\begin{{tabular}}{{l{'r' * (columns - 1)}}}", "\\toprule"]
+        lines += [
+            "\\par\\medskip",
+            f"\\begin{{tabular}}{{l{'r' * (columns - 1)}}}",
+            "\\toprule",
+        ]
         lines += [title, _row(block.head), "\\midrule", *map(_row, block.lines)]
         lines += ["\\bottomrule", "\\end{tabular}"]
     lines += [
-        f"\\par\\footnotesize {sanitize(note, 400).translate(_LATEX)}" for note in content.notes
+        f"\\par\\footnotesize {sanitize(note, 400).translate(_LATEX)}"
+        for note in content.notes
     ]
     return "\n".join([*lines, "\\end{table}", ""])
 
@@ -240,8 +270,12 @@ def summarise(table: Table) -> list[str]:
         return [f"{sanitize(table.name, 80)}: {head}", *lines]
     metrics = {arm: metric_of(table, arm) for arm in table.experiment["arms"]}
     by_metric = {metric: points(table, metric) for metric in metrics.values()}
-    everything = [p for arm, own in metrics.items() for p in by_metric[own] if p.arm == arm]
-    counts = sorted({str(row["match_count"]) for row in table.rows if row.get("match_count")})
+    everything = [
+        p for arm, own in metrics.items() for p in by_metric[own] if p.arm == arm
+    ]
+    counts = sorted(
+        {str(row["match_count"]) for row in table.rows if row.get("match_count")}
+    )
     rows: list[Sequence[str]] = [(*HEADER, " ".join(["match error", *counts]))]
     for point in everything:
         values = list(point.values.values())

@@ -25,7 +25,10 @@ from sweeper.store.code import differing
 from sweeper.store.numbers import plural, short
 
 RATE = "optimizer.learning_rate"
-WITHOUT = {"done": "done without it", "new": "not started"}  # states of runs without a metric
+WITHOUT = {
+    "done": "done without it",
+    "new": "not started",
+}  # states of runs without a metric
 _PER = {"arm": "arm", "size": "arm and size", "point": "point"}
 Spreads = Mapping[tuple[str, ...], Spread]
 """The spread between the seeds of points, by their runs; points of unknown spread are left out."""
@@ -47,7 +50,11 @@ def tuned_in_words(experiment: Mapping[str, Any]) -> list[str]:
         return "; ".join(words)
 
     among = _span([choice["among"] for choice in found])
-    names, per, seeds = ", ".join(map(label, keys)), _PER[tune["per"]], len(tune["seeds"])
+    names, per, seeds = (
+        ", ".join(map(label, keys)),
+        _PER[tune["per"]],
+        len(tune["seeds"]),
+    )
     finals = f", the two best with {seeds} seeds" if seeds > 1 else ""
     chosen = f"{names} chosen on validation among {among} per {per}{finals}: {by_arm(found)}."
     sentences = [chosen[0].upper() + chosen[1:]]
@@ -146,9 +153,14 @@ def points(table: Table, metric: str) -> list[Point]:
     """
     found: dict[tuple[str, str], Point] = {}
     for row in rows_of(table, metric):
-        key = (str(row["arm"]), str(row["point"] or ""))  # one that varies nothing has no words
+        key = (
+            str(row["arm"]),
+            str(row["point"] or ""),
+        )  # one that varies nothing has no words
         settings = table.settings.get(key[1], {})
-        point = found.setdefault(key, Point(*key, settings, bounds=_bounds(metric, row)))
+        point = found.setdefault(
+            key, Point(*key, settings, bounds=_bounds(metric, row))
+        )
         for column, cell in row.items():
             if point.cells.get(column) is None:
                 point.cells[column] = cell
@@ -176,8 +188,14 @@ def _bounds(metric: str, row: Row) -> tuple[float, float]:
     kind = metric.rpartition("/")[2]
     if kind in PER_CENT:
         return 0.0, 100.0
-    size = number(row.get("model.head_size"))  # logits q·k of this size have no higher rank
-    if kind == "attention_rank" and size and row.get("model.attention.name") == "multi_head":
+    size = number(
+        row.get("model.head_size")
+    )  # logits q·k of this size have no higher rank
+    if (
+        kind == "attention_rank"
+        and size
+        and row.get("model.attention.name") == "multi_head"
+    ):
         return 0.0, size
     return -math.inf, math.inf
 
@@ -209,7 +227,9 @@ def seed_spread(given: Collection[Point]) -> Spreads:
     }
 
 
-def bent(points: Sequence[Point], metric: str) -> tuple[list[Point], Callable[[float], float]]:
+def bent(
+    points: Sequence[Point], metric: str
+) -> tuple[list[Point], Callable[[float], float]]:
     """Return the points with values on the scale of means and intervals, and the way back.
 
     The scale is logarithmic where the values span a factor that makes an axis logarithmic, unless
@@ -221,7 +241,9 @@ def bent(points: Sequence[Point], metric: str) -> tuple[list[Point], Callable[[f
         return list(points), float
     logs = [{seed: math.log(value) for seed, value in p.values.items()} for p in points]
     found = [
-        replace(point, values=own, bounds=(-math.inf, math.log(point.bounds[1])), logs=True)
+        replace(
+            point, values=own, bounds=(-math.inf, math.log(point.bounds[1])), logs=True
+        )
         for point, own in zip(points, logs, strict=True)
     ]
     return found, math.exp
@@ -243,7 +265,9 @@ def settings_apart(given: Sequence[Point], x: str) -> Callable[[Point], dict[str
             one, other = (len(set(values)) for values in zip(*pairs, strict=True))
             if len(pairs) == one == other > 1:
                 along[arm].add(key)
-    return lambda p: {key: v for key, v in p.settings.items() if key not in along[p.arm]}
+    return lambda p: {
+        key: v for key, v in p.settings.items() if key not in along[p.arm]
+    }
 
 
 def missing(table: Table, metric: str | None = None) -> str:
@@ -261,8 +285,12 @@ def missing(table: Table, metric: str | None = None) -> str:
         if metric is not None and metric not in wanted:
             continue
         all_runs.add(row["run"])
-        lacking = [number(row.get(one)) is None for one in wanted if metric in (None, one)]
-        if any(lacking) or (not wanted and row["state"] != "done"):  # a pre-training has none
+        lacking = [
+            number(row.get(one)) is None for one in wanted if metric in (None, one)
+        ]
+        if any(lacking) or (
+            not wanted and row["state"] != "done"
+        ):  # a pre-training has none
             without[row["run"]] = str(row["state"])
     if not without:
         return ""
@@ -283,7 +311,11 @@ def origin(table: Table) -> list[str]:
 
 def caveats(table: Table) -> list[str]:
     """Return the caveats of a result: its tuning, differences between its runs, missing runs."""
-    return [*tuned_in_words(table.experiment), *mixed(table), *filter(None, [missing(table)])]
+    return [
+        *tuned_in_words(table.experiment),
+        *mixed(table),
+        *filter(None, [missing(table)]),
+    ]
 
 
 def mixed(table: Table) -> list[str]:
@@ -301,14 +333,18 @@ def mixed(table: Table) -> list[str]:
         alike = column == "code" and (changed == [] or table.code is not None)
         if not alike and (len(found) > 1 or apart):
             parts = f"; they differ in {apart}" if apart else ""
-            sentences.append(f"{words.format(max(len(found), 2))}: {', '.join(found)}{parts}.")
+            sentences.append(
+                f"{words.format(max(len(found), 2))}: {', '.join(found)}{parts}."
+            )
     digests: dict[str, set[str]] = {}
     for prepared in {str(row["prepared"]) for row in table.rows if row.get("prepared")}:
         text, digest = json.loads(prepared)
         digests.setdefault(text, set()).update({digest} - {None})
     for several in (found for found in digests.values() if len(found) > 1):
         listed = ", ".join(digest[:8] for digest in sorted(several))
-        sentences.append(f"Runs on {len(several)} preparations of one text that differ: {listed}.")
+        sentences.append(
+            f"Runs on {len(several)} preparations of one text that differ: {listed}."
+        )
     return sentences
 
 
@@ -334,7 +370,9 @@ def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:
     if not counts:
         return []
     if not degrees:
-        return ["One seed per point: the spread between seeds is unknown, so there is no interval."]
+        return [
+            "One seed per point: the spread between seeds is unknown, so there is no interval."
+        ]
     return [
         f"{average(points).capitalize()} of {range_in_words(counts)} seeds, 95 % interval "
         "(Student's t, spread between seeds moderated over points: "
@@ -344,7 +382,9 @@ def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:
 
 def range_in_words(numbers: Collection[int]) -> str:
     """Return numbers in words: the only one, or the smallest to the largest."""
-    return " to ".join(str(number) for number in dict.fromkeys((min(numbers), max(numbers))))
+    return " to ".join(
+        str(number) for number in dict.fromkeys((min(numbers), max(numbers)))
+    )
 
 
 TASKS = {"squad": "SQuAD", "mnli": "MNLI"}
@@ -358,7 +398,9 @@ BASELINES = {
     "trigram": "trigram",
 }
 
-_LITTLE = 0.1  # share of the best run's lead over a baseline; a run with less has not learned
+_LITTLE = (
+    0.1  # share of the best run's lead over a baseline; a run with less has not learned
+)
 _NAMED = 4  # settings
 # Measures of language models that are functions of the perplexity of the same run.
 _OF_PERPLEXITY = ("test/loss", "test/perplexity_per_word")
@@ -386,7 +428,10 @@ class Measure:
         split, _, name = self.metric.rpartition("/")
         found = {}
         for baseline, words in BASELINES.items():
-            cells = [row.get(f"{split}/{baseline}_{name}") for row in rows_of(table, self.metric)]
+            cells = [
+                row.get(f"{split}/{baseline}_{name}")
+                for row in rows_of(table, self.metric)
+            ]
             values = [value for value in map(number, cells) if value is not None]
             if values:
                 found[words] = factor(self.metric) * mean(values)
@@ -397,7 +442,11 @@ def near(baselines: Mapping[str, float], values: Collection[float]) -> dict[str,
     """Return the baselines that do not flatten the curves of these values: within three heights."""
     low, high = min(values), max(values)
     reach = _REACH * ((high - low) or abs(high) * 0.1)
-    return {k: value for k, value in baselines.items() if low - reach <= value <= high + reach}
+    return {
+        k: value
+        for k, value in baselines.items()
+        if low - reach <= value <= high + reach
+    }
 
 
 def not_learned(table: Table) -> list[str]:
@@ -416,10 +465,13 @@ def not_learned(table: Table) -> list[str]:
         if words is None or not every:
             continue
         sign, nothing = direction(by.metric), baselines[words]
-        best = max(sign * (v - nothing) for point in every for v in point.values.values())
+        best = max(
+            sign * (v - nothing) for point in every for v in point.values.values()
+        )
         least = max(_LITTLE * best, _LITTLE / 2 * abs(nothing))
         counts = [
-            sum(sign * (v - nothing) <= least for v in point.values.values()) for point in every
+            sum(sign * (v - nothing) <= least for v in point.values.values())
+            for point in every
         ]
         named = [
             f"{table.label(point.arm)} {point.name}".strip()
@@ -431,7 +483,9 @@ def not_learned(table: Table) -> list[str]:
         more = [f"and {plural(rest, 'more setting')}"] if rest > 0 else []
         if named:
             listed = "; ".join([*named[:_NAMED], *more])
-            sentences.append(f"{measure.words} not learned, no better than the {words}: {listed}.")
+            sentences.append(
+                f"{measure.words} not learned, no better than the {words}: {listed}."
+            )
     return sentences
 
 
@@ -444,9 +498,14 @@ def guides(table: Table) -> dict[str, float]:
 
 def trigram_curve(table: Table, x: str) -> list[tuple[float, float]]:
     """Return the trigram model's perplexity over `x`, in order, if it differs along `x` alone."""
-    pairs = {(number(row.get(x)), number(row.get("test/trigram_perplexity"))) for row in table.rows}
+    pairs = {
+        (number(row.get(x)), number(row.get("test/trigram_perplexity")))
+        for row in table.rows
+    }
     known = [(at, value) for at, value in pairs if at is not None and value is not None]
-    places, values = ({*column} for column in zip(*known, strict=True)) if known else ((), ())
+    places, values = (
+        ({*column} for column in zip(*known, strict=True)) if known else ((), ())
+    )
     return sorted(known) if len(values) > 1 and len(places) == len(known) else []
 
 
@@ -455,7 +514,11 @@ def standing(table: Table) -> list[str]:
     sentences = []
     for measure in measures_of_arms(table):
         baselines = measure.baselines(table)
-        own = [p for p in measure.points(table) if p.values and p.at("test/trigram_perplexity")]
+        own = [
+            p
+            for p in measure.points(table)
+            if p.values and p.at("test/trigram_perplexity")
+        ]
         if not own or "trigram" not in baselines:
             continue
         reached = ", ".join(f"{words} {_extent(table, words)}" for words in baselines)
@@ -494,7 +557,11 @@ def _between(
 def measures(table: Table) -> list[Measure]:
     """Return the metrics that an experiment shows."""
     finetune = table.experiment.get("finetune") or {}
-    found = [Measure(task, metric) for task, metrics in finetune.items() for metric in metrics]
+    found = [
+        Measure(task, metric)
+        for task, metrics in finetune.items()
+        for metric in metrics
+    ]
     return found or [Measure("", table.metric)]
 
 

@@ -26,7 +26,9 @@ BETTER = {"lower": -1, "higher": 1}
 MOST_ROWS = 10_000
 MOST_SEEDS = 200  # of an arm; the rule judges after each of them
 _COSTS = {"flops": "FLOPs", "seconds": "seconds"}
-_FORMULA_MARK = "'"  # before a cell of a table that a spreadsheet would take for a formula
+_FORMULA_MARK = (
+    "'"  # before a cell of a table that a spreadsheet would take for a formula
+)
 
 
 def judge_table(path: Path) -> list[Verdict]:
@@ -77,7 +79,9 @@ def judge_scores(
         arms = list(dict.fromkeys(rows["arm"]))
         first = _baseline(arms, baseline)
         with_history = pd.concat([rows, earlier[earlier["metric"] == metric]])
-        evidence = Evidence(_table(with_history, margins), "value", better=BETTER[better])
+        evidence = Evidence(
+            _table(with_history, margins), "value", better=BETTER[better]
+        )
         points = {point.arm: point for point in evidence.points}
         for arm in arms:
             if arm != first:
@@ -118,7 +122,9 @@ def read_scores(path: Path) -> pd.DataFrame:
     try:
         return pd.read_csv(path, dtype=str, keep_default_na=False, nrows=MOST_ROWS + 1)
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); correct the path.") from None
+        raise UserError(
+            f"{path} cannot be read ({error.strerror}); correct the path."
+        ) from None
     except (ValueError, pd.errors.ParserError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"{path} is no CSV with a line of names ({reason}).") from None
@@ -148,7 +154,9 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
         wrong = ~numbers.map(math.isfinite)
         if wrong.any():
             line = int(wrong.to_numpy().argmax())
-            words = f"{column}={frame[column].iloc[line]!r} in row {line + 1} of the scores"
+            words = (
+                f"{column}={frame[column].iloc[line]!r} in row {line + 1} of the scores"
+            )
             raise UserError(
                 f"{words}: expected a finite number. Leave out the row of a run that failed, and "
                 "say so: a verdict without it may be too favourable."
@@ -172,7 +180,9 @@ def _earlier(history: pd.DataFrame | None, pair: str) -> pd.DataFrame:
     if history is None:
         return pd.DataFrame({"arm": [], "pair": [], "metric": [], "value": []})
     group = history["comparison"].astype(str) if "comparison" in history else ""
-    marked = history.assign(**{pair: "before " + group + " " + history[pair].astype(str)})
+    marked = history.assign(
+        **{pair: "before " + group + " " + history[pair].astype(str)}
+    )
     found = _checked(marked, pair)
     found["arm"] = "before " + group + " " + found["arm"]
     return found
@@ -204,9 +214,13 @@ def _table(rows: pd.DataFrame, margin: Mapping[str, Any]) -> Table:
             "state": "done",
             "value": value,
         }
-        for arm, pair, value in zip(rows["arm"], rows["pair"], rows["value"], strict=True)
+        for arm, pair, value in zip(
+            rows["arm"], rows["pair"], rows["value"], strict=True
+        )
     ]
-    arms = {arm: {"label": arm, "metric": "value"} for arm in dict.fromkeys(rows["arm"])}
+    arms = {
+        arm: {"label": arm, "metric": "value"} for arm in dict.fromkeys(rows["arm"])
+    }
     experiment = {"metric": "value", "arms": arms, "margin": margin}
     return Table("scores", experiment, {}, {}, list(cells[0]), cells)
 
@@ -225,7 +239,8 @@ def _table_of_sweep(frame: pd.DataFrame, about: Path) -> Table:
     if description is None or not {"name", "experiment"} <= description.keys():
         raise UserError(f"{about} describes no experiment; collect the table again.")
     rows = [
-        {name: _cell(text) for name, text in row.items()} for row in frame.to_dict(orient="records")
+        {name: _cell(text) for name, text in row.items()}
+        for row in frame.to_dict(orient="records")
     ]
     return Table(
         description["name"],

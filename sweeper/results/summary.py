@@ -40,7 +40,11 @@ def brief(
             found.setdefault((sanitize(one.claim, 40), one.label), []).append(one)
         for (claim, label), same in found.items():
             most = max(same, key=_seeds)
-            by = f"{', '.join(one.measure for one in same)}: " if len(same) < several else ""
+            by = (
+                f"{', '.join(one.measure for one in same)}: "
+                if len(same) < several
+                else ""
+            )
             rows.append((sanitize(table.name), label, claim, f"{by}{most.brief}"))
     labels, claims = (max(len(row[place]) for row in rows) for place in (1, 2))
     names = min(max(len(row[0]) for row in rows), width // 5)
@@ -56,7 +60,10 @@ def brief(
         for note in (*not_learned(table), *caveats(table)):
             notes.setdefault(note.partition(":")[0], []).append((table.name, note))
     for head, own in notes.items():
-        of, words = ", ".join(name for name, _ in own), own[0][1] if len(own) == 1 else f"{head}."
+        of, words = (
+            ", ".join(name for name, _ in own),
+            own[0][1] if len(own) == 1 else f"{head}.",
+        )
         yield Text(clipped(f"{of}: {words}", width))
 
 
@@ -72,7 +79,9 @@ def print_prices(console: Console, tables: Sequence[Table]) -> None:
         asked = [one for one in questions(table) if isinstance(one, Question)]
         if not asked:
             continue
-        printed = Printed("claim", "so far", box=None, pad_edge=False, header_style="bold")
+        printed = Printed(
+            "claim", "so far", box=None, pad_edge=False, header_style="bold"
+        )
         printed.add_column("seeds a point / more runs / device hours", no_wrap=True)
         several = len({one.measure for one in asked}) > 1
         for one in asked:
@@ -86,7 +95,11 @@ def _price(question: Question) -> str:
     price = question.price()
     if price is None:
         undecided = question.decision is Decision.UNDECIDED
-        return "unknown before two seeds of its points" if undecided and question.fewest < 2 else ""
+        return (
+            "unknown before two seeds of its points"
+            if undecided and question.fewest < 2
+            else ""
+        )
     if price.seeds is None:
         return "none in sight"
     hours = "?" if price.hours is None else f"{price.hours:.2g}"

@@ -111,7 +111,9 @@ def factor(metric: str) -> int:
 
 def number(value: Any) -> float | None:
     """Return `value` as a finite number; None for anything else, such as booleans and words."""
-    if type(value) is float or (isinstance(value, int | float) and not isinstance(value, bool)):
+    if type(value) is float or (
+        isinstance(value, int | float) and not isinstance(value, bool)
+    ):
         return float(value) if math.isfinite(value) else None
     return None
 
@@ -126,7 +128,9 @@ def planned_cells(config: Mapping[str, Any]) -> dict[str, Any]:
     task = {"task": config["task"]["name"]} if "task" in config else {}
     trainer = config.get("trainer", {})
     task["devices"] = trainer.get("devices", 1) * trainer.get("num_nodes", 1)
-    return task | {f"model.{key}": value for key, value in leaves(config["model"]).items()}
+    return task | {
+        f"model.{key}": value for key, value in leaves(config["model"]).items()
+    }
 
 
 def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -135,7 +139,11 @@ def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, An
     FILES are no cells: they become `Table.records`.
     """
     status = run.status()
-    cells: dict[str, Any] = {"run": run.id, "state": str(status.state), "reason": status.reason}
+    cells: dict[str, Any] = {
+        "run": run.id,
+        "state": str(status.state),
+        "reason": status.reason,
+    }
     if status.state is State.NEW and not (run.path / "run.json").is_file():
         return cells | (planned_cells(config) if config else {})
     try:
@@ -146,21 +154,33 @@ def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, An
         cells["record"] = {"config": leaves(recorded), **beside}
         result = status.result or run.result()
         if result is not None:
-            cells |= {field: result.get(field) for field in RESULT_KEYS} | {"result": result}
+            cells |= {field: result.get(field) for field in RESULT_KEYS} | {
+                "result": result
+            }
             text = files.canonical([recorded.get("data"), recorded.get("task")])
             cells["prepared"] = [text, result.get("data", {}).get("sha256")]
-            attempts, device = lineage(run, result["attempt"]), str(cells["device"] or "")
+            attempts, device = (
+                lineage(run, result["attempt"]),
+                str(cells["device"] or ""),
+            )
             cells["attempts"] = attempts
             before = [one.get("hardware", {}) for one in attempts[:-1]]
-            devices = [found for one in before if (found := one.get("gpu") or one.get("cpu"))]
+            devices = [
+                found for one in before if (found := one.get("gpu") or one.get("cpu"))
+            ]
             trained_with = {
-                "device": [*(one for one in devices if not device.endswith(one)), device],
+                "device": [
+                    *(one for one in devices if not device.endswith(one)),
+                    device,
+                ],
                 "code": [one.get("code") for one in attempts],
                 "torch": [one.get("versions", {}).get("torch") for one in attempts],
             }
             for column, words in trained_with.items():
                 cells[column] = THEN.join(dict.fromkeys(filter(None, words)))
-            cells["code_parts"] = [state for one in attempts if (state := state_of(one))]
+            cells["code_parts"] = [
+                state for one in attempts if (state := state_of(one))
+            ]
             cells |= {**result.get("validation", {}), **result["metrics"]}
     except UserError as problem:
         cells |= {"state": str(State.FAILED), "reason": str(problem), "damaged": True}
@@ -234,7 +254,9 @@ class Table:
         """The title of figures and tables; for a grid without a yaml file, the keys that vary."""
         if not self.is_grid:
             return str(self.experiment.get("title") or self.name)
-        varied = dict.fromkeys(key for values in self.settings.values() for key in values)
+        varied = dict.fromkeys(
+            key for values in self.settings.values() for key in values
+        )
         over, by = label(self.metric), " and ".join(map(label, varied))
         return f"{over[:1].upper()}{over[1:]}{f' by {by}' if by else ''}"
 
@@ -254,7 +276,9 @@ class Table:
         """The sentence on runs of different code; empty if the code is the same or unknown."""
         if self.code is None or not self.code.groups:
             return ""
-        runs = ", ".join(f"{plural(n, 'run')} of {name}" for name, n in self.code.groups.items())
+        runs = ", ".join(
+            f"{plural(n, 'run')} of {name}" for name, n in self.code.groups.items()
+        )
         sentence = f"Mixed code: {runs}; they differ in {', '.join(self.code.files)}."
         accepted = "Accepted by hydra.sweeper.accept_mixed_code=true."
         return f"{sentence} {accepted}" if self.accepts_mixed_code else sentence
@@ -285,7 +309,11 @@ def exported(outputs: Path, table: Table, suffix: str = ".csv") -> Path:
 
 def files_made_of(outputs: Path, name: str) -> list[Path]:
     """Return the files of an experiment's tables and figures, hidden ones included."""
-    names = (f"tables/{stem(name)}.*", f"figures/{stem(name)}.*", f"figures/.{stem(name)}.*")
+    names = (
+        f"tables/{stem(name)}.*",
+        f"figures/{stem(name)}.*",
+        f"figures/.{stem(name)}.*",
+    )
     return [path for pattern in names for path in sorted(outputs.glob(pattern))]
 
 
@@ -303,7 +331,8 @@ def write_table(outputs: Path, table: Table) -> Path:
     if table.mixed_code:
         about["mixed_code"] = table.mixed_code
     publish_made(
-        exported(outputs, table, ".json"), files.as_json({"format": files.FORMAT, **about})
+        exported(outputs, table, ".json"),
+        files.as_json({"format": files.FORMAT, **about}),
     )
     publish_made(path, csv_text(table))
     return path
@@ -311,7 +340,10 @@ def write_table(outputs: Path, table: Table) -> Path:
 
 def csv_text(table: Table) -> str:
     """Return the rows of a table as the text of its .csv."""
-    lines = [table.columns, *([row.get(key) for key in table.columns] for row in table.rows)]
+    lines = [
+        table.columns,
+        *([row.get(key) for key in table.columns] for row in table.rows),
+    ]
     return "".join(map(csv_line, lines))
 
 
@@ -326,7 +358,9 @@ def csv_line(cells: Iterable[Any]) -> str:
         if isinstance(value, int | float):
             return repr(value)
         text = str(value)
-        if not text.isascii():  # JSON can hold half of a surrogate pair, which UTF-8 cannot
+        if (
+            not text.isascii()
+        ):  # JSON can hold half of a surrogate pair, which UTF-8 cannot
             text = text.encode("utf-8", "backslashreplace").decode()
         text = f"'{text}" if text.startswith(_FORMULA) else text
         # csv.writer leaves a lone carriage return bare, which its own reader takes for a new line.

@@ -66,7 +66,11 @@ class Verdict:
         """One line: the cost of deciding it, or the main reason once it is decided."""
         price, contrasts = self.numbers.get("price"), self.numbers.get("contrasts", ())
         known = any(contrast["low"] is not None for contrast in contrasts)
-        if price is None or "unmeasured" in self.numbers or not (known or price["seeds"]):
+        if (
+            price is None
+            or "unmeasured" in self.numbers
+            or not (known or price["seeds"])
+        ):
             return _END.split(self.sentence)[0].rstrip(".")
         if price["seeds"] is None:
             return "no number of seeds in sight"
@@ -114,9 +118,13 @@ class Terms:
 
     def __str__(self) -> str:
         confidence = f"{100 * (1 - self.error / self.claims):.4g} % confidence"
-        shared = f", since {self.claims} claims share an error of {100 * self.error:g} %"
+        shared = (
+            f", since {self.claims} claims share an error of {100 * self.error:g} %"
+        )
         margin = f"a margin of {self.margin.words}" if self.margin else "no margin"
-        words = [f"Judged at {confidence}{shared if self.claims > 1 else ''}, with {margin}."]
+        words = [
+            f"Judged at {confidence}{shared if self.claims > 1 else ''}, with {margin}."
+        ]
         for what, runs in self.asked_after.items():
             were = "run was" if runs == 1 else "runs were"
             words.append(f"The {what} was first asked after {runs} {were} done.")
@@ -124,7 +132,10 @@ class Terms:
 
     def as_data(self) -> dict[str, Any]:
         """Return the same as plain data."""
-        margin = self.margin and {"size": self.margin.words, "reason": self.margin.reason}
+        margin = self.margin and {
+            "size": self.margin.words,
+            "reason": self.margin.reason,
+        }
         return {
             "error": self.error,
             "claims": self.claims,
@@ -189,7 +200,11 @@ class Found:
             "value": self.value,
             "low": end(self.low),
             "high": end(self.high),
-            "unit": "log ratio" if self.ratio else "points" if self.points else "metric",
+            "unit": "log ratio"
+            if self.ratio
+            else "points"
+            if self.points
+            else "metric",
             "closing": [[end(low), end(high)] for low, high in self.closing],
         }
 
@@ -207,9 +222,14 @@ def explain(
     Only the first few contrasts of `found` are named.
     """
     more = len(found) - _SHOWN
-    named = [str(one) for one in found[:_SHOWN]] + ([f"and {more} more"] if more > 0 else [])
+    named = [str(one) for one in found[:_SHOWN]] + (
+        [f"and {more} more"] if more > 0 else []
+    )
     contrasts = "; ".join(named)
-    sentences = [*([obstacle] if obstacle else []), f"{contrasts[0].upper()}{contrasts[1:]}."]
+    sentences = [
+        *([obstacle] if obstacle else []),
+        f"{contrasts[0].upper()}{contrasts[1:]}.",
+    ]
     if decision is Decision.NO_DIFFERENCE and terms.margin:
         sentences.append(f"All within {terms.margin.words}: {terms.margin.reason}")
     if price and price.seeds is None:
@@ -239,5 +259,7 @@ def _numbers(ends: Sequence[float], unit: str) -> str:
         return min(max(-math.floor(math.log10(abs(one))), digits), 6) if one else digits
 
     # An end that rounds to zero has a sign, and the answer rests on it.
-    shown = (f"{end:.{digits if round(end, digits) else first(end)}f}" for end in (low, high))
+    shown = (
+        f"{end:.{digits if round(end, digits) else first(end)}f}" for end in (low, high)
+    )
     return f"{value:.{first(value)}f}{unit} [{', '.join(shown)}]"

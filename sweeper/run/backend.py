@@ -28,7 +28,10 @@ class Resources:
         """Return the resources of a run with this config."""
         trainer = config["trainer"]
         return cls(
-            trainer["accelerator"], trainer["devices"], trainer["num_nodes"], trainer["threads"]
+            trainer["accelerator"],
+            trainer["devices"],
+            trainer["num_nodes"],
+            trainer["threads"],
         )
 
     @classmethod
@@ -75,8 +78,12 @@ class Job:
 class Backend(Protocol):
     """A place where runs execute. It starts runs from their records and reports ended jobs."""
 
-    code: Path = ROOT  # the folder that jobs start from, if this process does not fork them
-    poll_s: float = 1.0  # the least time between two polls of a job, to spare shared disks
+    code: Path = (
+        ROOT  # the folder that jobs start from, if this process does not fork them
+    )
+    poll_s: float = (
+        1.0  # the least time between two polls of a job, to spare shared disks
+    )
     queues: bool = False  # True: it queues a run behind its running parent
     slots: int  # the number of runs at a time
     device: str  # "cpu" or "gpu"

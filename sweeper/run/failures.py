@@ -50,7 +50,9 @@ class Breaker:
     def failed(self, run: str, status: Status) -> None:
         """Count a run that failed and will not start again."""
         if self.policy.fail_fast:
-            self.tripped = self.tripped or f"{run} failed and hydra.sweeper.fail_fast=true"
+            self.tripped = (
+                self.tripped or f"{run} failed and hydra.sweeper.fail_fast=true"
+            )
         if status.cause in OWN or not self.policy.equal_failures:
             return
         reason = re.sub(r"\d+", "#", status.reason.replace(run, "#"))
@@ -59,13 +61,19 @@ class Breaker:
         self._alike.append(reason)
         if len(self._alike) == self.policy.equal_failures and not self.tripped:
             count = len(self._alike)
-            self.tripped = f"{count} runs in a row failed for the same reason ({status.reason})"
+            self.tripped = (
+                f"{count} runs in a row failed for the same reason ({status.reason})"
+            )
 
 
 def hours(store: RunStore, runs: Iterable[str]) -> float:
     """Return the sum of the device hours of these runs; a run that is not done counts as 0."""
     every = ((run, run.status().seconds) for run in map(store.run, runs))
-    return sum(device_hours(run.record()["config"], seconds) for run, seconds in every if seconds)
+    return sum(
+        device_hours(run.record()["config"], seconds)
+        for run, seconds in every
+        if seconds
+    )
 
 
 @dataclass
@@ -74,7 +82,9 @@ class _Watched:
 
     progress: Progress
     since: float
-    paces: deque[float] = field(default_factory=lambda: deque(maxlen=20))  # seconds per batch
+    paces: deque[float] = field(
+        default_factory=lambda: deque(maxlen=20)
+    )  # seconds per batch
     sent: signal.Signals | None = None
     sent_at: float = 0.0
 
@@ -93,14 +103,24 @@ class Watchdog:
     clock: Callable[[], float] = time.monotonic
     _watched: dict[str, _Watched] = field(default_factory=dict)
 
-    def due(self, attempt: str, heartbeat: Mapping[str, Any] | None) -> signal.Signals | None:
+    def due(
+        self, attempt: str, heartbeat: Mapping[str, Any] | None
+    ) -> signal.Signals | None:
         """Return the signal to send now to an attempt with this heartbeat, or None."""
         now, beat = self.clock(), heartbeat or {}
-        progress: Progress = (int(beat.get("work", 0)), beat.get("step"), beat.get("phase"))
-        seen = self._watched.setdefault(attempt, _Watched((progress[0], None, None), now))
+        progress: Progress = (
+            int(beat.get("work", 0)),
+            beat.get("step"),
+            beat.get("phase"),
+        )
+        seen = self._watched.setdefault(
+            attempt, _Watched((progress[0], None, None), now)
+        )
         if seen.sent is DUMP:
             return self._send(seen, signal.SIGTERM, now)
-        if seen.sent is not None:  # progress after SIGTERM may be the last batch before the end
+        if (
+            seen.sent is not None
+        ):  # progress after SIGTERM may be the last batch before the end
             late = now - seen.sent_at > self.grace_s
             return self._send(seen, signal.SIGKILL, now) if late else None
         if progress != seen.progress:
@@ -117,11 +137,17 @@ class Watchdog:
         seen = self._watched.get(attempt)
         if seen is None or seen.sent is None:
             return ""
-        return f"no batch finished for {self._limit(seen):.0f} s; its log has the stacks"
+        return (
+            f"no batch finished for {self._limit(seen):.0f} s; its log has the stacks"
+        )
 
     def _limit(self, seen: _Watched) -> float:
-        return max(self.limit_s, SLOW * median(seen.paces)) if seen.paces else self.limit_s
+        return (
+            max(self.limit_s, SLOW * median(seen.paces)) if seen.paces else self.limit_s
+        )
 
-    def _send(self, seen: _Watched, number: signal.Signals, now: float) -> signal.Signals:
+    def _send(
+        self, seen: _Watched, number: signal.Signals, now: float
+    ) -> signal.Signals:
         seen.sent, seen.sent_at = number, now
         return number

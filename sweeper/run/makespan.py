@@ -7,7 +7,9 @@ from sweeper.store.runs import Run, State, Taken
 
 
 def makespan(
-    under_way: Mapping[str, float], waiting: Mapping[str, tuple[float, str | None]], slots: int
+    under_way: Mapping[str, float],
+    waiting: Mapping[str, tuple[float, str | None]],
+    slots: int,
 ) -> float:
     """Return the seconds until all runs have ended.
 

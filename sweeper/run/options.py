@@ -32,12 +32,17 @@ class Limit(NamedTuple):
 def at_least(least: float, at_most: float = math.inf) -> Limit:
     """Return a lower limit of a number, and an upper one where there is one."""
     upper = "" if at_most == math.inf else f" and at most {at_most:g}"
-    return Limit(lambda value: least <= value <= at_most, f"a number of at least {least:g}{upper}")
+    return Limit(
+        lambda value: least <= value <= at_most,
+        f"a number of at least {least:g}{upper}",
+    )
 
 
 WORD = Limit(re.compile(r"[!-~]+").fullmatch, "a word without blanks")
 """Text that cannot become two words or lines of a script."""
-LINES = Limit(lambda lines: all(map(str.isprintable, lines)), "a list of printable lines")
+LINES = Limit(
+    lambda lines: all(map(str.isprintable, lines)), "a list of printable lines"
+)
 
 
 @dataclass

@@ -43,7 +43,9 @@ class _Running:
     at: float  # time of that heartbeat
     share: float  # share of steps done at `at`
     beside: float = 1.0  # share of the time beside training that was left at `at`
-    first: tuple[float, float] | None = None  # time and share of the first heartbeat with a step
+    first: tuple[float, float] | None = (
+        None  # time and share of the first heartbeat with a step
+    )
     heartbeat: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -66,7 +68,9 @@ class TimeLeft:
     _due: float = 0.0
 
     def __post_init__(self) -> None:
-        self._shares = {r: share_done(self.store.run(r), count) for r, count in self.steps.items()}
+        self._shares = {
+            r: share_done(self.store.run(r), count) for r, count in self.steps.items()
+        }
 
     def note(self, state: JobState) -> None:
         """Record that a job changed its phase."""
@@ -98,7 +102,9 @@ class TimeLeft:
             first_at, first_share = job.first = job.first or (now, share)
             job.at, job.share, job.beside = now, share, AFTER
             if now - first_at >= PACE_S:
-                self.measured = self.learn(run, now - first_at, None, share - first_share)
+                self.measured = self.learn(
+                    run, now - first_at, None, share - first_share
+                )
 
     def heartbeat(self, run: str) -> Mapping[str, Any]:
         """Return the heartbeat of a running job that the last call of `follow` recorded."""
@@ -113,9 +119,14 @@ class TimeLeft:
     def seconds(self, schedule: Schedule) -> float:
         """Return the seconds until all jobs of the schedule have ended."""
         if (now := self.clock()) >= self._due:
-            over = schedule.stopping or schedule.breaker.tripped  # waiting jobs will not start
+            over = (
+                schedule.stopping or schedule.breaker.tripped
+            )  # waiting jobs will not start
             waiting = {
-                run: (remaining(self.expected(run), self._shares[run]), state.job.parent)
+                run: (
+                    remaining(self.expected(run), self._shares[run]),
+                    state.job.parent,
+                )
                 for run, state in schedule.states.items()
                 if state.phase is Phase.WAITING and not over
             }
@@ -137,13 +148,17 @@ class Display(ExitStack):
     labels: Mapping[str, str]  # name of each run, for people
     metrics: Mapping[str, str]  # metric of each run that is shown when it is done
     time_left: TimeLeft
-    about: Callable[[float], str] = lambda seconds: ""  # line above the table, by seconds trained
+    about: Callable[[float], str] = lambda seconds: (
+        ""
+    )  # line above the table, by seconds trained
     of: str = ""  # words after the time left, such as " of this round"
     _started: float = field(init=False)
     _printed: float = field(init=False)
     _begun: dict[str, float] = field(default_factory=dict)
     _queued: set[str] = field(default_factory=set)
-    _spent: dict[str, float] = field(default_factory=dict)  # slot seconds of finished runs
+    _spent: dict[str, float] = field(
+        default_factory=dict
+    )  # slot seconds of finished runs
     _noted: str = ""
     _live: Live | None = None
 
@@ -152,12 +167,17 @@ class Display(ExitStack):
         self._started = self._printed = self._now()
         if self.console.is_terminal:
             live = Live(
-                console=self.console, refresh_per_second=2, transient=True, auto_refresh=False
+                console=self.console,
+                refresh_per_second=2,
+                transient=True,
+                auto_refresh=False,
             )
             self._live = self.enter_context(live)
             if len({label.partition("/")[0] for label in self.labels.values()}) == 1:
                 # All runs are of one experiment: leave out its name to save space.
-                self.labels = {r: label.partition("/")[2] for r, label in self.labels.items()}
+                self.labels = {
+                    r: label.partition("/")[2] for r, label in self.labels.items()
+                }
 
     def changed(self, schedule: Schedule, state: JobState | None) -> None:
         """Show that a job changed its phase. None: no job did, but time has passed."""
@@ -176,7 +196,9 @@ class Display(ExitStack):
                 self._start(schedule, state)
             else:
                 if state.phase is Phase.DONE and state.job.run in self._begun:
-                    self._spent[state.job.run] = self._now() - self._begun[state.job.run]
+                    self._spent[state.job.run] = (
+                        self._now() - self._begun[state.job.run]
+                    )
                 self._print_ended(schedule, state)
         if self._live:
             self._live.update(self._table(schedule), refresh=True)
@@ -200,12 +222,16 @@ class Display(ExitStack):
         done = counts(schedule.states)[Phase.DONE]
         place = f"[{done}/{len(schedule.states)}]"
         if state.phase is Phase.DONE:
-            metrics = (schedule.store.run(state.job.run).result() or {}).get("metrics", {})
+            metrics = (schedule.store.run(state.job.run).result() or {}).get(
+                "metrics", {}
+            )
             value = metrics.get(metric)
             seconds = self._spent.get(state.job.run)
             after = "" if value is None else f"  {metric} {value:.4g}"
             after += "" if seconds is None else f"  {clock(seconds)}"
-            after += "" if self._live else self._left(schedule)  # the live table shows it already
+            after += (
+                "" if self._live else self._left(schedule)
+            )  # the live table shows it already
             before, label = f"{place} done     ", Text(name)
             if self._live:  # cut the label, or the terminal breaks the line
                 room = self.console.width - len(before) - len(after)
@@ -238,15 +264,23 @@ class Display(ExitStack):
                 waits = "queued" if run in self._queued else "starting"
                 table.add_row(
                     Text(self.labels[run], no_wrap=True, overflow="ellipsis"),
-                    f"{step:,} / {steps:,}" if step else heartbeat.get("phase") or waits,
+                    f"{step:,} / {steps:,}"
+                    if step
+                    else heartbeat.get("phase") or waits,
                     f"{loss:.3f}" if isinstance(loss, float) else "-",
                     f"{speed:,.0f}" if isinstance(speed, int | float) else "-",
-                    clock(self.time_left.of_run(run)) if self.time_left.measured else "-",
+                    clock(self.time_left.of_run(run))
+                    if self.time_left.measured
+                    else "-",
                 )
 
         now = self._now()
-        running = (run for run, s in schedule.states.items() if s.phase is Phase.RUNNING)
-        spent = sum(self._spent.values()) + sum(now - self._begun.get(run, now) for run in running)
+        running = (
+            run for run, s in schedule.states.items() if s.phase is Phase.RUNNING
+        )
+        spent = sum(self._spent.values()) + sum(
+            now - self._begun.get(run, now) for run in running
+        )
         about = self.about(spent)
         above = [Text(about, style="bold")] if about else []
         below = [Text(f"waiting: {self._noted}", style="yellow")] if self._noted else []
@@ -254,7 +288,11 @@ class Display(ExitStack):
         bar = Table.grid(padding=(0, 1))
         done = counts(schedule.states)[Phase.DONE]
         bar.add_row(
-            ProgressBar(len(schedule.states), done, width=min(BAR_WIDTH, self.console.width // 3)),
+            ProgressBar(
+                len(schedule.states),
+                done,
+                width=min(BAR_WIDTH, self.console.width // 3),
+            ),
             Text(self._totals(schedule), style="bold"),
         )
         return Group(*above, table, *below, bar)
@@ -268,6 +306,9 @@ class Display(ExitStack):
 
     def _left(self, schedule: Schedule) -> str:
         tally = counts(schedule.states)
-        if not self.time_left.measured or not tally[Phase.WAITING] + tally[Phase.RUNNING]:
+        if (
+            not self.time_left.measured
+            or not tally[Phase.WAITING] + tally[Phase.RUNNING]
+        ):
             return ""
         return f", about {clock(self.time_left.seconds(schedule))} left{self.of}"

@@ -20,7 +20,9 @@ from sweeper.store.attempts import Cause
 from sweeper.store.liveness import send
 from sweeper.store.runs import Run, RunStore, State, Status, running
 
-POLL_S = 0.5  # seconds between two checks for ended jobs, and two drawings of the display
+POLL_S = (
+    0.5  # seconds between two checks for ended jobs, and two drawings of the display
+)
 MANY = 15  # if more runs are running, poll each less often, to spare the file server
 
 
@@ -76,7 +78,9 @@ class StatusPoller:
         self._due = now + self.interval_s * max(1.0, len(states) / MANY)
         for state in states:
             name, known = state.job.run, state.status
-            run = self._runs.get(name) or self._runs.setdefault(name, self.store.run(name))
+            run = self._runs.get(name) or self._runs.setdefault(
+                name, self.store.run(name)
+            )
             if known and known.state is State.NEW and not run.attempts():
                 continue
             heartbeat = None
@@ -163,7 +167,10 @@ class Schedule:
                 self._move(state, Phase.DONE)
             elif before is State.RUNNING:
                 self._adopt(state)
-            elif room and (slot := self.backend.grant(state.job, self._free())) is not None:
+            elif (
+                room
+                and (slot := self.backend.grant(state.job, self._free())) is not None
+            ):
                 self._start(state, slot)
             else:
                 room = False
@@ -175,7 +182,9 @@ class Schedule:
         earlier = [] if self.backend.queues else run.attempts()
         state.before = earlier[-1].number if earlier else 0
         state.tries, state.slot, state.own = state.tries + 1, slot, True
-        state.handle = self.backend.start(run.path, slot, parent.handle if parent else None)
+        state.handle = self.backend.start(
+            run.path, slot, parent.handle if parent else None
+        )
         self._move(state, Phase.RUNNING)
 
     def _startable(self) -> Iterator[JobState]:
@@ -183,10 +192,16 @@ class Schedule:
         for state in self._in(Phase.WAITING):
             parent = self._parent_phase(state.job.parent)
             if parent in (Phase.FAILED, Phase.BLOCKED):
-                self._move(state, Phase.BLOCKED, f"its parent {state.job.parent} {parent}")
+                self._move(
+                    state, Phase.BLOCKED, f"its parent {state.job.parent} {parent}"
+                )
             elif self.clock() >= state.not_before:
                 # A backend with a queue also takes a job whose parent is still running.
-                queued = self.states.get(state.job.parent or "") if self.backend.queues else None
+                queued = (
+                    self.states.get(state.job.parent or "")
+                    if self.backend.queues
+                    else None
+                )
                 if parent is Phase.DONE or (queued and queued.handle is not None):
                     yield state
 
@@ -225,7 +240,9 @@ class Schedule:
                 status = state.status
                 if status and status.state is State.RUNNING:
                     self._signal_if_hung(state, status)
-                elif status and state.handle is None:  # no backend reports the end of this run
+                elif (
+                    status and state.handle is None
+                ):  # no backend reports the end of this run
                     self._settle(state)
 
         self.changed(self, None)
@@ -251,7 +268,9 @@ class Schedule:
         run = self.store.run(state.job.run)
         status = run.status()
         idle = status.state is State.NEW or 0 < status.attempt == state.before
-        if status.state is not State.DONE and (idle or status.cause in (Cause.KILLED, None)):
+        if status.state is not State.DONE and (
+            idle or status.cause in (Cause.KILLED, None)
+        ):
             if self.store.full():
                 reason = "disk_full: the job could not write its results"
                 status = replace(status, cause=Cause.DISK_FULL, reason=reason)
@@ -259,8 +278,14 @@ class Schedule:
                 # The cause may have passed, as a full disk: `killed` allows another start.
                 log = self.backend.start_log(state.handle)
                 reason = f"killed: the job ended before its attempt; see {log}"
-                status = replace(status, cause=Cause.KILLED, reason=reason, heartbeat=None)
-        hung = not idle and self.watchdog and self.watchdog.hung(f"{run.id}/{status.attempt}")
+                status = replace(
+                    status, cause=Cause.KILLED, reason=reason, heartbeat=None
+                )
+        hung = (
+            not idle
+            and self.watchdog
+            and self.watchdog.hung(f"{run.id}/{status.attempt}")
+        )
         if not hung or status.state not in (State.INTERRUPTED, State.FAILED):
             return status
         run.attempts()[-1].finish(Cause.HANG, hung, overrule=True)
@@ -277,7 +302,9 @@ class Schedule:
         if step > state.furthest:
             state.furthest, state.tries = step, 1
         adopted = state.handle is None and not state.own
-        exit_reason = "" if state.handle is None else self.backend.exit_reason(state.handle)
+        exit_reason = (
+            "" if state.handle is None else self.backend.exit_reason(state.handle)
+        )
         state.slot = state.handle = None
 
         if status.state is State.DONE:
@@ -288,7 +315,9 @@ class Schedule:
             self._move(state, Phase.STOPPED, status.reason)
         elif exit_reason:
             self._move(state, Phase.FAILED, exit_reason)
-        elif self._parent_phase(state.job.parent) is not Phase.DONE and not self.stopping:
+        elif (
+            self._parent_phase(state.job.parent) is not Phase.DONE and not self.stopping
+        ):
             state.tries = 0  # it was queued behind a parent that did not finish
             self._move(state, Phase.WAITING, "its parent has to be done first")
         elif not self.stopping and (parts := self._halved(state.job.run, status)):
@@ -326,7 +355,9 @@ class Schedule:
                 for state in self._in(Phase.RUNNING):
                     if state.handle is not None:
                         self.backend.signal(state.handle, number)
-                while any(state.handle is not None for state in self._in(Phase.RUNNING)):
+                while any(
+                    state.handle is not None for state in self._in(Phase.RUNNING)
+                ):
                     self._collect_ended()
                 return
 

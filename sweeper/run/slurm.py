@@ -53,7 +53,10 @@ _FULL_OR_AWAY = re.compile(
 SILENT = "Slurm does not answer; what is queued goes on"
 TAKEN_AWAY = frozenset("BOOT_FAIL NODE_FAIL PREEMPTED REVOKED".split())
 """States that are the cluster's doing. The job is submitted again, which is no try of its runs."""
-FINAL = {"CANCELLED": "was cancelled", "OUT_OF_MEMORY": "was killed for its use of host memory"}
+FINAL = {
+    "CANCELLED": "was cancelled",
+    "OUT_OF_MEMORY": "was killed for its use of host memory",
+}
 """States of a job whose runs are not started again, whatever their records say."""
 _FAILED = OVER - {"COMPLETED"}
 
@@ -64,7 +67,9 @@ class QueuedRun:
 
     path: Path
     needed: Resources
-    after: int | None  # the handle of its parent, if that had not ended when the run was started
+    after: (
+        int | None
+    )  # the handle of its parent, if that had not ended when the run was started
 
 
 @dataclass(eq=False)
@@ -88,7 +93,9 @@ class SlurmJob:
         runs = {handle: Run(path) for handle, path in self.runs.items()}
         if self.state in TAKEN_AWAY:
             settled = (State.DONE, State.FAILED)
-            return [handle for handle, run in runs.items() if run.status().state in settled]
+            return [
+                handle for handle, run in runs.items() if run.status().state in settled
+            ]
         return [handle for handle, run in runs.items() if run.attempts()] or [*runs]
 
 
@@ -103,14 +110,20 @@ class SlurmBackend(Backend):
         self._outputs = context.outputs.resolve()
         self._most_jobs = min(self._options.jobs, limits.jobs)
         self._array_size = limits.array
-        self._refusal = ""  # sbatch's answer to the last submission that it did not take
+        self._refusal = (
+            ""  # sbatch's answer to the last submission that it did not take
+        )
         self._silent = False
         self._runs: dict[int, QueuedRun] = {}  # every run that was started, by handle
         self._waiting: list[int] = []  # runs to submit
         self._dropped: list[int] = []  # runs that are not to be submitted any more
         self._jobs: list[SlurmJob] = []  # those with runs that have not ended
-        self._of: dict[int, SlurmJob] = {}  # by the handle of every run that was submitted
-        self._earlier: dict[str, str] = {}  # names of jobs that were in the queue at first, by id
+        self._of: dict[
+            int, SlurmJob
+        ] = {}  # by the handle of every run that was submitted
+        self._earlier: dict[
+            str, str
+        ] = {}  # names of jobs that were in the queue at first, by id
         self._answered = False  # whether Slurm has said what is in its queue
         self._handles = itertools.count(1)
         self._next_poll = 0.0
@@ -129,7 +142,9 @@ class SlurmBackend(Backend):
             self._silent = queued is None
             if queued is None:
                 return None
-            self._earlier = {id: name for id, (state, name) in queued.items() if state not in OVER}
+            self._earlier = {
+                id: name for id, (state, name) in queued.items() if state not in OVER
+            }
             self._answered = True
         return free[0] if free else None
 
@@ -217,7 +232,11 @@ class SlurmBackend(Backend):
         ended = self._of.get(job)
         if ended is None or ended.state not in FINAL:
             return ""
-        if ended.state == "CANCELLED" and ended.parent and ended.parent.state in _FAILED:
+        if (
+            ended.state == "CANCELLED"
+            and ended.parent
+            and ended.parent.state in _FAILED
+        ):
             return ""  # Slurm cancels a job that waits for one which has failed
         return f"its Slurm job {ended.id} {FINAL[ended.state]}"
 
@@ -250,7 +269,9 @@ class SlurmBackend(Backend):
             parent = self._of.get(run.after or 0)
             if run.after in waiting:
                 continue
-            if run.after and parent and run.after not in parent.runs:  # the parent has ended
+            if (
+                run.after and parent and run.after not in parent.runs
+            ):  # the parent has ended
                 if not Run(self._runs[run.after].path).result():
                     self._drop(handle)
                     continue
@@ -269,7 +290,9 @@ class SlurmBackend(Backend):
         size = self._array_size
         while jobs and len(self._jobs) < self._most_jobs:
             array = jobs[: min(size, self._most_jobs - len(self._jobs))]
-            runs = [[self._runs[handle].path for handle in handles] for handles in array]
+            runs = [
+                [self._runs[handle].path for handle in handles] for handles in array
+            ]
             try:
                 ids = self._submit_runs(runs, needed, parent.id if parent else "")
             except NotNow:
@@ -283,7 +306,9 @@ class SlurmBackend(Backend):
                 for handle in handles:
                     self._put(handle, job)
             submitted = {handle for handles in array for handle in handles}
-            self._waiting = [handle for handle in self._waiting if handle not in submitted]
+            self._waiting = [
+                handle for handle in self._waiting if handle not in submitted
+            ]
             jobs = jobs[len(array) :]
 
     def _submit_runs(
@@ -335,14 +360,18 @@ def request_gpus(options: Options, needed: Resources) -> int:
     return options.gpus_per_device * needed.devices
 
 
-def request(options: Options, needed: Resources, code: Path, held_by: str = "") -> dict[str, Any]:
+def request(
+    options: Options, needed: Resources, code: Path, held_by: str = ""
+) -> dict[str, Any]:
     """Return what sbatch is asked for a run, by submitit's names.
 
     On each node one task starts a process per device. `held_by`: the job that has to complete
     before this one starts.
     """
     gpus = request_gpus(options, needed)
-    plain = "partition account qos constraint nodelist exclude mail_type mail_user".split()
+    plain = (
+        "partition account qos constraint nodelist exclude mail_type mail_user".split()
+    )
     plain += ["signal_delay_s", "array_parallelism", "setup"]
     asked = {
         **{key: getattr(options, key) for key in plain},
@@ -389,7 +418,9 @@ def check_room(options: Options, needed: Resources) -> None:
 
 
 def _refusal(answer: str) -> str:
-    words = "; ".join(line.removeprefix("sbatch: error: ") for line in answer.splitlines())
+    words = "; ".join(
+        line.removeprefix("sbatch: error: ") for line in answer.splitlines()
+    )
     return f"sbatch refused the job: {sanitize(words)}"
 
 
@@ -414,7 +445,10 @@ def read_limits(options: Options) -> Limits:
     most_of_user, qos = "", ""
     for row in _rows(*sacctmgr, "user", "where", *user) or []:
         account, default, partition, most, default_qos = row
-        if account == (options.account or default) and partition in ("", options.partition):
+        if account == (options.account or default) and partition in (
+            "",
+            options.partition,
+        ):
             most_of_user, qos = most, default_qos
             break
     names = [options.qos or qos or "normal"]
@@ -472,9 +506,15 @@ def refuse_shared(*folders: Path) -> None:
     """Raise UserError if others may write to a folder: a job executes what it finds there."""
     for folder in folders:
         status = folder.stat()
-        if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            expected = "a folder that only you may write to, since Slurm jobs run code from it"
-            raise invalid_value("outputs", folder, expected, f"say `chmod go-w {folder}`")
+        if status.st_uid != os.getuid() or status.st_mode & (
+            stat.S_IWGRP | stat.S_IWOTH
+        ):
+            expected = (
+                "a folder that only you may write to, since Slurm jobs run code from it"
+            )
+            raise invalid_value(
+                "outputs", folder, expected, f"say `chmod go-w {folder}`"
+            )
 
 
 def _submit(executor: Any, work: Sequence[Any]) -> list[str]:
@@ -493,7 +533,9 @@ def _submit(executor: Any, work: Sequence[Any]) -> list[str]:
     return [job.job_id for job in jobs]
 
 
-def _write_job_files(jobs: Sequence[Sequence[Path]], ids: Sequence[str], name: str) -> None:
+def _write_job_files(
+    jobs: Sequence[Sequence[Path]], ids: Sequence[str], name: str
+) -> None:
     for runs, job in zip(jobs, ids, strict=True):
         for run in runs:
             publish_json(job_file(run), {"job": job, "name": name})
@@ -506,9 +548,13 @@ def _rows(*command: str) -> list[list[str]] | None:
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         return None
-    return [line.strip().split("|") for line in answer.stdout.splitlines() if line.strip()]
+    return [
+        line.strip().split("|") for line in answer.stdout.splitlines() if line.strip()
+    ]
 
 
 def _least(numbers: Iterable[str]) -> int:
     """Return the smallest of the numbers, at least 1; what is no number is no limit."""
-    return max(1, min((int(one) for one in numbers if one.isdecimal()), default=NO_LIMIT))
+    return max(
+        1, min((int(one) for one in numbers if one.isdecimal()), default=NO_LIMIT)
+    )

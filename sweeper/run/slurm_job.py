@@ -54,7 +54,9 @@ class Work:
         following: Any = replace(self)  # submitit calls it
         return DelayedSubmission(following)
 
-    def _execute(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> int:
+    def _execute(
+        self, command: Sequence[str], folder: str, environment: Mapping[str, str]
+    ) -> int:
         """Return the exit code of a command; that of a signal is 128 and its number."""
 
         def ignore_notice() -> None:
@@ -95,14 +97,19 @@ class RunsWork(Work):
             nonlocal stopping
             stopping = True
 
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # the watchdog asks the run for its stack
+        signal.signal(
+            signal.SIGUSR1, signal.SIG_IGN
+        )  # the watchdog asks the run for its stack
         signal.signal(signal.SIGTERM, stop)  # Slurm signals the run itself as well
         environment = dict(os.environ)
         if os.environ.get("SLURM_NNODES", "1") != "1":
             from submitit.helpers import TorchDistributedEnvironment
 
             node = TorchDistributedEnvironment()  # tasks.ranks reads these variables
-            environment |= {"NODE_RANK": str(node.rank), "MASTER_ADDR": node.master_addr}
+            environment |= {
+                "NODE_RANK": str(node.rank),
+                "MASTER_ADDR": node.master_addr,
+            }
             environment["MASTER_PORT"] = str(node.master_port)
         codes = []
         for run in self.runs:

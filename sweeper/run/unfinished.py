@@ -45,7 +45,9 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
         raise invalid_value("outputs", outputs, "a folder with planned runs", remedy)
     store.check_writable()
 
-    records = {run.id: run.record() for run in runs if run.status().state is not State.DONE}
+    records = {
+        run.id: run.record() for run in runs if run.status().state is not State.DONE
+    }
     if not records:
         verb = "is" if len(runs) == 1 else "are"
         _print(f"nothing to train: {plural(len(runs), 'run')} {verb} done")
@@ -65,13 +67,17 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
         )
         backend.warm()
         devices = "GPUs" if backend.device == "gpu" else "the CPU"
-        _print(f"training {plural(len(records), 'run')} on {devices}, {backend.slots} at a time")
+        _print(
+            f"training {plural(len(records), 'run')} on {devices}, {backend.slots} at a time"
+        )
 
         def report(schedule: Schedule, state: JobState | None) -> None:
             if state is not None:
                 label = _label(records[state.job.run])
                 done = counts(schedule.states)[Phase.DONE]
-                words = f"[{done}/{len(records)}] {state.phase:8} {label}  {state.reason}"
+                words = (
+                    f"[{done}/{len(records)}] {state.phase:8} {label}  {state.reason}"
+                )
                 _print(words.rstrip())
 
         schedule = Schedule(
@@ -86,7 +92,9 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
             try:
                 finished = schedule.execute()
             except Stopped as stopped:
-                _print(f"{stopped}: running jobs were saved. Repeat the command to continue.")
+                _print(
+                    f"{stopped}: running jobs were saved. Repeat the command to continue."
+                )
                 return stopped.code
     if schedule.breaker.tripped:
         _print(f"the other runs were not started: {schedule.breaker.tripped}")

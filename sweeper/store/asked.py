@@ -48,11 +48,17 @@ def terms_of(experiment: Mapping[str, Any]) -> tuple[str, ...]:
 def asked_of(plan: Mapping[str, Any], name: str) -> Asked:
     """Return what a plan (plain data) asks of the runs of an experiment."""
     about = plan["experiments"][name]
-    tuned = [one for metrics in (about.get("finetune") or {}).values() for one in metrics]
+    tuned = [
+        one for metrics in (about.get("finetune") or {}).values() for one in metrics
+    ]
     metrics = tuned or [str(about.get("metric"))]
     return Asked(
-        frozenset(point["run"] for point in plan["points"] if point["experiment"] == name),
-        frozenset((claim, metric) for claim in about.get("claims") or () for metric in metrics),
+        frozenset(
+            point["run"] for point in plan["points"] if point["experiment"] == name
+        ),
+        frozenset(
+            (claim, metric) for claim in about.get("claims") or () for metric in metrics
+        ),
         terms_of(about),
         plan.get("asked", {}).get(name, {}),
     )
@@ -64,7 +70,9 @@ def asked_in(outputs: Path) -> list[Asked]:
     return [asked_of(plan, name) for plan in every for name in plan["experiments"]]
 
 
-def late_terms(own: Asked, known: Sequence[Asked], done: Callable[[str], bool]) -> Terms:
+def late_terms(
+    own: Asked, known: Sequence[Asked], done: Callable[[str], bool]
+) -> Terms:
     """Return the terms that were first asked after runs were done, with these runs.
 
     Args:
@@ -76,7 +84,11 @@ def late_terms(own: Asked, known: Sequence[Asked], done: Callable[[str], bool]) 
     found = {}
     for term in own.terms:
         first = next((one for one in before if term in one.terms), None)
-        runs = sorted(filter(done, own.runs)) if first is None else first.late.get(term, [])
+        runs = (
+            sorted(filter(done, own.runs))
+            if first is None
+            else first.late.get(term, [])
+        )
         if runs:
             found[term] = runs
     return found
@@ -88,12 +100,18 @@ def shared_claims(own: Asked, known: Sequence[Asked]) -> list[tuple[str, str]]:
     return sorted(every - own.claims)
 
 
-def note_forgotten(outputs: Path, name: str, forgotten: Sequence[Mapping[str, Any]]) -> None:
+def note_forgotten(
+    outputs: Path, name: str, forgotten: Sequence[Mapping[str, Any]]
+) -> None:
     """Append a line for what is forgotten under a name: the plans' experiments and points."""
     when = datetime.now(UTC).isoformat(timespec="seconds")
     with (outputs / HISTORY).open("a", encoding="utf-8") as file:
         for plan in forgotten or [{"experiments": {}, "points": []}]:
-            kept = {key: plan[key] for key in ("experiments", "points", "asked") if key in plan}
+            kept = {
+                key: plan[key]
+                for key in ("experiments", "points", "asked")
+                if key in plan
+            }
             file.write(json.dumps({"forgot": name, "when": when, **kept}) + "\n")
 
 

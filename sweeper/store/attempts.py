@@ -15,12 +15,22 @@ from typing import Any
 
 from sweeper.store import files
 from sweeper.store.errors import UserError
-from sweeper.store.liveness import HeartbeatFile, Watcher, alive, identity, read_heartbeat
+from sweeper.store.liveness import (
+    HeartbeatFile,
+    Watcher,
+    alive,
+    identity,
+    read_heartbeat,
+)
 from sweeper.store.metrics import MetricsWriter, spell_float
 
 START_LOG = "start.log"  # beside the record
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-NO_GPUS = ("", "-1", "NoDevFiles")  # values of VISIBLE without a GPU; Slurm sets NoDevFiles
+NO_GPUS = (
+    "",
+    "-1",
+    "NoDevFiles",
+)  # values of VISIBLE without a GPU; Slurm sets NoDevFiles
 _WARNING = "warning.json"  # beside log.txt
 
 _INFO = {
@@ -32,7 +42,12 @@ _INFO = {
     "hardware": dict,
     "visible_gpus": str | None,
 }
-_BEAT = {"step": int, "steps": int, "most_parts": int, "tokens_per_second": files.NUMBER | str}
+_BEAT = {
+    "step": int,
+    "steps": int,
+    "most_parts": int,
+    "tokens_per_second": files.NUMBER | str,
+}
 
 
 class Cause(StrEnum):
@@ -104,18 +119,29 @@ class Attempt:
         """Return the last lines of log.txt, at most `most` bytes; empty without a log."""
         data = files.read_bytes(self.log_path, most + 1) or b""
         if len(data) > most:
-            data = data.partition(b"\n")[2] or data[1:]  # drop the first line, which is cut
+            data = (
+                data.partition(b"\n")[2] or data[1:]
+            )  # drop the first line, which is cut
         return data.decode("utf-8", "replace")
 
     def finish(
-        self, cause: str, message: str = "", traceback: str = "", *, overrule: bool = False
+        self,
+        cause: str,
+        message: str = "",
+        traceback: str = "",
+        *,
+        overrule: bool = False,
     ) -> bool:
         """Write exit.json: why the attempt ended. Return whether it was written.
 
         An existing exit.json stays, unless `overrule` is set: a sweep that killed a hanging attempt
         replaces its exit.json.
         """
-        value = {"cause": Cause(cause).value, "message": message, "traceback": traceback}
+        value = {
+            "cause": Cause(cause).value,
+            "message": message,
+            "traceback": traceback,
+        }
         return files.publish_json(self.path / "exit.json", value, replace=overrule)
 
     def warn(self, words: str) -> None:
@@ -126,7 +152,9 @@ class Attempt:
     def warning(self) -> str:
         """Return the warning of the attempt; empty if there is none or it cannot be read."""
         with suppress(UserError):
-            found = files.read_object(self.path / _WARNING, keys=("words",), shape={"words": str})
+            found = files.read_object(
+                self.path / _WARNING, keys=("words",), shape={"words": str}
+            )
             return str(found["words"]) if found else ""
         return ""
 
@@ -171,7 +199,9 @@ class Attempt:
         Then this folder is a copy.
         """
         with suppress(OSError):  # the folder was moved here, or removed
-            return bool(alive(info)) and not self.path.samefile(info.get("folder", self.path))
+            return bool(alive(info)) and not self.path.samefile(
+                info.get("folder", self.path)
+            )
         return False
 
 
@@ -193,7 +223,9 @@ def claim_attempt(
         (prepared / "checkpoints").mkdir(mode=0o700)
         for number in itertools.count(earlier[-1].number + 1 if earlier else 1):
             path = folder / f"{number:04d}"
-            whole = files.with_checksum(value | {"number": number, "folder": str(path.resolve())})
+            whole = files.with_checksum(
+                value | {"number": number, "folder": str(path.resolve())}
+            )
             files.publish_json(prepared / "attempt.json", whole)
             try:
                 prepared.rename(path)

@@ -43,7 +43,9 @@ def state_of_files(files: Files, config: Mapping[str, Any]) -> State | None:
     for kind, name in registry.named_by(config):
         own = kind.place.replace("<name>", str(name))
         top = registry.top_module(kind, name)
-        plugin = [path for path in files if path.startswith(f"{top}/") or path == f"{top}.py"]
+        plugin = [
+            path for path in files if path.startswith(f"{top}/") or path == f"{top}.py"
+        ]
         starts = [own] if own in files else plugin
         if not starts and kind is registry.OPTIMIZERS:
             continue  # older code has no folder of optimizers; other files import its AdamW
@@ -80,8 +82,14 @@ def _parsed(source: bytes) -> _Source:
         if isinstance(node, ast.Import):
             imports += [(0, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            imports += [(node.level, f"{node.module or ''}.{alias.name}") for alias in node.names]
-        elif isinstance(node, _DEFINITIONS) and ast.get_docstring(node, clean=False) is not None:
+            imports += [
+                (node.level, f"{node.module or ''}.{alias.name}")
+                for alias in node.names
+            ]
+        elif (
+            isinstance(node, _DEFINITIONS)
+            and ast.get_docstring(node, clean=False) is not None
+        ):
             del node.body[0]
     return _Source(hashlib.sha256(ast.dump(tree).encode()).hexdigest(), tuple(imports))
 
@@ -99,7 +107,11 @@ def _imported(importer: str, imports: Sequence[tuple[int, str]]) -> Iterator[str
             # Shared code imports attention variants only to convert their weights. A run depends
             # on a variant only if its config names it, or its own variant imports it.
             private = module.removeprefix(_VARIANTS).startswith("_")
-            if private or not module.startswith(_VARIANTS) or importer.startswith(_VARIANTS):
+            if (
+                private
+                or not module.startswith(_VARIANTS)
+                or importer.startswith(_VARIANTS)
+            ):
                 yield f"{module}.py"
 
 
@@ -148,8 +160,14 @@ class TrainedCode:
         """Return the state of the code of each attempt; None for code without a copy."""
         return [self._state(config, attempt) for attempt in attempts]
 
-    def _state(self, config: Mapping[str, Any], attempt: Mapping[str, Any]) -> State | None:
-        files_of = attempt.get("code"), attempt.get("code_parts"), attempt.get("packages")
+    def _state(
+        self, config: Mapping[str, Any], attempt: Mapping[str, Any]
+    ) -> State | None:
+        files_of = (
+            attempt.get("code"),
+            attempt.get("code_parts"),
+            attempt.get("packages"),
+        )
         key = canonical([*files_of, _names(config)])
         if key not in self._states:
             files = self._files(attempt)
@@ -159,7 +177,9 @@ class TrainedCode:
     def _files(self, attempt: Mapping[str, Any]) -> Files | None:
         if not attempt.get("code_parts"):
             return None
-        for folder in sorted(path.parent for path in self.outputs.glob(f"code/*/{REVISION}")):
+        for folder in sorted(
+            path.parent for path in self.outputs.glob(f"code/*/{REVISION}")
+        ):
             if attempt.get("code") in revisions(folder):
                 copy = _copy(folder)
                 if copy.trained(attempt):

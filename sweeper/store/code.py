@@ -50,7 +50,10 @@ class Code:
     def read(cls, root: Path = ROOT) -> Code:
         """Read the code from disk."""
         paths = [*sources(root, FOLDERS), *(root / name for name in BESIDE)]
-        return cls(root, {path.relative_to(root).as_posix(): path.read_bytes() for path in paths})
+        return cls(
+            root,
+            {path.relative_to(root).as_posix(): path.read_bytes() for path in paths},
+        )
 
     def parts(
         self, task: str | None = None, packages: Iterable[Mapping[str, str]] = ()
@@ -61,15 +64,23 @@ class Code:
             task: the name of the task; None for all tasks.
             packages: the plugins of a run, as `registry.made_of` describes them.
         """
-        others = {f"tasks/{name}" for name in registry.names(registry.TASKS)} - {f"tasks/{task}"}
-        left_out = tuple(f"{folder}/" for folder in (*_NO_PARTS, *(others if task else ())))
+        others = {f"tasks/{name}" for name in registry.names(registry.TASKS)} - {
+            f"tasks/{task}"
+        }
+        left_out = tuple(
+            f"{folder}/" for folder in (*_NO_PARTS, *(others if task else ()))
+        )
         folders: dict[str, dict[str, str]] = {}
         for path, source in self.files.items():
             if path.startswith(TRAINS) and not path.startswith(left_out):
                 folder = path.rpartition("/")[0]
-                folders.setdefault(folder, {})[path] = hashlib.sha256(source).hexdigest()
+                folders.setdefault(folder, {})[path] = hashlib.sha256(
+                    source
+                ).hexdigest()
         outside = {f"package {one['package']}": one["sha256"][:12] for one in packages}
-        return {part: digest_of(folders[part])[:12] for part in sorted(folders)} | outside
+        return {
+            part: digest_of(folders[part])[:12] for part in sorted(folders)
+        } | outside
 
     @functools.cached_property
     def revision(self) -> str:
@@ -99,9 +110,19 @@ class Code:
     def _git(self, *words: str) -> str:
         # In a container the checkout may belong to another user, which git refuses. Environment
         # variables may name another repository, and settings may change what git prints.
-        environment = {name: v for name, v in os.environ.items() if not name.startswith("GIT_")}
-        environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-        settings = ["-c", f"safe.directory={self.root.resolve()}", "-c", "core.fsmonitor=false"]
+        environment = {
+            name: v for name, v in os.environ.items() if not name.startswith("GIT_")
+        }
+        environment |= {
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_SYSTEM": os.devnull,
+        }
+        settings = [
+            "-c",
+            f"safe.directory={self.root.resolve()}",
+            "-c",
+            "core.fsmonitor=false",
+        ]
         command = ["git", "--no-optional-locks", *settings, *words]
         try:
             done = subprocess.run(
@@ -141,7 +162,9 @@ def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
     A state without a part does not differ in it.
     """
     parts = sorted({part for state in states for part in state})
-    return [part for part in parts if len({one[part] for one in states if part in one}) > 1]
+    return [
+        part for part in parts if len({one[part] for one in states if part in one}) > 1
+    ]
 
 
 DIFF = "changes.diff"
@@ -154,7 +177,11 @@ def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, bytes]
     """
     named = {found for config in configs for found in registry.named_by(config)}
     outside = [registry.files_of(*found) for found in sorted(named)]
-    return {name: content for files in (*outside, code.files) for name, content in files.items()}
+    return {
+        name: content
+        for files in (*outside, code.files)
+        for name, content in files.items()
+    }
 
 
 def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path:
@@ -166,7 +193,9 @@ def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path
     root = outputs.resolve() / "code"
     make_directory(root)
     root.chmod(0o700)  # a user who could write there could run code as the owner
-    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    digests = {
+        name: hashlib.sha256(content).hexdigest() for name, content in files.items()
+    }
     folder = child(root, digest_of(digests)[:16])
     if not folder.is_dir():
         _write_files(folder, files)
@@ -207,7 +236,9 @@ def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
     """Remove unchecked bytecode. Raise UserError for any other code that Python would import."""
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
-        imported = path.is_symlink() or (path.is_file() and name.endswith(tuple(all_suffixes())))
+        imported = path.is_symlink() or (
+            path.is_file() and name.endswith(tuple(all_suffixes()))
+        )
         if name in files or not imported:
             continue
         if path.suffix not in BYTECODE_SUFFIXES:

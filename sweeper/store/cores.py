@@ -30,7 +30,9 @@ def _quotas() -> Iterator[float]:
                 limits = _words(_GROUPS / inside.relative_to("/") / "cpu.max")
             elif "cpu" in controllers.split(","):
                 folder = _GROUPS / "cpu" / inside.relative_to("/")
-                limits = _words(folder / "cpu.cfs_quota_us") + _words(folder / "cpu.cfs_period_us")
+                limits = _words(folder / "cpu.cfs_quota_us") + _words(
+                    folder / "cpu.cfs_period_us"
+                )
             else:
                 continue
             if len(limits) == 2 and limits[0].isdecimal():  # "max" or "-1" is no quota

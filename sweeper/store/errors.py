@@ -24,9 +24,17 @@ class Faults(list[UserError]):
             yield
         except UserError as fault:
             self.append(UserError(f"{sanitize(name)}: {fault}"))
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as fault:
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            ArithmeticError,
+        ) as fault:
             reason = sanitize(f"{type(fault).__name__}: {fault}", 120)
-            remedy = f"plan it again, or remove it: {as_typed('forget')} {sanitize(name)}"
+            remedy = (
+                f"plan it again, or remove it: {as_typed('forget')} {sanitize(name)}"
+            )
             problem = f"is damaged or of another version ({reason})"
             self.append(UserError(f"{sanitize(name)} {problem}; {remedy}."))
 

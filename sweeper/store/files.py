@@ -126,12 +126,18 @@ def new_file(
                 # again and gets "exists". Then our file has two links.
                 if temporary.stat().st_nlink == 1:
                     name = str(path)
-                    raise AlreadyPublished(errno.EEXIST, "already published", name) from None
+                    raise AlreadyPublished(
+                        errno.EEXIST, "already published", name
+                    ) from None
             temporary.unlink()
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
-        if isinstance(error, OSError) and error.errno and error.filename in (None, str(temporary)):
+        if (
+            isinstance(error, OSError)
+            and error.errno
+            and error.filename in (None, str(temporary))
+        ):
             error.filename = str(path)
         raise
     if durable:
@@ -145,7 +151,9 @@ def write_all(descriptor: int, data: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def publish(path: Path, data: bytes | str, *, replace: bool = True, durable: bool = True) -> bool:
+def publish(
+    path: Path, data: bytes | str, *, replace: bool = True, durable: bool = True
+) -> bool:
     """Write `data` to `path` atomically. Return False if it exists and `replace` is False."""
     content = data.encode() if isinstance(data, str) else data
     try:
@@ -156,7 +164,9 @@ def publish(path: Path, data: bytes | str, *, replace: bool = True, durable: boo
     return True
 
 
-def publish_json(path: Path, value: Any, *, replace: bool = True, durable: bool = True) -> bool:
+def publish_json(
+    path: Path, value: Any, *, replace: bool = True, durable: bool = True
+) -> bool:
     """Publish `value` as JSON. Raise ValueError for nan and inf, which JSON lacks."""
     return publish(path, as_json(value), replace=replace, durable=durable)
 
@@ -283,7 +293,9 @@ def read_versioned(
 def verified(path: Path, value: dict[str, Any]) -> dict[str, Any]:
     """Return an object without its checksum. Raise UserError if this is missing or wrong."""
     if CHECKSUM not in value:
-        raise _unreadable(path, f"it has no {CHECKSUM} (commit 5941da1b reads version 0.1.0)")
+        raise _unreadable(
+            path, f"it has no {CHECKSUM} (commit 5941da1b reads version 0.1.0)"
+        )
     if value.pop(CHECKSUM) != sha256_of(value):
         raise _unreadable(path, "it was changed after it was written")
     return value
@@ -304,7 +316,9 @@ def _departure(value: Any, shape: Shape) -> str | None:
         if not isinstance(value, dict):
             return ""
         every = shape.get(str)
-        for name in value if every is not None else [key for key in shape if key in value]:
+        for name in (
+            value if every is not None else [key for key in shape if key in value]
+        ):
             part, expected = value[name], shape[name] if every is None else every
             # Most shapes are plain types: checking them here saves most of the calls.
             if isinstance(expected, type | UnionType) and isinstance(part, expected):
@@ -369,7 +383,10 @@ _REASONS = {
     errno.EEXIST: ("a folder, but {} is a file", "remove the file"),
     errno.ENOSPC: ("free space, but the disk is full (df, df -i)", "free some space"),
     errno.EDQUOT: ("free space, but the quota is used up", "free some space"),
-    errno.EROFS: ("a folder that can be written, but it is read-only", "mount it for writing"),
+    errno.EROFS: (
+        "a folder that can be written, but it is read-only",
+        "mount it for writing",
+    ),
     errno.EACCES: ("a folder that you may write to", "change its permissions"),
 }
 

@@ -61,7 +61,9 @@ def identity(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
             continue
         if type(value) in PLAIN or not (isinstance(value, Mapping) and value):
             kept[str(key)] = _canonical(value)
-        elif below := identity(value, f"{name}."):  # empty if no key of the section counts
+        elif below := identity(
+            value, f"{name}."
+        ):  # empty if no key of the section counts
             kept[str(key)] = below
     return kept
 
@@ -69,7 +71,9 @@ def identity(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def can_change_results(key: str) -> bool:
     """Return whether a key, section or group can change the result of a run."""
     cannot = (*NOT_IN_IDENTITY - {"data.root"}, "hydra", "paths", "name")
-    return not any(key == one or key.startswith((f"{one}.", f"{one}/")) for one in cannot)
+    return not any(
+        key == one or key.startswith((f"{one}.", f"{one}/")) for one in cannot
+    )
 
 
 def leaves(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -109,7 +113,9 @@ def run_id(config: Mapping[str, Any]) -> str:
         words.append(f"d{_word(model['embedding_size'])}")
     if "heads" in model:
         head_size = model.get("head_size")
-        words.append(f"h{_word(model['heads'])}" + (f"x{_word(head_size)}" if head_size else ""))
+        words.append(
+            f"h{_word(model['heads'])}" + (f"x{_word(head_size)}" if head_size else "")
+        )
     words.append(f"s{_word(config['seed'])}")
     return "-".join([*words, sha256_of(identity(config))[:12]])
 

@@ -27,7 +27,9 @@ def import_apart(module: str) -> ModuleType:
     except ImportError:
         raise
     except (Exception, SystemExit) as error:
-        raise ImportError(" ".join(f"{type(error).__name__}: {error}".split())) from error
+        raise ImportError(
+            " ".join(f"{type(error).__name__}: {error}".split())
+        ) from error
 
 
 @contextmanager
@@ -52,7 +54,9 @@ def _streams_apart() -> Iterator[None]:
             os.dup2(copy, number)
             os.close(copy)
         sys.stdin, sys.stdout, sys.stderr = (
-            os.fdopen(number, "w" if number else "r", closefd=False) if stream.closed else stream
+            os.fdopen(number, "w" if number else "r", closefd=False)
+            if stream.closed
+            else stream
             for number, stream in enumerate(streams)
         )
 

@@ -58,7 +58,9 @@ def alive(info: Mapping[str, Any]) -> bool | None:
     """
     here = identity()
     # Machines cloned from one image share their name and machine-id, but not the boot id.
-    same = all(info.get(key) == here[key] for key in ("boot", "machine", "pid_namespace"))
+    same = all(
+        info.get(key) == here[key] for key in ("boot", "machine", "pid_namespace")
+    )
     # An empty boot id: this system has no /proc.
     if not (same and here["boot"] and isinstance(info.get("pid"), int)):
         return None
@@ -66,7 +68,9 @@ def alive(info: Mapping[str, Any]) -> bool | None:
         stat = _stat(info["pid"])
     except PermissionError:
         return None
-    return stat is not None and stat[0] not in "ZX" and stat[1] == info.get("pid_started")
+    return (
+        stat is not None and stat[0] not in "ZX" and stat[1] == info.get("pid_started")
+    )
 
 
 def send(info: Mapping[str, Any], number: signal.Signals) -> bool:
@@ -123,7 +127,9 @@ def _stat(pid: int) -> tuple[str, int] | None:
         text = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    fields = text.rpartition(")")[2].split()  # the program's name in parentheses may have spaces
+    fields = text.rpartition(")")[
+        2
+    ].split()  # the program's name in parentheses may have spaces
     return fields[0], int(fields[19])
 
 
@@ -164,7 +170,9 @@ class HeartbeatFile:
         self._longest = max(self._longest, len(text))
         os.pwrite(self._descriptor, text.ljust(self._longest), 0)
         if flush:
-            os.utime(self._descriptor)  # makes an NFS client send the written data first
+            os.utime(
+                self._descriptor
+            )  # makes an NFS client send the written data first
 
     def remove(self) -> None:
         """Stop writing and remove the file."""
@@ -231,7 +239,9 @@ def _acquire(path: Path, watcher: Watcher) -> Path | None:
     taken = [(int(match[1]), found) for match, found in files if match]
     number, newest = max(taken, default=(0, None))
     if newest is not None:
-        holder = read_heartbeat(newest, dict) or {}  # {}: damaged, removed or not visible yet
+        holder = (
+            read_heartbeat(newest, dict) or {}
+        )  # {}: damaged, removed or not visible yet
         if watcher.alive(str(newest), holder, holder):
             return None
     own = path.with_name(f"{path.name}.lock-{number + 1:04d}")

@@ -19,7 +19,8 @@ _END = b'"}'
 _CHECK_AT = -len(_CHECK) - 8 - len(_END)
 # A row: its beginning, its end, and no other beginning between them.
 _ROW = re.compile(
-    b"%b(?:(?!%b).)*?%b[0-9a-f]{8}%b" % tuple(map(re.escape, (_START, _START, _CHECK, _END))),
+    b"%b(?:(?!%b).)*?%b[0-9a-f]{8}%b"
+    % tuple(map(re.escape, (_START, _START, _CHECK, _END))),
     re.DOTALL,
 )
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -45,9 +46,13 @@ class MetricsWriter(ExitStack):
         step = row.get("step")
         if not isinstance(step, int) or isinstance(step, bool):
             raise ValueError(f"the step of a row must be a whole number, not {step!r}")
-        if "crc" in row or any(isinstance(value, dict | list | tuple) for value in row.values()):
+        if "crc" in row or any(
+            isinstance(value, dict | list | tuple) for value in row.values()
+        ):
             raise ValueError("a row may hold neither collections nor the key crc")
-        plain = {"step": step} | {name: spell_float(value) for name, value in row.items()}
+        plain = {"step": step} | {
+            name: spell_float(value) for name, value in row.items()
+        }
         body = json.dumps(plain, allow_nan=False)[:-1].encode()
         if self._torn:
             self._repair()
@@ -84,7 +89,11 @@ def read_metrics(path: Path) -> tuple[list[dict[str, Any]], int]:
 
 def spell_float(value: Any) -> Any:
     """Return nan and infinities, which JSON lacks, as text. Return other values unchanged."""
-    return str(float(value)) if isinstance(value, float) and not math.isfinite(value) else value
+    return (
+        str(float(value))
+        if isinstance(value, float) and not math.isfinite(value)
+        else value
+    )
 
 
 def _check(body: bytes) -> bytes:
@@ -114,4 +123,6 @@ def _checked(text: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(row["step"], int):
         return None
-    return {name: _FLOATS.get(v, v) if isinstance(v, str) else v for name, v in row.items()}
+    return {
+        name: _FLOATS.get(v, v) if isinstance(v, str) else v for name, v in row.items()
+    }

@@ -14,7 +14,9 @@ def folders(outputs: Path, id: str, *, offline: bool = False) -> list[Path]:
     `offline`: only those that `wandb sync` uploads.
     """
     prefix = "offline-run" if offline else "*run"
-    return sorted((outputs / "wandb").glob(f"{prefix}-????????_??????-{glob.escape(id)}"))
+    return sorted(
+        (outputs / "wandb").glob(f"{prefix}-????????_??????-{glob.escape(id)}")
+    )
 
 
 def tags(outputs: Path) -> dict[str, list[str]]:

@@ -5,7 +5,9 @@ _UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "
 
 def short(value: float, digits: int = 4) -> str:
     """Return a number as on an axis: 13.12M, 512, 0.25."""
-    size = float(f"{abs(value):.{digits}g}")  # round first, so that 999,999 is 1M and not 1000k
+    size = float(
+        f"{abs(value):.{digits}g}"
+    )  # round first, so that 999,999 is 1M and not 1000k
     unit, letter = next((one for one in _UNITS if size >= max(one[0], 10_000)), (1, ""))
     rounded = float(f"{value / unit:.{digits}g}")
     return f"{rounded:.{max(digits, 4)}g}{letter}"  # 280, not 2.8e+02

@@ -61,7 +61,9 @@ def path_of(outputs: Path, plan: Mapping[str, Any]) -> Path:
 def without(plan: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """Return the plan without these experiments and without the runs that no other one uses."""
     points = [point for point in plan["points"] if point["experiment"] not in names]
-    experiments = {one: about for one, about in plan["experiments"].items() if one not in names}
+    experiments = {
+        one: about for one, about in plan["experiments"].items() if one not in names
+    }
     used = {run for one in experiments for run in runs_of(plan, one)}
     runs = {run: about for run, about in plan["runs"].items() if run in used}
     return {**plan, "experiments": experiments, "points": points, "runs": runs}
@@ -120,7 +122,11 @@ def describe_values(values: Mapping[str, Any]) -> str:
 
 def in_words(point: Mapping[str, Any]) -> str:
     """Describe a point by its arm, task, values and seed: `fixed lm1b heads=8 seed=0`."""
-    words = (point.get("arm"), point.get("task"), describe_values(point.get("values", {})))
+    words = (
+        point.get("arm"),
+        point.get("task"),
+        describe_values(point.get("values", {})),
+    )
     return " ".join([*(word for word in words if word), f"seed={point.get('seed')}"])
 
 
@@ -180,7 +186,9 @@ def command_of(plan: Mapping[str, Any]) -> str:
     return words if words.startswith("python ") else f"python {words}"
 
 
-def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
+def planned(
+    outputs: Path, experiments: Sequence[str] | None = None
+) -> dict[str, dict[str, Any]]:
     """Return the newest plan of each of these experiments, or of all if None.
 
     Raise UserError if the folder has no plan, or none with an experiment of that name.
@@ -224,7 +232,10 @@ def _read(path: Path, faults: list[UserError]) -> dict[str, Any]:
     """Return the plan in a file. If it cannot be read, add the error to `faults`, and return {}."""
     try:
         state = _state(path)
-        plan = files.read_versioned(path, keys=("experiments", "number"), shape=_SHAPE) or {}
+        plan = (
+            files.read_versioned(path, keys=("experiments", "number"), shape=_SHAPE)
+            or {}
+        )
         for run in (runs := plan.get("runs", {})):
             line = [run]
             while parent := runs.get(line[-1], {}).get("parent"):

@@ -36,8 +36,12 @@ class Kind(NamedTuple):
 
 
 TASKS = Kind("task", "headroom.tasks", "tasks/<name>/task.py")
-ARCHITECTURES = Kind("architecture", "headroom.architectures", "tasks/architectures/<name>.py")
-ATTENTION = Kind("attention variant", "headroom.attention", "models/attention/<name>.py")
+ARCHITECTURES = Kind(
+    "architecture", "headroom.architectures", "tasks/architectures/<name>.py"
+)
+ATTENTION = Kind(
+    "attention variant", "headroom.attention", "models/attention/<name>.py"
+)
 OPTIMIZERS = Kind("optimizer", "headroom.optimizers", "tasks/optimizers/<name>.py")
 FIGURES = Kind("figure", "headroom.figures", "sweeper/results/figures/<name>.py")
 CLAIMS = Kind("claim", "headroom.claims", "sweeper/results/claims.py:<name>")
@@ -71,7 +75,9 @@ def check(kind: Kind, name: Any, key: str) -> None:
     known = names(kind)
     if name not in known:
         typed = name if isinstance(name, str) else json.dumps(name, default=str)
-        remedy = f"choose one of them, install the plugin that has it, or add {kind.place}"
+        remedy = (
+            f"choose one of them, install the plugin that has it, or add {kind.place}"
+        )
         raise invalid_value(key, typed, f"one of {', '.join(known)}", remedy)
 
 
@@ -81,7 +87,9 @@ def function(kind: Kind, name: Any, key: str, called: str) -> Callable[..., Any]
     Raise UserError if the name that `key` gives is unknown, or if the module has no such function.
     """
     module = _module(kind, name, key)
-    found: Callable[..., Any] | None = vars(module).get(called) or vars(module).get(name)
+    found: Callable[..., Any] | None = vars(module).get(called) or vars(module).get(
+        name
+    )
     if not callable(found):
         raise _unlike(kind, name, f"a function {called}", "none")
     return found
@@ -143,7 +151,10 @@ def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
         (TASKS, config["task"]["name"]),
         (ARCHITECTURES, config["model"]["name"]),
         (ATTENTION, config["model"]["attention"]["name"]),
-        (OPTIMIZERS, config["optimizer"].get("name", "adamw")),  # older records lack the key
+        (
+            OPTIMIZERS,
+            config["optimizer"].get("name", "adamw"),
+        ),  # older records lack the key
     ]
 
 
@@ -154,9 +165,13 @@ def files_of(kind: Kind, name: Any) -> dict[str, bytes]:
         return {}
     # Name the metadata folder as installers do, or else Python would find the package twice.
     about = f"{re.sub(r'[-_.]+', '_', found.package.name)}-{found.package.version}.dist-info"
-    metadata = {one: found.package.read_text(one) for one in ("METADATA", "entry_points.txt")}
+    metadata = {
+        one: found.package.read_text(one) for one in ("METADATA", "entry_points.txt")
+    }
     files = {f"{about}/{one}": text.encode() for one, text in metadata.items() if text}
-    return files | {one: path.read_bytes() for one, path in _source(found.module).items()}
+    return files | {
+        one: path.read_bytes() for one, path in _source(found.module).items()
+    }
 
 
 def folders_of_conf() -> dict[str, Path]:
@@ -202,7 +217,9 @@ def _own(place: str) -> Iterator[tuple[str, str]]:
         for name in _FUNCTION.findall((ROOT / path).read_text("utf-8")):
             yield name, module
         return
-    where = next(index for index, part in enumerate(place.split("/")) if "<name>" in part)
+    where = next(
+        index for index, part in enumerate(place.split("/")) if "<name>" in part
+    )
     for found in sorted(ROOT.glob(place.replace("<name>", "[!_]*"))):
         parts = found.relative_to(ROOT).with_suffix("").parts
         yield parts[where], ".".join(parts)
@@ -256,4 +273,6 @@ def _folders(package: str) -> list[Path]:
     """Return the folders of a package or subpackage without importing it or its parents."""
     top, *parts = package.split(".")
     spec = importlib.util.find_spec(top)
-    return [Path(one, *parts) for one in (spec and spec.submodule_search_locations) or ()]
+    return [
+        Path(one, *parts) for one in (spec and spec.submodule_search_locations) or ()
+    ]

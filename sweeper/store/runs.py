@@ -35,8 +35,12 @@ class Status:
 
     state: State
     reason: str
-    attempt: int  # the newest attempt, or the one that finished the run; 0: no attempt yet
-    heartbeat: dict[str, Any] | None = None  # of this attempt; None once the run is done
+    attempt: (
+        int  # the newest attempt, or the one that finished the run; 0: no attempt yet
+    )
+    heartbeat: dict[str, Any] | None = (
+        None  # of this attempt; None once the run is done
+    )
     cause: Cause | None = None  # why the attempt ended
     seconds: float | None = None  # of training, once the run is done
     result: dict[str, Any] | None = field(default=None, compare=False, repr=False)
@@ -162,8 +166,12 @@ class Run:
             expected = f"the directory of run {self.id}, but it holds {holds}"
             raise invalid_value("run", self.path, expected, "plan the sweep again")
         if not named_by(self.id, record["config"]):
-            expected = "the config that the run is named by, but its run.json holds another"
-            raise invalid_value("run", self.path, expected, "move it away and plan the sweep again")
+            expected = (
+                "the config that the run is named by, but its run.json holds another"
+            )
+            raise invalid_value(
+                "run", self.path, expected, "move it away and plan the sweep again"
+            )
         return record
 
     def result(self) -> dict[str, Any] | None:
@@ -177,14 +185,22 @@ class Run:
         if result is not None and result["id"] != self.id:
             other = sanitize(result["id"])
             expected = f"the result of run {self.id}, found the result of run {other}"
-            raise invalid_value("result", path, expected, "move it away and train the run again")
+            raise invalid_value(
+                "result", path, expected, "move it away and train the run again"
+            )
         return result
 
     def attempts(self) -> list[Attempt]:
         """Return all attempts, oldest first."""
         folder = self.path / "attempts"
-        names = [name for name in files.entries(folder, folders=True) if _ATTEMPT.fullmatch(name)]
-        return [Attempt(folder / name, self._watcher) for name in sorted(names, key=int)]
+        names = [
+            name
+            for name in files.entries(folder, folders=True)
+            if _ATTEMPT.fullmatch(name)
+        ]
+        return [
+            Attempt(folder / name, self._watcher) for name in sorted(names, key=int)
+        ]
 
     def attempt(self, number: int) -> Attempt:
         """Return the attempt with this number."""
@@ -193,11 +209,15 @@ class Run:
     def claim(self, info: Mapping[str, Any]) -> Attempt:
         """Claim a new attempt for this process, and write `info` into its attempt.json."""
         self.record()
-        return claim_attempt(self.path / "attempts", self.attempts(), info, self._watcher)
+        return claim_attempt(
+            self.path / "attempts", self.attempts(), info, self._watcher
+        )
 
     def micro_batches(self) -> int:
         """Return the number of parts in which the next attempt computes each batch."""
-        said = files.read_object(self.path / "micro_batches.json", keys=("micro_batches",))
+        said = files.read_object(
+            self.path / "micro_batches.json", keys=("micro_batches",)
+        )
         return int(said["micro_batches"]) if said else 1
 
     def halve_micro_batches(self, attempt: Attempt) -> int:
@@ -227,7 +247,9 @@ class Run:
             return True
         first = wait_until_visible(self.result)
         if first is not None and files.canonical(first["metrics"]) != metrics:
-            files.publish_with_checksum(self.path / f"differs-{attempt.number:04d}.json", value)
+            files.publish_with_checksum(
+                self.path / f"differs-{attempt.number:04d}.json", value
+            )
         return False
 
     def begin_anew(self) -> None:
@@ -247,7 +269,9 @@ class Run:
 
     def _differing(self) -> list[str]:
         """Return the names of result files of later attempts with other metrics."""
-        return sorted(name for name in files.entries(self.path) if name.startswith("differs-"))
+        return sorted(
+            name for name in files.entries(self.path) if name.startswith("differs-")
+        )
 
     def status(self) -> Status:
         """Return the status of the run. A run with an unreadable file is `failed`."""
@@ -259,13 +283,17 @@ class Run:
                 return Status(State.NEW, "no attempt yet", 0)
             # An older attempt may be alive, too: a process that was stopped for longer than its
             # lease may come back. Ask all attempts, so that all leases begin now.
-            known = [(attempt, attempt.last_heartbeat()) for attempt in reversed(attempts)]
+            known = [
+                (attempt, attempt.last_heartbeat()) for attempt in reversed(attempts)
+            ]
             if living := [pair for pair in known if pair[0].alive(pair[1])]:
                 attempt, heartbeat = living[0]
                 return running(attempt.number, heartbeat)
             # Read again: the process may have written its last files before it ended.
             newest = attempts[-1]
-            return self._done() or ended(newest.number, newest.exit(), newest.last_heartbeat())
+            return self._done() or ended(
+                newest.number, newest.exit(), newest.last_heartbeat()
+            )
         except (UserError, OSError) as error:
             return Status(State.FAILED, sanitize(error), 0)
 
@@ -274,7 +302,9 @@ class Run:
         result = self.result()
         attempts = self.attempts()
         if result is not None:  # leave out attempts after the one that finished
-            attempts = [attempt for attempt in attempts if attempt.number <= result["attempt"]]
+            attempts = [
+                attempt for attempt in attempts if attempt.number <= result["attempt"]
+            ]
         return merged_rows(attempts)
 
     def checkpoints(self) -> list[Path]:
@@ -300,7 +330,9 @@ class Run:
             names = sanitize(", ".join(differing))
             reason += f"; a later attempt had other metrics: {names}"
         took = result.get("seconds")
-        return Status(State.DONE, reason, result["attempt"], seconds=took, result=result)
+        return Status(
+            State.DONE, reason, result["attempt"], seconds=took, result=result
+        )
 
 
 @dataclass(frozen=True)
@@ -328,7 +360,10 @@ class RunStore:
         try:
             files.check_writable(self.outputs)
         except UserError as error:
-            return isinstance(error.__cause__, OSError) and error.__cause__.errno in files.FULL
+            return (
+                isinstance(error.__cause__, OSError)
+                and error.__cause__.errno in files.FULL
+            )
         return False
 
     def run(self, run_id: str) -> Run:
@@ -344,7 +379,10 @@ class RunStore:
         while now := {id: one for id, one in now.items() if one.state is State.RUNNING}:
             for id, status in now.items():
                 info, before = self.run(id).attempt(status.attempt).info(), first[id]
-                moved = status.heartbeat != before.heartbeat and status.attempt == before.attempt
+                moved = (
+                    status.heartbeat != before.heartbeat
+                    and status.attempt == before.attempt
+                )
                 if alive(info) or moved or status.attempt > before.attempt:
                     return id
             time.sleep(POLL_S)
@@ -357,7 +395,9 @@ class RunStore:
         names = files.entries(folder, folders=True)
         return sorted(name for name in names if (folder / name / "run.json").is_file())
 
-    def freeze(self, record: Mapping[str, Any], *, apart_from: Collection[str] = ()) -> Run:
+    def freeze(
+        self, record: Mapping[str, Any], *, apart_from: Collection[str] = ()
+    ) -> Run:
         """Write the record of a run. If it exists, check that its config is the same.
 
         Args:
@@ -371,7 +411,9 @@ class RunStore:
         run = self.run(record["id"])
         path = run.path / "run.json"
         if not path.is_file():
-            files.make_directory(run.path.parent)  # raises UserError for a symbolic link
+            files.make_directory(
+                run.path.parent
+            )  # raises UserError for a symbolic link
             files.make_directory(run.path)
             if files.publish_with_checksum(path, {"format": files.FORMAT, **record}):
                 return run
@@ -379,11 +421,15 @@ class RunStore:
         wait_until_visible(lambda: path.is_file() or None)
         there, given = run.record(), json.loads(files.canonical(record["config"]))
         # As in run ids, 1 equals 1.0, and a missing key has the value of INTRODUCED_AS.
-        old, new = (INTRODUCED_AS | leaves(config) for config in (there["config"], given))
+        old, new = (
+            INTRODUCED_AS | leaves(config) for config in (there["config"], given)
+        )
         keys = sorted(old.keys() | new.keys())
         differing = [key for key in keys if old.get(key, ...) != new.get(key, ...)]
         for key in differing:
-            if not any(key == name or key.startswith(f"{name}.") for name in apart_from):
+            if not any(
+                key == name or key.startswith(f"{name}.") for name in apart_from
+            ):
                 raise UserError(
                     f"run {run.id}: its record on disk has another {sanitize(key)} than the one "
                     f"planned now; move {sanitize(run.path)} away or choose another outputs folder."

@@ -13,7 +13,13 @@ from tasks.config.architecture import KEY, TransformerSection, variant
 from tasks.config.schema import Problem, given
 
 OPTIONS = (
-    *("position_encoding", "rotary_base", "rotary_size", "normalisation", "feedforward"),
+    *(
+        "position_encoding",
+        "rotary_base",
+        "rotary_size",
+        "normalisation",
+        "feedforward",
+    ),
     *("biases", "scale_embeddings", "tie_embeddings"),
 )
 
@@ -27,7 +33,8 @@ class DecoderSection(TransformerSection):
     position_encoding: Literal["sinusoidal", "rotary", "none"] = "sinusoidal"
     rotary_base: Annotated[float, given("a number above 1", 10_000.0, gt=1)] = 10_000.0
     rotary_size: Annotated[
-        int | None, given("an even number of at least 2, or null", 16, ge=2, multiple_of=2)
+        int | None,
+        given("an even number of at least 2, or null", 16, ge=2, multiple_of=2),
     ] = None
     normalisation: Literal["layer", "rms"] = "layer"
     feedforward: Literal["plain", "gated"] = "plain"
@@ -39,10 +46,17 @@ class DecoderSection(TransformerSection):
         encoding = f"{path}.position_encoding={self.position_encoding}"
         if self.position_encoding != "rotary":
             for key in ("rotary_base", "rotary_size"):
-                value, default = getattr(self, key), type(self).model_fields[key].default
+                value, default = (
+                    getattr(self, key),
+                    type(self).model_fields[key].default,
+                )
                 if value != default:
-                    expected = f"{path}.position_encoding=rotary with this key, not {encoding}"
-                    yield Problem(f"{path}.{key}", value, expected, f"leave out {path}.{key}")
+                    expected = (
+                        f"{path}.position_encoding=rotary with this key, not {encoding}"
+                    )
+                    yield Problem(
+                        f"{path}.{key}", value, expected, f"leave out {path}.{key}"
+                    )
             return
         if not turns(variant(self.attention.name)):
             others = filter(_turns, registry.names(registry.ATTENTION))
@@ -50,7 +64,9 @@ class DecoderSection(TransformerSection):
             remedy = f"choose one of {', '.join(others)}, or {path}.position_encoding=sinusoidal"
             yield Problem(KEY, self.attention.name, expected, remedy)
             return
-        own = getattr(self.attention, "rotary_size", None)  # latent attention has a rotary part
+        own = getattr(
+            self.attention, "rotary_size", None
+        )  # latent attention has a rotary part
         key = f"{path}.head_size" if own is None else f"{path}.attention.rotary_size"
         sizes = distinct_sizes(self.resolved_head_size) if own is None else [own]
         if (least := self.rotary_size) and least > sizes[0]:

@@ -17,13 +17,17 @@ class EncoderSection(TransformerSection):
     """The keys of an encoder: those of every Transformer, and its positions and initialisation."""
 
     positions: Annotated[int, whole(1, 65_536, 512)]
-    initializer_range: Annotated[float, given("a number above 0 and at most 1", 0.02, gt=0, le=1)]
+    initializer_range: Annotated[
+        float, given("a number above 0 and at most 1", 0.02, gt=0, le=1)
+    ]
 
     def problems(self, path: str = "") -> Iterator[Problem]:
         yield from super().problems(path)
         if not self.tie_embeddings:
             key = f"{path}.tie_embeddings"
-            expected = "true, since an encoder predicts masked tokens with the token embedding"
+            expected = (
+                "true, since an encoder predicts masked tokens with the token embedding"
+            )
             yield Problem(key, "false", expected, f"give it as {key}=true")
 
     def build(self, vocabulary_size: int) -> Encoder:

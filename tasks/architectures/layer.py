@@ -11,4 +11,6 @@ class LayerSection(Architecture):
     def build(self) -> nn.Module:
         """Return the layer, without biases and dropout, as in the paper's theorems."""
         build = self.attention.builder()
-        return build(self.embedding_size, self.heads, self.one_head_size, bias=False, dropout=0.0)
+        return build(
+            self.embedding_size, self.heads, self.one_head_size, bias=False, dropout=0.0
+        )

@@ -32,7 +32,9 @@ class AttentionSection(Section):
 
     def builder(self) -> Callable[..., nn.Module]:
         """Return `builder(embedding_size, heads, head_size, *, bias, dropout)` of one layer."""
-        options = {key: getattr(self, key) for key in type(self).model_fields if key != "name"}
+        options = {
+            key: getattr(self, key) for key in type(self).model_fields if key != "name"
+        }
         return functools.partial(variant(self.name), **options)
 
 
@@ -73,7 +75,10 @@ def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
         if key not in hints:
             remedy = "annotate it, as in `value_size: int | None = None`"
             raise invalid_value(KEY, name, f"a type for its option {key}", remedy)
-        is_size = hints[key] in (int, int | None)  # integer options are counts, so at least 1
+        is_size = hints[key] in (
+            int,
+            int | None,
+        )  # integer options are counts, so at least 1
         kind = "a whole number of at least 1" if is_size else "a value"
         null = ", or null," if hints[key] == int | None else ""
         field = given(
@@ -81,7 +86,10 @@ def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
             (8 if is_size else "VALUE") if required else parameter.default,
             **({"ge": 1} if is_size else {}),
         )
-        options[key] = (Annotated[hints[key], field], ... if required else parameter.default)
+        options[key] = (
+            Annotated[hints[key], field],
+            ... if required else parameter.default,
+        )
     return create_model("AttentionSection", __base__=AttentionSection, **options)
 
 
@@ -126,8 +134,12 @@ class Architecture(Section, ABC):
         if not isinstance(group, Mapping):
             expected = "a group of keys with a name"
             meant = SYNONYMS.get(str(group), group)
-            example = meant if meant in registry.names(registry.ATTENTION) else "multi_head"
-            remedy = f"choose one of conf/model/attention, as in model/attention={example}"
+            example = (
+                meant if meant in registry.names(registry.ATTENTION) else "multi_head"
+            )
+            remedy = (
+                f"choose one of conf/model/attention, as in model/attention={example}"
+            )
             raise invalid_value("model.attention", spelled(group), expected, remedy)
         name: Any = group.get("name")
         chosen: Any = variant(name)
@@ -151,10 +163,16 @@ class Architecture(Section, ABC):
         return isinstance(sizes, list) and any(isinstance(one, list) for one in sizes)
 
     def problems(self, path: str = "") -> Iterator[Problem]:
-        key, sizes, layers = f"{path}.head_size", self.head_size, getattr(self, "layers", None)
+        key, sizes, layers = (
+            f"{path}.head_size",
+            self.head_size,
+            getattr(self, "layers", None),
+        )
         if sizes is None and self.embedding_size % self.heads:
             size = f"{path}.embedding_size={self.embedding_size}"
-            near = max(h for h in range(1, self.heads + 1) if self.embedding_size % h == 0)
+            near = max(
+                h for h in range(1, self.heads + 1) if self.embedding_size % h == 0
+            )
             expected = f"a divisor of {size}, or a value for {path}.head_size"
             remedy = f"give it as {path}.heads={near}, or set {path}.head_size"
             yield Problem(f"{path}.heads", self.heads, expected, remedy)
@@ -164,9 +182,15 @@ class Architecture(Section, ABC):
             yield Problem(key, sizes, "a whole number, or null", f"give it as {key}=32")
         elif len(sizes) != layers:
             expected = f"an entry for each of model.layers={layers}"
-            yield Problem(key, sizes, expected, f"give it as {key}={(sizes * layers)[:layers]}")
-        elif wrong_layers := [s for s in sizes if isinstance(s, list) and len(s) != self.heads]:
-            expected = f"one size for each of model.heads={self.heads} in a layer's list"
+            yield Problem(
+                key, sizes, expected, f"give it as {key}={(sizes * layers)[:layers]}"
+            )
+        elif wrong_layers := [
+            s for s in sizes if isinstance(s, list) and len(s) != self.heads
+        ]:
+            expected = (
+                f"one size for each of model.heads={self.heads} in a layer's list"
+            )
             whole_layer = (wrong_layers[0] * self.heads)[: self.heads]
             yield Problem(key, sizes, expected, f"write such a list as {whole_layer}")
 
@@ -186,6 +210,16 @@ class TransformerSection(Architecture):
 
     def options(self) -> dict[str, Any]:
         """Return the arguments of every Transformer in models/, except its vocabulary size."""
-        named = ("layers", "embedding_size", "heads", "feedforward_size", "activation", "dropout")
+        named = (
+            "layers",
+            "embedding_size",
+            "heads",
+            "feedforward_size",
+            "activation",
+            "dropout",
+        )
         own = {key: getattr(self, key) for key in named}
-        return own | {"head_size": self.resolved_head_size, "attention": self.attention.builder()}
+        return own | {
+            "head_size": self.resolved_head_size,
+            "attention": self.attention.builder(),
+        }

@@ -23,7 +23,9 @@ class Problem(NamedTuple):
 class Section(BaseModel):
     """A group of keys. Unknown keys are errors, and values are not converted ("4" is no number)."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False
+    )
 
     def problems(self, path: str = "") -> Iterator[Problem]:
         """Yield the problems between keys whose values are valid one by one.
@@ -86,16 +88,22 @@ def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
     path = ".".join(keys)
     if error["type"] == "extra_forbidden":
         *parents, key = keys
-        near = difflib.get_close_matches(SYNONYMS.get(key, key), section.model_fields, n=1)
+        near = difflib.get_close_matches(
+            SYNONYMS.get(key, key), section.model_fields, n=1
+        )
         expected = f"one of the keys {', '.join(section.model_fields)}"
         remedy = f"write {'.'.join([*parents, near[0]])}" if near else "leave it out"
         return Problem(path, spelled(error["input"]), expected, remedy)
 
     assert field is not None, f"{path} is in the schema"
     value = "(missing)" if error["type"] == "missing" else spelled(error["input"])
-    choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    choices = (
+        get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    )
     names = ", ".join(choices or section.model_fields)
-    expected = field.description or (f"one of {names}" if choices else f"a group of keys ({names})")
+    expected = field.description or (
+        f"one of {names}" if choices else f"a group of keys ({names})"
+    )
 
     examples = field.examples or choices
     typed = error["input"]

@@ -25,7 +25,10 @@ class RowsSection(Section):
         yield from super().problems(path)
         tokens, length = self.batch_tokens, self.sequence_length
         if tokens % length:
-            key, expected = f"{path}.batch_tokens", f"a multiple of {path}.sequence_length={length}"
+            key, expected = (
+                f"{path}.batch_tokens",
+                f"a multiple of {path}.sequence_length={length}",
+            )
             remedy = f"give it as {key}={max(tokens // length, 1) * length}"
             yield Problem(key, tokens, expected, remedy)
 
@@ -37,8 +40,12 @@ class TextSection(TaskSection, RowsSection):
 class HubSection(Section):
     """Arguments of datasets.load_dataset."""
 
-    path: Annotated[str | None, given("the id of a data set on the hub, or null", "dvruette/lm1b")]
-    name: Annotated[str | None, given("the name of a configuration of it, or null", None)]
+    path: Annotated[
+        str | None, given("the id of a data set on the hub, or null", "dvruette/lm1b")
+    ]
+    name: Annotated[
+        str | None, given("the name of a configuration of it, or null", None)
+    ]
     revision: Annotated[str | None, given("a commit of it, or null", None)]
 
 
@@ -53,7 +60,9 @@ class DataSection(Section):
     directions: Annotated[
         int | None, given("0, a whole number to 200, or null", 128, ge=0, le=200)
     ] = None
-    digest: Annotated[str | None, given("the digest of the text when planned, or null", None)]
+    digest: Annotated[
+        str | None, given("the digest of the text when planned, or null", None)
+    ]
 
     def problems(self, path: str = "") -> Iterator[Problem]:
         needed = {
@@ -61,7 +70,11 @@ class DataSection(Section):
             ("sample", "competitors"): (self.competitors, "a number of names", "12"),
             ("sample", "directions"): (self.directions, "a number of families", "128"),
             ("local", "root"): (self.root, "the folder that holds the text", "FOLDER"),
-            ("hub", "hub.path"): (self.hub.path, "the id of a data set", "dvruette/lm1b"),
+            ("hub", "hub.path"): (
+                self.hub.path,
+                "the id of a data set",
+                "dvruette/lm1b",
+            ),
         }
         for (source, name), (value, expected, example) in needed.items():
             if source == self.source and value is None:
@@ -77,17 +90,28 @@ class DataSection(Section):
 class OptimizerSection(Section):
     """An optimizer and the schedule of its learning rate."""
 
-    name: Annotated[str, given("the name of an optimizer", "adamw")] = "adamw"  # for older records
-    learning_rate: Annotated[float, given("a number above 0 and at most 100", 0.1, gt=0, le=100)]
+    name: Annotated[str, given("the name of an optimizer", "adamw")] = (
+        "adamw"  # for older records
+    )
+    learning_rate: Annotated[
+        float, given("a number above 0 and at most 100", 0.1, gt=0, le=100)
+    ]
     schedule: Literal["rsqrt", "linear", "cosine", "bert", "constant"]
     warmup_steps: Annotated[int, whole(0, 10**9, 10_000)]
     betas: Annotated[
         list[Annotated[float, Field(ge=0, lt=1)]],
-        given("two numbers, each at least 0 and below 1", [0.9, 0.997], min_length=2, max_length=2),
+        given(
+            "two numbers, each at least 0 and below 1",
+            [0.9, 0.997],
+            min_length=2,
+            max_length=2,
+        ),
     ]
     epsilon: Annotated[float, given("a number above 0 and at most 1", 1e-9, gt=0, le=1)]
     weight_decay: Annotated[float, given("a number from 0 to 100", 0.01, ge=0, le=100)]
-    gradient_clip: Annotated[float | None, given("a number above 0, or null", 1.0, gt=0)]
+    gradient_clip: Annotated[
+        float | None, given("a number above 0, or null", 1.0, gt=0)
+    ]
 
 
 class TrainerSection(Section):
@@ -96,7 +120,9 @@ class TrainerSection(Section):
     steps: Annotated[int, whole(0, 10**9, 1000)]
     precision: Literal["32-true", "64-true", "bf16-mixed"]
     compile: Annotated[bool, given("true or false", False)]
-    cuda_graph: Annotated[bool, given("true or false", True)] = True  # for older records
+    cuda_graph: Annotated[bool, given("true or false", True)] = (
+        True  # for older records
+    )
     accelerator: Literal["auto", "cpu", "gpu"]
     devices: Annotated[int, whole(1, 1024, 1)]
     num_nodes: Annotated[int, whole(1, 1024, 1)]

@@ -20,7 +20,9 @@ def main(arguments: list[str]) -> int:
     parser = command_line("tasks.export", __doc__)
     parser.add_argument("run", metavar="RUN")
     parser.add_argument("folder", type=Path, metavar="DIR")
-    parser.add_argument("--outputs", type=Path, default=Path("outputs"), metavar="OUTPUTS")
+    parser.add_argument(
+        "--outputs", type=Path, default=Path("outputs"), metavar="OUTPUTS"
+    )
     given = parser.parse_args(arguments)
     try:
         run = open_run(given.run, given.outputs)

@@ -27,7 +27,9 @@ NEEDED = {
 VARIANTS = ("multi_head", "grouped_query", "latent")
 
 
-def decoder_config(section: DecoderSection, vocabulary: int, length: int) -> dict[str, Any]:
+def decoder_config(
+    section: DecoderSection, vocabulary: int, length: int
+) -> dict[str, Any]:
     """Return the content of config.json.
 
     Raises:
@@ -40,7 +42,9 @@ def decoder_config(section: DecoderSection, vocabulary: int, length: int) -> dic
         raise _unlike("model.head_size", section.head_size, "one size for all heads")
     attention: Any = section.attention
     if attention.name not in VARIANTS:
-        raise _unlike("model.attention.name", attention.name, f"one of {', '.join(VARIANTS)}")
+        raise _unlike(
+            "model.attention.name", attention.name, f"one of {', '.join(VARIANTS)}"
+        )
     config = {
         "vocab_size": vocabulary,
         "hidden_size": section.embedding_size,
@@ -60,18 +64,21 @@ def decoder_config(section: DecoderSection, vocabulary: int, length: int) -> dic
         "dtype": "float32",
     }
     if attention.name == "latent":
-        return config | {
-            "architectures": ["DeepseekV3ForCausalLM"],
-            "model_type": "deepseek_v3",
-            "num_key_value_heads": section.heads,
-            "qk_nope_head_dim": head_size,
-            "qk_rope_head_dim": attention.rotary_size,
-            "v_head_dim": attention.value_size or head_size,
-            "kv_lora_rank": attention.latent_size,
-            "q_lora_rank": attention.query_latent_size,
-            "rope_interleave": False,
-            "first_k_dense_replace": section.layers,  # every layer is dense, without experts
-        }
+        return (
+            config
+            | {
+                "architectures": ["DeepseekV3ForCausalLM"],
+                "model_type": "deepseek_v3",
+                "num_key_value_heads": section.heads,
+                "qk_nope_head_dim": head_size,
+                "qk_rope_head_dim": attention.rotary_size,
+                "v_head_dim": attention.value_size or head_size,
+                "kv_lora_rank": attention.latent_size,
+                "q_lora_rank": attention.query_latent_size,
+                "rope_interleave": False,
+                "first_k_dense_replace": section.layers,  # every layer is dense, without experts
+            }
+        )
     name, kind = ("Qwen3", "qwen3") if attention.qk_norm else ("Mistral", "mistral")
     return config | {
         "architectures": [f"{name}ForCausalLM"],
@@ -88,7 +95,9 @@ def _unlike(key: str, value: Any, expected: str) -> UserError:
     return invalid_value(key, spelled(value), expected, remedy)
 
 
-def decoder_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def decoder_weights(
+    config: Mapping[str, Any], weights: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
     """Return the weights under the names of transformers.
 
     This also works for gradients and other tensors with the shapes of the weights.
@@ -117,7 +126,9 @@ def decoder_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) ->
         }
         attention = _latent if "attention.shared.weight" in own else _heads
         layers |= attention(config, own)
-        found |= {f"model.layers.{layer}.{name}.weight": one for name, one in layers.items()}
+        found |= {
+            f"model.layers.{layer}.{name}.weight": one for name, one in layers.items()
+        }
     return found
 
 
@@ -125,7 +136,9 @@ def _heads(config: Mapping[str, Any], own: Mapping[str, Tensor]) -> dict[str, Te
     heads, shared = config["num_attention_heads"], config["num_key_value_heads"]
     sizes = [config["head_dim"] * number for number in (heads, shared, shared)]
     names = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
-    found = dict(zip(names, torch.split(own["attention.qkv.weight"], sizes), strict=True))
+    found = dict(
+        zip(names, torch.split(own["attention.qkv.weight"], sizes), strict=True)
+    )
     if "attention.norm.query" in own:
         found["self_attn.q_norm"] = own["attention.norm.query"]
         found["self_attn.k_norm"] = own["attention.norm.key"]
@@ -135,7 +148,9 @@ def _heads(config: Mapping[str, Any], own: Mapping[str, Tensor]) -> dict[str, Te
 def _latent(config: Mapping[str, Any], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
     # transformers has the keys and the values of a head side by side in one matrix.
     heads = (config["num_attention_heads"], -1)
-    parts = [own[f"attention.{name}.weight"].unflatten(0, heads) for name in ("key", "value")]
+    parts = [
+        own[f"attention.{name}.weight"].unflatten(0, heads) for name in ("key", "value")
+    ]
     found = {
         "self_attn.kv_a_proj_with_mqa": own["attention.shared.weight"],
         "self_attn.kv_a_layernorm": own["attention.latent_norm.weight"],

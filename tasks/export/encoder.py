@@ -56,7 +56,9 @@ def encoder_config(
         raise _unlike("model.attention.name", attention.name, "multi_head")
     if attention.qk_norm:
         raise _unlike("model.attention.qk_norm", True, "false")
-    if task == "pretraining" and section.activation != "gelu":  # MaskedTokenHead always uses gelu
+    if (
+        task == "pretraining" and section.activation != "gelu"
+    ):  # MaskedTokenHead always uses gelu
         raise _unlike("model.activation", section.activation, "gelu")
     size = section.one_head_size
     if size is None or section.uneven or size * section.heads != section.embedding_size:
@@ -65,7 +67,10 @@ def encoder_config(
     classes: dict[str, Any] = {}
     if "classes.bias" in weights:
         numbers = {label: number for number, label in enumerate(labels)}
-        classes = {"label2id": numbers, "id2label": {n: label for label, n in numbers.items()}}
+        classes = {
+            "label2id": numbers,
+            "id2label": {n: label for label, n in numbers.items()},
+        }
     return {
         "architectures": [ARCHITECTURES[task]],
         "model_type": "bert",
@@ -89,10 +94,14 @@ def encoder_config(
 
 def _unlike(key: str, value: Any, expected: str) -> UserError:
     expected += ", since BERT of transformers supports no other value"
-    return invalid_value(key, spelled(value), expected, "export a run of the standard arm")
+    return invalid_value(
+        key, spelled(value), expected, "export a run of the standard arm"
+    )
 
 
-def encoder_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def encoder_weights(
+    config: Mapping[str, Any], weights: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
     """Return the weights under the names of transformers."""
     names, found = dict(_MODEL), dict[str, Tensor]()
     for layer in range(config["num_hidden_layers"]):
@@ -104,10 +113,16 @@ def encoder_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) ->
             found[f"{names[place]}.{kind}"] = value
             continue
         block, _, _ = place.rpartition(".attention.qkv")
-        prefix = block.replace("encoder.blocks", "bert.encoder.layer") + ".attention.self."
+        prefix = (
+            block.replace("encoder.blocks", "bert.encoder.layer") + ".attention.self."
+        )
         for part, one in zip(("query", "key", "value"), value.chunk(3), strict=True):
             found[f"{prefix}{part}.{kind}"] = one
-    if "cls.predictions.bias" in found:  # the softmax layer shares the embedding's weight
+    if (
+        "cls.predictions.bias" in found
+    ):  # the softmax layer shares the embedding's weight
         found["cls.predictions.decoder.bias"] = found["cls.predictions.bias"]
-        found["cls.predictions.decoder.weight"] = found["bert.embeddings.word_embeddings.weight"]
+        found["cls.predictions.decoder.weight"] = found[
+            "bert.embeddings.word_embeddings.weight"
+        ]
     return found

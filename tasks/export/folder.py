@@ -59,7 +59,9 @@ def export(run: Run, folder: Path) -> list[Path]:
         tensors = encoder_weights(config, weights)
     else:
         expected = f"one of lm1b, {', '.join(ARCHITECTURES)}"
-        raise invalid_value("task.name", name, expected, "export a run of one of these tasks")
+        raise invalid_value(
+            "task.name", name, expected, "export a run of one of these tasks"
+        )
     check_mapped(section.model_dump())
 
     longest = config["max_position_embeddings"]
@@ -68,7 +70,9 @@ def export(run: Run, folder: Path) -> list[Path]:
     publish_json(folder / "config.json", config)
     publish(folder / "tokenizer.json", tokenizer)
     about = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": longest}
-    if isinstance(section, EncoderSection):  # without token_type_ids, both texts have type 0
+    if isinstance(
+        section, EncoderSection
+    ):  # without token_type_ids, both texts have type 0
         about["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
         about |= {f"{mark[1:-1].lower()}_token": mark for mark in BERT_MARKS}
     else:  # lm_eval needs one of these tokens to predict the first piece of a text
@@ -117,9 +121,15 @@ def as_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
     parts: list[bytes] = []
     start = 0
     for name, tensor in tensors.items():
-        content = tensor.detach().to("cpu", torch.float32).contiguous().numpy().tobytes()
+        content = (
+            tensor.detach().to("cpu", torch.float32).contiguous().numpy().tobytes()
+        )
         place = [start, start := start + len(content)]
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": place}
+        header[name] = {
+            "dtype": "F32",
+            "shape": list(tensor.shape),
+            "data_offsets": place,
+        }
         parts.append(content)
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -135,16 +145,31 @@ def _card(run: Run, architecture: str) -> str:
     """Return the model card: the metrics, the verdicts and the config of a run."""
     record, result = run.record(), run.result() or {}
     task = record["config"]["task"]
-    config = [(key, value) for key, value in leaves(record["config"]).items() if value is not None]
+    config = [
+        (key, value)
+        for key, value in leaves(record["config"]).items()
+        if value is not None
+    ]
     lines = [
         *("---", "library_name: transformers", "tags: [headroom]", "---"),
         f"# {run.id}",
-        *("", "A small model, trained to compare sizes of attention heads with Headroom.", ""),
+        *(
+            "",
+            "A small model, trained to compare sizes of attention heads with Headroom.",
+            "",
+        ),
         *("```python", f"from transformers import {architecture}", ""),
         *(f'model = {architecture}.from_pretrained("DIR")', "```", ""),
         *("## Measured", "", "| metric | value |", "| --- | --- |"),
-        *(f"| {name} | {value:.6g} |" for name, value in result.get("metrics", {}).items()),
-        *([_JOINED if task.get("joined") else _SENTENCES] if task["name"] == "lm1b" else []),
+        *(
+            f"| {name} | {value:.6g} |"
+            for name, value in result.get("metrics", {}).items()
+        ),
+        *(
+            [_JOINED if task.get("joined") else _SENTENCES]
+            if task["name"] == "lm1b"
+            else []
+        ),
         *("", "## Verdicts", "", *_verdicts(run)),
         *("", "## Config", "", "| key | value |", "| --- | --- |"),
         *(f"| {key} | {json.dumps(value)} |" for key, value in config),
@@ -156,14 +181,20 @@ def _verdicts(run: Run) -> list[str]:
     """Return the verdicts of the experiments that include the run, from the folder of tables."""
     lines: list[str] = []
     for experiment, plan in newest(run.outputs).items():
-        if all(p["run"] != run.id or p["experiment"] != experiment for p in plan["points"]):
+        if all(
+            p["run"] != run.id or p["experiment"] != experiment for p in plan["points"]
+        ):
             continue
         path = run.outputs / "tables" / f"{experiment}.claims.json"
         try:
-            found: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["verdicts"]
+            found: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))[
+                "verdicts"
+            ]
         except (OSError, ValueError, KeyError):  # the experiment was not judged
             continue
         for one in found:
-            asked = ", ".join(filter(None, (experiment, one["claim"], one.get("measure"))))
+            asked = ", ".join(
+                filter(None, (experiment, one["claim"], one.get("measure")))
+            )
             lines.append(f"- {asked}: {one['verdict']}. {one['sentence']}")
     return lines or ["No claim was judged with this run."]

@@ -47,9 +47,13 @@ class BagOfWords:
                 of_word = np.repeat(chances, [*map(len, batch)], axis=0)
                 np.add.at(gradient, places, of_word / len(numbers))
                 squares[words] += (gradient**2).sum(axis=1)
-                self._weights[words] -= RATE * gradient / np.sqrt(squares[words])[:, None]
+                self._weights[words] -= (
+                    RATE * gradient / np.sqrt(squares[words])[:, None]
+                )
 
-    def accuracy(self, pairs: Sequence[tuple[str, str]], labels: Sequence[int]) -> float:
+    def accuracy(
+        self, pairs: Sequence[tuple[str, str]], labels: Sequence[int]
+    ) -> float:
         """Return the share of pairs whose label the model predicts."""
         scores = self._scores([_buckets(*pair) for pair in pairs])
         return float(np.mean(scores.argmax(axis=1) == np.asarray(labels)))

@@ -56,14 +56,18 @@ def load_file(path: Path, read: Callable[[str], Any] = load) -> Any:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); make it readable.") from error
+        raise UserError(
+            f"{path} cannot be read ({error.strerror}); make it readable."
+        ) from error
     if raw.startswith(UTF16_MARKS):
         raise UserError(f"{path} is UTF-16: expected UTF-8; save it as UTF-8.")
     try:
         return read(decoded(raw.removeprefix(BYTE_ORDER_MARK)))
     except (ValueError, RecursionError) as error:
         why = " ".join(str(error).split())
-        raise UserError(f"{path} is not JSON ({why}); bring the whole file again.") from error
+        raise UserError(
+            f"{path} is not JSON ({why}); bring the whole file again."
+        ) from error
 
 
 def decoded(raw: bytes) -> str:
@@ -128,7 +132,9 @@ class RowReport:
         self._dropped: dict[tuple[str, str], list[str]] = {}
         self._ids: set[str] = set()
 
-    def kept_of(self, file: str, rows: Iterable[tuple[str, Kind | Malformed]]) -> Iterator[Kind]:
+    def kept_of(
+        self, file: str, rows: Iterable[tuple[str, Kind | Malformed]]
+    ) -> Iterator[Kind]:
         """Yield the good ones of (place in the file, row), of rows with one id the first."""
         for place, row in rows:
             if not isinstance(row, Malformed) and row.id and row.id in self._ids:
@@ -144,11 +150,16 @@ class RowReport:
     @property
     def dropped(self) -> dict[str, int]:
         """The number of dropped rows by "file: reason"."""
-        return {f"{file}: {why}": len(at) for (file, why), at in sorted(self._dropped.items())}
+        return {
+            f"{file}: {why}": len(at)
+            for (file, why), at in sorted(self._dropped.items())
+        }
 
     @property
     def dropped_in_words(self) -> str:
-        return ", ".join(f"{count} x {reason}" for reason, count in self.dropped.items())
+        return ", ".join(
+            f"{count} x {reason}" for reason, count in self.dropped.items()
+        )
 
     @property
     def total(self) -> int:
@@ -161,9 +172,12 @@ class RowReport:
             "kept": self.kept,
             "dropped": self.dropped,
             "places": {
-                f"{file}: {why}": at[:PLACES] for (file, why), at in sorted(self._dropped.items())
+                f"{file}: {why}": at[:PLACES]
+                for (file, why), at in sorted(self._dropped.items())
             },
-            "mended": {f"{file}: {why}": n for (file, why), n in sorted(self.mended.items())},
+            "mended": {
+                f"{file}: {why}": n for (file, why), n in sorted(self.mended.items())
+            },
         }
 
     def notes(self) -> Iterator[str]:
@@ -172,7 +186,9 @@ class RowReport:
             share = 100 * self.kept / self.total
             kept = f"only {self.kept} of {self.total} rows are kept ({share:.1f} %)"
             yield f"{kept}: {self.dropped_in_words}."
-        if odd := sum(count for (_, why), count in self.mended.items() if why == REPLACED):
+        if odd := sum(
+            count for (_, why), count in self.mended.items() if why == REPLACED
+        ):
             yield f"{plural(odd, 'row')} {NOT_UTF8}."
 
 
@@ -240,7 +256,10 @@ class DataSet(Source, ABC, Generic[Kind]):
             for name, rows in parts:
                 if split == "train":
                     rows = (
-                        (place, row if isinstance(row, Malformed) else self.trainable(row))
+                        (
+                            place,
+                            row if isinstance(row, Malformed) else self.trainable(row),
+                        )
                         for place, row in rows
                     )
                 kept[split] += reports[split].kept_of(name, rows)
@@ -258,11 +277,17 @@ class DataSet(Source, ABC, Generic[Kind]):
         # Whole groups are kept back: those whose text has the smallest checksums.
         groups = {self.group(example) for example in kept["train"]}
         if len(groups) < 2:
-            raise UserError(f"{self.title} has a single training text; give it more data.")
+            raise UserError(
+                f"{self.title} has a single training text; give it more data."
+            )
         ordered = sorted(groups, key=lambda text: (zlib.crc32(text.encode()), text))
         back = set(ordered[: max(1, round(len(groups) * VALIDATION))])
-        train = [example for example in kept["train"] if self.group(example) not in back]
-        validation = [example for example in kept["train"] if self.group(example) in back]
+        train = [
+            example for example in kept["train"] if self.group(example) not in back
+        ]
+        validation = [
+            example for example in kept["train"] if self.group(example) in back
+        ]
         splits = {"train": train, "validation": validation, "test": kept["test"]}
         about = {split: report.about() for split, report in reports.items()}
         about["train"] |= facts
@@ -292,7 +317,9 @@ class DataSet(Source, ABC, Generic[Kind]):
 
     def _rows(self, split: Any) -> Iterator[tuple[str, Kind | Malformed]]:
         numbers = itertools.count(1)
-        for batch in split.select_columns(list(self.columns)).iter(batch_size=HUB_BATCH):
+        for batch in split.select_columns(list(self.columns)).iter(
+            batch_size=HUB_BATCH
+        ):
             for row in zip(*(batch[name] for name in self.columns), strict=True):
                 found = self.example_of(dict(zip(self.columns, row, strict=True)))
                 yield str(next(numbers)), found
@@ -302,12 +329,18 @@ class DataSet(Source, ABC, Generic[Kind]):
         names = {name: name.rsplit("/", 1)[-1] for name in visible(root)}
         for pattern in (self.train, self.test):
             own = [name for name, last in names.items() if pattern.fullmatch(last)]
-            by_suffix = (tuple(name for name in own if name.endswith(s)) for s in self.suffixes)
+            by_suffix = (
+                tuple(name for name in own if name.endswith(s)) for s in self.suffixes
+            )
             chosen.append(next(filter(None, by_suffix), ()))
-            longer = (name for name, last in names.items() if pattern.match(last))  # as .jsonl.gz
+            longer = (
+                name for name, last in names.items() if pattern.match(last)
+            )  # as .jsonl.gz
             left_out += [name for name in longer if name not in own]
         if not all(chosen):
             remedy = "put them there" if root.is_dir() else "name one that exists"
-            raise invalid_value("data.root", root, f"a folder with {self.expected}", remedy)
+            raise invalid_value(
+                "data.root", root, f"a folder with {self.expected}", remedy
+            )
         train, test = chosen
         return TextFiles(root, train, test, tuple(left_out))

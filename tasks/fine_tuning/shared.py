@@ -76,14 +76,18 @@ def write(
     """
     starts = np.cumsum([0, *map(len, rows)], dtype=STARTS)
     pieces = np.fromiter(itertools.chain.from_iterable(rows), PIECES, int(starts[-1]))
-    with new_arrays(folder, {"pieces": PIECES, **dict.fromkeys(("rows", *columns), STARTS)}) as add:
+    with new_arrays(
+        folder, {"pieces": PIECES, **dict.fromkeys(("rows", *columns), STARTS)}
+    ) as add:
         add("pieces", pieces)
         add("rows", starts)
         for name, values in columns.items():
             add(name, values)
     facts = {"rows": len(rows), "pieces": len(pieces), "columns": sorted(columns)}
     largest = int(pieces.max(initial=0))
-    publish_json(folder / ABOUT, {"format": FORMAT, **facts, "largest_piece": largest, **about})
+    publish_json(
+        folder / ABOUT, {"format": FORMAT, **facts, "largest_piece": largest, **about}
+    )
 
 
 class Sequences:
@@ -99,13 +103,16 @@ class Sequences:
         self._pieces_N = self.arrays.mapped("pieces", PIECES, about["pieces"])
         self._starts = self.arrays.mapped("rows", STARTS, about["rows"] + 1)
         self.columns = {
-            name: self.arrays.mapped(name, STARTS, about["rows"]) for name in about["columns"]
+            name: self.arrays.mapped(name, STARTS, about["rows"])
+            for name in about["columns"]
         }
 
     def __len__(self) -> int:
         return len(self._starts) - 1
 
-    def rows(self, numbers: NDArray[np.integer[Any]], longest: int) -> dict[str, NDArray[Any]]:
+    def rows(
+        self, numbers: NDArray[np.integer[Any]], longest: int
+    ) -> dict[str, NDArray[Any]]:
         """Return tokens, token_type_ids and attention_mask of the rows `numbers`, (B, T) each.
 
         T is the length of the longest of these rows, rounded up to a multiple of ROUND but at most
@@ -135,8 +142,12 @@ NOTED = {"skipped": "dropped", "mended": "mended"}
 class FineTuningSection(TextSection):
     """The keys that every fine-tuning task has."""
 
-    tokenizer: Annotated[str | None, given("the name of the parent's prepared data, or null", None)]
-    vocabulary_size: Annotated[int, whole(len(BERT_MARKS) + 2, LARGEST_VOCABULARY, 30_522)]
+    tokenizer: Annotated[
+        str | None, given("the name of the parent's prepared data, or null", None)
+    ]
+    vocabulary_size: Annotated[
+        int, whole(len(BERT_MARKS) + 2, LARGEST_VOCABULARY, 30_522)
+    ]
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
     sequence_length: Annotated[int, whole(SPECIAL_TOKENS + 2, 65_536, 128)]
 
@@ -167,13 +178,20 @@ class ExampleData(PreparedRows):
             path = folder / "tokenizer.json"
             tokenizer = tokenizer_at(path, train_wordpiece, lines, section)
         about = {**rows, "validation": {}}
-        about["test"] = {**about["test"], "baselines": self.measured_baselines(examples)}
+        about["test"] = {
+            **about["test"],
+            "baselines": self.measured_baselines(examples),
+        }
         for split in SPLITS:
             self.write_split(folder / split, tokenizer, examples[split], about[split])
 
     @abstractmethod
     def write_split(
-        self, folder: Path, tokenizer: Tokenizer, examples: list[Any], about: Mapping[str, Any]
+        self,
+        folder: Path,
+        tokenizer: Tokenizer,
+        examples: list[Any],
+        about: Mapping[str, Any],
     ) -> None:
         """Write the rows of a split, and the facts `about` them."""
 
@@ -184,7 +202,9 @@ class ExampleData(PreparedRows):
     def open(self, folder: Path) -> dict[str, Any]:
         rows = super().open(folder)
         largest = max(one.about["largest_piece"] for one in self.splits.values())
-        if largest >= self.section.vocabulary_size:  # the error of torch would not name the key
+        if (
+            largest >= self.section.vocabulary_size
+        ):  # the error of torch would not name the key
             expected = f"more than {largest}, the largest id of the parent's tokenizer in the data"
             remedy = "copy the parent's task.vocabulary_size"
             found = self.section.vocabulary_size
@@ -232,14 +252,21 @@ class FineTuning(TaskModule):
         for name, own in self.model.state_dict().items():
             theirs = weights.get(name, own)
             if theirs.shape != own.shape:
-                shapes = f"{name} is {tuple(theirs.shape)} there and {tuple(own.shape)} here"
-                expected = f"a pre-training of the same model and vocabulary_size ({shapes})"
+                shapes = (
+                    f"{name} is {tuple(theirs.shape)} there and {tuple(own.shape)} here"
+                )
+                expected = (
+                    f"a pre-training of the same model and vocabulary_size ({shapes})"
+                )
                 remedy = "copy the parent's model section and task.vocabulary_size"
                 raise invalid_value("parent", parent, expected, remedy)
         try:
             load_pretrained(self.model, weights)
         except ValueError as error:
-            expected, remedy = f"a pre-training ({error})", "name a run of task=pretraining"
+            expected, remedy = (
+                f"a pre-training ({error})",
+                "name a run of task=pretraining",
+            )
             raise invalid_value("parent", parent, expected, remedy) from error
 
 

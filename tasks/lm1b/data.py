@@ -53,7 +53,9 @@ class PackedRows:
         self.about = arrays.about
         self.sequence_length: int = self.about["sequence_length"]
         self._joined = bool(self.about.get("joined"))
-        self._targets_RT = arrays.mapped("rows", PIECES, self.about["rows"], self.sequence_length)
+        self._targets_RT = arrays.mapped(
+            "rows", PIECES, self.about["rows"], self.sequence_length
+        )
 
     def __len__(self) -> int:
         return len(self._targets_RT)
@@ -66,7 +68,9 @@ class PackedRows:
         return expand(self._targets_RT[numbers], self._joined)
 
 
-def expand(targets_BT: NDArray[np.uint16], joined: bool = False) -> dict[str, NDArray[np.int64]]:
+def expand(
+    targets_BT: NDArray[np.uint16], joined: bool = False
+) -> dict[str, NDArray[np.int64]]:
     """Return the tokens, targets, segments and positions of stored targets.
 
     A segment ends with END or at the end of its row, so segments follow from the targets. A row of
@@ -143,9 +147,15 @@ class Joined(FirstFit):
 class Encoded:
     """The encoded sentences of a chunk of text that belong to one split."""
 
-    pieces: bytearray = field(default_factory=bytearray)  # PIECES of all sentences, as bytes
-    sizes: list[int] = field(default_factory=list)  # the number of these bytes in each sentence
-    hashes: bytearray = field(default_factory=bytearray)  # eight bytes for each sentence
+    pieces: bytearray = field(
+        default_factory=bytearray
+    )  # PIECES of all sentences, as bytes
+    sizes: list[int] = field(
+        default_factory=list
+    )  # the number of these bytes in each sentence
+    hashes: bytearray = field(
+        default_factory=bytearray
+    )  # eight bytes for each sentence
     words: int = 0
     bytes: int = 0  # of the text in UTF-8, counting one for each line end
     lines: Counts = field(default_factory=Counts)
@@ -223,7 +233,9 @@ class SplitWriter:
         }
 
     def _append(self, rows: list[bytearray]) -> None:
-        padded = b"".join(row.ljust(self._packer.row_bytes, b"\0") for row in rows)  # PAD is 0
+        padded = b"".join(
+            row.ljust(self._packer.row_bytes, b"\0") for row in rows
+        )  # PAD is 0
         self._add("rows", np.frombuffer(padded, PIECES))
         self.counts["rows"] += len(rows)
 
@@ -244,7 +256,9 @@ def pack(
     encode = partial(encoded, corpus, Encoder(tokenizer))
     with ExitStack() as stack:
         writers = {
-            split: SplitWriter(stack.enter_context(new_arrays(folder, {"rows": PIECES})), packer())
+            split: SplitWriter(
+                stack.enter_context(new_arrays(folder, {"rows": PIECES})), packer()
+            )
             for split, folder in folders.items()
         }
         for found in in_order(encode, corpus.chunks(folders), processes):
@@ -252,17 +266,23 @@ def pack(
                 if split in found:
                     writer.write(found[split])
         note_lines(corpus.name, sum((one.lines for one in writers.values()), Counts()))
-        hashes = {split: np.frombuffer(of.hashes, np.uint64) for split, of in writers.items()}
+        hashes = {
+            split: np.frombuffer(of.hashes, np.uint64) for split, of in writers.items()
+        }
         if hashes.keys() >= {"train", "test"}:
             note_repeats(corpus.name, "line", hashes["train"], hashes["test"])
         for split, writer in writers.items():
             corpus.check(split, writer.lines)
             writer.finish()
     for split, writer in writers.items():
-        publish_json(folders[split] / ABOUT, writer.about(split, tokenizer.get_vocab_size()))
+        publish_json(
+            folders[split] / ABOUT, writer.about(split, tokenizer.get_vocab_size())
+        )
 
 
-LINES_TOGETHER = 50  # lines in a stretch of joined sentences: some five rows of 256 pieces
+LINES_TOGETHER = (
+    50  # lines in a stretch of joined sentences: some five rows of 256 pieces
+)
 
 
 class PackedText(PreparedRows):
@@ -276,7 +296,11 @@ class PackedText(PreparedRows):
     @staticmethod
     def spelled(content: Mapping[str, Any]) -> str:
         # Folders from before the key `joined` keep their names.
-        known = {key: value for key, value in content.items() if (key, value) != ("joined", False)}
+        known = {
+            key: value
+            for key, value in content.items()
+            if (key, value) != ("joined", False)
+        }
         return json.dumps(known, sort_keys=True)
 
     def make(self, folder: Path) -> None:
@@ -287,7 +311,9 @@ class PackedText(PreparedRows):
         path, lines = folder / "tokenizer.json", text.lines("train")
         tokenizer = tokenizer_at(path, train_bpe, lines, section)
         left = [split for split in SPLITS if not (folder / split / ABOUT).exists()]
-        packer = partial(Joined if section.joined else FirstFit, section.sequence_length)
+        packer = partial(
+            Joined if section.joined else FirstFit, section.sequence_length
+        )
         pack(text, {split: folder / split for split in left}, tokenizer, packer)
 
     def open(self, folder: Path) -> dict[str, Any]:

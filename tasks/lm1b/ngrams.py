@@ -70,7 +70,9 @@ def _computed(splits: Mapping[str, PackedRows], seen: int) -> dict[str, float]:
 def trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
     """Return the trigrams that end at the targets of the rows `numbers`, in order, (N,)."""
     starts = range(0, len(numbers), ROWS_TOGETHER)
-    parts = [_trigrams(rows, numbers[start : start + ROWS_TOGETHER]) for start in starts]
+    parts = [
+        _trigrams(rows, numbers[start : start + ROWS_TOGETHER]) for start in starts
+    ]
     return np.concatenate([np.empty(0, np.int64), *parts])
 
 
@@ -85,7 +87,9 @@ def _trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
     return trigrams_BT[batch["segments"] > 0]
 
 
-def probabilities(fitted_N: Integers, tested_T: Integers, size: int, order: int) -> Floats:
+def probabilities(
+    fitted_N: Integers, tested_T: Integers, size: int, order: int
+) -> Floats:
     """Return the probability of the last piece of each tested n-gram, given the others, (T,).
 
     `fitted_N` and `tested_T` may be n-grams of a higher order. Their first pieces are ignored.
@@ -94,7 +98,9 @@ def probabilities(fitted_N: Integers, tested_T: Integers, size: int, order: int)
     return _interpolated(np.sort(fitted_N % kinds), tested_T % kinds, size, order)
 
 
-def _interpolated(fitted_N: Integers, tested_T: Integers, size: int, order: int) -> Floats:
+def _interpolated(
+    fitted_N: Integers, tested_T: Integers, size: int, order: int
+) -> Floats:
     """Return the probabilities of the tested n-grams. `fitted_N` must be sorted.
 
     p(w | context) = (max(c(context w) - D, 0) + D types(context) p(w | shorter)) / c(context)
@@ -105,7 +111,9 @@ def _interpolated(fitted_N: Integers, tested_T: Integers, size: int, order: int)
         return np.full(len(tested_T), 1 / size)
     types = fitted_N[np.diff(fitted_N, prepend=-1) > 0]
     shorter = size ** (order - 1)
-    lower_T = _interpolated(np.sort(types % shorter), tested_T % shorter, size, order - 1)
+    lower_T = _interpolated(
+        np.sort(types % shorter), tested_T % shorter, size, order - 1
+    )
 
     context_T = tested_T - tested_T % size
     counts_T = _within(fitted_N, tested_T, 1)
@@ -117,4 +125,6 @@ def _interpolated(fitted_N: Integers, tested_T: Integers, size: int, order: int)
 
 def _within(ordered_N: Integers, first_T: Integers, width: int) -> Integers:
     """For each number in `first_T`, count the sorted numbers in [first, first + width)."""
-    return np.searchsorted(ordered_N, first_T + width) - np.searchsorted(ordered_N, first_T)
+    return np.searchsorted(ordered_N, first_T + width) - np.searchsorted(
+        ordered_N, first_T
+    )

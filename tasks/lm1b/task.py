@@ -29,7 +29,9 @@ from tasks.module import TaskModule
 from tasks.seeds import permutation
 from tasks.text.tokenizer import LARGEST_VOCABULARY, SMALLEST_BPE
 
-MEASURED_ROWS = 4  # of the test split, for the rank and entropy of heads: they hardly vary
+MEASURED_ROWS = (
+    4  # of the test split, for the rank and entropy of heads: they hardly vary
+)
 # Of the largest output. A kernel may add up in another order, in bfloat16 with two or three digits.
 ROUNDING = {"bf16-mixed": 1e-2, "32-true": 1e-4, "64-true": 1e-4}
 
@@ -39,7 +41,9 @@ class LanguageModelSection(TextSection):
 
     vocabulary_size: Annotated[int, whole(SMALLEST_BPE, LARGEST_VOCABULARY, 32_768)]
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
-    joined: Annotated[bool, given("true or false", False)] = False  # records from before the key
+    joined: Annotated[bool, given("true or false", False)] = (
+        False  # records from before the key
+    )
 
 
 class LanguageModel(TaskModule):
@@ -93,7 +97,9 @@ class LanguageModel(TaskModule):
         }
         # Per word and end of sentence, as tensor2tensor counts them: independent of the pieces.
         per_word = _exponential(nats / (about["words"] + about["sentences"]))
-        if math.isfinite(per_word):  # a line of a script without spaces has hardly any words
+        if math.isfinite(
+            per_word
+        ):  # a line of a script without spaces has hardly any words
             found[f"{split}/perplexity_per_word"] = per_word
         if "bytes" in about:  # data prepared by older versions lack it
             found[f"{split}/bits_per_byte"] = nats / math.log(2) / about["bytes"]
@@ -104,7 +110,9 @@ class LanguageModel(TaskModule):
         if split != "test":
             return found
         heads = {}
-        if all(map(math.isfinite, found.values())):  # else it diverged, and its loss says so
+        if all(
+            map(math.isfinite, found.values())
+        ):  # else it diverged, and its loss says so
             self.check_causal()
             heads = self._measure_heads()
         return found | ngrams.perplexities(self.data, self.config.trainer.steps) | heads
@@ -118,22 +126,30 @@ class LanguageModel(TaskModule):
         """
         first = next(iter(self.data.batches("test")))
         rows, length = first["tokens"].shape
-        kept = permutation(length - 1, 0, "kept positions")[np.arange(rows) % (length - 1)]
+        kept = permutation(length - 1, 0, "kept positions")[
+            np.arange(rows) % (length - 1)
+        ]
         replaced = torch.arange(length) > torch.from_numpy(kept)[:, None]
         batch = moved({**first, "replaced": replaced}, self.device)
         tokens_BT, replaced_BT = batch["tokens"], batch["replaced"]
-        other_BT = tokens_BT.roll((1, 1), (0, 1))  # a single row is replaced by itself, shifted
+        other_BT = tokens_BT.roll(
+            (1, 1), (0, 1)
+        )  # a single row is replaced by itself, shifted
 
         y_BTD = self._hidden(batch)
         changed = {**batch, "tokens": torch.where(replaced_BT, other_BT, tokens_BT)}
-        moved_BT = (self._hidden(changed) - y_BTD).abs().amax(-1).masked_fill(replaced_BT, 0)
+        moved_BT = (
+            (self._hidden(changed) - y_BTD).abs().amax(-1).masked_fill(replaced_BT, 0)
+        )
         rounding = ROUNDING[self.config.trainer.precision] * y_BTD.abs().max()
         if not (moved_BT <= rounding).all():  # NaN is a fault, too
             expected = (
                 "outputs that depend only on positions up to their own, but in the trained model "
                 "later tokens of the test split change them"
             )
-            raise invalid_value(KEY, self.config.model.attention.name, expected, "mend its code")
+            raise invalid_value(
+                KEY, self.config.model.attention.name, expected, "mend its code"
+            )
 
     def _measure_heads(self) -> dict[str, float]:
         """Return the mean rank and entropy of the heads on a few rows of the test split."""
@@ -145,9 +161,14 @@ class LanguageModel(TaskModule):
             return {}
         model: Any = self.config.model
         sizes = (model.layers, model.heads, model.resolved_head_size)
-        ranks, entropies = [of.rank_H for of in measures], [of.entropy_H for of in measures]
+        ranks, entropies = (
+            [of.rank_H for of in measures],
+            [of.entropy_H for of in measures],
+        )
         by_layer = zip(
-            heads_by_layer(ranks, *sizes), heads_by_layer(entropies, *sizes), strict=True
+            heads_by_layer(ranks, *sizes),
+            heads_by_layer(entropies, *sizes),
+            strict=True,
         )
         self._layers = [
             {"rank": rank_H.tolist(), "entropy": entropy_H.tolist()}

@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 LABELS = ("entailment", "neutral", "contradiction")  # in the Hub's order
-NO_LABEL = ("-", -1)  # "-": the annotators disagreed; -1: the label of a test set is not public
+NO_LABEL = (
+    "-",
+    -1,
+)  # "-": the annotators disagreed; -1: the label of a test set is not public
 
 # The names of the three fields in the authors' files, then on the Hub and in plain files.
 NAMES = (("sentence1", "sentence2", "gold_label"), ("premise", "hypothesis", "label"))
@@ -65,7 +68,9 @@ class MultiNLI(DataSet[Pair]):
     title = "MNLI"
     # For example the authors' multinli_1.0_train.jsonl and GLUE's train.tsv.
     train = re.compile(r"(multinli_[\d.]+_)?train([._-].*)?\.(jsonl|tsv|txt)")
-    test = re.compile(r"(multinli_[\d.]+_)?(dev|validation)_matched([._-].*)?\.(jsonl|tsv|txt)")
+    test = re.compile(
+        r"(multinli_[\d.]+_)?(dev|validation)_matched([._-].*)?\.(jsonl|tsv|txt)"
+    )
     expected = "train and dev_matched files ending in .jsonl, .tsv or .txt"
     suffixes = (".jsonl", ".tsv", ".txt")
     columns = ("premise", "hypothesis", "label")
@@ -111,16 +116,24 @@ class MultiNLI(DataSet[Pair]):
 
         Raise UserError for other classes, and if a split has no row of one of them.
         """
-        columns = [getattr(split, "features", {}).get("label") for split in hub.values()]
-        orders = {tuple(getattr(column, "names", LABELS)) for column in columns} or {LABELS}
+        columns = [
+            getattr(split, "features", {}).get("label") for split in hub.values()
+        ]
+        orders = {tuple(getattr(column, "names", LABELS)) for column in columns} or {
+            LABELS
+        }
         order, *others = orders
         remedy = f"name them {', '.join(LABELS)}, in one order for all splits."
         if others or {*order} != {*LABELS}:
             found = " and ".join(sanitize(", ".join(names)) for names in sorted(orders))
-            raise UserError(f"{self.title}: the column label has the classes {found}; {remedy}")
+            raise UserError(
+                f"{self.title}: the column label has the classes {found}; {remedy}"
+            )
         for split, pairs in kept.items():
             numbers = {pair.label for pair in pairs}
-            missing = [name for number, name in enumerate(order) if number not in numbers]
+            missing = [
+                name for number, name in enumerate(order) if number not in numbers
+            ]
             if missing:
                 dropped = reports[split].dropped_in_words or "none was dropped"
                 said = f"no row to {split} on is labelled {' or '.join(missing)} ({dropped})"
@@ -142,7 +155,9 @@ def pair_of(row: Any) -> Pair | Malformed:
     if type(number) is not int or not 0 <= number < len(LABELS):
         return Malformed("unknown label")
     mended = strict_json.mended(premise, hypothesis)
-    premise, hypothesis = (strict_json.printable(text).strip() for text in (premise, hypothesis))
+    premise, hypothesis = (
+        strict_json.printable(text).strip() for text in (premise, hypothesis)
+    )
     if not premise or not hypothesis:
         return Malformed("empty text")
     if max(len(premise), len(hypothesis)) > LINE_LIMIT:
@@ -185,14 +200,21 @@ class LabelledPairs(ExampleData):
         return {**facts, "labels": own} if own else facts
 
     def write_split(
-        self, folder: Path, tokenizer: Tokenizer, examples: list[Pair], about: Mapping[str, Any]
+        self,
+        folder: Path,
+        tokenizer: Tokenizer,
+        examples: list[Pair],
+        about: Mapping[str, Any],
     ) -> None:
         cls, sep = marks_of(tokenizer)
         room = self.section.sequence_length - SPECIAL_TOKENS
         premises = encodings(tokenizer, [pair.premise for pair in examples])
         hypotheses = encodings(tokenizer, [pair.hypothesis for pair in examples])
         sides = zip(premises, hypotheses, strict=True)
-        cut = [shortened(premise.ids, hypothesis.ids, room) for premise, hypothesis in sides]
+        cut = [
+            shortened(premise.ids, hypothesis.ids, room)
+            for premise, hypothesis in sides
+        ]
         rows = [[cls, *premise, sep, *hypothesis, sep] for premise, hypothesis in cut]
         seconds = [2 + len(premise) for premise, _ in cut]
         labels = [pair.label for pair in examples]
@@ -204,11 +226,15 @@ class LabelledPairs(ExampleData):
         words = BagOfWords([pair.texts() for pair in train], labels)
         return {
             "majority_accuracy": majority_accuracy(labels, expected),
-            "bag_of_words_accuracy": words.accuracy([pair.texts() for pair in test], expected),
+            "bag_of_words_accuracy": words.accuracy(
+                [pair.texts() for pair in test], expected
+            ),
         }
 
 
-def shortened(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
+def shortened(
+    first: list[int], second: list[int], room: int
+) -> tuple[list[int], list[int]]:
     """Cut pieces off the end of the longer text until both fit; of equal texts, off the second."""
     half = room // 2
     if len(second) <= half:

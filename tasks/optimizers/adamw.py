@@ -15,7 +15,9 @@ def optimizer(module: nn.Module, section: OptimizerSection) -> torch.optim.AdamW
     return of(module.named_parameters(), section)
 
 
-def of(named: Iterable[tuple[str, nn.Parameter]], section: OptimizerSection) -> torch.optim.AdamW:
+def of(
+    named: Iterable[tuple[str, nn.Parameter]], section: OptimizerSection
+) -> torch.optim.AdamW:
     """Return AdamW for the named weights.
 
     The weight decay is decoupled and scaled by the learning rate. It acts on matrices only: biases,

@@ -44,7 +44,9 @@ class Together(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        groups = iter(self.param_groups)  # loading a checkpoint may have replaced groups and state
+        groups = iter(
+            self.param_groups
+        )  # loading a checkpoint may have replaced groups and state
         for part in self.parts:
             part.state = self.state
             part.param_groups = [next(groups) for _ in part.param_groups]

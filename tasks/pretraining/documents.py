@@ -27,13 +27,27 @@ from sweeper.store.errors import NOTE, UserError
 from tasks.synthetic import samples
 from tasks.text.corpus import PIECES, STARTS, Arrays, new_arrays
 from tasks.text.encoding import in_order
-from tasks.text.source import Counts, Source, Text, Texts, batches, note_repeats, read_line
+from tasks.text.source import (
+    Counts,
+    Source,
+    Text,
+    Texts,
+    batches,
+    note_repeats,
+    read_line,
+)
 from tasks.text.tokenizer import is_ended, split_sentences
 
 FORMAT = 1
 ABOUT = "documents.json"
-DTYPES: dict[str, np.dtype] = {"pieces": PIECES, "sentences": STARTS, "documents": STARTS}
-LONGEST_SENTENCE = 128  # pieces; longer text (a table, a list) is split into several sentences
+DTYPES: dict[str, np.dtype] = {
+    "pieces": PIECES,
+    "sentences": STARTS,
+    "documents": STARTS,
+}
+LONGEST_SENTENCE = (
+    128  # pieces; longer text (a table, a list) is split into several sentences
+)
 CHUNK = 16  # documents that a process encodes at a time
 
 
@@ -65,7 +79,9 @@ def encode(
     """
     totals = {split: dict.fromkeys(DTYPES, 0) for split in folders}
     with ExitStack() as stack:
-        opened = {split: new_arrays(folder, DTYPES) for split, folder in folders.items()}
+        opened = {
+            split: new_arrays(folder, DTYPES) for split, folder in folders.items()
+        }
         adds = {split: stack.enter_context(arrays) for split, arrays in opened.items()}
         for chunk in in_order(partial(_encoded, encoder), batches(documents, CHUNK)):
             for split, pieces_N, sizes_S in chunk:
@@ -100,8 +116,12 @@ def _encoded(
 
 LONGEST = 500  # sentences of a document; longer texts are cut, so that one book can fill all splits
 LINES_TOGETHER = 100  # the most lines over which a sentence may stretch
-MOST_SINGLE = 0.5  # the share of documents of one sentence above which the sweep prints a note
-FEWEST = 2  # documents of a split: a pair may take its second text from another document
+MOST_SINGLE = (
+    0.5  # the share of documents of one sentence above which the sweep prints a note
+)
+FEWEST = (
+    2  # documents of a split: a pair may take its second text from another document
+)
 # Held-out documents: a share of all documents, up to a maximum that keeps evaluation quick.
 VALIDATION = (0.01, 500)
 TEST = (0.05, 2000)
@@ -116,7 +136,9 @@ class Documents:
     test: Texts | None
     rule: str
 
-    def read(self, *, test: bool = False, counts: Counts | None = None) -> Iterator[list[str]]:
+    def read(
+        self, *, test: bool = False, counts: Counts | None = None
+    ) -> Iterator[list[str]]:
         """Yield documents, each a list of at least one sentence. Add the lines read to `counts`."""
         texts = self.test if test else self.train
         counts = Counts() if counts is None else counts
@@ -157,7 +179,8 @@ class SplitDocuments:
             )
 
         validation, test = (
-            min(max(int(count * share), FEWEST), most) for share, most in (VALIDATION, TEST)
+            min(max(int(count * share), FEWEST), most)
+            for share, most in (VALIDATION, TEST)
         )
         last = validation if found.test else validation + test
         # Validation gets the documents with the smallest checksums, test those with the next ones.
@@ -169,7 +192,9 @@ class SplitDocuments:
                 "text is always random, so next-sentence prediction is trivial"
             )
             blank = found.rule == "blank_line"
-            remedy = "choose task.documents=file" if blank else "give it longer documents"
+            remedy = (
+                "choose task.documents=file" if blank else "give it longer documents"
+            )
             print(f"{NOTE}{found.name}: {said}; {remedy}.", file=sys.stderr)
         for document in found.read(test=True, counts=self.counts):
             text = "\n".join(document).encode()

@@ -32,7 +32,9 @@ class CounterRng:
         """
         keys_B = np.full(len(counters[0]), seed, np.uint64)
         for counter_B in counters:
-            keys_B = _mixed(keys_B + _STEP * (counter_B.astype(np.uint64) + np.uint64(1)))
+            keys_B = _mixed(
+                keys_B + _STEP * (counter_B.astype(np.uint64) + np.uint64(1))
+            )
         self._keys_B = keys_B
 
     def uniform(self, purpose: int) -> NDArray[np.float64]:
@@ -62,7 +64,9 @@ CLS, SEP, MASK = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]", "[MASK]"
 MARKS = 3  # positions that [CLS] and two [SEP] take in a row
 SHORT = 0.1  # share of stretches that are shorter than a row
 SHORTEST = 2  # the smallest length, in pieces, that is drawn for such a stretch
-RANDOM_NEXT = 0.5  # share of pairs with a random second text; a single sentence always gets one
+RANDOM_NEXT = (
+    0.5  # share of pairs with a random second text; a single sentence always gets one
+)
 
 Whole = NDArray[np.int64]
 
@@ -103,7 +107,9 @@ class PairSource:
     So documents are drawn in proportion to their length, and few rows are short.
     """
 
-    def __init__(self, documents: EncodedDocuments, sequence_length: int, seed: int) -> None:
+    def __init__(
+        self, documents: EncodedDocuments, sequence_length: int, seed: int
+    ) -> None:
         self._sentences = documents.sentences_S
         self._documents = documents.documents_C
         self._pieces = int(documents.about["pieces"])
@@ -124,8 +130,12 @@ class PairSource:
         choices_B = np.full(len(numbers_B), self._room - SHORTEST + 1)
         shorter_B = SHORTEST + rng.whole(Purpose.SHORT_LENGTH, choices_B)
         wanted_B = np.where(short_B, shorter_B, self._room)
-        shift_B = CounterRng(self._seed, (epochs_B,)).uniform(Purpose.SHIFT) * self._room
-        place_B = np.minimum(numbers_B * self._room + shift_B.astype(np.int64), self._pieces - 1)
+        shift_B = (
+            CounterRng(self._seed, (epochs_B,)).uniform(Purpose.SHIFT) * self._room
+        )
+        place_B = np.minimum(
+            numbers_B * self._room + shift_B.astype(np.int64), self._pieces - 1
+        )
 
         first_B, end_B, document_B = self._stretch(place_B, wanted_B)
         sentences_B = end_B - first_B
@@ -140,7 +150,8 @@ class PairSource:
         other_first_B, other_end_B, _ = self._stretch(other_B, rest_B)
 
         second_B = self._span(
-            np.where(random_B, other_first_B, middle_B), np.where(random_B, other_end_B, end_B)
+            np.where(random_B, other_first_B, middle_B),
+            np.where(random_B, other_end_B, end_B),
         )
         pairs = Pairs(start_B, length_B, *second_B, random_B.astype(np.int64))
         return self.truncated(pairs, rng), rng
@@ -153,7 +164,10 @@ class PairSource:
         limit_B = np.maximum((self._room + 1) // 2, self._room - pairs.second_length)
         first_B = np.minimum(pairs.first_length, limit_B)
         second_B = np.minimum(pairs.second_length, self._room - first_B)
-        lost_first_B, lost_second_B = pairs.first_length - first_B, pairs.second_length - second_B
+        lost_first_B, lost_second_B = (
+            pairs.first_length - first_B,
+            pairs.second_length - second_B,
+        )
         return Pairs(
             pairs.first_start + rng.whole(Purpose.CUT_FIRST, lost_first_B + 1),
             first_B,
@@ -171,8 +185,12 @@ class PairSource:
         sentence_B = np.searchsorted(self._sentences, place_B, "right") - 1
         document_B = np.searchsorted(self._documents, sentence_B, "right") - 1
         begin_B, end_B = self._of_document(document_B)
-        latest_B = np.maximum(self._sentences[end_B] - wanted_B, self._sentences[begin_B])
-        first_B = np.searchsorted(self._sentences, np.minimum(place_B, latest_B), "right") - 1
+        latest_B = np.maximum(
+            self._sentences[end_B] - wanted_B, self._sentences[begin_B]
+        )
+        first_B = (
+            np.searchsorted(self._sentences, np.minimum(place_B, latest_B), "right") - 1
+        )
         last_B = np.searchsorted(self._sentences, self._sentences[first_B] + wanted_B)
         last_B = np.where(place_B > latest_B, end_B, np.minimum(last_B, end_B))
         return first_B, last_B, document_B
@@ -187,14 +205,19 @@ class PairSource:
         return start_B, self._sentences[end_B] - start_B
 
 
-def rows_of(pairs: Pairs, pieces: NDArray[Any], sequence_length: int) -> dict[str, NDArray[Any]]:
+def rows_of(
+    pairs: Pairs, pieces: NDArray[Any], sequence_length: int
+) -> dict[str, NDArray[Any]]:
     """Return tokens, token_type_ids and attention_mask, (B, T) each.
 
     A row is [CLS] first [SEP] second [SEP], padded with 0.
     """
     first_B1, second_B1 = pairs.first_length[:, None], pairs.second_length[:, None]
     places_T = np.arange(sequence_length)
-    middle_B1, end_B1 = first_B1 + 1, first_B1 + second_B1 + 2  # the positions of the two [SEP]
+    middle_B1, end_B1 = (
+        first_B1 + 1,
+        first_B1 + second_B1 + 2,
+    )  # the positions of the two [SEP]
     token_type_ids_BT = (places_T > middle_B1) & (places_T <= end_B1)
     offset_B1 = pairs.first_start[:, None] - 1
     jump_B1 = pairs.second_start[:, None] - 2 - first_B1 - offset_B1
@@ -212,7 +235,10 @@ def rows_of(pairs: Pairs, pieces: NDArray[Any], sequence_length: int) -> dict[st
 
 
 FRACTION = 0.15  # share of a row's real positions that the model predicts
-MASKED, KEPT = 0.8, 0.1  # share of these that become [MASK], or stay; the rest become random pieces
+MASKED, KEPT = (
+    0.8,
+    0.1,
+)  # share of these that become [MASK], or stay; the rest become random pieces
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -229,7 +255,9 @@ class MaskedPairs:
         self._pieces = documents.pieces_N
         self._vocabulary = range(len(BERT_MARKS), documents.about["vocabulary_size"])
         self._sequence_length = sequence_length
-        self._pairs = PairSource(documents, sequence_length, derive(seed, purpose, "rows"))
+        self._pairs = PairSource(
+            documents, sequence_length, derive(seed, purpose, "rows")
+        )
         self._order = Shuffled(len(self._pairs), derive(seed, purpose, "order"))
 
     def __len__(self) -> int:
@@ -253,7 +281,9 @@ class MaskedPairs:
     def _rows(self, epochs: NDArray[np.int64], numbers: NDArray[np.int64]) -> Arrays:
         pairs, rng = self._pairs.draw(epochs, numbers)
         rows = rows_of(pairs, self._pieces, self._sequence_length)
-        candidates = rows["attention_mask"] & (rows["tokens"] != CLS) & (rows["tokens"] != SEP)
+        candidates = (
+            rows["attention_mask"] & (rows["tokens"] != CLS) & (rows["tokens"] != SEP)
+        )
         lengths = rows["attention_mask"].sum(axis=1)
         hidden = mask(rows["tokens"], candidates, lengths, rng, self._vocabulary)
         return {**rows, **hidden, "next": pairs.random_next}
@@ -288,15 +318,26 @@ def mask(
     order_BT = np.where(candidates_BT, rng.uniforms(Purpose.ORDER, length), 2.0)
     places_BM = np.argpartition(order_BT, most - 1, axis=1)[:, :most]
     rank_BM = np.argsort(np.take_along_axis(order_BT, places_BM, 1), axis=1)
-    places_BM = np.take_along_axis(places_BM, rank_BM, 1)  # the first places are masked first
+    places_BM = np.take_along_axis(
+        places_BM, rank_BM, 1
+    )  # the first places are masked first
     counts_B = np.clip(np.rint(lengths_B * FRACTION), 1, most)
     hidden_BM = np.arange(most) < counts_B[:, None]
     targets_BM = np.take_along_axis(tokens_BT, places_BM, 1)
 
     fate_BM = rng.uniforms(Purpose.FATE, most)
     random_BM = rng.uniforms(Purpose.PIECE, most) * len(pieces)
-    seen_BM = np.where(fate_BM < MASKED, MASK, pieces.start + random_BM.astype(np.int64))
+    seen_BM = np.where(
+        fate_BM < MASKED, MASK, pieces.start + random_BM.astype(np.int64)
+    )
     kept_BM = ~hidden_BM | ((fate_BM >= MASKED) & (fate_BM < MASKED + KEPT))
     tokens_BT = tokens_BT.copy()
-    tokens_BT[np.arange(rows)[:, None], places_BM] = np.where(kept_BM, targets_BM, seen_BM)
-    return {"tokens": tokens_BT, "places": places_BM, "targets": targets_BM, "hidden": hidden_BM}
+    tokens_BT[np.arange(rows)[:, None], places_BM] = np.where(
+        kept_BM, targets_BM, seen_BM
+    )
+    return {
+        "tokens": tokens_BT,
+        "places": places_BM,
+        "targets": targets_BM,
+        "hidden": hidden_BM,
+    }

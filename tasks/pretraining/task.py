@@ -33,7 +33,12 @@ from tasks.pretraining.pairs import MaskedPairs, predictions
 from tasks.schedule import learning_rate
 from tasks.text.encoding import Encoder
 from tasks.text.source import SPLITS, note_lines
-from tasks.text.tokenizer import BERT_MARKS, LARGEST_VOCABULARY, tokenizer_at, train_wordpiece
+from tasks.text.tokenizer import (
+    BERT_MARKS,
+    LARGEST_VOCABULARY,
+    tokenizer_at,
+    train_wordpiece,
+)
 
 
 class PhaseSection(RowsSection):
@@ -58,7 +63,9 @@ class PhaseSection(RowsSection):
 class PretrainingSection(TextSection):
     """The keys of conf/task/pretraining.yaml."""
 
-    vocabulary_size: Annotated[int, whole(len(BERT_MARKS) + 2, LARGEST_VOCABULARY, 30_522)]
+    vocabulary_size: Annotated[
+        int, whole(len(BERT_MARKS) + 2, LARGEST_VOCABULARY, 30_522)
+    ]
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
     documents: Literal["blank_line", "file"]
     sequence_length: Annotated[int, whole(8, 65_536, 128)]
@@ -74,7 +81,9 @@ class PretrainingSection(TextSection):
         return int(later), step - first * later
 
 
-EVALUATED = 16_384  # positions in a batch of evaluation, which needs memory for all its logits
+EVALUATED = (
+    16_384  # positions in a batch of evaluation, which needs memory for all its logits
+)
 EVALUATION_SEED = 0  # every run is evaluated on the same pairs with the same masks
 
 
@@ -95,15 +104,26 @@ class MaskedDocuments(PreparedData):
         found = self.published.open(self.text, section.documents, folder / "sample")
         with TemporaryFile(dir=folder) as file:
             documents = SplitDocuments(found, file)
-            train = (text.decode().split("\n") for split, text in documents if split == "train")
-            path, lines = folder / "tokenizer.json", itertools.chain.from_iterable(train)
+            train = (
+                text.decode().split("\n")
+                for split, text in documents
+                if split == "train"
+            )
+            path, lines = (
+                folder / "tokenizer.json",
+                itertools.chain.from_iterable(train),
+            )
             tokenizer = tokenizer_at(path, train_wordpiece, lines, section)
             into = {split: folder / split for split in SPLITS}
             totals = encode(documents, Encoder(tokenizer), into)
 
         counts = documents.counts
         note_lines(found.name, counts)
-        noted = {"lines": counts.total, "skipped": counts.skipped, "repaired": counts.repaired}
+        noted = {
+            "lines": counts.total,
+            "skipped": counts.skipped,
+            "repaired": counts.repaired,
+        }
         for split, total in totals.items():
             if total["documents"] < FEWEST:
                 raise UserError(
@@ -119,16 +139,25 @@ class MaskedDocuments(PreparedData):
         section, seed = self.section, self.config.seed
         self._phases = [
             MaskedPairs(splits["train"], phase.sequence_length, seed, purpose)
-            for purpose, phase in (("first phase", section), ("second phase", section.second_phase))
+            for purpose, phase in (
+                ("first phase", section),
+                ("second phase", section.second_phase),
+            )
         ]
         self._measured = {
-            split: MaskedPairs(splits[split], section.sequence_length, EVALUATION_SEED, split)
+            split: MaskedPairs(
+                splits[split], section.sequence_length, EVALUATION_SEED, split
+            )
             for split in ("validation", "test")
         }
         about = {split: encoded.about for split, encoded in splits.items()}
         counts = ("documents", "sentences", "pieces")
         return {
-            **{f"{split}_{key}": about[split][key] for split in SPLITS for key in counts},
+            **{
+                f"{split}_{key}": about[split][key]
+                for split in SPLITS
+                for key in counts
+            },
             "rows_per_epoch": len(self._phases[0]),
             **{key: about["train"][key] for key in ("skipped", "repaired")},
         }
@@ -189,17 +218,26 @@ class MaskedLanguageModel(TaskModule):
         second = self.section.second_phase
         if self._first_steps < 1:
             key, remedy = "task.second_phase.steps", "lower it, or give 0"
-            expected = f"fewer than trainer.steps={trainer.steps}, the steps of both phases"
+            expected = (
+                f"fewer than trainer.steps={trainer.steps}, the steps of both phases"
+            )
             raise invalid_value(key, second.steps, expected, remedy)
         warmup = optimizer.warmup_steps
-        if optimizer.schedule in ("linear", "cosine", "bert") and warmup >= self._first_steps:
+        if (
+            optimizer.schedule in ("linear", "cosine", "bert")
+            and warmup >= self._first_steps
+        ):
             expected = f"fewer than the {self._first_steps} steps of the first phase"
             raise invalid_value("optimizer.warmup_steps", warmup, expected, "lower it")
-        longest = max(self.section.sequence_length, second.sequence_length * (second.steps > 0))
+        longest = max(
+            self.section.sequence_length, second.sequence_length * (second.steps > 0)
+        )
         if architecture.positions < longest:
             expected = f"at least {longest}, the positions of the longest row"
             remedy = f"give it as model.positions={longest}"
-            raise invalid_value("model.positions", architecture.positions, expected, remedy)
+            raise invalid_value(
+                "model.positions", architecture.positions, expected, remedy
+            )
 
     @property
     def _first_steps(self) -> int:
@@ -215,7 +253,9 @@ class MaskedLanguageModel(TaskModule):
     def forward(self, batch: Batch) -> Tensor:
         hidden_BTD = self._hidden(batch)
         tokens_BMV = self.model.token_logits(hidden_BTD, batch["places"])
-        return torch.cat((tokens_BMV.flatten(1), self.model.next_logits(hidden_BTD)), dim=1)
+        return torch.cat(
+            (tokens_BMV.flatten(1), self.model.next_logits(hidden_BTD)), dim=1
+        )
 
     def totals(self, batch: Batch) -> tuple[Tensor, ...]:
         hidden_BTD = self._hidden(batch)
@@ -265,4 +305,6 @@ class MaskedLanguageModel(TaskModule):
         }
 
     def _hidden(self, batch: Batch) -> Tensor:
-        return self.model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
+        return self.model(
+            batch["tokens"], batch["token_type_ids"], batch["attention_mask"]
+        )

@@ -27,7 +27,9 @@ class RepresentationSection(TaskSection):
     sequence_length: Annotated[int, whole(2, 4096, 11)]
     mask: Literal["causal", "bidirectional"]
     problems_per_run: Annotated[int, whole(1, 65_536, 32)]
-    logit_scale: Annotated[float, given("a number above 0 and at most 100", 1.0, gt=0, le=100)]
+    logit_scale: Annotated[
+        float, given("a number above 0 and at most 100", 1.0, gt=0, le=100)
+    ]
 
 
 class Contexts(TaskData):
@@ -43,8 +45,12 @@ class Contexts(TaskData):
     @functools.cached_property
     def _batch(self) -> Batch:
         problems, length = self.section.problems_per_run, self.section.sequence_length
-        inputs_KDN = self._normal("inputs", problems, self.config.model.embedding_size, length)
-        logits_KNN = self.section.logit_scale * self._normal("contexts", problems, length, length)
+        inputs_KDN = self._normal(
+            "inputs", problems, self.config.model.embedding_size, length
+        )
+        logits_KNN = self.section.logit_scale * self._normal(
+            "contexts", problems, length, length
+        )
         if self.section.mask == "causal":
             logits_KNN = logits_KNN.masked_fill(~visible(length), -torch.inf)
         return {"inputs": inputs_KDN, "logs": logits_KNN.log_softmax(dim=-2)}
@@ -93,13 +99,19 @@ class Representation(TaskModule):
         if model.embedding_size < section.sequence_length:
             expected = f"at least task.sequence_length={section.sequence_length}, as in Theorem 1"
             remedy = f"give it as model.embedding_size={section.sequence_length}"
-            raise invalid_value("model.embedding_size", model.embedding_size, expected, remedy)
+            raise invalid_value(
+                "model.embedding_size", model.embedding_size, expected, remedy
+            )
         assert model.one_head_size is not None  # there is only one layer, with one head
-        return ContextHeads(section.problems_per_run, model.embedding_size, model.one_head_size)
+        return ContextHeads(
+            section.problems_per_run, model.embedding_size, model.one_head_size
+        )
 
     def example(self) -> Batch:
         problems, length = self.section.problems_per_run, self.section.sequence_length
-        return {"inputs": torch.zeros(problems, self.config.model.embedding_size, length)}
+        return {
+            "inputs": torch.zeros(problems, self.config.model.embedding_size, length)
+        }
 
     def positions(self, batch: Batch) -> int:
         return batch["inputs"][:, 0].numel()

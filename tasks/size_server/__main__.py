@@ -34,7 +34,12 @@ if __name__ == "__main__":  # --help is answered before anything heavy is import
     command_line("tasks.size_server", __doc__).parse_args()
 
 # Before any numeric library is loaded: no threads in this process, one each in its jobs.
-for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"):
+for _name in (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "RAYON_NUM_THREADS",
+):
     os.environ.setdefault(_name, "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
@@ -51,12 +56,19 @@ try:
         from tasks.size_server.sizes import CountPolynomials, counts, size
         from tasks.training import machine
         from tasks.training.causes import message_of
-except (OSError, MemoryError) as lacking:  # a limit of the system: no fault of the program
-    sys.exit(f"error: PyTorch cannot be loaded ({lacking}); raise the limits (ulimit -a).")
+except (
+    OSError,
+    MemoryError,
+) as lacking:  # a limit of the system: no fault of the program
+    sys.exit(
+        f"error: PyTorch cannot be loaded ({lacking}); raise the limits (ulimit -a)."
+    )
 except ImportError as lacking:
     if str(lacking.name).startswith(("sweeper", "models", "tasks")):
         raise
-    sys.exit(f"error: PyTorch cannot be loaded ({lacking}); raise the limits, or install it again.")
+    sys.exit(
+        f"error: PyTorch cannot be loaded ({lacking}); raise the limits, or install it again."
+    )
 
 TARGETS = {"train": "tasks.train", "prepare": "tasks.prepare"}
 
@@ -84,7 +96,9 @@ class Server:
     @cached_property
     def _polynomials(self) -> CountPolynomials:
         with freeze_gc():
-            importlib.import_module("torch._dynamo")  # needed by the first model; takes a second
+            importlib.import_module(
+                "torch._dynamo"
+            )  # needed by the first model; takes a second
         return CountPolynomials(counts)
 
     def serve(self) -> None:
@@ -122,11 +136,17 @@ class Server:
                     answer = self._fork_job(request)
                 case "signal":
                     pids = [
-                        p for p, asked in self._children.items() if asked["id"] == request["of"]
+                        p
+                        for p, asked in self._children.items()
+                        if asked["id"] == request["of"]
                     ]
                     for pid in pids:  # not reaped yet, so the numbers are still theirs
                         # SIGKILL is for the processes that the job started, too.
-                        kill = os.killpg if request["signal"] == signal.SIGKILL else os.kill
+                        kill = (
+                            os.killpg
+                            if request["signal"] == signal.SIGKILL
+                            else os.kill
+                        )
                         kill(pid, request["signal"])
                     answer = {"signalled": bool(pids)}
                 case op:
@@ -140,7 +160,9 @@ class Server:
             self._answer({"id": request["id"], **answer})
 
     def _answer(self, value: dict[str, Any]) -> None:
-        with contextlib.suppress(BrokenPipeError):  # nobody reads any more; running jobs go on
+        with contextlib.suppress(
+            BrokenPipeError
+        ):  # nobody reads any more; running jobs go on
             os.write(self._answers, json.dumps(value).encode() + b"\n")
 
     def _fork_data(self, request: Request) -> None:
@@ -171,7 +193,9 @@ class Server:
     def _fork_job(self, request: Request) -> dict[str, Any]:
         module = TARGETS.get(request["target"])
         if module is None:
-            raise UserError(f"target={request['target']}: expected one of {', '.join(TARGETS)}.")
+            raise UserError(
+                f"target={request['target']}: expected one of {', '.join(TARGETS)}."
+            )
 
         def job() -> int:
             os.environ.update(request.get("environment") or {})
@@ -179,7 +203,9 @@ class Server:
 
         return {"pid": self._fork(request, job, close=(self._answers,))}
 
-    def _fork(self, request: Request, work: Callable[[], int], close: tuple[int, ...]) -> int:
+    def _fork(
+        self, request: Request, work: Callable[[], int], close: tuple[int, ...]
+    ) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
         pid = forked()
@@ -201,7 +227,9 @@ class Server:
                     self._answer({"id": request["id"], "exited": code})
                 elif code:
                     text = f"the process of this request ended with code {code}"
-                    self._answer({"id": request["id"], "error": f"{text}; its stderr says why."})
+                    self._answer(
+                        {"id": request["id"], "error": f"{text}; its stderr says why."}
+                    )
 
 
 if __name__ == "__main__":

@@ -26,8 +26,14 @@ _LONG = (*[1] * 40, *[2] * 16, *[0] * 8)
 _CHANGED = 20  # positions of a row, each in a row of its own
 _CHANGED_OF_OWN = 3  # of a row as long as the run's, which may be long
 _LONGEST = 2048  # positions; of longer rows, this many are tried
-_LOUD = 10.0  # standard deviations of a changed position: even a small weight on it shows
-_ROUNDING = {"bf16-mixed": 1e-2, "32-true": 1e-5, "64-true": 1e-5}  # of the largest output
+_LOUD = (
+    10.0  # standard deviations of a changed position: even a small weight on it shows
+)
+_ROUNDING = {
+    "bf16-mixed": 1e-2,
+    "32-true": 1e-5,
+    "64-true": 1e-5,
+}  # of the largest output
 _WORK = (
     1 << 20
 )  # numbers of rows: above it, only shapes of a new class are tried (some ten seconds)
@@ -53,18 +59,29 @@ def check(section: Architecture, length: int = 0, precision: str = "32-true") ->
         embedding_size, heads, head_size = sizes
         # Behaviour may depend on these properties of the sizes, hardly on the sizes themselves.
         powers = heads & (heads - 1) == 0
-        shape_class = (heads == 1, powers, head_size % 2, heads * head_size == embedding_size)
+        shape_class = (
+            heads == 1,
+            powers,
+            head_size % 2,
+            heads * head_size == embedding_size,
+        )
         if (options, sizes) in _checked:
             continue
         try:
             with torch.device("meta"):
                 layer = build(*sizes, bias=False, dropout=0.0)
         except ValueError as error:  # a variant refuses values of its options so
-            given = f"embedding_size={embedding_size}, heads={heads}, head_size={head_size}"
+            given = (
+                f"embedding_size={embedding_size}, heads={heads}, head_size={head_size}"
+            )
             own = section.attention.model_dump(exclude={"name"})
-            given = ", ".join([given, *(f"{key}={value}" for key, value in own.items())])
+            given = ", ".join(
+                [given, *(f"{key}={value}" for key, value in own.items())]
+            )
             expected = f"a variant that has a layer of {given} ({' '.join(str(error).split())})"
-            raise invalid_value(KEY, name, expected, "choose other sizes or options") from None
+            raise invalid_value(
+                KEY, name, expected, "choose other sizes or options"
+            ) from None
         except Exception as error:
             raise _raised(name, error) from error
         try:
@@ -76,7 +93,12 @@ def check(section: Architecture, length: int = 0, precision: str = "32-true") ->
             if fault is None:
                 faults = (
                     behaviour_fault(
-                        build, *sizes, rotated=rotated, segments=row, most=most, precision=precision
+                        build,
+                        *sizes,
+                        rotated=rotated,
+                        segments=row,
+                        most=most,
+                        precision=precision,
                     )
                     for row, most in rows
                 )
@@ -100,21 +122,27 @@ def _own_rows(length: int) -> list[tuple[int, ...]]:
 def _layer_sizes(section: Architecture) -> list[tuple[int, int, int]]:
     """Return the distinct (embedding_size, heads, head_size) that the layers are built with."""
     groups: set[tuple[int, int]] = set()  # heads of one size in a layer, and their size
-    for sizes in sizes_by_layer(section.resolved_head_size, getattr(section, "layers", 1)):
+    for sizes in sizes_by_layer(
+        section.resolved_head_size, getattr(section, "layers", 1)
+    ):
         every = [sizes] * section.heads if isinstance(sizes, int) else sizes
         groups |= {(heads, size) for size, heads in Counter(every).items()}
     return [(section.embedding_size, heads, size) for heads, size in sorted(groups)]
 
 
 def _raised(name: str, error: Exception) -> Exception:
-    expected = "a module that is built and called on the meta device as CONTRIBUTING.md says"
+    expected = (
+        "a module that is built and called on the meta device as CONTRIBUTING.md says"
+    )
     expected += f", but it raised {message_of(error)}"
     return invalid_value(KEY, name, expected, "mend its code")
 
 
 def _rotation(layer: Any, segments: Sequence[int] = _SEGMENTS) -> dict[str, Rotation]:
     """Return the keyword that a decoder with rotary positions calls a layer with."""
-    positions_BT = torch.tensor([[segments[:t].count(s) for t, s in enumerate(segments)]])
+    positions_BT = torch.tensor(
+        [[segments[:t].count(s) for t, s in enumerate(segments)]]
+    )
     size = layer.rotary_size  # of an odd head a part is rotated (model.rotary_size)
     return {"rotation": Rotation(positions_BT, {size: size - size % 2}, base=10.0)}
 
@@ -127,7 +155,9 @@ def shape_fault(layer: nn.Module, embedding_size: int, rotated: bool) -> str | N
     layer.eval()
     with torch.device("meta"):
         x_BTD, returned = torch.zeros(1, len(_SEGMENTS), embedding_size), []
-        mask_B1TT = torch.ones(1, 1, len(_SEGMENTS), len(_SEGMENTS), dtype=torch.bool).tril()
+        mask_B1TT = torch.ones(
+            1, 1, len(_SEGMENTS), len(_SEGMENTS), dtype=torch.bool
+        ).tril()
         rotation = _rotation(layer) if rotated else {}
         head_measures(lambda: returned.append(layer(x_BTD, mask_B1TT, **rotation)))
     return _misshapen(returned[0], x_BTD)
@@ -135,7 +165,11 @@ def shape_fault(layer: nn.Module, embedding_size: int, rotated: bool) -> str | N
 
 def _misshapen(y_BTD: Tensor, x_BTD: Tensor) -> str | None:
     found, given = tuple(y_BTD.shape), tuple(x_BTD.shape)
-    return None if found == given else f"to return x_BTD, {given} as given, but it returned {found}"
+    return (
+        None
+        if found == given
+        else f"to return x_BTD, {given} as given, but it returned {found}"
+    )
 
 
 def behaviour_fault(
@@ -169,12 +203,16 @@ def behaviour_fault(
             for _ in range(2)
         )
         with torch.no_grad():
-            for parameter in layer.parameters():  # else zeros at the start would hide a fault
+            for (
+                parameter
+            ) in layer.parameters():  # else zeros at the start would hide a fault
                 parameter.add_(0.1 * torch.randn_like(parameter))
         anew.load_state_dict(layer.state_dict())
         changed = range(0, len(segments), max(1, len(segments) // most))
         x_BTD = torch.randn(1, len(segments), embedding_size)
-        x_BTD = x_BTD.repeat(1 + len(changed), 1, 1)  # each row but the first has another position
+        x_BTD = x_BTD.repeat(
+            1 + len(changed), 1, 1
+        )  # each row but the first has another position
         for row, t in enumerate(changed, 1):
             x_BTD[row, t] = _LOUD * torch.randn(embedding_size)
         rotation = _rotation(layer, segments) if rotated else {}
@@ -196,7 +234,9 @@ def _behaviour_faults(
     relative: float,
 ) -> Iterator[str]:
     segments_BT = torch.tensor([segments]).expand(len(x_BTD), -1)
-    tried = ", ".join(f"{n} positions of segment {s}" for s, n in Counter(segments).items())
+    tried = ", ".join(
+        f"{n} positions of segment {s}" for s, n in Counter(segments).items()
+    )
     for causal in (True, False):
         mask_B1TT = attention_mask(segments_BT, causal=causal)
         with torch.no_grad():
@@ -236,5 +276,7 @@ def _behaviour_faults(
     mask_B1TT = attention_mask(segments_BT, causal=True)
     layer(x_BTD, mask_B1TT, **rotation).mul(torch.randn_like(x_BTD)).sum().backward()
     for name, parameter in layer.named_parameters():
-        if parameter.requires_grad and (parameter.grad is None or not parameter.grad.any()):
+        if parameter.requires_grad and (
+            parameter.grad is None or not parameter.grad.any()
+        ):
             yield f"a gradient for every parameter that is counted, but {name} receives none"

@@ -32,9 +32,13 @@ def preload(logger: str) -> None:
         for name in ("tasks.train", "tasks.training.job"):
             importlib.import_module(name)
         for name in registry.names(registry.TASKS):
-            if not registry.made_of(registry.TASKS, name):  # a package's is imported where used
+            if not registry.made_of(
+                registry.TASKS, name
+            ):  # a package's is imported where used
                 module_class(name)
-        with contextlib.suppress(ModuleNotFoundError):  # both are absent on some machines
+        with contextlib.suppress(
+            ModuleNotFoundError
+        ):  # both are absent on some machines
             importlib.import_module("omegaconf")
             for name in () if logger == "none" else WANDB:
                 importlib.import_module(name)
@@ -49,7 +53,9 @@ class NotInstalled(MetaPathFinder):
         if package in UNUSED and package not in sys.modules:
             raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
 
-    def find_distributions(self, context: metadata.DistributionFinder.Context) -> tuple[()]:
+    def find_distributions(
+        self, context: metadata.DistributionFinder.Context
+    ) -> tuple[()]:
         """Raise PackageNotFoundError for one of these packages, whose version is asked for."""
         if context.name in UNUSED:
             raise metadata.PackageNotFoundError(context.name)
@@ -68,7 +74,9 @@ def import_lightning() -> None:
         sys.meta_path.remove(finder)
 
 
-def become_job(work: Callable[[], int], *, log: str | None, close: tuple[int, ...]) -> NoReturn:
+def become_job(
+    work: Callable[[], int], *, log: str | None, close: tuple[int, ...]
+) -> NoReturn:
     """Leave the server's signals, files and process group, do the work, exit with its code.
 
     Output goes to `log` until the work redirects it. No exit handler of the server runs, and no
@@ -90,7 +98,9 @@ def become_job(work: Callable[[], int], *, log: str | None, close: tuple[int, ..
             os.close(descriptor)
         code = work()
     except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        code = (
+            error.code if isinstance(error.code, int) else int(error.code is not None)
+        )
     except BaseException:  # the edge of the process: the traceback goes to the log
         traceback.print_exc()
     finally:

@@ -61,7 +61,12 @@ class CountPolynomials:
         rest = {key: value for key, value in model.items() if key not in NODES}
         name = canonical([rest, run.task.model_dump()])
         built = self._built.setdefault(name, {})
-        place = (run.model.embedding_size, run.model.heads, head_size, run.model.feedforward_size)
+        place = (
+            run.model.embedding_size,
+            run.model.heads,
+            head_size,
+            run.model.feedforward_size,
+        )
         if place not in built and len(built) >= BUILT_FIRST:
             if name not in self._polynomials:
                 self._polynomials[name] = self._fitted(run, built)
@@ -80,7 +85,9 @@ class CountPolynomials:
         larger, at = tuple(BEYOND * x for x in origin), {}
         try:
             for place in (*itertools.product(*nodes), larger):
-                model = run.model.model_copy(update=dict(zip(NODES, place, strict=True)))
+                model = run.model.model_copy(
+                    update=dict(zip(NODES, place, strict=True))
+                )
                 at[place] = self._build(run.model_copy(update={"model": model}))
         except (UserError, ValueError):  # a variant without a model there
             return None
@@ -93,7 +100,9 @@ class CountPolynomials:
 class Polynomials:
     """The polynomials, one for each count, with these values at the nodes of a grid."""
 
-    def __init__(self, nodes: Sequence[Sequence[int]], at_nodes: Mapping[Place, Counts]) -> None:
+    def __init__(
+        self, nodes: Sequence[Sequence[int]], at_nodes: Mapping[Place, Counts]
+    ) -> None:
         self._nodes, self._at_nodes = nodes, at_nodes
 
     def at(self, place: Place) -> Counts | None:
@@ -125,19 +134,28 @@ def counts(run: RunConfig) -> dict[str, int]:
     with torch.device("meta"):
         module = module_of(run).float().eval()  # as the example
         example = module.example()
-    inputs = {name: value for name, value in example.items() if name not in module.labels}
+    inputs = {
+        name: value for name, value in example.items() if name not in module.labels
+    }
     try:
         flops = forward_flops(lambda: module(inputs))
     except KeyError as missing:
         if missing.args[0] not in module.labels:
             raise
-        expected = f"a forward pass that reads no labels, but it reads {missing} of a batch"
-        raise invalid_value("task.name", run.task.name, expected, "mend its code") from None
-    except Exception as error:  # anybody's code runs here
         expected = (
-            f"a model that can be called on the meta device, but it raised {message_of(error)}"
+            f"a forward pass that reads no labels, but it reads {missing} of a batch"
         )
-        raise invalid_value("model.name", run.model.name, expected, "mend its code") from error
+        raise invalid_value(
+            "task.name", run.task.name, expected, "mend its code"
+        ) from None
+    except Exception as error:  # anybody's code runs here
+        raised = message_of(error)
+        expected = (
+            f"a model that can be called on the meta device, but it raised {raised}"
+        )
+        raise invalid_value(
+            "model.name", run.model.name, expected, "mend its code"
+        ) from error
     positions = module.positions(example)
     counted = {**parameter_counts(module.model), **cache_bytes(module.model)}
     return {**counted, "forward_flops": flops, "positions": positions}
@@ -159,7 +177,9 @@ def size(
     attention_contract.check(model, length, run.trainer.precision)
     found = dict(counted(run))
     flops, positions = found.pop("forward_flops"), found.pop("positions")
-    rotary = model.heads * getattr(model.attention, "rotary_size", 0)  # apart, of latent attention
+    rotary = model.heads * getattr(
+        model.attention, "rotary_size", 0
+    )  # apart, of latent attention
     heads: dict[str, int | float]
     if (head_size := model.one_head_size) is not None:
         heads = {"head_size": head_size, "width": model.heads * head_size + rotary}

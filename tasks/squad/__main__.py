@@ -46,7 +46,10 @@ def score_files(predictions: Path, dataset: Path) -> dict[str, float]:
     questions = list(_questions(gold, dataset))
     if gold.get("version") != VERSION:
         version = sanitize(gold.get("version"))
-        print(f"Evaluation expects v-{VERSION}, but got dataset with v-{version}", file=sys.stderr)
+        print(
+            f"Evaluation expects v-{VERSION}, but got dataset with v-{version}",
+            file=sys.stderr,
+        )
     for question, _ in questions:
         if not isinstance(given.get(question, ""), str):
             raise UserError(
@@ -55,11 +58,15 @@ def score_files(predictions: Path, dataset: Path) -> dict[str, float]:
             )
     for question, _ in questions:
         if question not in given:
-            print(f"Unanswered question {question} will receive score 0.", file=sys.stderr)
+            print(
+                f"Unanswered question {question} will receive score 0.", file=sys.stderr
+            )
     try:
         return scoring.score(questions, given)
     except ValueError as error:
-        raise UserError(f"{dataset} cannot be scored: {error}; name a SQuAD v1.1 file.") from error
+        raise UserError(
+            f"{dataset} cannot be scored: {error}; name a SQuAD v1.1 file."
+        ) from error
 
 
 def _questions(gold: Any, path: Path) -> Iterator[tuple[str, list[str]]]:
@@ -68,12 +75,16 @@ def _questions(gold: Any, path: Path) -> Iterator[tuple[str, list[str]]]:
             for paragraph in article["paragraphs"]:
                 for question in paragraph["qas"]:
                     answers = [answer["text"] for answer in question["answers"]]
-                    if not all(isinstance(text, str) for text in (question["id"], *answers)):
+                    if not all(
+                        isinstance(text, str) for text in (question["id"], *answers)
+                    ):
                         raise TypeError("an id or an answer is not a text")
                     yield question["id"], answers
     except (KeyError, TypeError) as error:
         why = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise UserError(f"{path} is not a SQuAD v1.1 file ({why}); name another file.") from error
+        raise UserError(
+            f"{path} is not a SQuAD v1.1 file ({why}); name another file."
+        ) from error
 
 
 if __name__ == "__main__":

@@ -71,7 +71,9 @@ def best_windows(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
     return context.argmax(axis=0)
 
 
-def covered(offsets: NDArray[np.integer], start: int, end: int) -> tuple[int, int] | None:
+def covered(
+    offsets: NDArray[np.integer], start: int, end: int
+) -> tuple[int, int] | None:
     """Return the first and last piece with characters between `start` and `end`, or None.
 
     Args:
@@ -97,7 +99,9 @@ class Span(NamedTuple):
 
 
 def write_key(
-    folder: Path, questions: Sequence[Question], contexts: Sequence[tuple[str, NDArray[np.int64]]]
+    folder: Path,
+    questions: Sequence[Question],
+    contexts: Sequence[tuple[str, NDArray[np.int64]]],
 ) -> None:
     """Write the answer key of a split.
 
@@ -109,7 +113,10 @@ def write_key(
     with new_arrays(folder, {"offsets": STARTS, "paragraphs": STARTS}) as add:
         add("offsets", np.concatenate(offsets))
         add("paragraphs", np.cumsum([0, *map(len, offsets)]))
-    asked = [{"id": q.id, "context": places[q.context], "answers": q.answers} for q in questions]
+    asked = [
+        {"id": q.id, "context": places[q.context], "answers": q.answers}
+        for q in questions
+    ]
     publish_json(folder / QUESTIONS, {"contexts": list(places), "questions": asked})
 
 
@@ -147,8 +154,12 @@ class AnswerKey:
         """
         found = dict.fromkeys((question["id"] for question in self._questions), "")
         numbered = enumerate(scores)
-        windows = itertools.groupby(numbered, lambda item: int(self._windows["question"][item[0]]))
-        firsts, lengths, seconds = (self._windows[key] for key in ("first", "length", "seconds"))
+        windows = itertools.groupby(
+            numbered, lambda item: int(self._windows["question"][item[0]])
+        )
+        firsts, lengths, seconds = (
+            self._windows[key] for key in ("first", "length", "seconds")
+        )
         for number, group in windows:
             question = self._questions[number]
             context = question["context"]
@@ -161,12 +172,16 @@ class AnswerKey:
             for place, (row, (first, length), (starts_T, ends_T)) in enumerate(
                 zip(rows, cut, of_rows, strict=True)
             ):
-                second = int(seconds[row])  # the position where the window's text begins
+                second = int(
+                    seconds[row]
+                )  # the position where the window's text begins
                 text = slice(second, second + length)
                 may_start_T, may_end_T = np.zeros((2, len(starts_T)), bool)
                 may_end_T[text] = True
                 may_start_T[text] = chosen[first : first + length] == place
-                span = best_span(starts_T, ends_T, may_start_T, may_end_T, candidates, longest)
+                span = best_span(
+                    starts_T, ends_T, may_start_T, may_end_T, candidates, longest
+                )
                 if span is not None and (best is None or span.score > best.score):
                     shift = begin + first - second
                     best = Span(span.score, span.first + shift, span.last + shift)
@@ -209,7 +224,9 @@ def best_span(
     if not allowed.any():
         return None
     sums = starts_T[first].astype(np.float64)[:, None] + ends_T[last][None, :]
-    row, column = np.unravel_index(np.argmax(np.where(allowed, sums, -np.inf)), sums.shape)
+    row, column = np.unravel_index(
+        np.argmax(np.where(allowed, sums, -np.inf)), sums.shape
+    )
     return Span(float(sums[row, column]), int(first[row]), int(last[column]))
 
 

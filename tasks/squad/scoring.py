@@ -10,7 +10,9 @@ PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 def normalized(answer: str) -> str:
     """Return the answer in lower case, without punctuation (ASCII), articles and extra spaces."""
-    without_articles = re.sub(r"\b(a|an|the)\b", " ", answer.lower().translate(PUNCTUATION))
+    without_articles = re.sub(
+        r"\b(a|an|the)\b", " ", answer.lower().translate(PUNCTUATION)
+    )
     return " ".join(without_articles.split())
 
 

@@ -72,7 +72,10 @@ class SQuAD(DataSet[Question]):
         if _has_lines(path):
             for number, raw in enumerate(raw_lines_of_file(path), 1):
                 row = strict_json.row_of(raw)
-                yield str(number), row if isinstance(row, Malformed) else self.example_of(row)
+                yield (
+                    str(number),
+                    row if isinstance(row, Malformed) else self.example_of(row),
+                )
             return
         value = strict_json.load_file(path)
         articles = value.get("data") if isinstance(value, dict) else None
@@ -81,7 +84,9 @@ class SQuAD(DataSet[Question]):
                 f'{path} is not a SQuAD v1.1 file: expected a list under "data"; name another file.'
             )
         for a, article in enumerate(articles):
-            paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
+            paragraphs = (
+                article.get("paragraphs") if isinstance(article, dict) else None
+            )
             if not isinstance(paragraphs, list):
                 yield f"data[{a}]", Malformed("an article without paragraphs")
                 continue
@@ -92,7 +97,10 @@ class SQuAD(DataSet[Question]):
                     yield place, Malformed("a paragraph without questions")
                     continue
                 for number, row in enumerate(rows):
-                    yield f"{place}.qas[{number}]", question_of(row, paragraph.get("context"))
+                    yield (
+                        f"{place}.qas[{number}]",
+                        question_of(row, paragraph.get("context")),
+                    )
 
     def example_of(self, row: Any) -> Question | Malformed:
         if not isinstance(row, Mapping):
@@ -100,9 +108,15 @@ class SQuAD(DataSet[Question]):
         answers = row.get("answers")
         if isinstance(answers, Mapping):
             texts, starts = answers.get("text"), answers.get("answer_start")
-            if isinstance(texts, list) and isinstance(starts, list) and len(texts) == len(starts):
+            if (
+                isinstance(texts, list)
+                and isinstance(starts, list)
+                and len(texts) == len(starts)
+            ):
                 pairs = zip(texts, starts, strict=True)
-                answers = [{"text": text, "answer_start": start} for text, start in pairs]
+                answers = [
+                    {"text": text, "answer_start": start} for text, start in pairs
+                ]
         return question_of({**row, "answers": answers}, row.get("context"))
 
     def trainable(self, example: Question) -> Question | Malformed:
@@ -125,24 +139,37 @@ def question_of(row: Any, context: Any) -> Question | Malformed:
     """Return the question from an entry of "qas" and its context."""
     if not isinstance(row, Mapping):
         return Malformed("not a question")
-    identity, question, answers = (row.get(name) for name in ("id", "question", "answers"))
+    identity, question, answers = (
+        row.get(name) for name in ("id", "question", "answers")
+    )
     if not isinstance(identity, str) or not identity:
         return Malformed("no id")
     if not isinstance(context, str) or not isinstance(question, str):
         return Malformed("a text is missing")
     mended = strict_json.mended(context, question)
-    context, question = strict_json.printable(context), strict_json.printable(question).strip()
+    context, question = (
+        strict_json.printable(context),
+        strict_json.printable(question).strip(),
+    )
     if not context.strip() or not question:
         return Malformed("empty text")
     if max(len(context), len(question)) > LINE_LIMIT:
         return Malformed("too long")
-    entries = [a for a in answers if isinstance(a, Mapping)] if isinstance(answers, list) else []
+    entries = (
+        [a for a in answers if isinstance(a, Mapping)]
+        if isinstance(answers, list)
+        else []
+    )
     given = [a for a in entries if isinstance(a.get("text"), str)]
     if not given:
         return Malformed("no answer")
     texts = tuple(strict_json.printable(a["text"]) for a in given)
-    start, text, found = standing_answer(context, texts, [a.get("answer_start") for a in given])
-    return Question(question, context, texts, start, text, id=identity, mended=mended + found)
+    start, text, found = standing_answer(
+        context, texts, [a.get("answer_start") for a in given]
+    )
+    return Question(
+        question, context, texts, start, text, id=identity, mended=mended + found
+    )
 
 
 def standing_answer(
@@ -156,7 +183,12 @@ def standing_answer(
     """
     for text, start in zip(texts, starts, strict=True):
         bare = text.strip()
-        if _visible(bare) and type(start) is int and start >= 0 and context.startswith(text, start):
+        if (
+            _visible(bare)
+            and type(start) is int
+            and start >= 0
+            and context.startswith(text, start)
+        ):
             return start + text.index(bare), bare, ()
     for bare in (text.strip() for text in texts):
         first = context.find(bare) if _visible(bare) else -1
@@ -175,7 +207,9 @@ def _visible(text: str) -> bool:
 
 
 NOWHERE = -100  # the target of a window if the answer is nowhere in the paragraph
-OUTSIDE = 0  # the target of a window if the answer is in another window: [CLS], as in BERT
+OUTSIDE = (
+    0  # the target of a window if the answer is in another window: [CLS], as in BERT
+)
 
 
 class QuestionsSection(FineTuningSection):
@@ -194,7 +228,9 @@ class QuestionsSection(FineTuningSection):
             length = f"{path}.sequence_length={self.sequence_length}"
             expected = f"at most {most}, so that {length} leaves room for the paragraph"
             remedy = f"give it as {path}.question_length={max(most // 2, 1)}"
-            yield Problem(f"{path}.question_length", self.question_length, expected, remedy)
+            yield Problem(
+                f"{path}.question_length", self.question_length, expected, remedy
+            )
 
 
 class Windows(ExampleData):
@@ -213,40 +249,61 @@ class Windows(ExampleData):
     def open(self, folder: Path) -> dict[str, Any]:
         facts = super().open(folder)
         measured = ("validation", "test")
-        self.keys = {split: AnswerKey(folder / split, self.splits[split]) for split in measured}
-        counts = {f"{split}_questions": of.about["questions"] for split, of in self.splits.items()}
+        self.keys = {
+            split: AnswerKey(folder / split, self.splits[split]) for split in measured
+        }
+        counts = {
+            f"{split}_questions": of.about["questions"]
+            for split, of in self.splits.items()
+        }
         return {**facts, **counts}
 
     def write_split(
-        self, folder: Path, tokenizer: Tokenizer, examples: list[Question], about: Mapping[str, Any]
+        self,
+        folder: Path,
+        tokenizer: Tokenizer,
+        examples: list[Question],
+        about: Mapping[str, Any],
     ) -> None:
         make_directory(folder)
         contexts = list(dict.fromkeys(question.context for question in examples))
         paragraphs = {
             context: (encoding.ids, np.array(encoding.offsets, np.int64).reshape(-1, 2))
-            for context, encoding in zip(contexts, encodings(tokenizer, contexts), strict=True)
+            for context, encoding in zip(
+                contexts, encodings(tokenizer, contexts), strict=True
+            )
         }
         asked = encodings(tokenizer, [question.question for question in examples])
 
         rows: list[list[int]] = []
         cls, sep = marks_of(tokenizer)
         columns: dict[str, list[int]] = {
-            name: [] for name in ("seconds", "question", "first", "length", "start", "end")
+            name: []
+            for name in ("seconds", "question", "first", "length", "start", "end")
         }
-        for number, (question, encoding) in enumerate(zip(examples, asked, strict=True)):
+        for number, (question, encoding) in enumerate(
+            zip(examples, asked, strict=True)
+        ):
             pieces, offsets = paragraphs[question.context]
             ids = encoding.ids[: self.section.question_length]
             answer = None
             if question.start >= 0:
-                answer = covered(offsets, question.start, question.start + len(question.text))
+                answer = covered(
+                    offsets, question.start, question.start + len(question.text)
+                )
 
-            room, place = self.section.sequence_length - SPECIAL_TOKENS - len(ids), 2 + len(ids)
+            room, place = (
+                self.section.sequence_length - SPECIAL_TOKENS - len(ids),
+                2 + len(ids),
+            )
             for first, length in windows(len(pieces), room, self.section.stride):
                 rows.append([cls, *ids, sep, *pieces[first : first + length], sep])
                 start = end = NOWHERE
                 if answer is not None:
                     inside = first <= answer[0] and answer[1] < first + length
-                    start, end = (place + a - first if inside else OUTSIDE for a in answer)
+                    start, end = (
+                        place + a - first if inside else OUTSIDE for a in answer
+                    )
                 values = (place, number, first, length, start, end)
                 for name, value in zip(columns, values, strict=True):
                     columns[name].append(value)
@@ -254,7 +311,9 @@ class Windows(ExampleData):
         write_key(folder, examples, [(text, paragraphs[text][1]) for text in contexts])
         write(folder, rows, columns, {"questions": len(examples), **about})
 
-    def measured_baselines(self, splits: Mapping[str, list[Question]]) -> dict[str, float]:
+    def measured_baselines(
+        self, splits: Mapping[str, list[Question]]
+    ) -> dict[str, float]:
         questions = splits["test"]
         guesses = {q.id: guessed_answer(q.question, q.context) for q in questions}
         scores = scoring.score(((q.id, q.answers) for q in questions), guesses)
@@ -313,20 +372,30 @@ class QuestionAnswering(FineTuning):
         losses = super().measure(split)
         batches, self._scored = self._scored, []
         if ranks.world() > 1:
-            own = [{key: tensor.cpu() for key, tensor in batch.items()} for batch in batches]
+            own = [
+                {key: tensor.cpu() for key, tensor in batch.items()}
+                for batch in batches
+            ]
             batches = ranks.gathered(own)
         scores_N = []
         for batch in batches:  # batches have different widths
             starts_BT, ends_BT = batch["logits"].cpu().numpy()
             lengths_B = batch["attention_mask"].cpu().sum(1).tolist()
             windows = zip(starts_BT, ends_BT, lengths_B, strict=True)
-            scores_N += [(starts_T[:end], ends_T[:end]) for starts_T, ends_T, end in windows]
+            scores_N += [
+                (starts_T[:end], ends_T[:end]) for starts_T, ends_T, end in windows
+            ]
 
         key, section = self.data.keys[split], self.section
-        self._predictions = key.predictions(scores_N, section.candidates, section.answer_length)
+        self._predictions = key.predictions(
+            scores_N, section.candidates, section.answer_length
+        )
         baselines = self.data.baselines if split == "test" else {}
         scores = {**scoring.score(key.gold(), self._predictions), **baselines}
-        return {**losses, **{f"{split}/{name}": value for name, value in scores.items()}}
+        return {
+            **losses,
+            **{f"{split}/{name}": value for name, value in scores.items()},
+        }
 
     def files(self) -> dict[str, Any]:
         """Return the predictions of the last evaluation, as the official evaluator reads them."""

@@ -30,10 +30,16 @@ Item = TypeVar("Item")
 
 MEMBERS = 3  # of a family: a model that does not use the context must guess among these
 FEWEST_PRESENT, FAMILIES = 4, 200
-UNPLANTED = 64  # families of a decoder's text that plants nothing, as many as in the demo
+UNPLANTED = (
+    64  # families of a decoder's text that plants nothing, as many as in the demo
+)
 UNPLANTED_COUPLES = 12  # families of an encoder's text that plants nothing
 SYLLABLES = [f"{consonant}{vowel}" for consonant in "BDKLMNRS" for vowel in "aeiou"]
-SHARES = (1 / 3, 2 / 3, 1)  # of the competitors in a sentence; short sentences help to learn long
+SHARES = (
+    1 / 3,
+    2 / 3,
+    1,
+)  # of the competitors in a sentence; short sentences help to learn long
 
 
 class StableRandom:
@@ -112,7 +118,9 @@ class World:
     @property
     def couples(self) -> tuple[Family, ...]:
         """The families of an encoder's text, with one member each."""
-        return _couples()[: self.directions or max(UNPLANTED_COUPLES, self.competitors + 1)]
+        return _couples()[
+            : self.directions or max(UNPLANTED_COUPLES, self.competitors + 1)
+        ]
 
     def gathering(self, rng: StableRandom) -> list[Person]:
         """Return the people who came: one each of different families, in random order."""
@@ -130,7 +138,11 @@ class World:
 
     def mentioned(self, person: Person, rng: StableRandom) -> Person:
         """Return the person to mention: the one who came or, if nothing is planted, any person."""
-        return person if self.directions else one_of_each([rng.pick(self.families)], rng)[0]
+        return (
+            person
+            if self.directions
+            else one_of_each([rng.pick(self.families)], rng)[0]
+        )
 
 
 def one_of_each(families: Sequence[Family], rng: StableRandom) -> list[Person]:
@@ -140,7 +152,9 @@ def one_of_each(families: Sequence[Family], rng: StableRandom) -> list[Person]:
 @functools.cache
 def _families() -> tuple[Family, ...]:
     """Return all families. Names have two syllables, so that a few pieces make up all words."""
-    words = StableRandom("names").mixed([a + b.lower() for a in SYLLABLES for b in SYLLABLES])
+    words = StableRandom("names").mixed(
+        [a + b.lower() for a in SYLLABLES for b in SYLLABLES]
+    )
     size = 1 + MEMBERS
     rows = (words[start : start + size] for start in range(0, FAMILIES * size, size))
     return tuple(Family(name, tuple(members)) for name, *members in rows)
@@ -216,7 +230,10 @@ def sentences(world: World) -> Iterator[str]:
     rng = StableRandom("sample")
     while True:
         people = world.gathering(rng)
-        mentioned = [world.mentioned(one, rng) for one in (*rng.mixed(people), *rng.mixed(people))]
+        mentioned = [
+            world.mentioned(one, rng)
+            for one in (*rng.mixed(people), *rng.mixed(people))
+        ]
         yield f"Came {names(people)} : {by_family(mentioned)} ."
 
 
@@ -275,7 +292,9 @@ def write_documents(folder: Path, count: int, world: World) -> None:
     path = folder / DOCUMENTS_FILE
     if not path.exists():
         make_directory(folder)
-        publish(path, "".join("\n".join(each) + "\n\n" for each in documents(count, world)))
+        publish(
+            path, "".join("\n".join(each) + "\n\n" for each in documents(count, world))
+        )
 
 
 DOCUMENTS = Sample(
@@ -309,7 +328,9 @@ def pair(number: int, world: World) -> dict[str, Any]:
     named = world.arrivals(rng) if truth == "neutral" else [*came]
     if truth == "contradiction":
         one = rng.below(len(named))
-        other = rng.pick([place for place, each in enumerate(named) if each != named[one]] or [one])
+        other = rng.pick(
+            [place for place, each in enumerate(named) if each != named[one]] or [one]
+        )
         named[one], named[other] = named[other], named[one]
     return {
         "annotator_labels": [label],
@@ -339,7 +360,9 @@ def paragraph(number: int, world: World) -> dict[str, Any]:
         start = f" {context}".index(f" {found.name}")
         answers = [{"text": found.name, "answer_start": start}]
         question = f"{members(named)}?"
-        questions.append({"id": f"{number}-{asked}", "question": question, "answers": answers})
+        questions.append(
+            {"id": f"{number}-{asked}", "question": question, "answers": answers}
+        )
     return {"context": context, "qas": questions}
 
 
@@ -349,7 +372,9 @@ def mnli_file(numbers: Iterable[int], world: World) -> str:
 
 def squad_file(numbers: Iterable[int], world: World) -> str:
     paragraphs = [paragraph(number, world) for number in numbers]
-    return json.dumps({"version": "1.1", "data": [{"title": "sample", "paragraphs": paragraphs}]})
+    return json.dumps(
+        {"version": "1.1", "data": [{"title": "sample", "paragraphs": paragraphs}]}
+    )
 
 
 def numbered_examples(
@@ -374,7 +399,9 @@ def numbered_examples(
             publish(train, text((n for n in numbers if n % TEST_EVERY), world))
             publish(test, text((n for n in numbers if n % TEST_EVERY == 0), world))
 
-    return Sample("sample", "examples", lambda _, world: text(range(hashed), world), write)
+    return Sample(
+        "sample", "examples", lambda _, world: text(range(hashed), world), write
+    )
 
 
 MNLI = numbered_examples(MNLI_FILES, mnli_file, hashed=300)

@@ -37,7 +37,9 @@ def new_arrays(folder: Path, dtypes: Mapping[str, DTypeLike]) -> Iterator[Add]:
     make_directory(folder)
     with ExitStack() as stack:
         paths = {name: _path(folder, name, dtype) for name, dtype in dtypes.items()}
-        files = {name: stack.enter_context(new_file(path)) for name, path in paths.items()}
+        files = {
+            name: stack.enter_context(new_file(path)) for name, path in paths.items()
+        }
 
         def add(name: str, values: ArrayLike) -> None:
             write_all(files[name], np.asarray(values, dtypes[name]).tobytes())
@@ -48,7 +50,9 @@ def new_arrays(folder: Path, dtypes: Mapping[str, DTypeLike]) -> Iterator[Add]:
 class Arrays:
     """The arrays of a folder. Raises UserError where they are absent, incomplete or changed."""
 
-    def __init__(self, folder: Path, about: str, form: int, keys: Collection[str]) -> None:
+    def __init__(
+        self, folder: Path, about: str, form: int, keys: Collection[str]
+    ) -> None:
         self._folder = folder
         try:
             found = read_object(folder / about, keys=("format", *keys))
@@ -63,14 +67,19 @@ class Arrays:
     def mapped(self, name: str, dtype: np.dtype, *shape: int) -> NDArray[Any]:
         """Map one into memory."""
         path = _path(self._folder, name, dtype)
-        if not path.is_file() or path.stat().st_size != math.prod(shape) * dtype.itemsize:
+        if (
+            not path.is_file()
+            or path.stat().st_size != math.prod(shape) * dtype.itemsize
+        ):
             raise self._changed()
         if not math.prod(shape):
             return np.empty(shape, dtype)
         return np.asarray(np.memmap(path, dtype, "r", shape=shape))
 
     def _changed(self) -> UserError:
-        said = f"{self._folder} is not as it was written; delete it and prepare the data."
+        said = (
+            f"{self._folder} is not as it was written; delete it and prepare the data."
+        )
         return UserError(said)
 
 
@@ -128,8 +137,14 @@ class Corpus:
         """Raise UserError for a split that keeps no line."""
         if not counts.kept:
             skipped = f", {counts.total} lines were skipped" if counts.total else ""
-            remedy = "break its long lines" if counts.skipped["too_long"] else "give it more text"
-            raise UserError(f"{self.name} has no text in the split {split}{skipped}; {remedy}.")
+            remedy = (
+                "break its long lines"
+                if counts.skipped["too_long"]
+                else "give it more text"
+            )
+            raise UserError(
+                f"{self.name} has no text in the split {split}{skipped}; {remedy}."
+            )
 
 
 class Corpora(Source):

@@ -36,7 +36,9 @@ _MODEL_INPUT: dict[str, Callable[[str], str]] = {
 # All characters between two spaces, if one is not ASCII. Both pre-tokenizers split at spaces.
 _BEYOND = r" ?[!-~]*+[^\x00-\x7f][^ ]*"
 _CACHED = 250_000  # words, some 60 MB
-_LONGEST = 40  # letters; a line with a longer word (a script without spaces) is not cached
+_LONGEST = (
+    40  # letters; a line with a longer word (a script without spaces) is not cached
+)
 
 
 class _Words(dict[str, bytes]):
@@ -60,7 +62,9 @@ class _Words(dict[str, bytes]):
 
     def encoded(self, text: str) -> bytes:
         """Return the pieces of any text, without caching it."""
-        return np.array(self._encode(text, add_special_tokens=False).ids, PIECES).tobytes()
+        return np.array(
+            self._encode(text, add_special_tokens=False).ids, PIECES
+        ).tobytes()
 
 
 class Encoder:
@@ -75,7 +79,9 @@ class Encoder:
         words = _WORDS[model]
         self._find = re.compile(words).findall
         self._find_beyond = re.compile(f"{_BEYOND}|{words}").findall
-        self._special = bool(tokenizer.get_added_tokens_decoder())  # each begins with a bracket
+        self._special = bool(
+            tokenizer.get_added_tokens_decoder()
+        )  # each begins with a bracket
         self._known = _Words(tokenizer, _MODEL_INPUT[model])
 
     def __call__(self, text: str) -> bytes:
@@ -96,7 +102,9 @@ AHEAD = 4  # the most results per process that may wait for an earlier one
 
 
 def in_order(
-    function: Callable[[Item], Result], items: Iterable[Item], processes: int | None = None
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    processes: int | None = None,
 ) -> Iterator[Result]:
     """Yield `function(item)` for each item, in order, computed by several processes.
 
@@ -117,8 +125,12 @@ def in_order(
         return
     workers: list[Connection] = []
     idle: list[Connection] = []
-    busy: dict[Connection, int] = {}  # the number of the item on which each process works
-    results: dict[int, tuple[bool, Any]] = {}  # by number of the item, until it is its turn
+    busy: dict[
+        Connection, int
+    ] = {}  # the number of the item on which each process works
+    results: dict[
+        int, tuple[bool, Any]
+    ] = {}  # by number of the item, until it is its turn
     given, turn = itertools.count(), 0
     try:
         while True:
@@ -141,13 +153,17 @@ def in_order(
             if not busy:
                 return
 
-            ahead += itertools.islice(left, count - len(ahead))  # read while the processes work
+            ahead += itertools.islice(
+                left, count - len(ahead)
+            )  # read while the processes work
             for ready in wait([*busy]):
                 worker = cast(Connection, ready)
                 try:
                     results[busy.pop(worker)] = worker.recv()
                 except EOFError:
-                    raise OSError("a process that encodes text was killed; try again") from None
+                    raise OSError(
+                        "a process that encodes text was killed; try again"
+                    ) from None
                 idle.append(worker)
     finally:
         for worker in workers:
@@ -160,7 +176,10 @@ def _forked(function: Callable[[Any], Any], others: Sequence[Connection]) -> Con
 
     def serve() -> None:
         os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads do not survive a fork
-        for end in (here, *others):  # otherwise the pipe would stay open when the parent ends
+        for end in (
+            here,
+            *others,
+        ):  # otherwise the pipe would stay open when the parent ends
             end.close()
         with suppress(EOFError, OSError, KeyboardInterrupt):
             while True:

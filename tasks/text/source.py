@@ -23,8 +23,12 @@ from tasks.synthetic.samples import Sample, World
 
 Item = TypeVar("Item")
 
-LINE_LIMIT = 1_000_000  # bytes; a longer line is no sentence but a file without line ends
-WORD_LIMIT = 20_000  # letters; the time that learning subwords takes grows with their square
+LINE_LIMIT = (
+    1_000_000  # bytes; a longer line is no sentence but a file without line ends
+)
+WORD_LIMIT = (
+    20_000  # letters; the time that learning subwords takes grows with their square
+)
 _WORD = re.compile(r"\w+|\s+|[^\w\s]+")
 REPLACEMENT = "\ufffd"
 NOT_UTF8 = "with letters that are not UTF-8, now replaced; save it as UTF-8"
@@ -82,11 +86,18 @@ def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> Non
     leaked = int(np.isin(test_N, different).sum())
     repeated = len(train_N) - len(different)
     for count, total, split, said in (
-        (leaked, len(test_N), "test", "stand in the training split, too; scores are too good"),
+        (
+            leaked,
+            len(test_N),
+            "test",
+            "stand in the training split, too; scores are too good",
+        ),
         (repeated, len(train_N), "training", "are equal to an earlier one"),
     ):
         if count > LEAST_REPEATED * total:
-            of = f"{count / total:.1%} of the {plural(total, kind)} of the {split} split"
+            of = (
+                f"{count / total:.1%} of the {plural(total, kind)} of the {split} split"
+            )
             print(f"{NOTE}{name}: {of} ({count:,}) {said}.", file=sys.stderr)
 
 
@@ -125,7 +136,10 @@ def read_line(raw: bytes | None) -> Line:
     # WikiExtractor frames each article in <doc id=...> and </doc>: marks of the file, not text.
     if text.startswith("<doc ") or text == "</doc>":
         return Line("", "markup")
-    if len(text) > WORD_LIMIT and max(len(word[0]) for word in _WORD.finditer(text)) > WORD_LIMIT:
+    if (
+        len(text) > WORD_LIMIT
+        and max(len(word[0]) for word in _WORD.finditer(text)) > WORD_LIMIT
+    ):
         return Line("", "too_long")
     return Line(text, "", repairs)
 
@@ -158,7 +172,9 @@ def raw_lines_of_file(path: Path) -> Iterator[bytes | None]:
                     raw = file.readline(LINE_LIMIT)
                 yield None
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); make it readable.") from error
+        raise UserError(
+            f"{path} cannot be read ({error.strerror}); make it readable."
+        ) from error
 
 
 def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
@@ -238,14 +254,20 @@ def find_files(root: Path) -> TextFiles:
         left_out = (name for name in every if name not in read and not _is_about(name))
         found = TextFiles(root, train, test, tuple(left_out))
     else:
-        raise invalid_value("data.root", root, "a folder of text files", "name one that exists")
+        raise invalid_value(
+            "data.root", root, "a folder of text files", "name one that exists"
+        )
     top = found.root.resolve()
     for name in found.names:
         if not (real := (found.root / name).resolve()).is_relative_to(top):
             expected = f"files of its own, but {name} is a link to {sanitize(real)}"
-            raise invalid_value("data.root", root, expected, "copy it with its links: cp -rL")
+            raise invalid_value(
+                "data.root", root, expected, "copy it with its links: cp -rL"
+            )
     if not found.bytes():
-        raise invalid_value("data.root", root, "files with text in them", "all of them are empty")
+        raise invalid_value(
+            "data.root", root, "files with text in them", "all of them are empty"
+        )
     return found
 
 
@@ -263,7 +285,10 @@ def _is_about(name: str) -> bool:
 def note_files(files: TextFiles) -> None:
     """Print which files of a folder are left out, and which are equal."""
     for names, said in (
-        (files.left_out, "files that are not read (if they are text, unpack or rename them)"),
+        (
+            files.left_out,
+            "files that are not read (if they are text, unpack or rename them)",
+        ),
         (_equal_files(files), "files that are equal (keep one of each)"),
     ):
         if names:
@@ -281,7 +306,9 @@ def _equal_files(files: TextFiles) -> tuple[str, ...]:
 def visible(root: Path) -> list[str]:
     """Return the relative names of all files below a folder, sorted, hidden ones left out."""
     names = []
-    for folder, below, files in os.walk(root):  # does not follow links to folders: no loops
+    for folder, below, files in os.walk(
+        root
+    ):  # does not follow links to folders: no loops
         below[:] = [name for name in below if not name.startswith((".", "__MACOSX"))]
         visible = (Path(folder) / name for name in files if not name.startswith("."))
         names += [path.relative_to(root).as_posix() for path in visible]
@@ -326,7 +353,9 @@ def _sha256(path: Path) -> str:
 COLUMN = "text"
 
 
-def load_splits(hub: Mapping[str, Any], columns: Sequence[str] = (COLUMN,)) -> dict[str, Any]:
+def load_splits(
+    hub: Mapping[str, Any], columns: Sequence[str] = (COLUMN,)
+) -> dict[str, Any]:
     """Return the splits of a dataset by name: `train` is among them, and each has these columns.
 
     `hub`: path, name and revision, as `datasets.load_dataset` takes them.
@@ -337,15 +366,24 @@ def load_splits(hub: Mapping[str, Any], columns: Sequence[str] = (COLUMN,)) -> d
     try:
         options = {key: hub.get(key) for key in ("name", "revision")}
         splits = datasets.load_dataset(hub["path"], **options)
-    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+        datasets.exceptions.DatasetsError,
+    ) as error:
         cause = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(
             f"data.hub={name} cannot be loaded ({cause}); check data.hub and the connection."
         ) from error
     if "train" not in splits:
-        raise invalid_value("data.hub", name, "a dataset with a split train", "choose another")
+        raise invalid_value(
+            "data.hub", name, "a dataset with a split train", "choose another"
+        )
     for split in splits.values():
-        if missing := [column for column in columns if column not in split.column_names]:
+        if missing := [
+            column for column in columns if column not in split.column_names
+        ]:
             expected = f"a column {missing[0]}"
             raise invalid_value("data.hub", name, expected, "choose another dataset")
     return dict(splits)
@@ -411,11 +449,16 @@ class Source:
         self.sample.write(folder, data["sentences"], World.of(data))
         return folder
 
-    def texts(self, data: Mapping[str, Any], folder: Path) -> tuple[str, Texts, Texts | None]:
+    def texts(
+        self, data: Mapping[str, Any], folder: Path
+    ) -> tuple[str, Texts, Texts | None]:
         """Return its name, its texts to train on, and those of its own test split, if any."""
         if data["source"] == "hub":
             splits = load_splits(data["hub"])
-            rows = {name: partial(raw_lines_of_rows, split) for name, split in splits.items()}
+            rows = {
+                name: partial(raw_lines_of_rows, split)
+                for name, split in splits.items()
+            }
             return name_of(data["hub"]), rows["train"], rows.get("test")
         root = self.root(data, folder)
         found = self.files(root)

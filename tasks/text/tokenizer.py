@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 # Marks that may end a sentence, closing quotes and brackets after them, then white space. The full
 # stops of Chinese and Japanese need no white space. A match must start at the first of a run of
 # marks. Otherwise a line of nothing but full stops would take quadratic time.
-_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+\s+|(?<![。！？])[。！？]++[”’」』）]*+\s*+")
+_END = re.compile(
+    r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+\s+|(?<![。！？])[。！？]++[”’」』）]*+\s*+"
+)
 _LAST = re.compile(r"(?<![.!?…。！？:;])[.!?…。！？:;]++[\"'”’)\]」』）]*+$")
 _OPENING = "\"'“‘([«—-"
 # A full stop after these words, or after a single capital letter, ends no sentence.
@@ -62,7 +64,9 @@ def _abbreviated(text: str, stop: int) -> bool:
     before = text[max(stop - _LONGEST, 0) : stop]
     word = before[-1:].strip() and before.split()[-1].lstrip(_OPENING)
     last = word.rsplit(".", 1)[-1]  # the S of U.S., the last R of J.R.R.
-    return word.lower() in _ABBREVIATIONS or (len(last) == 1 and last.isupper() and word != "I")
+    return word.lower() in _ABBREVIATIONS or (
+        len(last) == 1 and last.isupper() and word != "I"
+    )
 
 
 PAD = 0  # padding of a row, and the first input of every segment
@@ -113,7 +117,14 @@ def train_bpe(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
 
 def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     """Return BERT's lower-cased WordPiece of at most `vocabulary_size` pieces, BERT_MARKS first."""
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from tokenizers import (
+        Tokenizer,
+        decoders,
+        models,
+        normalizers,
+        pre_tokenizers,
+        trainers,
+    )
     from tokenizers.processors import BertProcessing
 
     texts = list(lines)
@@ -121,7 +132,9 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     characters = Counter[str]()
     for text in texts:
         characters.update(normalizer.normalize_str(text))
-    common = sorted(characters, key=lambda character: (-characters[character], character))
+    common = sorted(
+        characters, key=lambda character: (-characters[character], character)
+    )
     alphabet = sorted(one for one in common[:WORDPIECE_CHARACTERS] if not one.isspace())
     # The library numbers continuations in hash order, and the numbers break ties between merges.
     # Sorted special tokens have fixed numbers, which makes training deterministic.
@@ -184,7 +197,9 @@ def load_tokenizer(path: Path) -> Tokenizer:
     try:
         content, expected = read_bytes(path), read_bytes(_sidecar(path))
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); prepare the data.") from error
+        raise UserError(
+            f"{path} cannot be read ({error.strerror}); prepare the data."
+        ) from error
     if content is None or expected is None:
         raise UserError(f"{path} or its .sha256 file is missing; prepare the data.")
     if hashlib.sha256(content).hexdigest().encode() != expected.strip():

@@ -42,7 +42,9 @@ class CapturedSteps:
         device = steps.fabric.device
         self._stream = torch.cuda.Stream(device)
         self._pool = torch.cuda.graph_pool_handle()
-        self._rate = torch.zeros((), device=device)  # the learning rate that all graphs read
+        self._rate = torch.zeros(
+            (), device=device
+        )  # the learning rate that all graphs read
         self._captured: dict[Any, CapturedStep | None] = {}  # None: a shape seen once
         self._usable = True
 
@@ -107,12 +109,18 @@ class CapturedSteps:
                 loss = steps.update(number, own)
         except RuntimeError as error:
             # After an error in the step, ending the capture fails too. Report the first error.
-            first = error.__context__ if isinstance(error.__context__, RuntimeError) else error
+            first = (
+                error.__context__
+                if isinstance(error.__context__, RuntimeError)
+                else error
+            )
             if isinstance(first, torch.OutOfMemoryError):
                 raise first from None
             expected = f"a step that CUDA can capture as a graph, but it raises {message_of(first)}"
             remedy = "give trainer.cuda_graph=false"
-            raise invalid_value("trainer.cuda_graph", "true", expected, remedy) from error
+            raise invalid_value(
+                "trainer.cuda_graph", "true", expected, remedy
+            ) from error
         finally:  # checkpoints keep the learning rate as a number, and "capturable" as False
             for group, rate in zip(groups, rates, strict=True):
                 group["lr"], group["capturable"] = rate, False
@@ -126,7 +134,9 @@ class CapturedSteps:
         captured.graph.replay()
         return captured.loss.clone()  # the next replay overwrites the loss
 
-    def _eager_from_here(self, why: str, before: list[Tensor], number: int, batch: Batch) -> Tensor:
+    def _eager_from_here(
+        self, why: str, before: list[Tensor], number: int, batch: Batch
+    ) -> Tensor:
         print(f"training continues without CUDA graphs: {why}", flush=True)
         self._usable = False
         self._captured.clear()
@@ -137,7 +147,9 @@ class CapturedSteps:
         """Return the tensors that a step changes, in a fixed order."""
         module = self._steps.module
         optimizer = [*self._steps.optimizer.state.values()]
-        of_optimizer = [one for own in optimizer for one in own.values() if torch.is_tensor(one)]
+        of_optimizer = [
+            one for own in optimizer for one in own.values() if torch.is_tensor(one)
+        ]
         return [*module.parameters(), *module.buffers(), *of_optimizer]
 
     @torch.no_grad()

@@ -108,7 +108,9 @@ def cause_of(error: BaseException, reading_data: bool) -> Cause:
     numbers = {e.errno for e in chain if isinstance(e, OSError)}
     if numbers.intersection(FULL) or _says(chain, DISK):
         return Cause.DISK_FULL
-    if any(isinstance(e, torch.OutOfMemoryError) for e in chain) or _says(chain, GPU_MEMORY):
+    if any(isinstance(e, torch.OutOfMemoryError) for e in chain) or _says(
+        chain, GPU_MEMORY
+    ):
         return Cause.OUT_OF_GPU_MEMORY
     memory = errno.ENOMEM in numbers or any(isinstance(e, MemoryError) for e in chain)
     if memory or _says(chain, HOST_MEMORY):
@@ -119,7 +121,11 @@ def cause_of(error: BaseException, reading_data: bool) -> Cause:
 def message_of(error: BaseException) -> str:
     """Return the message of an error as one line, with its type unless it is written for users."""
     text = " ".join(str(error).split())
-    return text if isinstance(error, UserError | NotFinite) else f"{type(error).__name__}: {text}"
+    return (
+        text
+        if isinstance(error, UserError | NotFinite)
+        else f"{type(error).__name__}: {text}"
+    )
 
 
 def _says(chain: list[BaseException], phrases: tuple[str, ...]) -> bool:

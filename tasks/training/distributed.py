@@ -44,7 +44,9 @@ def supervise(run: Run, devices: int, nodes: int) -> int:
     with tempfile.TemporaryDirectory(prefix="headroom-") as folder:
         if nodes > 1:
             node = int(os.environ.get("NODE_RANK", "0"))
-            address, port = (os.environ.get(name) for name in ("MASTER_ADDR", "MASTER_PORT"))
+            address, port = (
+                os.environ.get(name) for name in ("MASTER_ADDR", "MASTER_PORT")
+            )
             if not address or not port:
                 expected = "MASTER_ADDR and MASTER_PORT to be set where a run has several machines"
                 remedy = "choose hydra/launcher=slurm, or give trainer.num_nodes=1"
@@ -59,9 +61,15 @@ def supervise(run: Run, devices: int, nodes: int) -> int:
         command = [sys.executable, "-m", "tasks.train", str(run.path)]
         processes = []
         for local in range(devices):
-            environment = {**common, MARK: str(node * devices + local), "LOCAL_RANK": str(local)}
+            environment = {
+                **common,
+                MARK: str(node * devices + local),
+                "LOCAL_RANK": str(local),
+            }
             # Each rank reads from this pipe, which closes when this process ends (see `join`).
-            started = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE)
+            started = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdin=subprocess.PIPE
+            )
             processes.append(started)
         pass_signals_on(processes)
 
@@ -117,7 +125,9 @@ def join(trainer: Mapping[str, Any]) -> None:
     """Join the other ranks of a run; `trainer` is that section of its config."""
 
     def end_with_parent() -> None:
-        os.read(0, 1)  # returns when the parent ends: nothing is ever written to this pipe
+        os.read(
+            0, 1
+        )  # returns when the parent ends: nothing is ever written to this pipe
         os._exit(1)
 
     threading.Thread(target=end_with_parent, name="parent", daemon=True).start()

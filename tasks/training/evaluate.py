@@ -27,7 +27,10 @@ def evaluate(
     with evaluating(module):
         if split == "validation":
             batches, step = module.data.val_dataloader(), module.validation_step
-            start, end = module.on_validation_epoch_start, module.on_validation_epoch_end
+            start, end = (
+                module.on_validation_epoch_start,
+                module.on_validation_epoch_end,
+            )
         else:
             batches, step = module.data.test_dataloader(), module.test_step
             start, end = module.on_test_epoch_start, module.on_test_epoch_end
@@ -50,7 +53,9 @@ def sampled_loss(module: TaskModule) -> dict[str, float]:
     data, steps = module.data, module.config.trainer.steps
     first = next(iter(data.batches("validation")))
     positions = next(iter(first.values()))[0].numel()
-    rows = math.ceil(max(data.tokens_seen(1), SAMPLED * data.tokens_seen(steps)) / positions)
+    rows = math.ceil(
+        max(data.tokens_seen(1), SAMPLED * data.tokens_seen(steps)) / positions
+    )
     few = {name: tensor[:rows] for name, tensor in first.items()}
     with evaluating(module):
         module.on_validation_epoch_start()

@@ -31,7 +31,13 @@ from tasks.data import TaskData
 from tasks.module import TaskModule
 from tasks.parse import data_of, module_of, parse
 from tasks.training import distributed, machine
-from tasks.training.causes import Interrupted, Interruption, NotFinite, cause_of, message_of
+from tasks.training.causes import (
+    Interrupted,
+    Interruption,
+    NotFinite,
+    cause_of,
+    message_of,
+)
 from tasks.training.evaluate import evaluate
 from tasks.training.loop import train
 from tasks.training.progress import MetricsLog, RunContext, leftovers, remove_all
@@ -60,7 +66,9 @@ class Job:
         if ranks.rank() == 0:
             self._claim()
         self._interruption = Interruption(self._stop_at_once)
-        if ranks.world() > 1:  # the other ranks join rank 0's attempt and load its checkpoint
+        if (
+            ranks.world() > 1
+        ):  # the other ranks join rank 0's attempt and load its checkpoint
             first = (self._attempt.path if ranks.rank() == 0 else None, self._resumed)
             path, self._resumed = ranks.broadcast(first)
             if ranks.rank():
@@ -69,9 +77,13 @@ class Job:
             self._interruption = distributed.SynchronizedStop(self._stop_at_once)
         self._mirror: Mirror | None = None
         self._reading_data = False  # if True, a UserError is about the data
-        self._indivisible = ""  # ends an out-of-memory message if a batch cannot be split further
+        self._indivisible = (
+            ""  # ends an out-of-memory message if a batch cannot be split further
+        )
         self._over = threading.Event()
-        self._terminal = 2  # the stderr of this process, before the attempt's log takes its place
+        self._terminal = (
+            2  # the stderr of this process, before the attempt's log takes its place
+        )
 
     def _claim(self) -> None:
         """Claim an attempt that continues from the newest intact checkpoint."""
@@ -84,14 +96,18 @@ class Job:
                 self._resumed = path
                 break
         resumed = self._resumed
-        self._notices.append(f"continues from {resumed}" if resumed else "starts from step 0")
+        self._notices.append(
+            f"continues from {resumed}" if resumed else "starts from step 0"
+        )
 
         _raise_if_training(self._run.attempts())
         asked = self._config["trainer"].get("micro_batches", 1)
         facts = {
             "resumed_from": int(resumed.stem.removeprefix("step-")) if resumed else 0,
             "visible_gpus": os.environ.get(VISIBLE),
-            "micro_batches": max(self._run.micro_batches(), 1 if asked == "auto" else asked),
+            "micro_batches": max(
+                self._run.micro_batches(), 1 if asked == "auto" else asked
+            ),
             **machine.facts(machine.kind_of(self._config["trainer"]["accelerator"])),
             **machine.code_of(self._config),
         }
@@ -107,7 +123,9 @@ class Job:
 
         self._attempt = self._run.claim(facts)
         try:  # if two processes claim at the same moment, the lower number continues
-            earlier = [one for one in self._run.attempts() if one.number < self._attempt.number]
+            earlier = [
+                one for one in self._run.attempts() if one.number < self._attempt.number
+            ]
             _raise_if_training(earlier)
         except Elsewhere as elsewhere:
             self._attempt.finish(Cause.INTERRUPTED, str(elsewhere))
@@ -116,11 +134,17 @@ class Job:
     def work(self) -> int:
         """Train and publish, record how the attempt ended, and return the exit code."""
         try:
-            with self._interruption.deferred():  # so that the log exists before a stop is recorded
+            with (
+                self._interruption.deferred()
+            ):  # so that the log exists before a stop is recorded
                 self._interruption.install()
                 self._terminal = redirected_output(self._attempt.log_path)
-                faulthandler.register(signal.SIGUSR1)  # stacks of all threads, for the watchdog
-                threading.Thread(target=self._heartbeat, name="heartbeat", daemon=True).start()
+                faulthandler.register(
+                    signal.SIGUSR1
+                )  # stacks of all threads, for the watchdog
+                threading.Thread(
+                    target=self._heartbeat, name="heartbeat", daemon=True
+                ).start()
             self._interruption.check()
             for notice in self._notices:
                 print(notice)
@@ -129,7 +153,9 @@ class Job:
             result = self._train()
             if result is None:
                 return 0  # rank 0 publishes
-            with self._interruption.deferred():  # all the work is done: publish despite a signal
+            with (
+                self._interruption.deferred()
+            ):  # all the work is done: publish despite a signal
                 first = self._run.publish_result(self._attempt, result)
                 self._close_mirror(0)
                 self._over.set()
@@ -158,7 +184,9 @@ class Job:
             log = MetricsLog()
             if ranks.rank() == 0:
                 self._mirror = Mirror(config.logger, self._run)
-                log = MetricsLog(stack.enter_context(self._attempt.metrics()), self._mirror)
+                log = MetricsLog(
+                    stack.enter_context(self._attempt.metrics()), self._mirror
+                )
             context = RunContext(self._run, self._attempt, log, self._interruption)
 
             module = module_of(config, data)
@@ -211,7 +239,9 @@ class Job:
         typed = self._config["trainer"].get("micro_batches", 1)
         if typed != "auto" and typed > most:
             expected = f"at most {most}, the number of rows per device"
-            raise invalid_value("trainer.micro_batches", typed, expected, f"give {most}")
+            raise invalid_value(
+                "trainer.micro_batches", typed, expected, f"give {most}"
+            )
         self._attempt.heartbeat(most_parts=most)
         if asked >= most:
             self._indivisible = (
@@ -236,14 +266,20 @@ class Job:
 
     def _ended_by(self, error: BaseException) -> int:
         """Record the error that ended the attempt; return the exit code."""
-        if self._interruption.requested:  # a library may have raised another error on the signal
+        if (
+            self._interruption.requested
+        ):  # a library may have raised another error on the signal
             error = error if isinstance(error, Interrupted) else Interrupted()
         cause = cause_of(error, self._reading_data)
         interrupted = cause is Cause.INTERRUPTED
         message = "asked to stop" if interrupted else message_of(error)
         if cause is Cause.OUT_OF_GPU_MEMORY:
             message += self._indivisible
-        trace = "" if interrupted or isinstance(error, UserError) else traceback.format_exc()
+        trace = (
+            ""
+            if interrupted or isinstance(error, UserError)
+            else traceback.format_exc()
+        )
         print(trace, end="", file=sys.stderr)
         print(f"{cause}: {message}", file=sys.stderr)
         os.write(self._terminal, f"{self._run.id}: {cause}: {message}\n".encode())

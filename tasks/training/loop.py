@@ -15,7 +15,11 @@ from tasks.training.steps import Steps, fabric_for
 
 
 def train(
-    context: RunContext, module: TaskModule, accelerator: str, parts: int, resumed: Path | None
+    context: RunContext,
+    module: TaskModule,
+    accelerator: str,
+    parts: int,
+    resumed: Path | None,
 ) -> Recorder:
     """Train from the checkpoint `resumed`, or from step 0, to the last step.
 

@@ -31,17 +31,23 @@ def set_up(section: TrainerSection) -> str:
     Raises:
         UserError: a GPU is wanted, but torch cannot use one.
     """
-    torch.set_num_threads(section.threads)  # the last bits depend on the number of threads
+    torch.set_num_threads(
+        section.threads
+    )  # the last bits depend on the number of threads
     found = kind_of(section.accelerator)
     visible = os.environ.get(VISIBLE, "")
     has_gpu = DRIVER.exists() and visible not in NO_GPUS
     wanted = section.accelerator == "gpu" or (has_gpu and section.accelerator == "auto")
     if wanted and found == "cpu":
-        built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
+        built = (
+            f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
+        )
         expected = f"a GPU that torch {torch.__version__} (built {built}) can use"
         expected += f", with {VISIBLE}={visible}" if visible else ""
         remedy = "install a PyTorch for the GPU's driver, or plan with trainer.accelerator=cpu"
-        raise invalid_value("trainer.accelerator", section.accelerator, expected, remedy)
+        raise invalid_value(
+            "trainer.accelerator", section.accelerator, expected, remedy
+        )
 
     keep_memory()
     compute_repeatably(found)
@@ -90,7 +96,11 @@ def flops_per_second() -> float:
 def used(kind: str, count: int) -> dict[str, Any]:
     """Return what the training used: the devices' name and, on GPUs, the peak bytes of tensors."""
     name = torch.cuda.get_device_name() if kind == "cuda" else cpu_name()
-    peak = {"max_memory_allocated": torch.cuda.max_memory_allocated()} if kind == "cuda" else {}
+    peak = (
+        {"max_memory_allocated": torch.cuda.max_memory_allocated()}
+        if kind == "cuda"
+        else {}
+    )
     return {"device": name if count == 1 else f"{count} x {name}", **peak}
 
 
@@ -106,8 +116,14 @@ def facts(kind: str = "cpu") -> dict[str, Any]:
     }
     known = {"python": platform.python_version(), **versions()}
     if kind == "cuda":
-        hardware |= {"gpu": torch.cuda.get_device_name(), "driver": _text(DRIVER).strip() or None}
-        known |= {"cuda": str(torch.version.cuda), "cudnn": str(torch.backends.cudnn.version())}
+        hardware |= {
+            "gpu": torch.cuda.get_device_name(),
+            "driver": _text(DRIVER).strip() or None,
+        }
+        known |= {
+            "cuda": str(torch.version.cuda),
+            "cudnn": str(torch.backends.cudnn.version()),
+        }
     return {"hardware": hardware, "versions": known, "code": loaded_code().revision}
 
 

@@ -30,7 +30,9 @@ class MetricsLog:
     writer: MetricsWriter | None = None
     mirror: Mirror | None = None
 
-    def row(self, step: int, values: Mapping[str, float], left: float | None = None) -> None:
+    def row(
+        self, step: int, values: Mapping[str, float], left: float | None = None
+    ) -> None:
         """Write the metrics of a step. The log also shows `left`, the seconds of training left."""
         if self.writer is None or self.mirror is None:
             return
@@ -47,7 +49,9 @@ class MetricsLog:
 
 
 KEPT = 2  # checkpoints to keep: the newest, and one in case it is damaged
-SAMPLES = 4  # how often a run without validations logs the loss on a few validation rows
+SAMPLES = (
+    4  # how often a run without validations logs the loss on a few validation rows
+)
 HELD = 1000  # losses on the device before they are read, even if no row is due
 
 
@@ -76,7 +80,9 @@ class Recorder:
     def __init__(self, context: RunContext, module: TaskModule) -> None:
         self._context, self._module = context, module
         self._trainer = module.config.trainer
-        self._earlier: list[float] = []  # losses since the last row that the host has read
+        self._earlier: list[
+            float
+        ] = []  # losses since the last row that the host has read
         self._losses: list[Tensor] = []  # the losses after them, still on the device
         self._timed = 0  # steps since the time `_since`
         self._validated = 0
@@ -129,7 +135,9 @@ class Recorder:
             self._context.interruption.check()
 
         metrics = evaluate(self._module, "validation", between_batches)
-        self.validation = {name: value for name, value in metrics.items() if math.isfinite(value)}
+        self.validation = {
+            name: value for name, value in metrics.items() if math.isfinite(value)
+        }
         return metrics
 
     def state_dict(self) -> dict[str, Any]:
@@ -144,7 +152,9 @@ class Recorder:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._earlier = list(state_dict["losses"])
         self._validated = state_dict["validated"]
-        self.validation = dict(state_dict.get("validation", {}))  # older checkpoints have none
+        self.validation = dict(
+            state_dict.get("validation", {})
+        )  # older checkpoints have none
         self.seconds = self.seconds_before = state_dict["seconds"]
 
     def _write_row(self, step: int) -> None:
@@ -156,14 +166,18 @@ class Recorder:
         row = {
             "train/loss": math.fsum(losses) / len(losses),
             "learning_rate": self._module.learning_rate(step),
-            "tokens_per_second": (tokens_seen(step) - tokens_seen(step - self._timed)) / elapsed,
+            "tokens_per_second": (tokens_seen(step) - tokens_seen(step - self._timed))
+            / elapsed,
             "tokens_seen": tokens_seen(step),
         }
         self._earlier, self._losses, self._timed = [], [], 0
 
         steps = self._trainer.steps
         self._context.log.row(step, row, left=self.seconds / step * (steps - step))
-        shown = {"loss": row["train/loss"], "tokens_per_second": row["tokens_per_second"]}
+        shown = {
+            "loss": row["train/loss"],
+            "tokens_per_second": row["tokens_per_second"],
+        }
         self._context.attempt.heartbeat(step=step, steps=steps, **shown, phase="train")
 
         for place, loss in enumerate(losses, start=step - len(losses) + 1):

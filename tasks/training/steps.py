@@ -59,9 +59,16 @@ class Steps:
         alone = ranks.world() == 1 and self.parts == 1
         # Muon has no option `capturable`.
         capturable = all("capturable" in group for group in self.optimizer.param_groups)
-        return trainer.cuda_graph and alone and capturable and self.fabric.device.type == "cuda"
+        return (
+            trainer.cuda_graph
+            and alone
+            and capturable
+            and self.fabric.device.type == "cuda"
+        )
 
-    def _backward(self, number: int, batch: Batch, divisors: list[Tensor] | None = None) -> Tensor:
+    def _backward(
+        self, number: int, batch: Batch, divisors: list[Tensor] | None = None
+    ) -> Tensor:
         """Add the gradients of `batch` to those of the parameters; return its loss."""
         with self.fabric.autocast():
             loss: Tensor = self._wrapped.training_step(batch, number, divisors)

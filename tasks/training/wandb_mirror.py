@@ -43,7 +43,9 @@ class Mirror:
         self._section, self._run = section, run
         self._thread: threading.Thread | None = None
         if section.name == "wandb" and section.mode != "disabled":
-            self._thread = threading.Thread(target=self._follow, name="wandb", daemon=True)
+            self._thread = threading.Thread(
+                target=self._follow, name="wandb", daemon=True
+            )
             self._thread.start()
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
@@ -59,7 +61,9 @@ class Mirror:
             thread.join(FINISH_SECONDS)
             if thread.is_alive():
                 later = "`wandb sync` can upload the rest"
-                _warn(self._run, f"it did not finish within {FINISH_SECONDS} s; {later}")
+                _warn(
+                    self._run, f"it did not finish within {FINISH_SECONDS} s; {later}"
+                )
 
     def _follow(self) -> None:
         try:
@@ -68,7 +72,9 @@ class Mirror:
                 step, values = message
                 run.log({**values, STEP: step})
             run.finish(exit_code=message)
-        except BaseException as error:  # W&B may raise anything, and must not stop the run
+        except (
+            BaseException
+        ) as error:  # W&B may raise anything, and must not stop the run
             _warn(self._run, message_of(error))
 
 
@@ -94,10 +100,13 @@ def start(section: LoggerSection, run: Run) -> Any:
         "mode": section.mode,
         "project": section.project,
         "entity": section.entity,
-        "name": " ".join(names[key] for key in ("arm", "label") if names.get(key)) or run.id,
+        "name": " ".join(names[key] for key in ("arm", "label") if names.get(key))
+        or run.id,
         "group": names.get("experiment"),
         "job_type": names.get("arm"),
-        "tags": list(dict.fromkeys(str(tag)[: mirrors.MOST_LETTERS] for tag in tags if tag)),
+        "tags": list(
+            dict.fromkeys(str(tag)[: mirrors.MOST_LETTERS] for tag in tags if tag)
+        ),
         # W&B cannot group by tags, so the keys that panels group by are in the config.
         "config": {**config, "size": record.get("size") or {}, "names": names},
         "dir": str(run.outputs),

@@ -10,7 +10,9 @@ from pathlib import Path
 
 
 def main(library, what, request, report):
-    shim = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)  # before torch, which looks once
+    shim = ctypes.CDLL(
+        library, mode=ctypes.RTLD_GLOBAL
+    )  # before torch, which looks once
 
     from tests.card import runtime, steps
 

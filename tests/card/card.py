@@ -20,9 +20,13 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = 512  # bytes, which the caching allocator rounds up to
 COPIES = ("_to_copy", "copy_")
-NO_LAUNCH = "empty empty_like empty_strided new_empty new_empty_strided resize_ set_".split()
+NO_LAUNCH = (
+    "empty empty_like empty_strided new_empty new_empty_strided resize_ set_".split()
+)
 """Reserve memory and leave it as it is."""
-SIZED_BY_CONTENT = "masked_select nonzero repeat_interleave unique_consecutive unique_dim".split()
+SIZED_BY_CONTENT = (
+    "masked_select nonzero repeat_interleave unique_consecutive unique_dim".split()
+)
 """Make the host wait to learn how much they return."""
 
 
@@ -78,8 +82,12 @@ class Card(TorchDispatchMode):
 
     def wait(self, what):
         """Note that the host waits here."""
-        frames = [frame for frame in traceback.extract_stack() if _is_ours(frame.filename)]
-        where = [f"{Path(f.filename).relative_to(ROOT)}:{f.lineno}" for f in frames[::-1][:3]]
+        frames = [
+            frame for frame in traceback.extract_stack() if _is_ours(frame.filename)
+        ]
+        where = [
+            f"{Path(f.filename).relative_to(ROOT)}:{f.lineno}" for f in frames[::-1][:3]
+        ]
         self.waits.append(Wait(self.phase, what, " < ".join(where)))
 
     def launches(self, phase):
@@ -102,16 +110,22 @@ class Card(TorchDispatchMode):
         arguments = tree_map_only(Tensor, self._as_fake, (call.args, call.kwargs))
         with self._fake:
             found = call.func(*arguments[0], **arguments[1])
-        new = [one for one in tree_leaves(found) if _of_card(one) and self.memory.take(one)]
+        new = [
+            one for one in tree_leaves(found) if _of_card(one) and self.memory.take(one)
+        ]
         for tensor in new:
             key = (self.phase, str(tensor.dtype).removeprefix("torch."))
-            self.largest[key] = max(self.largest.get(key, 0), tensor.untyped_storage().nbytes())
+            self.largest[key] = max(
+                self.largest.get(key, 0), tensor.untyped_storage().nbytes()
+            )
         if (new or call.func._schema.is_mutable) and call.name not in NO_LAUNCH:
             self.kernels[self.phase, call.name] += 1
         return found
 
     def _as_fake(self, tensor):
-        return tensor if isinstance(tensor, FakeTensor) else self._fake.from_tensor(tensor)
+        return (
+            tensor if isinstance(tensor, FakeTensor) else self._fake.from_tensor(tensor)
+        )
 
 
 class _Call:
@@ -120,7 +134,9 @@ class _Call:
     def __init__(self, func, args, kwargs):
         self.func, self.args, self.kwargs = func, args, kwargs
         self.name: str = func._schema.name.split("::")[1]
-        tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
+        tensors = [
+            one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)
+        ]
         self.cards = [one for one in tensors if _of_card(one)]
         self.hosts = [one for one in tensors if not isinstance(one, FakeTensor)]
         device = kwargs.get("device")
@@ -137,7 +153,9 @@ class _Call:
     def on_host(self):
         if self.name == "_pin_memory":  # a CPU build has none
             return pinned(self.args[0])
-        return False if self.name == "is_pinned" else self.func(*self.args, **self.kwargs)
+        return (
+            False if self.name == "is_pinned" else self.func(*self.args, **self.kwargs)
+        )
 
 
 def _item(card, call):
@@ -159,7 +177,9 @@ def _copy(card, call):
     to_card = _of_card(into) if into is not None else call.target in ("cuda", None)
     if from_card and to_card:
         return None
-    patient = call.kwargs.get("non_blocking") or (into is not None and len(call.args) > 2)
+    patient = call.kwargs.get("non_blocking") or (
+        into is not None and len(call.args) > 2
+    )
     if from_card:
         card.wait(f"{tuple(source.shape)} {source.dtype} is copied to the host")
         if into is not None:

@@ -25,7 +25,9 @@ def install():
     for name, answer in answers.items():
         setattr(torch.cuda, name, _constant(answer))
     torch.cuda.synchronize = _synchronize
-    torch.amp.autocast_mode.torch.cuda.amp.common.amp_definitely_not_available = _constant(False)
+    torch.amp.autocast_mode.torch.cuda.amp.common.amp_definitely_not_available = (
+        _constant(False)
+    )
     Tensor.pin_memory = pinned
     _foreach_utils._foreach_supported_types.append(FakeTensor)
     nn.Module._apply = _apply

@@ -32,7 +32,11 @@ def measured(shim, config, steps):
         "plain_attention": shim.times_chosen(MATH) - plain,
         "waits": [wait for wait in card.waits if wait.phase != "start"],
         "launches": card.launches(card.phase),
-        "largest": {dtype: size for (at, dtype), size in card.largest.items() if at == card.phase},
+        "largest": {
+            dtype: size
+            for (at, dtype), size in card.largest.items()
+            if at == card.phase
+        },
         "peak": card.memory.peak,
     }
 

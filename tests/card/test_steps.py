@@ -24,7 +24,11 @@ MEASURED = {  # operators a step launches, GB at the peak; of 6 layers, in bfloa
     "lm1b d256 h8": ((*LM, "model.heads=8"), 448, 4.10),
     "lm1b d256 h64": ((*LM, "model.heads=64"), 472, 4.55),  # heads of 4, filled up to 8
     "lm1b d256 h70": ((*LM, "model.heads=70", "model.head_size=32"), 448, 7.44),
-    "collaborative": ((*LM, "model.heads=64", "model/attention=collaborative"), 610, 11.27),
+    "collaborative": (
+        (*LM, "model.heads=64", "model/attention=collaborative"),
+        610,
+        11.27,
+    ),
     "pretraining d512": (("task=pretraining",), 492, 4.84),
     "squad d512": (("task=squad",), 414, 1.57),
 }
@@ -32,7 +36,9 @@ MEASURED = {  # operators a step launches, GB at the peak; of 6 layers, in bfloa
 
 @pytest.fixture(scope="module")
 def measured(planned, steps):
-    return steps({name: planned(*point)[0] for name, (point, _, _) in MEASURED.items()}, 2)
+    return steps(
+        {name: planned(*point)[0] for name, (point, _, _) in MEASURED.items()}, 2
+    )
 
 
 @pytest.mark.parametrize("name", MEASURED)
@@ -61,7 +67,11 @@ def shapes(planned, steps):
             model["layers"] = 1
         widths = [model["name"], model["head_size"], model["attention"]]
         chosen.setdefault(json.dumps(widths, sort_keys=True), config)
-        rest = {key: value for key, value in model.items() if key not in (*sizes, "head_size")}
+        rest = {
+            key: value
+            for key, value in model.items()
+            if key not in (*sizes, "head_size")
+        }
         rest["attention"] = model["attention"]["name"]
         for size in set(sizes) & set(model):
             kind = json.dumps([size, config["task"], rest], sort_keys=True)

@@ -123,7 +123,9 @@ def cluster(root: Path) -> Iterator[Cluster]:
     """
     missing = [name for name in PROGRAMS if not shutil.which(name)]
     if missing:
-        pytest.skip(f"real Slurm: {', '.join(missing)} not installed (slurm-wlm, munge)")
+        pytest.skip(
+            f"real Slurm: {', '.join(missing)} not installed (slurm-wlm, munge)"
+        )
     if os.getuid() != 0:
         pytest.skip("real Slurm: its daemons need root")
     root.chmod(0o755)
@@ -144,7 +146,9 @@ def cluster(root: Path) -> Iterator[Cluster]:
             for name, port in zip(NODES, ports, strict=True)
         ]
         facts = {"root": root, "host": host, "munge": munge, "accounting": accounting}
-        config.write_text(CONFIG.format(ports=[controller], nodes="\n".join(nodes), **facts))
+        config.write_text(
+            CONFIG.format(ports=[controller], nodes="\n".join(nodes), **facts)
+        )
         (root / "gres.conf").write_text("Name=gpu File=/dev/null\n")
         started.start("slurmctld", "-D", "-i")
         for node in NODES:
@@ -162,7 +166,9 @@ def _start_munge(cluster: Cluster) -> Path:
     files = {"key": key, "pid": root / "munged.pid", "log": root / "munged.log"}
     options = [f"--{name}-file={path}" for name, path in files.items()]
     seed = f"--seed-file={root / 'munged.seed'}"
-    cluster.start("munged", "--foreground", "--force", seed, f"--socket={sock}", *options)
+    cluster.start(
+        "munged", "--foreground", "--force", seed, f"--socket={sock}", *options
+    )
     _until(sock.exists, "munge's socket", root)
     return sock
 
@@ -176,7 +182,9 @@ def _start_accounting(cluster: Cluster, munge: Path) -> str:
     # As root, like everything here: another user may not reach the folder of a test.
     ours = ["--no-defaults", "--user=root", f"--datadir={data}"]
     plain = "--auth-root-authentication-method=normal"
-    subprocess.run(["mariadb-install-db", *ours, plain], check=True, capture_output=True)
+    subprocess.run(
+        ["mariadb-install-db", *ours, plain], check=True, capture_output=True
+    )
     ask = ["mariadb", "--no-defaults", "-uroot", f"--socket={data / 'socket'}", "-e"]
     where = [f"--socket={data / 'socket'}", f"--port={facts['ports'][1]}"]
     cluster.start("mariadbd", *ours, *where, "--bind-address=127.0.0.1")
@@ -188,7 +196,11 @@ def _start_accounting(cluster: Cluster, munge: Path) -> str:
     config.chmod(0o600)
     cluster.start("slurmdbd", "-D")
     log = root / "slurmdbd.log"
-    _until(lambda: log.exists() and "slurmdbd version" in log.read_text(), "its accounts", root)
+    _until(
+        lambda: log.exists() and "slurmdbd version" in log.read_text(),
+        "its accounts",
+        root,
+    )
     return ACCOUNTING.format(**facts)
 
 

@@ -37,7 +37,9 @@ def with_what_they_need(names):
         if name.lower() not in found:
             found[name.lower()] = distribution = metadata.distribution(name)
             for requirement in map(Requirement, distribution.requires or []):
-                if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                if requirement.marker is None or requirement.marker.evaluate(
+                    {"extra": ""}
+                ):
                     wanted.append(requirement.name)
     return list(found.values())
 
@@ -48,14 +50,23 @@ def bare(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bare") / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     [site] = folder.glob("lib/python*/site-packages")
-    tokenizers = metadata.distribution("tokenizers")  # what it requires is for downloads
+    tokenizers = metadata.distribution(
+        "tokenizers"
+    )  # what it requires is for downloads
     for distribution in (*with_what_they_need(NEEDED), tokenizers):
-        for top in {file.parts[0] for file in distribution.files} - {"..", "__pycache__"}:
+        for top in {file.parts[0] for file in distribution.files} - {
+            "..",
+            "__pycache__",
+        }:
             if not (site / top).exists():
                 (site / top).symlink_to(distribution.locate_file(top))
     interpreter = folder / "bin" / "python"
-    found = f"import importlib.util as u; print([n for n in {FOREIGN} if u.find_spec(n)])"
-    listed = subprocess.run([interpreter, "-c", found], capture_output=True, text=True, check=True)
+    found = (
+        f"import importlib.util as u; print([n for n in {FOREIGN} if u.find_spec(n)])"
+    )
+    listed = subprocess.run(
+        [interpreter, "-c", found], capture_output=True, text=True, check=True
+    )
     assert listed.stdout.strip() == "[]"
     return interpreter
 
@@ -73,10 +84,14 @@ def text(tmp_path):
 
 def table(outputs):
     found = rows(outputs, "grid-heads")
-    return [{key: cell for key, cell in row.items() if key not in MEASURED} for row in found]
+    return [
+        {key: cell for key, cell in row.items() if key not in MEASURED} for row in found
+    ]
 
 
-def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(bare, text, tmp_path):
+def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(
+    bare, text, tmp_path
+):
     home, there, here = (tmp_path / name for name in ("home", "there", "here"))
     typed = (*GRID, "data=local", f"data.root={text}")
     assert sweep(here, *typed).returncode == 0
@@ -88,7 +103,9 @@ def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(bar
     assert planned.returncode == 0, planned.stderr
     assert not any(numbers(home).values())
     [pinned] = (home / "code").iterdir()
-    there_typed = f"cd home/code/{pinned.name} && python -m sweeper train --outputs ../.."
+    there_typed = (
+        f"cd home/code/{pinned.name} && python -m sweeper train --outputs ../.."
+    )
     assert f"    ssh HOST '{there_typed}'\n" in planned.stdout
 
     shutil.copytree(home, there)
@@ -113,7 +130,9 @@ def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(bar
 
 def test_a_command_that_needs_more_says_so(bare, tmp_path):
     asked = [bare, "-m", "sweeper", "status", "--outputs", tmp_path]
-    done = subprocess.run(asked, cwd=Path.cwd(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        asked, cwd=Path.cwd(), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 2
     assert done.stderr == (
         "error: rich is missing here; only `train` does without it: type this command where the "

@@ -14,7 +14,9 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTENSION = ROOT / "examples" / "extension"
-NOT_SHIPPED = shutil.ignore_patterns(".*", "outputs", "build", "*.egg-info", "__pycache__")
+NOT_SHIPPED = shutil.ignore_patterns(
+    ".*", "outputs", "build", "*.egg-info", "__pycache__"
+)
 
 FROM_PYTHON = """
 import headroom_attention as headroom
@@ -25,7 +27,9 @@ print(len(headroom.runs("recall")), run.evaluate() == run.metrics())
 
 def done(*command: str | Path, cwd: Path) -> str:
     """What a command printed; it must end well."""
-    ended = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, check=False
+    )
     assert ended.returncode == 0, f"{command}\n{ended.stdout}\n{ended.stderr}"
     return ended.stdout
 
@@ -50,38 +54,58 @@ def environment(tmp_path_factory):
 
 def test_a_package_of_ones_own_is_trained_judged_and_drawn(environment, tmp_path):
     [site] = environment.glob("lib/python*/site-packages")
-    added = {path.name for path in site.iterdir() if not path.name.endswith((".dist-info", ".pth"))}
+    added = {
+        path.name
+        for path in site.iterdir()
+        if not path.name.endswith((".dist-info", ".pth"))
+    }
     assert added == {"headroom_attention", "headroom_example"}
     before = sorted(path for path in site.rglob("*") if "__pycache__" not in path.parts)
 
     headroom, own = environment / "bin" / "headroom", tmp_path / "own"
     for folder in ("tasks", "models", "conf"):  # which other programs have too
         (own / folder).mkdir(parents=True)
-        (own / folder / "__init__.py").write_text("raise AssertionError('not Headroom')")
+        (own / folder / "__init__.py").write_text(
+            "raise AssertionError('not Headroom')"
+        )
     swept = "sweep", "-m", "experiment=recall", "name=recall", "model/attention=cosine"
     short = "trainer.steps=30", "model.head_size=1,5", "logger=none"
     done(headroom, *swept, *short, "seed=0", cwd=own)
-    told = done(headroom, *swept, *short, "seed=0,1", cwd=own)  # its size server starts for jobs
+    told = done(
+        headroom, *swept, *short, "seed=0,1", cwd=own
+    )  # its size server starts for jobs
 
     outputs = own / "outputs"
     assert "larger_heads_recall_more" in told
     assert (outputs / "figures" / "recall.pdf").read_bytes().startswith(b"%PDF")
-    [verdict] = json.loads((outputs / "tables" / "recall.claims.json").read_text())["verdicts"]
+    [verdict] = json.loads((outputs / "tables" / "recall.claims.json").read_text())[
+        "verdicts"
+    ]
     assert verdict["claim"] == "larger_heads_recall_more"
     attempts = list(outputs.glob("runs/*/attempts/0001/attempt.json"))
     assert len(attempts) == 4
     for attempt in attempts:
         about = json.loads(attempt.read_text())
         assert about["code"] == "headroom-attention 0.1.0"
-        assert [made["package"] for made in about["packages"]] == ["headroom-example"] * 2
+        assert [made["package"] for made in about["packages"]] == [
+            "headroom-example"
+        ] * 2
     lines = json.loads(done(headroom, "status", "--json", cwd=own))
     assert [line["state"] for line in lines] == ["done"] * 4
     told = done(environment / "bin" / "python", "-c", FROM_PYTHON, cwd=own)
     assert told.split() == ["4", "True"]
     done(headroom, "report", cwd=own)
     assert (outputs / "report.html").is_file()
-    assert sorted(path for path in site.rglob("*") if "__pycache__" not in path.parts) == before
-    assert {path.name for path in own.iterdir()} == {"tasks", "models", "conf", "outputs"}
+    assert (
+        sorted(path for path in site.rglob("*") if "__pycache__" not in path.parts)
+        == before
+    )
+    assert {path.name for path in own.iterdir()} == {
+        "tasks",
+        "models",
+        "conf",
+        "outputs",
+    }
 
 
 def test_the_extensions_own_tests_pass(environment, tmp_path):

@@ -30,7 +30,9 @@ def outputs(tmp_path_factory):
 
 @pytest.fixture
 def run(outputs):
-    [found] = headroom.runs(NAME, {"model.heads": 2, "model.head_size": [16, 17]}, outputs=outputs)
+    [found] = headroom.runs(
+        NAME, {"model.heads": 2, "model.head_size": [16, 17]}, outputs=outputs
+    )
     return found
 
 
@@ -39,7 +41,12 @@ def test_a_table_has_what_was_measured_and_every_key(outputs, run):
     assert len(table) == 7
     [row] = table[table["run"] == run.id].to_dict("records")
     assert row[MEASURE] == run.metrics()[MEASURE]
-    told = {"model.head_size": 16, "optimizer.warmup_steps": 5, "data.sentences": 600, "seed": 0}
+    told = {
+        "model.head_size": 16,
+        "optimizer.warmup_steps": 5,
+        "data.sentences": 600,
+        "seed": 0,
+    }
     assert {key: row[key] for key in told} == told
 
 
@@ -58,7 +65,9 @@ def test_a_plan_says_the_same_before_anything_is_trained(outputs, tmp_path):
     assert list(before["run"]) == list(table["run"])
     assert list(before["params_total"]) == list(table["params_total"])
     assert (before["flops"] == table["flops_per_token"] * 512 * 10).all()
-    sizes = headroom.plan(["experiment=value_size", "seed=0"], outputs=tmp_path)["model.head_size"]
+    sizes = headroom.plan(["experiment=value_size", "seed=0"], outputs=tmp_path)[
+        "model.head_size"
+    ]
     assert sizes.notna().all()  # one arm sets it, the others sweep it
     assert not (tmp_path / "runs").exists()
 
@@ -69,7 +78,13 @@ def test_a_plan_has_trials_and_yaml_files_of_ones_own_and_folders_of_any_name(tm
     (own / "experiment").mkdir(parents=True)
     shipped = (ROOT / "conf" / "experiment" / "fig1.yaml").read_text("utf-8")
     (own / "experiment" / "mine.yaml").write_text(shipped)
-    typed = ["--config-dir", str(own), "experiment=mine", "experiment.tuned=true", "name=mine"]
+    typed = [
+        "--config-dir",
+        str(own),
+        "experiment=mine",
+        "experiment.tuned=true",
+        "name=mine",
+    ]
     planned = headroom.plan(typed, outputs=outputs)
     assert set(planned["experiment"]) == {"mine", "mine_trials"}
     assert [path.name for path in tmp_path.iterdir()] == ["own", "back\\slash's\\"]
@@ -93,11 +108,16 @@ def test_a_loaded_model_measures_what_its_run_recorded(run):
         next(model.parameters()).zero_()
     assert run.evaluate(model)[MEASURE] != run.metrics()[MEASURE]
     saved = torch.load(run.checkpoint, weights_only=True)
-    assert all(torch.equal(value, saved[name]) for name, value in run.model().state_dict().items())
+    assert all(
+        torch.equal(value, saved[name])
+        for name, value in run.model().state_dict().items()
+    )
 
 
 def test_attention_is_that_whose_spread_the_run_recorded(run):
-    recorded = json.loads((run.checkpoint.parents[1] / "attention.json").read_text())["layers"]
+    recorded = json.loads((run.checkpoint.parents[1] / "attention.json").read_text())[
+        "layers"
+    ]
     layers = run.attention()
     assert len(layers) == len(recorded) == 2
     for weights_BHTT, layer in zip(layers, recorded, strict=True):
@@ -113,7 +133,9 @@ def test_a_run_of_theorem_1_has_its_whole_batch_and_no_weights_of_attention(tmp_
     run = headroom.run(ended(tmp_path, REPRESENTATION).id, outputs=tmp_path)
     batch = run.batch(rows=2)
     assert run.module()(batch).shape == batch["logs"].shape
-    with pytest.raises(headroom.UserError, match="heads go through scaled_dot_product_attention"):
+    with pytest.raises(
+        headroom.UserError, match="heads go through scaled_dot_product_attention"
+    ):
         run.attention()
 
 
@@ -129,8 +151,14 @@ def test_what_it_read_can_be_read(run):
 
 
 WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
-    "experiment": (lambda at: headroom.table("fig9", **at), "experiment=fig9: expected"),
-    "run": (lambda at: headroom.run("lm1b", **at), "run=lm1b: expected a planned experiment"),
+    "experiment": (
+        lambda at: headroom.table("fig9", **at),
+        "experiment=fig9: expected",
+    ),
+    "run": (
+        lambda at: headroom.run("lm1b", **at),
+        "run=lm1b: expected a planned experiment",
+    ),
     "key": (
         lambda at: headroom.runs(None, {"model.head": 2}, **at),
         r"did you mean model.heads\?$",
@@ -139,13 +167,22 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         lambda at: headroom.runs(**at)[0].evaluate(split="train"),
         "split=train: expected one of validation, test;",
     ),
-    "override": (lambda at: headroom.plan(["model.head=2"], **at), "model.head .*model.heads"),
+    "override": (
+        lambda at: headroom.plan(["model.head=2"], **at),
+        "model.head .*model.heads",
+    ),
     "text": (
         lambda at: headroom.plan("model.heads=2 seed=1", **at),
         r"\['model.heads=2', 'seed=1'\]",
     ),
-    "flag": (lambda at: headroom.sweep(["-m", "seed=1"], **at), "overrides=-m: expected no flag"),
-    "no folder": (lambda at: headroom.plan(["seed=1", "--config-dir"], **at), "give it a folder"),
+    "flag": (
+        lambda at: headroom.sweep(["-m", "seed=1"], **at),
+        "overrides=-m: expected no flag",
+    ),
+    "no folder": (
+        lambda at: headroom.plan(["seed=1", "--config-dir"], **at),
+        "give it a folder",
+    ),
 }
 
 
@@ -170,13 +207,17 @@ def test_a_run_that_is_not_done_has_neither_metrics_nor_a_model(outputs):
 
 def test_the_lines_of_the_guide_work(outputs, monkeypatch, capsys):
     said = re.findall(
-        r"```python\n(.*?)```", (ROOT / "docs" / "outputs.md").read_text("utf-8"), re.DOTALL
+        r"```python\n(.*?)```",
+        (ROOT / "docs" / "outputs.md").read_text("utf-8"),
+        re.DOTALL,
     )
     assert len(said) == 2
     monkeypatch.chdir(outputs.parent)
     names: dict[str, Any] = {}
     exec("".join(said).replace("fig1", NAME), names)
     shown = capsys.readouterr().out
-    assert all(arm in shown for arm in set(names["table"]["arm"]))  # their points share names
+    assert all(
+        arm in shown for arm in set(names["table"]["arm"])
+    )  # their points share names
     assert names["logits"].shape == (16, 32, 400)
     assert (outputs.parent / "attention.png").read_bytes().startswith(b"\x89PNG")

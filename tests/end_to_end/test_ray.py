@@ -60,7 +60,10 @@ def test_a_run_that_no_node_has_room_for_is_refused_when_it_is_planned(tmp_path)
     asked = ["-m", "model.heads=1,2", "hydra/launcher=ray", "trainer.threads=1024"]
     refused = sweep(tmp_path, *asked, "trainer.accelerator=gpu")
     assert refused.returncode == 2
-    assert "hydra/launcher=ray: expected a node with 1024 CPUs and 1 GPU for" in refused.stderr
+    assert (
+        "hydra/launcher=ray: expected a node with 1024 CPUs and 1 GPU for"
+        in refused.stderr
+    )
     assert not (tmp_path / "runs").exists()
 
 
@@ -69,7 +72,9 @@ def test_waiting_for_room_is_announced_and_ends_when_asked(tmp_path, number):
     # Every run takes all of the machine, so the second waits for the first, which never ends.
     every = f"hydra.launcher.cpus_per_device={len(os.sched_getaffinity(0))}"
     grid = ["-m", "model.heads=1,2", "model.head_size=4", "trainer.steps=1000000"]
-    asked = command(tmp_path, *grid, "hydra/launcher=ray", every, "hydra.launcher.slots=2")
+    asked = command(
+        tmp_path, *grid, "hydra/launcher=ray", every, "hydra.launcher.slots=2"
+    )
     log = tmp_path / "log.txt"
     with log.open("w") as said:
         process = subprocess.Popen(asked, cwd=ROOT, stdout=said, stderr=said)

@@ -16,7 +16,9 @@ from tests.end_to_end.test_sweep import ROOT, python
 
 pytestmark = pytest.mark.slow
 
-BLOCKS = re.findall(r"^```\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
+BLOCKS = re.findall(
+    r"^```\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.M | re.S
+)
 LINES = re.findall(r"^(?:make|python) .*", "".join(BLOCKS), re.M)
 # Variables of the Makefile and of pytest that make a line shorter; the line itself stays.
 SHORTER = {
@@ -58,7 +60,12 @@ def checkout(tmp_path_factory):
     program.chmod(0o755)
     (venv / ".headroom-installed").touch()
     path = f"{venv / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "VENV": str(venv), "OMP_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PATH": path,
+        "VENV": str(venv),
+        "OMP_NUM_THREADS": "1",
+    }
     for line in LINES:
         shorter = SHORTER.get(line.partition("  ")[0], {})
         done = subprocess.run(
@@ -75,12 +82,20 @@ def checkout(tmp_path_factory):
 
 
 def test_every_line_of_the_readme_does_what_it_says(checkout):
-    assert {line.split()[1] for line in LINES} == {"demo", "paper", "test", "sweep.py", "-m"}
+    assert {line.split()[1] for line in LINES} == {
+        "demo",
+        "paper",
+        "test",
+        "sweep.py",
+        "-m",
+    }
     outputs = checkout / "outputs"
     figures = {path.stem for path in (outputs / "figures").glob("*.png")}
     assert {"theorem1-bd048884", "fig1-bd048884", "fig1"} <= figures
     assert (outputs / "report.html").is_file()
-    own = headroom.runs(None, {"model.heads": [4, 8, 16], "model.head_size": 8}, outputs=outputs)
+    own = headroom.runs(
+        None, {"model.heads": [4, 8, 16], "model.head_size": 8}, outputs=outputs
+    )
     assert {run.state for run in own} == {"done"}
     assert {(run.config["model"]["heads"], run.config["seed"]) for run in own} >= {
         (heads, seed) for heads in (4, 8, 16) for seed in range(3)
@@ -88,7 +103,9 @@ def test_every_line_of_the_readme_does_what_it_says(checkout):
 
 
 def test_every_cell_of_the_notebook_works_on_those_outputs(checkout):
-    cells = json.loads((checkout / "examples" / "results.ipynb").read_text("utf-8"))["cells"]
+    cells = json.loads((checkout / "examples" / "results.ipynb").read_text("utf-8"))[
+        "cells"
+    ]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     words = ("-W", "error", "-c", "\n".join([*code, SHOWN]))
     environment = {**os.environ, "MPLBACKEND": "agg"}

@@ -21,7 +21,11 @@ ENDED = re.compile(r"(?:has|have) an answer after (\d+) rounds?, (\d+) runs?")
 
 
 def command(outputs, rates):
-    return ["sweep.py", *arguments(outputs.parent / "conf", rates), f"paths.outputs={outputs}"]
+    return [
+        "sweep.py",
+        *arguments(outputs.parent / "conf", rates),
+        f"paths.outputs={outputs}",
+    ]
 
 
 def sweep(outputs, *options, rates):
@@ -45,9 +49,15 @@ def found(outputs):
 def rounds_on(folder, launcher, *options):
     """What a short sweep of twins ends in on a backend, at two runs at a time."""
     slots = "jobs" if launcher == "slurm" else "slots"
-    asked = [f"hydra/launcher={launcher}", f"hydra.launcher.{slots}=2", "trainer.accelerator=cpu"]
+    asked = [
+        f"hydra/launcher={launcher}",
+        f"hydra.launcher.{slots}=2",
+        "trainer.accelerator=cpu",
+    ]
     asked += options
-    ended = sweep(folder / "outputs", *asked, "hydra.sweeper.max_seeds=4", rates=PLANTED)
+    ended = sweep(
+        folder / "outputs", *asked, "hydra.sweeper.max_seeds=4", rates=PLANTED
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "after 2 rounds, 8 runs" in ended.stdout
     return found(folder / "outputs")
@@ -74,7 +84,9 @@ def test_every_round_is_a_plan_that_holds_those_before_it(planted):
     written = plans(outputs)
     [(rounds, runs)] = ENDED.findall(said)
     assert len(written) == int(rounds)
-    assert [len(plan.get("rounds", [])) for plan in written] == list(range(len(written)))
+    assert [len(plan.get("rounds", [])) for plan in written] == list(
+        range(len(written))
+    )
     for before, after in itertools.pairwise(written):
         assert after["rounds"][:-1] == before.get("rounds", [])
         assert after["rounds"][-1]["runs"] == len(before["runs"]) < len(after["runs"])
@@ -90,7 +102,9 @@ def test_typed_twice_at_once_every_run_is_trained_once(planted, tmp_path):
     both = [subprocess.Popen(asked, cwd=ROOT, **pipe) for _ in range(2)]
     said = [process.communicate(timeout=400) for process in both]
     assert [process.returncode for process in both] == [0, 0], said
-    assert {tuple(ENDED.findall(out)) for out, _ in said} == {tuple(ENDED.findall(planted[1]))}
+    assert {tuple(ENDED.findall(out)) for out, _ in said} == {
+        tuple(ENDED.findall(planted[1]))
+    }
     assert found(outputs) == found(planted[0])
     store = RunStore(outputs)
     for run in store.ids():  # who came second has withdrawn before its first step
@@ -115,7 +129,9 @@ def test_a_first_round_beyond_the_budget_is_not_begun(planted, tmp_path):
     shutil.copytree(planted[0], outputs)
     other = "experiment.arms.standard.grid={model.heads:[3]}"
     runs = RunStore(outputs).ids()
-    refused = sweep(outputs, other, "hydra.sweeper.budget_device_hours=1e-9", rates=PLANTED)
+    refused = sweep(
+        outputs, other, "hydra.sweeper.budget_device_hours=1e-9", rates=PLANTED
+    )
     assert refused.returncode == 2
     asked = r"budget_device_hours=1e-09: expected at least \S+, the expected cost"
     assert re.search(asked, refused.stderr)
@@ -131,7 +147,10 @@ def test_twins_never_differ(tmp_path):
 
 def test_prices_are_told_and_a_sweep_is_what_it_is(planted):
     outputs, _ = planted
-    assert "not supported" in python("-m", "sweeper", "decide", "--outputs", outputs).stdout
+    assert (
+        "not supported"
+        in python("-m", "sweeper", "decide", "--outputs", outputs).stdout
+    )
     same = python("-m", "sweeper", "compare", outputs, outputs)
     assert (same.returncode, same.stderr) == (0, "")
     assert "Every claim that both judge has the same verdict." in same.stdout

@@ -29,8 +29,16 @@ OPTIONS = {
     "max_num_timeout": 9,
     "poll_s": 0.5,
 }
-LONG = {"trainer.steps": 10**6, "trainer.validate_every": 0, "trainer.checkpoint_every": 50}
-MEDIUM = {"trainer.steps": 600, "trainer.validate_every": 0, "trainer.checkpoint_every": 2}
+LONG = {
+    "trainer.steps": 10**6,
+    "trainer.validate_every": 0,
+    "trainer.checkpoint_every": 50,
+}
+MEDIUM = {
+    "trainer.steps": 600,
+    "trainer.validate_every": 0,
+    "trainer.checkpoint_every": 2,
+}
 
 
 def open_backend(outputs, **options):
@@ -59,8 +67,13 @@ class Story:
         }
         parents = {"child": "parent", "grandchild": "child"}
         # The parent has the highest cost, so that its children are handed in right behind it.
-        jobs = [Job(name, 9.0 - place, parents.get(name)) for place, name in enumerate(self.runs)]
-        self.schedule = Schedule(self.store, open_backend(outputs), jobs, policy(), self.disturb)
+        jobs = [
+            Job(name, 9.0 - place, parents.get(name))
+            for place, name in enumerate(self.runs)
+        ]
+        self.schedule = Schedule(
+            self.store, open_backend(outputs), jobs, policy(), self.disturb
+        )
         self.queued = {}
         self._left = {
             "parent": (1, "scancel {}"),
@@ -76,10 +89,14 @@ class Story:
             # Its checkpoints go once the next attempt has saved: that one's will do as well.
             begun = [one for one in attempts if one.number >= attempt]
             if any(list(one.checkpoint_dir.glob("*")) for one in begun):
-                if name != "timed again":  # Slurm forgets a cancellation while it requeues the job
+                if (
+                    name != "timed again"
+                ):  # Slurm forgets a cancellation while it requeues the job
                     del self._left[name]
                 self.queued |= dict(waiting())
-                told = json.loads((run.outputs / "slurm" / f"{run.id}.json").read_text())
+                told = json.loads(
+                    (run.outputs / "slurm" / f"{run.id}.json").read_text()
+                )
                 words = command.format(told["job"]).split()
                 subprocess.run(words, check=True, capture_output=True)
 
@@ -102,7 +119,9 @@ def test_cancelling_a_parent_blocks_its_children_by_name(story):
     states = story.schedule.states
     assert states["parent"].phase is Phase.FAILED
     assert "was cancelled" in states["parent"].reason
-    assert [states[name].phase for name in ("child", "grandchild")] == [Phase.BLOCKED] * 2
+    assert [states[name].phase for name in ("child", "grandchild")] == [
+        Phase.BLOCKED
+    ] * 2
     assert "parent" in states["child"].reason
     assert "child" in states["grandchild"].reason
     assert not story.runs["child"].attempts()
@@ -126,9 +145,19 @@ def test_a_requeued_run_ends_with_the_bits_of_an_undisturbed_one(story):
 
 
 def test_a_sweep_gives_the_same_numbers_as_on_this_machine(tmp_path):
-    grid = ["-m", "name=grid", "model.heads=1,2", "model.head_size=4", "trainer.steps=20"]
+    grid = [
+        "-m",
+        "name=grid",
+        "model.heads=1,2",
+        "model.head_size=4",
+        "trainer.steps=20",
+    ]
     here, there = tmp_path / "here", tmp_path / "there"
-    slurm = ["hydra/launcher=slurm", "hydra.launcher.poll_s=0.5", "trainer.accelerator=cpu"]
+    slurm = [
+        "hydra/launcher=slurm",
+        "hydra.launcher.poll_s=0.5",
+        "trainer.accelerator=cpu",
+    ]
     slurm += ["hydra.launcher.mem_gb=1"]
     for outputs, further in ((there, slurm), (here, [])):
         done = sweep(outputs, *grid, *further)
@@ -146,7 +175,9 @@ def test_rounds_are_the_same_as_on_this_machine(tmp_path):
 def test_another_sweep_takes_over_what_is_in_the_queue(tmp_path):
     """The first is gone before its job has started; the second hands nothing in."""
     run = freeze(tmp_path, LONG)
-    subprocess.run(["scontrol", "update", "PartitionName=test", "State=DOWN"], check=True)
+    subprocess.run(
+        ["scontrol", "update", "PartitionName=test", "State=DOWN"], check=True
+    )
     first = open_backend(tmp_path)
     begin(first, run)
     first.ended(0)
@@ -164,7 +195,9 @@ def test_another_sweep_takes_over_what_is_in_the_queue(tmp_path):
     subprocess.run(["scontrol", "update", "PartitionName=test", "State=UP"], check=True)
 
 
-@pytest.mark.skipif(not keeps_accounts(), reason="accounting: slurmdbd, mariadb-server missing")
+@pytest.mark.skipif(
+    not keeps_accounts(), reason="accounting: slurmdbd, mariadb-server missing"
+)
 def test_the_accounts_tell_how_a_job_ended_that_the_queue_forgot(tmp_path, monkeypatch):
     run = freeze(tmp_path, LONG)
     slurm = open_backend(tmp_path)
@@ -195,7 +228,9 @@ def test_a_store_that_others_may_write_to_is_refused_before_data_is_prepared(tmp
     done = sweep(shared, "hydra/launcher=slurm", "trainer.accelerator=cpu")
     assert done.returncode == 2
     assert "chmod go-w" in done.stderr
-    assert not any((shared / name).exists() for name in ("data", "runs", "plans", "slurm"))
+    assert not any(
+        (shared / name).exists() for name in ("data", "runs", "plans", "slurm")
+    )
 
 
 def test_a_store_that_others_may_write_to_by_now_is_handed_nothing(tmp_path):

@@ -62,7 +62,9 @@ attempt.finish("done")
 """
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not keeps_accounts(), reason="accounting: slurmdbd, mariadb-server missing"),
+    pytest.mark.skipif(
+        not keeps_accounts(), reason="accounting: slurmdbd, mariadb-server missing"
+    ),
 ]
 
 
@@ -93,11 +95,17 @@ class Sweep:
         ]
         given = {"gpus_per_device": 0, "mem_gb": 0.1, "poll_s": 0.5, **options}
         context = BackendContext(
-            launcher("slurm", **given), {Resources.of(config())}, "none", outputs, SizeServer()
+            launcher("slurm", **given),
+            {Resources.of(config())},
+            "none",
+            outputs,
+            SizeServer(),
         )
         self.backend = backend(context)
         jobs = [Job(run.id, 1.0) for run in self.runs]
-        self.schedule = Schedule(RunStore(outputs), self.backend, jobs, policy(), self._look)
+        self.schedule = Schedule(
+            RunStore(outputs), self.backend, jobs, policy(), self._look
+        )
         self.notes, self.most, self.when = set(), 0, {}
         self._deadline = time.monotonic() + 120  # to fail in words where it would hang
 
@@ -122,13 +130,20 @@ class Sweep:
         done = self.schedule.execute()
         assert done, {run: state.reason for run, state in self.schedule.states.items()}
         told = self.told()
-        for words in told:  # each start but the last was stopped before there was another
-            assert words == ["begun", "stopped"] * (len(words) // 2 - 1) + ["begun", "ended"]
+        for (
+            words
+        ) in told:  # each start but the last was stopped before there was another
+            assert words == ["begun", "stopped"] * (len(words) // 2 - 1) + [
+                "begun",
+                "ended",
+            ]
         return told
 
 
 def queued():
-    told = subprocess.run(["squeue", "--noheader", "--array"], capture_output=True, text=True)
+    told = subprocess.run(
+        ["squeue", "--noheader", "--array"], capture_output=True, text=True
+    )
     return told.stdout.splitlines()
 
 
@@ -156,7 +171,14 @@ def limit(of, **values):
 def test_a_cluster_that_takes_few_jobs_is_given_few_and_the_rest_later(slurm, tmp_path):
     with limit(["user", "root"], MaxSubmitJobs=20):
         # A job of somebody else counts as well, and is not known to the sweep.
-        admin("sbatch", "--hold", "--output=/dev/null", "--wrap", "true", "--job-name=other")
+        admin(
+            "sbatch",
+            "--hold",
+            "--output=/dev/null",
+            "--wrap",
+            "true",
+            "--job-name=other",
+        )
         sweep = Sweep(tmp_path, [50] * 22)
         assert sweep.backend.slots == 20
         sweep.is_done_and_nothing_twice()
@@ -188,12 +210,21 @@ def test_what_preempts_drains_and_restarts_costs_no_run(slurm, tmp_path):
     sweep = Sweep(tmp_path, [10_000, 10_000, 10_000, 10_000, 50, 50])
 
     def preempt():
-        urgent = ("sbatch", "--partition=urgent", f"--nodelist={NODES[0]}", "--exclusive")
+        urgent = (
+            "sbatch",
+            "--partition=urgent",
+            f"--nodelist={NODES[0]}",
+            "--exclusive",
+        )
         admin(*urgent, "--output=/dev/null", "--wrap", "sleep 1")
-        sweep.when[lambda: sum("stopped" in words for words in sweep.told()) == 2] = drain
+        sweep.when[lambda: sum("stopped" in words for words in sweep.told()) == 2] = (
+            drain
+        )
 
     def drain():
-        admin("scontrol", "update", f"NodeName={NODES[0]}", "State=DRAIN", "Reason=test")
+        admin(
+            "scontrol", "update", f"NodeName={NODES[0]}", "State=DRAIN", "Reason=test"
+        )
         admin("scontrol", "shutdown", "slurmctld")
         sweep.when[lambda: sweep.backend.note == SILENT] = restart
 
@@ -221,4 +252,6 @@ def test_runs_that_share_a_job_lose_only_the_one_that_ran_when_it_dies(slurm, tm
     told = sweep.told()
     assert told.pop(2) == ["begun", "begun", "ended"]
     assert told == [["begun", "ended"]] * 5
-    assert {*arrays(tmp_path)} == {1}  # all in one; then what was left, and what had died
+    assert {*arrays(tmp_path)} == {
+        1
+    }  # all in one; then what was left, and what had died

@@ -23,10 +23,17 @@ SMALL = (
     "data.sentences=600 task.vocabulary_size=400 task.sequence_length=32 task.batch_tokens=512 "
     "model.feedforward_size=16 optimizer.warmup_steps=5 logger=none trainer.log_every=5"
 ).split()
-TINY = [*SMALL, "model.layers=1", "model.embedding_size=8", "trainer.checkpoint_every=5"]
+TINY = [
+    *SMALL,
+    "model.layers=1",
+    "model.embedding_size=8",
+    "trainer.checkpoint_every=5",
+]
 CANARY = "c0ffee0123456789" * 2 + "deadbeef"  # as long as a key of W&B
 SECRETS = ("WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "RAY_AUTH_TOKEN")
-GRID = "-m name=grid-heads model.heads=1,2,3,4 model.head_size=4 trainer.steps=20".split()
+GRID = (
+    "-m name=grid-heads model.heads=1,2,3,4 model.head_size=4 trainer.steps=20".split()
+)
 
 
 def command(outputs, *arguments):
@@ -36,7 +43,9 @@ def command(outputs, *arguments):
 def python(*words, cwd=ROOT, **options):
     """Run this Python; return what it printed and its exit code."""
     options = {"capture_output": True, "text": True, "timeout": 400, **options}
-    return subprocess.run([sys.executable, *map(str, words)], cwd=cwd, check=False, **options)
+    return subprocess.run(
+        [sys.executable, *map(str, words)], cwd=cwd, check=False, **options
+    )
 
 
 def sweep(outputs, *arguments):
@@ -67,11 +76,18 @@ def rows(outputs, name):
 def kill_at_checkpoint(typed, outputs, finished=0, cwd=ROOT):
     """Kill a program and its jobs once runs have more checkpoints than those that finished."""
     process = subprocess.Popen(
-        typed, cwd=cwd, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        typed,
+        cwd=cwd,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     store = RunStore(outputs)
     deadline = time.monotonic() + 200
-    while len([path for run in store.ids() for path in store.run(run).checkpoints()]) <= finished:
+    while (
+        len([path for run in store.ids() for path in store.run(run).checkpoints()])
+        <= finished
+    ):
         assert time.monotonic() < deadline, "no checkpoint ever appeared"
         assert process.poll() is None, "it ended before it could be killed"
         time.sleep(0.01)
@@ -122,9 +138,13 @@ def test_a_grid_becomes_runs_a_table_and_a_figure(undisturbed):
         f"  {outputs.resolve() / name}\n" in done.stdout
         for name in ("figures/grid-heads.png", "report.html")
     )
-    finished = [line for line in done.stdout.splitlines() if re.match(r"\[\d/4\] done ", line)]
+    finished = [
+        line for line in done.stdout.splitlines() if re.match(r"\[\d/4\] done ", line)
+    ]
     assert len(finished) == 4
-    assert all(re.search(r", about [\d:.]+( s)? left$", line.strip()) for line in finished[:-1])
+    assert all(
+        re.search(r", about [\d:.]+( s)? left$", line.strip()) for line in finished[:-1]
+    )
     assert "left" not in finished[-1]
     assert "started" not in done.stdout
     assert "Next:" in done.stdout
@@ -134,8 +154,17 @@ def test_a_grid_becomes_runs_a_table_and_a_figure(undisturbed):
 def test_tables_and_figures_thrown_away_come_back_to_the_byte(undisturbed):
     outputs, _ = undisturbed
     folders = [outputs / "tables", outputs / "figures"]
-    before = {path: path.read_bytes() for folder in folders for path in folder.iterdir()}
-    assert {path.suffix for path in before} == {".csv", ".json", ".pdf", ".png", ".svg", ".drawn"}
+    before = {
+        path: path.read_bytes() for folder in folders for path in folder.iterdir()
+    }
+    assert {path.suffix for path in before} == {
+        ".csv",
+        ".json",
+        ".pdf",
+        ".png",
+        ".svg",
+        ".drawn",
+    }
     for folder in folders:
         shutil.rmtree(folder)
     for verb in ("collect", "draw"):
@@ -155,7 +184,9 @@ def test_the_same_command_again_trains_nothing(undisturbed):
     assert {p: p.read_bytes() for p in (outputs / "figures").iterdir()} == drawn
 
 
-def test_a_sweep_killed_half_way_ends_with_the_numbers_of_an_undisturbed_one(undisturbed, tmp_path):
+def test_a_sweep_killed_half_way_ends_with_the_numbers_of_an_undisturbed_one(
+    undisturbed, tmp_path
+):
     """SIGKILL to everything: the sweep, its server and the jobs, once some run is half done."""
     kill_at_checkpoint(command(tmp_path, *GRID), tmp_path)
     assert not all(numbers(tmp_path).values())
@@ -172,11 +203,17 @@ def failing(tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp("failing")
     (folder / "home").mkdir()
-    environment = {**os.environ, **dict.fromkeys(SECRETS, CANARY), "HOME": str(folder / "home")}
+    environment = {
+        **os.environ,
+        **dict.fromkeys(SECRETS, CANARY),
+        "HOME": str(folder / "home"),
+    }
     grid = ["-m", "optimizer.learning_rate=100.0,0.01", "optimizer.schedule=constant",
             "optimizer.betas=[0.0,0.0]", "optimizer.weight_decay=100.0", "trainer.steps=6",
             "model.heads=1", "model.head_size=4", "hydra.launcher.slots=1"]  # fmt: skip
-    typed = [word for word in command(folder / "outputs", *grid) if word != "logger=none"]
+    typed = [
+        word for word in command(folder / "outputs", *grid) if word != "logger=none"
+    ]
     return folder, python(*typed[1:], env=environment)
 
 
@@ -213,11 +250,20 @@ def holding(needle, folder):
     ("arguments", "words"),
     [
         (["hydra/launcher=nowhere"], ["nowhere"]),
-        (["hydra.sweeper.max_runs=1,2"], ["hydra.sweeper.max_runs=1,2", "not supported"]),
-        (["+hydra.sweeper.params.x=3"], ["hydra.sweeper.params.x", "cannot be added or deleted"]),
+        (
+            ["hydra.sweeper.max_runs=1,2"],
+            ["hydra.sweeper.max_runs=1,2", "not supported"],
+        ),
+        (
+            ["+hydra.sweeper.params.x=3"],
+            ["hydra.sweeper.params.x", "cannot be added or deleted"],
+        ),
         (["experiment=fig7"], ["experiment=fig7", "did you mean", "fig2"]),
         (["model.heads=4,3,5"], ["model.heads=3", "model.embedding_size=8", "1 more"]),
-        ([*GRID, "hydra.sweeper.until=[nope]"], ["until=nope: expected claims of what is swept"]),
+        (
+            [*GRID, "hydra.sweeper.until=[nope]"],
+            ["until=nope: expected claims of what is swept"],
+        ),
     ],
     ids=["hydra", "values", "added", "planner", "size server", "claims"],
 )
@@ -238,7 +284,9 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_starts(known):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_dry_run_writes_no_record_and_loads_no_torch_where_sizes_are_known(known, tmp_path):
+def test_a_dry_run_writes_no_record_and_loads_no_torch_where_sizes_are_known(
+    known, tmp_path
+):
     (tmp_path / "torch.py").write_text("raise SystemExit('imported')")
     asked = command(known, *GRID, "hydra.sweeper.dry_run=true")
     done = python(*asked[1:], env={**os.environ, "PYTHONPATH": str(tmp_path)})
@@ -298,14 +346,20 @@ def test_a_sweep_needs_nothing_that_linux_alone_has(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(WITHOUT)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     asked = "import os, pathlib; print(hasattr(os, 'pidfd_open'), pathlib.Path('/proc').exists())"
-    said = subprocess.check_output([sys.executable, "-c", asked], env=environment, text=True)
+    said = subprocess.check_output(
+        [sys.executable, "-c", asked], env=environment, text=True
+    )
     assert said.split() == ["False", "False"]
 
     outputs = tmp_path / "outputs"
     tiny = "model.heads=1 model.head_size=3 model.embedding_size=5 model.layers=1 trainer.steps=3"
     small = "data.sentences=500 task.vocabulary_size=300 optimizer.warmup_steps=1 logger=none"
     planned = python(
-        "sweep.py", *tiny.split(), *small.split(), f"paths.outputs={outputs}", env=environment
+        "sweep.py",
+        *tiny.split(),
+        *small.split(),
+        f"paths.outputs={outputs}",
+        env=environment,
     )
     assert "1 point, 1 run: 1 new." in planned.stdout, planned.stderr
     status = ("-m", "sweeper", "status", "--json", "--outputs", outputs)

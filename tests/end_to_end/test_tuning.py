@@ -29,7 +29,9 @@ def choices(outputs):
     """What was chosen for each arm, less the runs that chose it."""
     found = newest(outputs)["twins"]["experiments"]["twins"]["tuning"]
     named = ("best", "trials")
-    return [{key: value for key, value in one.items() if key not in named} for one in found]
+    return [
+        {key: value for key, value in one.items() if key not in named} for one in found
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -70,10 +72,16 @@ def test_typed_again_it_chooses_the_same_and_trains_nothing(tuned):
     outputs, text, _ = tuned
     before, runs, made = choices(outputs), RunStore(outputs).ids(), plans(outputs)
     sweep(outputs, text)
-    assert (choices(outputs), RunStore(outputs).ids(), plans(outputs)) == (before, runs, made)
+    assert (choices(outputs), RunStore(outputs).ids(), plans(outputs)) == (
+        before,
+        runs,
+        made,
+    )
     larger = sweep(outputs, text, GRID, "hydra.sweeper.dry_run=true")
     assert "7 trials per choice (choices: standard 2, twin 2)" in larger
-    assert "other points" not in larger  # which are there is known once rates are chosen
+    assert (
+        "other points" not in larger
+    )  # which are there is known once rates are chosen
 
 
 def test_no_token_of_the_test_split_changes_a_choice(tuned, tmp_path):

@@ -15,15 +15,23 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before any numeric library load
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("--seed", type=int, default=1, help="the seed of all random choices")
-    parser.add_argument("--quick", action="store_true", help="take three minutes, not ninety")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="the seed of all random choices"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="take three minutes, not ninety"
+    )
     parser.add_argument(
         "--only", default="", metavar="WORD", help="run cases with WORD in the name"
     )
     about = "sweep of the case rounds: experiment=fig1 hydra.sweeper.max_seeds=6 (default: twins)"
-    parser.add_argument("--sweep", nargs="+", default=[], metavar="KEY=VALUE", help=about)
+    parser.add_argument(
+        "--sweep", nargs="+", default=[], metavar="KEY=VALUE", help=about
+    )
     options = parser.parse_args(arguments)
-    from tests.faults.suite import cases  # late: torch and Lightning take seconds to import
+    from tests.faults.suite import (
+        cases,
+    )  # late: torch and Lightning take seconds to import
     from tests.faults.sweep import settings
 
     warnings.simplefilter("ignore")

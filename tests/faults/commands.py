@@ -43,7 +43,14 @@ GRID = (
 # A pre-training, with steps for both of its phases, and two fine-tunings of it, twice.
 # Rows of all three tasks have 21 tokens.
 TWO_STAGES = (
-    *("-m", "experiment=table2a", "seed=0", "model.heads=2,4", "trainer.steps=160", *TINY),
+    *(
+        "-m",
+        "experiment=table2a",
+        "seed=0",
+        "model.heads=2,4",
+        "trainer.steps=160",
+        *TINY,
+    ),
     *("experiment.claims=[]", "task.batch_tokens=525"),
 )
 # Trials of the arms, ranges that grow, and runs with the values that they choose.
@@ -64,7 +71,13 @@ class Command:
     def __init__(self, outputs: Path, arguments: Sequence[str]) -> None:
         self.outputs = outputs
         patient = ("hydra.sweeper.tries=1000", "hydra.sweeper.wait_s=0")
-        self.line = [sys.executable, "sweep.py", *arguments, *patient, f"paths.outputs={outputs}"]
+        self.line = [
+            sys.executable,
+            "sweep.py",
+            *arguments,
+            *patient,
+            f"paths.outputs={outputs}",
+        ]
         self._log = outputs.parent / "command.log"
         self._mark = secrets.token_hex(8)
 
@@ -95,7 +108,10 @@ class Command:
         found = []
         for state in Path("/proc").iterdir():
             with suppress(OSError):
-                if state.name.isdigit() and self._mark.encode() in (state / "environ").read_bytes():
+                if (
+                    state.name.isdigit()
+                    and self._mark.encode() in (state / "environ").read_bytes()
+                ):
                     found.append(int(state.name))
         return found
 
@@ -163,17 +179,23 @@ def kills(seed: int, arguments: Sequence[str], name: str, *, faults: int) -> Cou
     return count
 
 
-def await_training(process: subprocess.Popen[bytes], outputs: Path, rng: random.Random) -> None:
+def await_training(
+    process: subprocess.Popen[bytes], outputs: Path, rng: random.Random
+) -> None:
     """Wait for a random moment at which a job of the sweep trains, or for the sweep's end."""
     chosen = time.monotonic() + rng.uniform(0, 2)
-    while process.poll() is None and not (time.monotonic() > chosen and training(outputs)):
+    while process.poll() is None and not (
+        time.monotonic() > chosen and training(outputs)
+    ):
         time.sleep(0.02)
 
 
 def training(outputs: Path) -> bool:
     """Return whether a job that lives has written a row of metrics."""
     return any(
-        read_metrics(attempt.metrics_path)[0] and attempt.exit() is None and alive(attempt.info())
+        read_metrics(attempt.metrics_path)[0]
+        and attempt.exit() is None
+        and alive(attempt.info())
         for path in outputs.glob("runs/*")
         for attempt in RunStore(outputs).run(path.name).attempts()
         if not (path / "result.json").exists()
@@ -206,7 +228,9 @@ def stops(seed: int) -> Count:
             count.injected += 1
         count.complaints += process.wait(timeout=PATIENCE_S) != 128 + number
         count.complaints += bool(living(command.outputs))
-        count.complaints += number.name not in command.log() or "Traceback" in command.log()
+        count.complaints += (
+            number.name not in command.log() or "Traceback" in command.log()
+        )
         count.complaints += command.finish() != 0
     return count
 
@@ -220,11 +244,25 @@ def read_only(seed: int) -> Count:
         reference = reference_of(outputs)
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
         line = Command(outputs, [*GRID, "seed=1"]).line
-        asked = [sys.executable, "-m", "sweeper", "status", "--json", "--outputs", str(outputs)]
-        refused = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
-        status = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+        asked = [
+            sys.executable,
+            "-m",
+            "sweeper",
+            "status",
+            "--json",
+            "--outputs",
+            str(outputs),
+        ]
+        refused = subprocess.run(
+            line, cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        status = subprocess.run(
+            asked, cwd=ROOT, capture_output=True, text=True, check=False
+        )
         count.injected += 2
-        count.complaints += refused.returncode != 2 or len(refused.stderr.strip().splitlines()) != 1
+        count.complaints += (
+            refused.returncode != 2 or len(refused.stderr.strip().splitlines()) != 1
+        )
         count.complaints += "it is read-only" not in refused.stderr
         done = status.stdout.count('"done"')
         count.complaints += status.returncode != 0 or done != len(reference)
@@ -259,9 +297,15 @@ def killed_rounds(seed: int, typed: Sequence[str], *, times: int) -> Count:
 
     `typed` are overrides that choose the sweep; without any it is an experiment of two tiny arms.
     """
-    count, rng = Count(f"rounds killed: {[*typed, 'twins'][0]}", seed), random.Random(seed)
+    count, rng = (
+        Count(f"rounds killed: {[*typed, 'twins'][0]}", seed),
+        random.Random(seed),
+    )
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        quiet, outputs = Path(folder) / "quiet" / "outputs", Path(folder) / "killed" / "outputs"
+        quiet, outputs = (
+            Path(folder) / "quiet" / "outputs",
+            Path(folder) / "killed" / "outputs",
+        )
         decides = ["-m", *typed, "logger=none", "hydra.sweeper.decide=true"]
         arguments = decides if typed else twins(Path(folder) / "conf", PLANTED)
         expected = (undisturbed(quiet, arguments, PATIENCE_ROUNDS_S), verdicts(quiet))
@@ -269,7 +313,10 @@ def killed_rounds(seed: int, typed: Sequence[str], *, times: int) -> Count:
         command = started_over(outputs, quiet, arguments)
         for kill in range(1, times + 1):
             process, enough = command.type(), kill * len(reference) // (times + 1)
-            while process.poll() is None and len(list(outputs.glob("runs/*/result.json"))) < enough:
+            while (
+                process.poll() is None
+                and len(list(outputs.glob("runs/*/result.json"))) < enough
+            ):
                 time.sleep(0.02)
             await_training(process, outputs, rng)
             if process.poll() is None:
@@ -293,7 +340,9 @@ def verdicts(outputs: Path) -> list[Any]:
         for verdict in json.loads(path.read_text())["verdicts"]:
             numbers = verdict["numbers"]
             numbers.get("price", {}).pop("hours", None)
-            found.append([verdict["claim"], verdict["measure"], verdict["verdict"], numbers])
+            found.append(
+                [verdict["claim"], verdict["measure"], verdict["verdict"], numbers]
+            )
     return found
 
 
@@ -307,7 +356,9 @@ def tables(outputs: Path) -> dict[str, str]:
         text = path.read_text()
         rows = list(csv.reader(io.StringIO(text)))
         if rows and "run" in rows[0]:
-            keep = [i for i, name in enumerate(rows[0]) if name not in CHANGES_WITH_TIME]
+            keep = [
+                i for i, name in enumerate(rows[0]) if name not in CHANGES_WITH_TIME
+            ]
             text = "\n".join(",".join(row[i] for i in keep) for row in rows)
         found[path.name] = text
     return found

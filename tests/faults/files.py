@@ -23,7 +23,9 @@ from tests.tasks.jobs import last_words
 
 PATIENCE_S = 300.0
 CUTS = 100
-MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # for cases without a disk
+MEMORY = (
+    "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+)  # for cases without a disk
 
 
 def torn_metrics(seed: int) -> Count:
@@ -31,7 +33,10 @@ def torn_metrics(seed: int) -> Count:
     count = Count("metrics cut at every byte", seed, runs=1)
     with TemporaryDirectory(dir=MEMORY) as folder:
         path, torn = Path(folder) / "intact.jsonl", Path(folder) / "torn.jsonl"
-        rows = [{"step": step, "loss": 1 / (step + 1), "nan": float("inf")} for step in range(40)]
+        rows = [
+            {"step": step, "loss": 1 / (step + 1), "nan": float("inf")}
+            for step in range(40)
+        ]
         with MetricsWriter(path) as writer:
             for row in rows:
                 writer.write(row)
@@ -40,7 +45,9 @@ def torn_metrics(seed: int) -> Count:
             torn.write_bytes(data[:cut])
             count.injected += 1
             complete = data[:cut].count(b"\n")
-            complete += data[cut : cut + 1] == b"\n"  # only the end of the line is missing
+            complete += (
+                data[cut : cut + 1] == b"\n"
+            )  # only the end of the line is missing
             count.wrong += read_metrics(torn)[0] != rows[:complete]
             with MetricsWriter(torn) as writer:
                 writer.write({"step": 99})
@@ -95,8 +102,12 @@ def full_disk(setting: Setting, *, times: int, of: str) -> Count:
             count.injected += 1
             store = RunStore(outputs)
             words = [word for name in ids for _, word in last_words(store.run(name))]
-            causes = [word["cause"] for word in words if word]  # some had no room for a message
-            count.complaints += sum(one not in (Cause.DONE, Cause.DISK_FULL) for one in causes)
+            causes = [
+                word["cause"] for word in words if word
+            ]  # some had no room for a message
+            count.complaints += sum(
+                one not in (Cause.DONE, Cause.DISK_FULL) for one in causes
+            )
     return count
 
 
@@ -133,7 +144,15 @@ def killed_checkpoint(source: Path, outputs: Path) -> Path:
 def small_disk(size: str = "6m") -> Iterator[Path]:
     """Mount a file system of this size in memory."""
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "headroom-faults", folder]
+        mount = [
+            "mount",
+            "-t",
+            "tmpfs",
+            "-o",
+            f"size={size}",
+            "headroom-faults",
+            folder,
+        ]
         subprocess.run(mount, check=True)
         try:
             yield Path(folder)

@@ -64,7 +64,9 @@ def victim() -> Iterator[Victim]:
         outputs = place / "outputs"
         line = twins(place / "conf", PLANTED)
         undisturbed(outputs, line)
-        with redirect_stdout(io.StringIO()):  # this loads what the forks of this process share
+        with redirect_stdout(
+            io.StringIO()
+        ):  # this loads what the forks of this process share
             assert main(["report", "--outputs", str(outputs)]) == 0
         yield Victim(line, outputs, rows_of(outputs), answers_of(outputs))
 
@@ -91,7 +93,10 @@ def damaged_outputs(victim: Callable[[], Victim], seed: int, *, files: int) -> C
         with TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as folder:
             outputs = Path(folder) / "outputs"
             shutil.copytree(whole.outputs, outputs)
-            for made in ("tables", "figures"):  # else a refused command leaves the right ones
+            for made in (
+                "tables",
+                "figures",
+            ):  # else a refused command leaves the right ones
                 shutil.rmtree(outputs / made)
             where = outputs / rng.choice(kinds[rng.choice(sorted(kinds))])
             damage = rng.choice(sorted(DAMAGES))
@@ -170,12 +175,16 @@ def continue_sweep(count: Count, whole: Victim, outputs: Path, said: str) -> Non
     elif code == 0:
         check_numbers(count, whole, outputs, code, f"{said}: sweep", RETRAINED)
         rows = rows_of(outputs)
-        if lost := [key for key in whole.rows if not rows.get(key, {}).get("test/perplexity")]:
+        if lost := [
+            key for key in whole.rows if not rows.get(key, {}).get("test/perplexity")
+        ]:
             count.wrong += 1
             complain(f"{said}: the sweep says that it is done, without {lost[:3]}")
 
 
-def typed(count: Count, folder: Path, line: Sequence[str], said: str, outputs: Path) -> int:
+def typed(
+    count: Count, folder: Path, line: Sequence[str], said: str, outputs: Path
+) -> int:
     """Run a command in a fork; count a traceback, an odd exit code, and a wait without end."""
     log = folder / "command.log"
     log.unlink(missing_ok=True)
@@ -216,13 +225,17 @@ def cut(path: Path, rng: random.Random) -> None:
 def zeros(path: Path, rng: random.Random) -> None:
     """Zero a stretch, as a file system does that lost a block."""
     content = bytearray(path.read_bytes())
-    start, end = sorted((rng.randrange(len(content) + 1), rng.randrange(len(content) + 1)))
+    start, end = sorted(
+        (rng.randrange(len(content) + 1), rng.randrange(len(content) + 1))
+    )
     content[start:end] = bytes(end - start)
     path.write_bytes(content)
 
 
 def longer(path: Path, rng: random.Random) -> None:
-    path.write_bytes(path.read_bytes() + rng.choice([b"\0", b"}", b"\n{}\n", rng.randbytes(99)]))
+    path.write_bytes(
+        path.read_bytes() + rng.choice([b"\0", b"}", b"\n{}\n", rng.randbytes(99)])
+    )
 
 
 def missing(path: Path, rng: random.Random) -> None:
@@ -245,7 +258,9 @@ def replaced(path: Path, rng: random.Random) -> None:
 
 def exchanged(path: Path, rng: random.Random) -> None:
     """Exchange the file with another of its name or folder, as a wrong copy does."""
-    above = next(one for one in path.parents if one.name in ("outputs", "runs", "plans", "data"))
+    above = next(
+        one for one in path.parents if one.name in ("outputs", "runs", "plans", "data")
+    )
     others = [
         one
         for one in sorted(above.rglob(f"*{path.suffix}"))
@@ -303,7 +318,9 @@ def edit(value: Any, rng: random.Random) -> None:
             case "delete":
                 del holder[key]
             case "exchange":
-                other, name = rng.choice([(h, k) for h, k in places if type(h[k]) is type(found)])
+                other, name = rng.choice(
+                    [(h, k) for h, k in places if type(h[k]) is type(found)]
+                )
                 holder[key], other[name] = deepcopy(other[name]), deepcopy(found)
             case "change" if isinstance(found, int | float):
                 holder[key] = found * 2 + 1

@@ -44,13 +44,18 @@ def out_of_memory(setting: Setting, *, times: int) -> Count:
     count = Count("out of memory by rlimit", setting.seed)
 
     def exhaust() -> None:
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        used = (
+            int(Path("/proc/self/statm").read_text().split()[0])
+            * resource.getpagesize()
+        )
         resource.setrlimit(resource.RLIMIT_AS, (used + 2**26, used + 2**26))
         torch.zeros(2**33)
 
     for _ in range(times):
         cause, log = sabotaged(setting, count, exhaust)
-        count.complaints += cause != Cause.OUT_OF_HOST_MEMORY or "out_of_host_memory" not in log
+        count.complaints += (
+            cause != Cause.OUT_OF_HOST_MEMORY or "out_of_host_memory" not in log
+        )
     return count
 
 
@@ -100,9 +105,13 @@ def sabotaged(
     count.injected += 1
     with small_sweep(setting, count) as (outputs, ids):
         three = policy(tries=3, equal_failures=0)
-        orchestrate(outputs, ids, ForkBackend(sabotage), policy=three, watchdog=watchdog)
+        orchestrate(
+            outputs, ids, ForkBackend(sabotage), policy=three, watchdog=watchdog
+        )
         orchestrate(outputs, ids, ForkBackend(), policy=three)
-        words = [pair for name in ids for pair in last_words(RunStore(outputs).run(name))]
+        words = [
+            pair for name in ids for pair in last_words(RunStore(outputs).run(name))
+        ]
         disturbed = [one for one, word in words if word.get("cause") != Cause.DONE]
         count.hung += not disturbed
         if not disturbed:

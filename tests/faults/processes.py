@@ -92,7 +92,9 @@ def repeated(setting: Setting, count: Count, faults: int, disturb: Disturb) -> C
     return count
 
 
-def until_done(setting: Setting, count: Count, disturb: Disturb, orchestrators: int = 1) -> None:
+def until_done(
+    setting: Setting, count: Count, disturb: Disturb, orchestrators: int = 1
+) -> None:
     """Disturb one sweep until it is done; start its orchestrators again when they are dead."""
     with small_sweep(setting, count) as (outputs, ids):
         results = {name: outputs / "runs" / name / "result.json" for name in ids}

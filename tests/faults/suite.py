@@ -25,15 +25,24 @@ def cases(
     yield "flips", partial(files.flipped_checkpoints, setting, flips=300)
     yield "limit", partial(jobs.file_limit, setting)
     if mounts:
-        yield "disk", partial(files.full_disk, setting, times=1 if quick else 4, of="bytes")
+        yield (
+            "disk",
+            partial(files.full_disk, setting, times=1 if quick else 4, of="bytes"),
+        )
     for number in range(1 if quick else KILLED_SEEDS):
         other = replace(setting, seed=seed + number)
-        yield "kills", partial(processes.kills, other, faults=10 if quick else KILLS_PER_SEED)
+        yield (
+            "kills",
+            partial(processes.kills, other, faults=10 if quick else KILLS_PER_SEED),
+        )
     with ExitStack() as stack:  # one sweep for all of them, trained for the first
         victim = cache(lambda: stack.enter_context(fuzz.victim()))
         for at in range(seed, seed + (1 if quick else FUZZES)):
             damaged = 5 if quick else 250
-            yield "fuzz outputs", partial(fuzz.damaged_outputs, victim, at, files=damaged)
+            yield (
+                "fuzz outputs",
+                partial(fuzz.damaged_outputs, victim, at, files=damaged),
+            )
     if quick:
         return
     if mounts:
@@ -53,4 +62,7 @@ def cases(
         yield f"commands {name}", partial(commands.kills, seed, line, name, faults=20)
     yield "rounds", partial(commands.killed_rounds, seed, typed, times=10)
     if not mounts:
-        print("disk full, read-only: left out, as this user may not mount", file=sys.stderr)
+        print(
+            "disk full, read-only: left out, as this user may not mount",
+            file=sys.stderr,
+        )

@@ -156,7 +156,9 @@ def compare(count: Count, outputs: Path, reference: Reference) -> None:
         count.wrong += any(run.path.glob("differs-*"))
         count.needed += run.record()["config"]["trainer"]["steps"]
         words = last_words(run)
-        count.second_finishers += max(0, [w.get("cause") for _, w in words].count(Cause.DONE) - 1)
+        count.second_finishers += max(
+            0, [w.get("cause") for _, w in words].count(Cause.DONE) - 1
+        )
         for attempt, _ in words:
             rows, _ = read_metrics(attempt.metrics_path)
             reached = max((row["step"] for row in rows), default=0)

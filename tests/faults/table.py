@@ -10,7 +10,9 @@ HEAD = ("case", "seed", "faults", "runs", "lost", "twice", "steps", "seconds")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.table", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults.table", description=__doc__
+    )
     parser.add_argument(
         "lines", type=Path, help="a file with the output of `python -m tests.faults`"
     )
@@ -22,7 +24,11 @@ def main() -> None:
     for count in [*counts, {**total, "case": "all", "seed": ""}]:
         steps = f"{count['steps']} / {count['needed']}" if count["needed"] else ""
         cells = [count[key] for key in ("case", "seed", "injected", "runs")]
-        cells += [f"{count['lost']} of {count['injected']}", count["second_finishers"], steps]
+        cells += [
+            f"{count['lost']} of {count['injected']}",
+            count["second_finishers"],
+            steps,
+        ]
         rows.append([*map(str, cells), f"{count['seconds']:.0f}"])
     fill(ROOT / "docs" / "faults.md", "tests.faults", table(HEAD, rows))
 

@@ -37,4 +37,6 @@ def test_a_short_round_of_faults_loses_nothing() -> None:
     counts = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(counts) >= 4, done.stderr
-    assert [(count["lost"], count["injected"] > 0) for count in counts] == [(0, True)] * len(counts)
+    assert [(count["lost"], count["injected"] > 0) for count in counts] == [
+        (0, True)
+    ] * len(counts)

@@ -57,7 +57,9 @@ def shim(tmp_path_factory):
     built, source = folder / "late.so", Path(__file__).with_name("late_names.cpp")
     if not shutil.which("g++") or not sys.platform.startswith("linux"):
         pytest.skip("needs g++ on Linux to build the shim that delays what is seen")
-    subprocess.run(["g++", "-shared", "-fPIC", "-O1", "-o", built, source, "-ldl"], check=True)
+    subprocess.run(
+        ["g++", "-shared", "-fPIC", "-O1", "-o", built, source, "-ldl"], check=True
+    )
     (folder / "new").touch()
     code = f"import os; print(os.path.exists({str(folder / 'new')!r}))"
     if _started(built, folder, 1e6, "-c", code).communicate()[0] != "False\n":
@@ -65,8 +67,14 @@ def shim(tmp_path_factory):
     return built
 
 
-def _started(shim: Path, folder: Path, seconds: float, *command: str) -> subprocess.Popen[str]:
-    late = {"LD_PRELOAD": str(shim), "LATE_FOLDER": str(folder), "LATE_SECONDS": str(seconds)}
+def _started(
+    shim: Path, folder: Path, seconds: float, *command: str
+) -> subprocess.Popen[str]:
+    late = {
+        "LD_PRELOAD": str(shim),
+        "LATE_FOLDER": str(folder),
+        "LATE_SECONDS": str(seconds),
+    }
     return subprocess.Popen(
         [sys.executable, *command],
         cwd=ROOT, env={**os.environ, **late}, text=True,
@@ -77,12 +85,15 @@ def _started(shim: Path, folder: Path, seconds: float, *command: str) -> subproc
 def test_nothing_is_lost_between_machines_that_see_each_other_late(shim, tmp_path):
     names = [f"machine-{number}" for number in range(MACHINES)]
     machines = [
-        _started(shim, tmp_path, LATE_S, "-c", MACHINE, str(tmp_path), name) for name in names
+        _started(shim, tmp_path, LATE_S, "-c", MACHINE, str(tmp_path), name)
+        for name in names
     ]
     told = [machine.communicate(timeout=120) for machine in machines]
     assert [machine.returncode for machine in machines] == [0] * MACHINES, told
     published = sorted(line.split() for out, _ in told for line in out.splitlines())
-    assert [run for run, _, _ in published] == [f"run-{number}" for number in range(RUNS)]
+    assert [run for run, _, _ in published] == [
+        f"run-{number}" for number in range(RUNS)
+    ]
     store = RunStore(tmp_path)
     for run, number, by in published:
         attempts = store.run(run).attempts()

@@ -44,9 +44,15 @@ def pack():
 
     def build(*lengths, padding=0):
         tokens = torch.randint(DECODER["vocabulary_size"], (1, sum(lengths) + padding))
-        segments = [segment for segment, n in enumerate(lengths, start=1) for _ in range(n)]
+        segments = [
+            segment for segment, n in enumerate(lengths, start=1) for _ in range(n)
+        ]
         positions = [position for n in (*lengths, padding) for position in range(n)]
-        return tokens, torch.tensor([segments + padding * [0]]), torch.tensor([positions])
+        return (
+            tokens,
+            torch.tensor([segments + padding * [0]]),
+            torch.tensor([positions]),
+        )
 
     return build
 
@@ -88,14 +94,18 @@ def influence(model, batch, position):
     handle = model.embedding.register_forward_hook(lambda *call: seen.append(call[-1]))
     hidden_BD = model(*batch)[:, position]
     handle.remove()
-    (gradient_BTD,) = torch.autograd.grad((hidden_BD * torch.randn_like(hidden_BD)).sum(), seen)
+    (gradient_BTD,) = torch.autograd.grad(
+        (hidden_BD * torch.randn_like(hidden_BD)).sum(), seen
+    )
     return gradient_BTD
 
 
 def sum_over_heads(x_TD, queries, keys, values, outputs):
     """Return the paper's sum (eq. 8 and 9) over heads, each with its own weights."""
     total_TD = torch.zeros_like(x_TD)
-    for query_PD, key_PD, value_UD, output_DU in zip(queries, keys, values, outputs, strict=True):
+    for query_PD, key_PD, value_UD, output_DU in zip(
+        queries, keys, values, outputs, strict=True
+    ):
         logits_TT = (x_TD @ query_PD.T) @ (x_TD @ key_PD.T).T / math.sqrt(len(query_PD))
         total_TD += logits_TT.softmax(dim=1) @ (x_TD @ value_UD.T) @ output_DU.T
     return total_TD

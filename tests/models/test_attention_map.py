@@ -9,7 +9,12 @@ import pytest
 import torch
 
 from models.attention.multi_head import MultiHeadAttention
-from models.attention_map import TOLERANCE, attention_weights, head_measures, numerical_rank
+from models.attention_map import (
+    TOLERANCE,
+    attention_weights,
+    head_measures,
+    numerical_rank,
+)
 from models.mask import attention_mask
 from sweeper.store.registry import ATTENTION, names
 from tasks.config.architecture import variant
@@ -21,7 +26,10 @@ B, T, D, H = 2, 11, 23, 3
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
 def test_every_variant_is_seen_and_none_is_changed(name, bias):
     attention = variant(name)(D, H, 2, bias=bias)
-    x_BTD, mask_B1TT = torch.randn(B, T, D), torch.ones(B, 1, T, T, dtype=torch.bool).tril()
+    x_BTD, mask_B1TT = (
+        torch.randn(B, T, D),
+        torch.ones(B, 1, T, T, dtype=torch.bool).tril(),
+    )
     outputs = [attention(x_BTD, mask_B1TT)]
     [found] = head_measures(lambda: outputs.append(attention(x_BTD, mask_B1TT)))
     assert torch.equal(*outputs)
@@ -47,7 +55,9 @@ def test_the_rank_is_counted_as_by_singular_values(head_size, independent, monke
     assert (expected < min(head_size, T)).all()
     seen = []
     eigvalsh = torch.linalg.eigvalsh
-    monkeypatch.setattr(torch.linalg, "eigvalsh", lambda x: seen.append(x) or eigvalsh(x))
+    monkeypatch.setattr(
+        torch.linalg, "eigvalsh", lambda x: seen.append(x) or eigvalsh(x)
+    )
     assert torch.equal(numerical_rank(left, right).long(), expected)
     # What takes long is of the heads' size, where that is less than the sequence.
     assert [one.shape[-2:] for one in seen] == [(min(head_size, T),) * 2]
@@ -61,7 +71,9 @@ def test_autocast_does_not_reach_the_measures(name, bias, monkeypatch):
     x_BTD = torch.randn(B, T, D)
     products = []
     eigvalsh = torch.linalg.eigvalsh
-    monkeypatch.setattr(torch.linalg, "eigvalsh", lambda x: products.append(x) or eigvalsh(x))
+    monkeypatch.setattr(
+        torch.linalg, "eigvalsh", lambda x: products.append(x) or eigvalsh(x)
+    )
     with torch.autocast("cpu", torch.bfloat16):
         assert attention(x_BTD).dtype == torch.bfloat16
         head_measures(lambda: attention(x_BTD))

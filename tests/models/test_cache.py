@@ -39,7 +39,11 @@ def _attended(queries_HP, keys_THP, values_THU, scale):
 
 
 def _multi_head(attention, x_D, memory_TM, turn):
-    heads, shared, size = attention.heads, attention.key_value_heads, attention.head_size
+    heads, shared, size = (
+        attention.heads,
+        attention.key_value_heads,
+        attention.head_size,
+    )
     q_HP, k_KP, v_KP = attention.qkv(x_D).view(-1, size).split([heads, shared, shared])
     if attention.norm is not None:
         q_HP, k_KP = attention.norm(torch.cat((q_HP, k_KP))[None, None])[0, 0].split(
@@ -54,8 +58,12 @@ def _multi_head(attention, x_D, memory_TM, turn):
 
 def _decoupled(attention, x_D, memory_TM, turn):
     heads, size = attention.heads, attention.head_size
-    q_HP, k_HP = (turn(x[None])[0] for x in attention.query_key(x_D).view(2, heads, size))
-    memory_TM = torch.cat((memory_TM, torch.cat((k_HP.flatten(), attention.value(x_D)))[None]))
+    q_HP, k_HP = (
+        turn(x[None])[0] for x in attention.query_key(x_D).view(2, heads, size)
+    )
+    memory_TM = torch.cat(
+        (memory_TM, torch.cat((k_HP.flatten(), attention.value(x_D)))[None])
+    )
     k_TW, v_TW = memory_TM.split([heads * size, heads * attention.value_size], 1)
     k_THP, v_THU = (x.unflatten(1, (heads, -1)) for x in (k_TW, v_TW))
     return memory_TM, _attended(q_HP, k_THP, v_THU, 1 / math.sqrt(size))
@@ -63,16 +71,25 @@ def _decoupled(attention, x_D, memory_TM, turn):
 
 def _collaborative(attention, x_D, memory_TM, turn):
     q_HS = attention.query(x_D) * attention.mixing
-    memory_TM = torch.cat((memory_TM, torch.cat((attention.key(x_D), attention.value(x_D)))[None]))
-    k_TS, v_TW = memory_TM.split([len(q_HS[0]), attention.heads * attention.head_size], 1)
-    k_THS, v_THP = k_TS[:, None].expand(-1, len(q_HS), -1), v_TW.unflatten(1, (len(q_HS), -1))
+    memory_TM = torch.cat(
+        (memory_TM, torch.cat((attention.key(x_D), attention.value(x_D)))[None])
+    )
+    k_TS, v_TW = memory_TM.split(
+        [len(q_HS[0]), attention.heads * attention.head_size], 1
+    )
+    k_THS, v_THP = (
+        k_TS[:, None].expand(-1, len(q_HS), -1),
+        v_TW.unflatten(1, (len(q_HS), -1)),
+    )
     return memory_TM, _attended(q_HS, k_THS, v_THP, 1 / math.sqrt(attention.head_size))
 
 
 def _latent(attention, x_D, memory_TM, turn):
     heads, size, rotary = attention.heads, attention.head_size, attention.rotary_size
     own_HP, turned_HR = (
-        attention.query(attention.query_latent(x_D)).view(heads, -1).split([size, rotary], 1)
+        attention.query(attention.query_latent(x_D))
+        .view(heads, -1)
+        .split([size, rotary], 1)
     )
     q_HS = torch.cat((own_HP, turn(turned_HR[None])[0]), 1)
     c_C, r_R = attention.shared(x_D).split([attention.latent_size, rotary])
@@ -87,13 +104,18 @@ def _latent(attention, x_D, memory_TM, turn):
 
 def decoded(decoder, tokens_T, step):
     """Return hidden_TD, each position from the caches of those before it, and the caches."""
-    caches = [torch.zeros(0, block.attention.cached_numbers).double() for block in decoder.blocks]
+    caches = [
+        torch.zeros(0, block.attention.cached_numbers).double()
+        for block in decoder.blocks
+    ]
     hidden = []
     for position, token in enumerate(tokens_T):
         x_D = decoder.embedding(token.view(1, 1), torch.tensor([[position]]))[0, 0]
         for layer, block in enumerate(decoder.blocks):
             attention = block.attention
-            turn = partial(_turned, start=position, attention=attention, decoder=decoder)
+            turn = partial(
+                _turned, start=position, attention=attention, decoder=decoder
+            )
             normed_D = block.attention_norm(x_D)
             caches[layer], context_W = step(attention, normed_D, caches[layer], turn)
             x_D = x_D + attention.output(context_W)
@@ -108,7 +130,11 @@ def decoded(decoder, tokens_T, step):
         (MultiHeadAttention, _multi_head, {}),
         (MultiHeadAttention, _multi_head, ROTARY),
         (partial(GroupedQueryAttention, key_value_heads=2), _multi_head, ROTARY),
-        (partial(GroupedQueryAttention, key_value_heads=1, qk_norm=True), _multi_head, ROTARY),
+        (
+            partial(GroupedQueryAttention, key_value_heads=1, qk_norm=True),
+            _multi_head,
+            ROTARY,
+        ),
         (partial(DecoupledAttention, value_size=7), _decoupled, ROTARY),
         (partial(CollaborativeAttention, shared_size=11), _collaborative, {}),
         (partial(LatentAttention, latent_size=9, value_size=5), _latent, ROTARY),
@@ -116,7 +142,9 @@ def decoded(decoder, tokens_T, step):
     ],
 )
 @torch.no_grad()
-def test_decoding_from_the_counted_numbers_equals_the_whole_row(attention, step, options):
+def test_decoding_from_the_counted_numbers_equals_the_whole_row(
+    attention, step, options
+):
     decoder = Decoder(**SIZES, **options, attention=attention).double().eval()
     tokens_T = torch.randint(SIZES["vocabulary_size"], (11,))
     places_1T = torch.arange(11)[None]
@@ -131,7 +159,11 @@ def published():
     """The rows of the published decoders in docs/today.md, without their sources."""
     today = Path(__file__).resolve().parents[2] / "docs" / "today.md"
     table = today.read_text("utf-8").partition("\n## Published decoders\n")[2]
-    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
+    rows = [
+        line.strip("| ").split(" | ")
+        for line in table.splitlines()
+        if line.startswith("| ")
+    ]
     return [row[:8] for row in rows if row[1].isdecimal()]
 
 
@@ -147,5 +179,9 @@ def test_width_and_cache_of_published_decoders_are_those_of_our_layers():
                 layer = LatentAttention(*sizes, **rotary)
             else:
                 layer = GroupedQueryAttention(*sizes, key_value_heads=int(shared))
-        assert width == f"{int(heads) * (int(own) + int(turned or 0)) / int(size):.2f}", name
-        assert cache == f"{2 * int(layers) * layer.cached_numbers:,}", name  # two bytes a number
+        assert (
+            width == f"{int(heads) * (int(own) + int(turned or 0)) / int(size):.2f}"
+        ), name
+        assert cache == f"{2 * int(layers) * layer.cached_numbers:,}", (
+            name
+        )  # two bytes a number

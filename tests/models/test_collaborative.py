@@ -29,14 +29,18 @@ def _multi_head(bias):
 def _of_full_size(attention):
     """The collaborative attention of full shared size that computes the same."""
     w_q, w_k, _ = attention.qkv.weight.chunk(3)
-    mixing_HS = torch.eye(attention.heads).to(w_q).repeat_interleave(attention.head_size, dim=1)
+    mixing_HS = (
+        torch.eye(attention.heads).to(w_q).repeat_interleave(attention.head_size, dim=1)
+    )
     return CollaborativeAttention.from_factors(attention, w_q.T, mixing_HS, w_k.T)
 
 
 @pytest.mark.parametrize("shared_size", [None, S], ids=["full", "compressed"])
 @biases
 def test_equals_its_formula_with_the_scale_of_the_head_size(shared_size, bias):
-    attention = CollaborativeAttention(D, H, P, bias=bias, shared_size=shared_size).double()
+    attention = CollaborativeAttention(
+        D, H, P, bias=bias, shared_size=shared_size
+    ).double()
     for parameter in attention.parameters():
         nn.init.normal_(parameter)
     x_BTD = torch.randn(B, T, D, dtype=torch.float64)
@@ -54,7 +58,9 @@ def test_equals_its_formula_with_the_scale_of_the_head_size(shared_size, bias):
 
 @pytest.mark.parametrize("extra", [0, 2])
 @biases
-def test_any_factors_of_its_products_give_the_outputs_of_multi_head_attention(bias, extra):
+def test_any_factors_of_its_products_give_the_outputs_of_multi_head_attention(
+    bias, extra
+):
     """A decomposition may come in any order and scale, and larger than it need be."""
     attention, x_BTD = _multi_head(bias), torch.randn(B, T, D, dtype=torch.float64)
     mask_B1TT = (torch.rand(B, 1, T, T) < 0.5) | torch.eye(T, dtype=torch.bool)
@@ -79,7 +85,11 @@ def test_any_factors_of_its_products_give_the_outputs_of_multi_head_attention(bi
 def test_what_is_built_keeps_mode_dropout_and_precision():
     attention = MultiHeadAttention(D, H, P, dropout=0.3).double().eval()
     made = _of_full_size(attention)
-    assert (made.dropout, made.training, made.mixing.dtype) == (0.3, False, torch.float64)
+    assert (made.dropout, made.training, made.mixing.dtype) == (
+        0.3,
+        False,
+        torch.float64,
+    )
     assert all(parameter.requires_grad for parameter in made.parameters())
 
 
@@ -96,7 +106,9 @@ def test_parameters_and_flops_equal_the_closed_form(bias, shared_size):
     assert forward_flops(lambda: attention(x_BTD)) == B * T * per_position
 
 
-@pytest.mark.parametrize(("kind", "rank"), [(MultiHeadAttention, 5), (CollaborativeAttention, 15)])
+@pytest.mark.parametrize(
+    ("kind", "rank"), [(MultiHeadAttention, 5), (CollaborativeAttention, 15)]
+)
 def test_sharing_gives_every_head_the_rank_of_all(kind, rank, attended):
     kind(23, 3, 5).double()(torch.randn(1, 17, 23, dtype=torch.float64))
     [(query, key, _, _)] = attended
@@ -113,9 +125,13 @@ def test_fresh_logits_are_as_large_as_those_of_multi_head_attention():
         )
         with torch.no_grad():
             # Glorot draws by the width of a projection; what is compared is the sum over it.
-            q_BTS, k_BTS = (p(x_BTD) / p(x_BTD).std() for p in (attention.query, attention.key))
+            q_BTS, k_BTS = (
+                p(x_BTD) / p(x_BTD).std() for p in (attention.query, attention.key)
+            )
             mixed_BHTS = q_BTS.unsqueeze(1) * attention.mixing.unsqueeze(1)
-            logits = mixed_BHTS @ k_BTS.unsqueeze(1).transpose(-2, -1) / math.sqrt(head_size)
+            logits = (
+                mixed_BHTS @ k_BTS.unsqueeze(1).transpose(-2, -1) / math.sqrt(head_size)
+            )
         return logits.std().item()
 
     for shared_size in (17, 41, heads * head_size):

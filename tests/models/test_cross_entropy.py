@@ -9,7 +9,12 @@ from models.cross_entropy import IGNORED, linear_cross_entropy
 
 ROWS, WORDS = 13, 9  # of a chunk, of a block
 N, D, V = 2 * ROWS + 5, 7, 31  # more than two chunks and blocks, the last ones short
-PARTS = {"chunks": (ROWS, V), "blocks": (N, WORDS), "both": (ROWS, WORDS), "whole": (N, V)}
+PARTS = {
+    "chunks": (ROWS, V),
+    "blocks": (N, WORDS),
+    "both": (ROWS, WORDS),
+    "whole": (N, V),
+}
 
 
 @pytest.fixture(autouse=True, params=PARTS.values(), ids=PARTS)
@@ -35,7 +40,10 @@ def test_equals_all_logits_at_once(with_bias):
     bias = bias_V if with_bias else None
     inputs = [hidden_ND, weight_VD, bias_V] if with_bias else [hidden_ND, weight_VD]
     expected = F.cross_entropy(
-        F.linear(hidden_ND, weight_VD, bias), targets_N, ignore_index=IGNORED, reduction="sum"
+        F.linear(hidden_ND, weight_VD, bias),
+        targets_N,
+        ignore_index=IGNORED,
+        reduction="sum",
     )
     actual = linear_cross_entropy(hidden_ND, weight_VD, targets_N, bias)
     torch.testing.assert_close(actual, expected)
@@ -57,7 +65,14 @@ def test_a_target_whose_probability_is_too_small_for_a_number_costs_what_its_log
     nats = linear_cross_entropy(hidden_ND, weight_VD, torch.full((N,), 4))
     assert nats.item() == 1000.0 * N
     (gradient_VD,) = torch.autograd.grad(nats, weight_VD)
-    assert gradient_VD.squeeze(1).tolist() == [0, 0, 0, 1000.0 * N, -1000.0 * N, *(V - 5) * [0]]
+    assert gradient_VD.squeeze(1).tolist() == [
+        0,
+        0,
+        0,
+        1000.0 * N,
+        -1000.0 * N,
+        *(V - 5) * [0],
+    ]
 
 
 def test_nothing_to_predict_costs_nothing():
@@ -69,13 +84,17 @@ def test_nothing_to_predict_costs_nothing():
         assert all((gradient == 0).all() for gradient in gradients)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["single", "half"])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16], ids=["single", "half"]
+)
 @pytest.mark.parametrize("as_on", ["cpu", "cuda"])
 def test_under_autocast_the_score_and_the_sum_over_chunks_stay_in_single_precision(
     as_on, dtype, monkeypatch
 ):
     if as_on == "cuda":  # no copy of the logits in more than their own precision
-        monkeypatch.setattr(cross_entropy, "_softmax_dtype", lambda logits: logits.dtype)
+        monkeypatch.setattr(
+            cross_entropy, "_softmax_dtype", lambda logits: logits.dtype
+        )
     hidden_ND, weight_VD, targets_N, bias_V = _problem(torch.float32)
     inputs = [hidden_ND, weight_VD, bias_V]
     exact = linear_cross_entropy(hidden_ND, weight_VD, targets_N, bias_V)

@@ -23,17 +23,23 @@ def test_a_position_depends_on_the_past_of_its_own_sentence_only(decoder, pack):
         assert (gradient_TD[~seen] == 0).all()
 
 
-def test_the_place_of_a_sentence_would_matter_if_positions_did_not_restart(decoder, pack):
+def test_the_place_of_a_sentence_would_matter_if_positions_did_not_restart(
+    decoder, pack
+):
     model, (tokens, segments, positions) = decoder(), pack(5, 7)
     row_wide = torch.arange(positions.shape[1])[None]
-    restarted, running = (model(tokens, segments, ids)[0] for ids in (positions, row_wide))
+    restarted, running = (
+        model(tokens, segments, ids)[0] for ids in (positions, row_wide)
+    )
     assert torch.equal(restarted[:5], running[:5])
     assert not torch.allclose(restarted[5:], running[5:], atol=1e-3)
 
 
 def test_padding_influences_nothing_and_is_never_nan(decoder, pack):
     model, (tokens, segments, positions) = decoder(), pack(5, 3, padding=7)
-    other = torch.where(segments == 0, (tokens + 1) % len(model.embedding.weight), tokens)
+    other = torch.where(
+        segments == 0, (tokens + 1) % len(model.embedding.weight), tokens
+    )
     first, second = (model(ids, segments, positions) for ids in (tokens, other))
     assert torch.equal(first[segments != 0], second[segments != 0])
     assert not torch.equal(first[segments == 0], second[segments == 0])
@@ -53,7 +59,9 @@ def test_the_softmax_shares_the_embedding_only_if_tied_and_every_parameter_is_tr
 ):
     model, row = decoder(tie_embeddings=tie), pack(5, 7)
     hidden_BTD = model(*row)
-    shared = torch.equal(model.logits(hidden_BTD), hidden_BTD @ model.embedding.weight.T)
+    shared = torch.equal(
+        model.logits(hidden_BTD), hidden_BTD @ model.embedding.weight.T
+    )
     assert shared == tie
     assert len(model.embedding_parameters()) == (1 if tie else 2)
     nats, _ = model.loss(hidden_BTD, row[0].roll(-1))
@@ -66,22 +74,39 @@ def test_the_softmax_shares_the_embedding_only_if_tied_and_every_parameter_is_tr
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
 @pytest.mark.parametrize("feedforward", ["plain", "gated"])
 def test_the_activation_is_the_one_asked_for(activation, feedforward, decoder):
-    model, x = decoder(activation=activation, feedforward=feedforward), torch.randn(3, 13).double()
-    layer, function = model.blocks[0].feed_forward, getattr(torch.nn.functional, activation)
+    model, x = (
+        decoder(activation=activation, feedforward=feedforward),
+        torch.randn(3, 13).double(),
+    )
+    layer, function = (
+        model.blocks[0].feed_forward,
+        getattr(torch.nn.functional, activation),
+    )
     hidden = layer.expand(x)
     gates = hidden[:, :-17]  # empty for a plain layer, whose hidden numbers are 17
-    hidden = function(gates) * hidden[:, -17:] if feedforward == "gated" else function(hidden)
+    hidden = (
+        function(gates) * hidden[:, -17:]
+        if feedforward == "gated"
+        else function(hidden)
+    )
     assert torch.equal(layer(x), layer.contract(hidden))
 
 
 def test_norms_biases_and_the_scale_are_those_asked_for(decoder, pack):
-    biases = [name for name, _ in decoder(biases=False).named_parameters() if "bias" in name]
+    biases = [
+        name for name, _ in decoder(biases=False).named_parameters() if "bias" in name
+    ]
     assert not biases
-    model, (tokens, *places) = decoder(normalisation="rms", scale_embeddings=False), pack(5, 7)
+    model, (tokens, *places) = (
+        decoder(normalisation="rms", scale_embeddings=False),
+        pack(5, 7),
+    )
     norms = [layer for layer in model.modules() if isinstance(layer, torch.nn.RMSNorm)]
     assert len(norms) == 2 * len(model.blocks) + 1
     unscaled = model.embedding(tokens, places[1]) - sinusoids(places[1], 13)
-    torch.testing.assert_close(unscaled, model.embedding.weight[tokens], rtol=0, atol=1e-7)
+    torch.testing.assert_close(
+        unscaled, model.embedding.weight[tokens], rtol=0, atol=1e-7
+    )
     hidden_TD = model(tokens, *places)[0]
     torch.testing.assert_close(
         hidden_TD.square().mean(-1), torch.ones(12).double(), rtol=1e-3, atol=0
@@ -121,7 +146,9 @@ def test_dropout_acts_on_all_that_a_block_adds(decoder):
 def test_sinusoids_are_those_of_tensor2tensor():
     size, position = 7, 11
     rates = [1.0, 10000 ** (-1 / 2), 10000**-1.0]
-    expected = [math.sin(position * r) for r in rates] + [math.cos(position * r) for r in rates]
+    expected = [math.sin(position * r) for r in rates] + [
+        math.cos(position * r) for r in rates
+    ]
     actual = sinusoids(torch.tensor([[position]]), size)[0, 0]
     torch.testing.assert_close(actual, torch.tensor([*expected, 0.0]))
 

@@ -18,7 +18,9 @@ def _hugging_face(weights):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         transformers = pytest.importorskip(
-            "transformers", reason="transformers is not installed", exc_type=ModuleNotFoundError
+            "transformers",
+            reason="transformers is not installed",
+            exc_type=ModuleNotFoundError,
         )
     config = transformers.BertConfig(
         vocab_size=ENCODER["vocabulary_size"],
@@ -29,7 +31,9 @@ def _hugging_face(weights):
         max_position_embeddings=ENCODER["positions"],
     )
     model = transformers.BertForPreTraining(config).double().eval()
-    model.load_state_dict(encoder_weights({"num_hidden_layers": ENCODER["layers"]}, weights))
+    model.load_state_dict(
+        encoder_weights({"num_hidden_layers": ENCODER["layers"]}, weights)
+    )
     return model
 
 
@@ -48,7 +52,10 @@ def test_equals_hugging_faces_bert(encoder, batch):
         actual_BTV[real_BT], expected.prediction_logits[real_BT], rtol=0, atol=1e-10
     )
     torch.testing.assert_close(
-        model.next_logits(hidden_BTD), expected.seq_relationship_logits, rtol=0, atol=1e-10
+        model.next_logits(hidden_BTD),
+        expected.seq_relationship_logits,
+        rtol=0,
+        atol=1e-10,
     )
 
 
@@ -58,7 +65,9 @@ def test_every_real_position_sees_every_real_position_and_no_padding(encoder, ba
     assert (gradient_BTD[real_BT] != 0).any(-1).all()
     assert (gradient_BTD[~real_BT] == 0).all()
     assert model(*batch).isfinite().all()
-    assert model(*batch[:2], torch.zeros_like(real_BT)).isfinite().all()  # padding alone
+    assert (
+        model(*batch[:2], torch.zeros_like(real_BT)).isfinite().all()
+    )  # padding alone
 
 
 def test_types_and_positions_matter(encoder, batch):
@@ -77,7 +86,9 @@ def test_dropout_is_where_bert_has_it(encoder, batch):
     nn.init.normal_(block.attention.output.bias)
     expected_BTD = block.feed_forward_norm(block.attention_norm(x_BTD))
     assert torch.equal(block(x_BTD), expected_BTD)
-    assert torch.equal(block.attention(x_BTD), block.attention.output.bias.expand_as(x_BTD))
+    assert torch.equal(
+        block.attention(x_BTD), block.attention.output.bias.expand_as(x_BTD)
+    )
     kept_BTD = block.feed_forward(x_BTD)
     assert torch.equal(kept_BTD, block.feed_forward.eval()(x_BTD))
 
@@ -86,11 +97,15 @@ def test_the_token_loss_is_over_the_masked_places_only(encoder, batch):
     model = PretrainingModel(encoder()).double()
     hidden_BTD = model(*batch)
     places_BM = torch.tensor([[2, 7], [5, 0], [0, 0], [1, 3], [0, 0]])
-    targets_BM = torch.tensor([[3, 11], [13, IGNORED], [IGNORED, IGNORED], [2, 23], [7, IGNORED]])
+    targets_BM = torch.tensor(
+        [[3, 11], [13, IGNORED], [IGNORED, IGNORED], [2, 23], [7, IGNORED]]
+    )
     nats, count = model.token_loss(hidden_BTD, places_BM, targets_BM)
     logits_BTV = model.token_logits(hidden_BTD, torch.arange(11).expand(5, 11))
     chosen = [(0, 2, 3), (0, 7, 11), (1, 5, 13), (3, 1, 2), (3, 3, 23), (4, 0, 7)]
-    expected = sum(-logits_BTV[row, place].log_softmax(0)[token] for row, place, token in chosen)
+    expected = sum(
+        -logits_BTV[row, place].log_softmax(0)[token] for row, place, token in chosen
+    )
     assert count == len(chosen)
     torch.testing.assert_close(nats, expected)
 
@@ -105,7 +120,11 @@ FINE_TUNED = {
 def test_a_fine_tuned_model_starts_from_the_pre_trained_weights(build, encoder):
     pretrained, model = PretrainingModel(encoder()), build(encoder())
     state = pretrained.state_dict()
-    head = {name: value.clone() for name, value in model.state_dict().items() if name not in state}
+    head = {
+        name: value.clone()
+        for name, value in model.state_dict().items()
+        if name not in state
+    }
     assert sorted(load_pretrained(model, state)) == sorted(head)
     assert head
     for name, value in model.state_dict().items():
@@ -114,10 +133,14 @@ def test_a_fine_tuned_model_starts_from_the_pre_trained_weights(build, encoder):
 
 def test_pre_trained_weights_without_an_encoder_are_refused(encoder):
     state = PretrainingModel(encoder(layers=1)).state_dict()
-    with pytest.raises(ValueError, match=r"lack 12 weights of this encoder: encoder\.blocks\.1\."):
+    with pytest.raises(
+        ValueError, match=r"lack 12 weights of this encoder: encoder\.blocks\.1\."
+    ):
         load_pretrained(SpanFinder(encoder()), state)
     more = PretrainingModel(encoder(layers=3)).state_dict()
-    with pytest.raises(ValueError, match=r"have 12 weights that this encoder lacks: encoder"):
+    with pytest.raises(
+        ValueError, match=r"have 12 weights that this encoder lacks: encoder"
+    ):
         load_pretrained(SpanFinder(encoder()), more)
 
 
@@ -126,13 +149,19 @@ def test_heads_on_a_trained_encoder_leave_it_as_it_is(encoder):
     before = {name: value.clone() for name, value in trained.state_dict().items()}
     for build in (PretrainingModel, *FINE_TUNED.values()):
         build(trained)
-    assert all(torch.equal(value, before[name]) for name, value in trained.state_dict().items())
+    assert all(
+        torch.equal(value, before[name]) for name, value in trained.state_dict().items()
+    )
 
 
 def test_heads_say_what_they_are_asked(encoder, batch):
-    classifier, finder = (build(encoder()).double().eval() for build in FINE_TUNED.values())
+    classifier, finder = (
+        build(encoder()).double().eval() for build in FINE_TUNED.values()
+    )
     hidden_BTD = classifier.encoder(*batch)
-    pooled_BD = torch.tanh(F.linear(hidden_BTD[:, 0], *classifier.pooler.dense.parameters()))
+    pooled_BD = torch.tanh(
+        F.linear(hidden_BTD[:, 0], *classifier.pooler.dense.parameters())
+    )
     expected = F.linear(pooled_BD, *classifier.classes.parameters())
     assert torch.equal(classifier(*batch), expected)
     assert expected.shape == (5, 3)

@@ -40,11 +40,15 @@ def test_weights_of_heads_stand_in_the_order_of_their_sizes():
 
 def test_maps_that_do_not_add_up_to_the_layers_are_none():
     one, two, three = (torch.zeros(B, heads, T, T) for heads in (1, 2, 3))
-    assert [part.shape[1] for part in heads_by_layer([two, two, two, two], 2, 2, 8, dim=1)] == [
+    assert [
+        part.shape[1] for part in heads_by_layer([two, two, two, two], 2, 2, 8, dim=1)
+    ] == [
         4,
         4,
     ]
-    assert [part.shape[1] for part in heads_by_layer([two, one, three], 2, 3, 8, dim=1)] == [3, 3]
+    assert [
+        part.shape[1] for part in heads_by_layer([two, one, three], 2, 3, 8, dim=1)
+    ] == [3, 3]
     assert heads_by_layer([two, three, one], 2, 3, 8, dim=1) == []
     assert heads_by_layer([], 2, 3, 8, dim=1) == []
 
@@ -55,7 +59,9 @@ def test_heads_of_several_sizes_are_the_papers_sum_over_heads():
     expected_TD, seen = torch.zeros_like(x_TD), []
     for group in layer.groups:
         heads, head_size = group.heads, group.head_size
-        weights = (w.unflatten(0, (heads, head_size)) for w in group.qkv.weight.chunk(3))
+        weights = (
+            w.unflatten(0, (heads, head_size)) for w in group.qkv.weight.chunk(3)
+        )
         outputs = group.output.weight.split(head_size, dim=1)
         expected_TD += sum_over_heads(x_TD, *weights, outputs)
         seen += [head_size] * heads
@@ -66,7 +72,10 @@ def test_heads_of_several_sizes_are_the_papers_sum_over_heads():
 @pytest.mark.parametrize("name", names(ATTENTION))
 def test_every_variant_can_have_heads_of_several_sizes(name):
     layer = UnevenAttention(variant(name), D, SIZES)
-    x_BTD, mask_B1TT = torch.randn(B, T, D), torch.ones(B, 1, T, T, dtype=torch.bool).tril()
+    x_BTD, mask_B1TT = (
+        torch.randn(B, T, D),
+        torch.ones(B, 1, T, T, dtype=torch.bool).tril(),
+    )
     x_BTD.requires_grad_(True)
     output_BTD = layer(x_BTD, mask_B1TT)
     assert output_BTD.shape == (B, T, D)
@@ -88,11 +97,15 @@ def test_the_sizes_there_are():
 
 def test_heads_that_share_keys_stay_as_they_were_drawn_also_where_one_stands_alone():
     torch.manual_seed(3)
-    layer = UnevenAttention(partial(MultiHeadAttention, key_value_heads=1), 32, [4, 16, 16, 16])
+    layer = UnevenAttention(
+        partial(MultiHeadAttention, key_value_heads=1), 32, [4, 16, 16, 16]
+    )
     torch.manual_seed(3)
     for group, (heads, size) in zip(layer.groups, ((1, 4), (3, 16)), strict=True):
         alone = MultiHeadAttention(32, heads, size, key_value_heads=1)
-        torch.testing.assert_close(group.state_dict(), alone.state_dict(), rtol=0, atol=0)
+        torch.testing.assert_close(
+            group.state_dict(), alone.state_dict(), rtol=0, atol=0
+        )
 
 
 def test_heads_of_any_size_are_drawn_as_in_a_layer_of_all_of_them():

@@ -12,13 +12,19 @@ from sweeper.store.registry import ATTENTION, names
 from tasks.config.architecture import variant
 
 B, T, D, H, P = 3, 40, 12, 3, 5
-LENGTHS = [(1, 9, 8, 3, 16), (17, 2, 5, 8), (8, 8, 8, 7, 9)]  # of segments; a row's rest is padding
+LENGTHS = [
+    (1, 9, 8, 3, 16),
+    (17, 2, 5, 8),
+    (8, 8, 8, 7, 9),
+]  # of segments; a row's rest is padding
 
 ways = pytest.mark.parametrize("causal", [True, False], ids=["causal", "both_ways"])
 
 
 def _segments():
-    rows = [[number for number, n in enumerate(row, 1) for _ in range(n)] for row in LENGTHS]
+    rows = [
+        [number for number, n in enumerate(row, 1) for _ in range(n)] for row in LENGTHS
+    ]
     return torch.tensor([row + (T - len(row)) * [0] for row in rows])
 
 
@@ -76,7 +82,9 @@ def test_queries_that_share_keys_and_values(causal):
 @pytest.mark.parametrize("rows", [1, B])
 def test_other_positions_than_those_laid_out_are_under_the_plain_mask(rows):
     mask_B1TT = attention_mask(_segments(), causal=True)[:, :, : T // 2]
-    mask_B1TT = SegmentMask.over(mask_B1TT, mask.SegmentLayout.of(_segments()), causal=True)
+    mask_B1TT = SegmentMask.over(
+        mask_B1TT, mask.SegmentLayout.of(_segments()), causal=True
+    )
     q, (k, v) = torch.randn(B, H, T // 2, P), torch.randn(2, rows, H, T, P)
     torch.testing.assert_close(*_both(mask_B1TT, q, k, v))
 
@@ -86,17 +94,27 @@ def test_it_multiplies_a_fraction_of_what_the_plain_mask_does(causal):
     mask_B1TT = attention_mask(_segments(), causal=causal)
     q, k, v = torch.randn(3, B, H, T, P)
     by_segment, whole = (
-        forward_flops(lambda one=one: F.scaled_dot_product_attention(q, k, v, attn_mask=one))
+        forward_flops(
+            lambda one=one: F.scaled_dot_product_attention(q, k, v, attn_mask=one)
+        )
         for one in (mask_B1TT, _plain(mask_B1TT))
     )
-    slots = [-(-n // mask.STEP) * mask.STEP for row in LENGTHS for n in (*row, T - sum(row)) if n]
+    slots = [
+        -(-n // mask.STEP) * mask.STEP
+        for row in LENGTHS
+        for n in (*row, T - sum(row))
+        if n
+    ]
     assert by_segment * B * T**2 == whole * sum(n**2 for n in slots)
     assert by_segment < whole / 2
 
 
 @ways
 def test_a_row_of_one_segment_is_left_whole(causal):
-    assert type(attention_mask(torch.ones(B, T, dtype=torch.long), causal=causal)) is Tensor
+    assert (
+        type(attention_mask(torch.ones(B, T, dtype=torch.long), causal=causal))
+        is Tensor
+    )
 
 
 def test_where_the_segments_are_not_at_hand_the_mask_is_plain():

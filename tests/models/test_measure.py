@@ -54,7 +54,10 @@ LLAMA3 = {
 PUBLISHED = {
     "SmolLM2-135M": (SMOLLM2, {"params_total": 134_515_008}),
     "Qwen3-0.6B": (QWEN3, {"params_total": 596_049_920}),
-    "Llama 3 8B": (LLAMA3, {"params_total": 8_030_261_248, "cache_bytes_per_token": 131_072}),
+    "Llama 3 8B": (
+        LLAMA3,
+        {"params_total": 8_030_261_248, "cache_bytes_per_token": 131_072},
+    ),
 }
 
 

@@ -42,7 +42,9 @@ def test_equals_torch_at_the_standard_head_size(bias, masked):
     mask_B1TT = (torch.rand(B, 1, T, T) < 0.5) | torch.eye(T, dtype=torch.bool)
     forbidden = ~mask_B1TT.expand(B, H, T, T).flatten(0, 1) if masked else None
 
-    expected_BTD, _ = reference(x_BTD, x_BTD, x_BTD, attn_mask=forbidden, need_weights=False)
+    expected_BTD, _ = reference(
+        x_BTD, x_BTD, x_BTD, attn_mask=forbidden, need_weights=False
+    )
     actual_BTD = attention(x_BTD, mask_B1TT if masked else None)
     torch.testing.assert_close(actual_BTD, expected_BTD, rtol=0, atol=1e-12)
 
@@ -85,7 +87,9 @@ def test_each_projection_is_drawn_by_its_own_shape():
 @pytest.mark.parametrize(
     ("glorot", "ratio"), [("matrix", (64 + 64) ** 2 / (64 + 512) ** 2), ("head", 1)]
 )
-def test_more_heads_start_with_smaller_logits_unless_each_head_is_drawn_by_itself(glorot, ratio):
+def test_more_heads_start_with_smaller_logits_unless_each_head_is_drawn_by_itself(
+    glorot, ratio
+):
     def variance(heads):
         attention = MultiHeadAttention(64, heads, 32, glorot=glorot)
         query, key, _ = attention.qkv.weight.chunk(3)
@@ -98,14 +102,23 @@ def test_more_heads_start_with_smaller_logits_unless_each_head_is_drawn_by_itsel
 @pytest.mark.parametrize("shared", [2, 6])
 def test_heads_that_share_keys_are_heads_with_copies_of_them(shared, qk_norm):
     heads = 6
-    grouped = GroupedQueryAttention(D, heads, P, key_value_heads=shared, qk_norm=qk_norm).double()
+    grouped = GroupedQueryAttention(
+        D, heads, P, key_value_heads=shared, qk_norm=qk_norm
+    ).double()
     plain = MultiHeadAttention(D, heads, P, qk_norm=qk_norm).double()
     sizes = [heads * P, shared * P, shared * P]
     query, *both = grouped.qkv.weight.split(sizes)
-    copies = [w.unflatten(0, (shared, P)).repeat_interleave(heads // shared, 0) for w in both]
-    weights = {"qkv.weight": torch.cat([query, *(copy.flatten(0, 1) for copy in copies)])}
+    copies = [
+        w.unflatten(0, (shared, P)).repeat_interleave(heads // shared, 0) for w in both
+    ]
+    weights = {
+        "qkv.weight": torch.cat([query, *(copy.flatten(0, 1) for copy in copies)])
+    }
     plain.load_state_dict(grouped.state_dict() | weights)
-    x_BTD, mask_B1TT = torch.randn(B, T, D).double(), torch.ones(B, 1, T, T).bool().tril()
+    x_BTD, mask_B1TT = (
+        torch.randn(B, T, D).double(),
+        torch.ones(B, 1, T, T).bool().tril(),
+    )
     torch.testing.assert_close(
         grouped(x_BTD, mask_B1TT), plain(x_BTD, mask_B1TT), rtol=0, atol=1e-12
     )
@@ -124,7 +137,9 @@ def test_normalised_queries_and_keys_have_the_scales_that_they_learned(attended)
     [(query, key, _, _)] = attended
     for one, scale in ((query, 3.0), (key, 0.5)):
         rms_BHT = one.square().mean(-1).sqrt()
-        torch.testing.assert_close(rms_BHT, torch.full_like(rms_BHT, scale), rtol=1e-4, atol=0)
+        torch.testing.assert_close(
+            rms_BHT, torch.full_like(rms_BHT, scale), rtol=1e-4, atol=0
+        )
 
 
 @pytest.mark.parametrize("value_size", [None, P])
@@ -148,8 +163,12 @@ def test_decoupled_is_multi_head_attention_where_sizes_are_alike(value_size, bia
 def test_values_of_any_size_are_mixed_by_the_same_weights(value_size):
     attention = DecoupledAttention(D, H, P, value_size=value_size).double()
     x_TD = torch.randn(T, D, dtype=torch.float64)
-    queries, keys = (w.unflatten(0, (H, P)) for w in attention.query_key.weight.chunk(2))
+    queries, keys = (
+        w.unflatten(0, (H, P)) for w in attention.query_key.weight.chunk(2)
+    )
     values = attention.value.weight.unflatten(0, (H, value_size))
     outputs = attention.output.weight.split(value_size, dim=1)
     expected_TD = sum_over_heads(x_TD, queries, keys, values, outputs)
-    torch.testing.assert_close(attention(x_TD[None])[0], expected_TD, rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        attention(x_TD[None])[0], expected_TD, rtol=0, atol=1e-12
+    )

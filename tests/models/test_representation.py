@@ -15,7 +15,9 @@ from tests.models.theorem_1 import (
 
 EXACT = {"rtol": 0, "atol": 1e-9}
 lengths = pytest.mark.parametrize("length", [2, 3, 5, 7, 11, 13])
-masks = pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
+masks = pytest.mark.parametrize(
+    "causal", [True, False], ids=["causal", "bidirectional"]
+)
 
 
 def _random(*shape):
@@ -25,11 +27,15 @@ def _random(*shape):
 def _context(length, *, causal=False, logits_NN=None):
     logits_NN = _random(length, length) if logits_NN is None else logits_NN
     if causal:
-        logits_NN = logits_NN.masked_fill(torch.ones(length, length).tril(-1).bool(), -torch.inf)
+        logits_NN = logits_NN.masked_fill(
+            torch.ones(length, length).tril(-1).bool(), -torch.inf
+        )
     return logits_NN.softmax(0)
 
 
-@pytest.mark.parametrize(("size", "length"), [(2, 2), (7, 5), (11, 11), (23, 13), (101, 3)])
+@pytest.mark.parametrize(
+    ("size", "length"), [(2, 2), (7, 5), (11, 11), (23, 13), (101, 3)]
+)
 @pytest.mark.parametrize("diagonal", ["ones", "random"])
 def test_theorem_1_forms_any_context_from_any_input(size, length, diagonal):
     x_DN, wanted_NN = _random(size, length), _context(length)
@@ -60,7 +66,9 @@ def test_the_papers_impossible_example_is_out_of_reach_of_any_projections(size, 
         for _ in range(7):
             w_q_PD, w_k_PD = 3 * _random(2, head_size, size)
             formed_N = context(w_q_PD, w_k_PD, x_DN)[:, -1]
-            torch.testing.assert_close(formed_N, torch.full((length,), 1 / length).double())
+            torch.testing.assert_close(
+                formed_N, torch.full((length,), 1 / length).double()
+            )
     assert (wanted_NN[:, -1] - 1 / length).abs().max() >= 0.25
     if length == 2:  # as printed
         assert x_DN.tolist() == [[1, 0]]
@@ -76,7 +84,9 @@ def test_the_smallest_head_forms_a_generic_context(length, causal):
     for head_size in (smallest, smallest + 1, 2 * length):
         weights = represent(x_DN, wanted_NN, head_size, causal=causal)
         assert weights[0].shape == weights[1].shape == (head_size, length + 2)
-        torch.testing.assert_close(context(*weights, x_DN, causal=causal), wanted_NN, **EXACT)
+        torch.testing.assert_close(
+            context(*weights, x_DN, causal=causal), wanted_NN, **EXACT
+        )
 
 
 @masks
@@ -87,14 +97,20 @@ def test_a_context_that_a_head_formed_takes_a_head_of_that_size(head_size, causa
     formed_NN = context(*_random(2, head_size, size) / 5, x_DN, causal=causal)
     assert smallest_head_size(formed_NN, causal=causal) == head_size
     weights = represent(x_DN, formed_NN, head_size, causal=causal)
-    torch.testing.assert_close(context(*weights, x_DN, causal=causal), formed_NN, **EXACT)
+    torch.testing.assert_close(
+        context(*weights, x_DN, causal=causal), formed_NN, **EXACT
+    )
 
 
 @masks
 @lengths
-def test_looking_at_oneself_takes_the_largest_head_and_at_all_alike_none(length, causal):
+def test_looking_at_oneself_takes_the_largest_head_and_at_all_alike_none(
+    length, causal
+):
     eye_NN = torch.eye(length, dtype=torch.float64)
-    oneself_NN, alike_NN = (_context(length, causal=causal, logits_NN=x * eye_NN) for x in (1, 0))
+    oneself_NN, alike_NN = (
+        _context(length, causal=causal, logits_NN=x * eye_NN) for x in (1, 0)
+    )
     assert smallest_head_size(oneself_NN, causal=causal) == length - 1
     assert smallest_head_size(alike_NN, causal=causal) == 0
 

@@ -28,8 +28,17 @@ def _decoder(name, **changes):
 def test_a_pair_of_numbers_turns_by_its_own_angle():
     x = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0]).view(1, 1, 1, 5).double()
     rotation = Rotation(torch.tensor([[3]]), {5: 4}, base=100.0)
-    (a, b), (c, d) = (3 * 1.0, 3 / 10), (math.cos, math.sin)  # 100^(-2 i / 4) is 1 and 1 / 10
-    expected = [c(a) - 3 * d(a), 2 * c(b) - 4 * d(b), 3 * c(a) + d(a), 4 * c(b) + 2 * d(b), 5.0]
+    (a, b), (c, d) = (
+        (3 * 1.0, 3 / 10),
+        (math.cos, math.sin),
+    )  # 100^(-2 i / 4) is 1 and 1 / 10
+    expected = [
+        c(a) - 3 * d(a),
+        2 * c(b) - 4 * d(b),
+        3 * c(a) + d(a),
+        4 * c(b) + 2 * d(b),
+        5.0,
+    ]
     torch.testing.assert_close(
         rotation(x, 5).flatten(), torch.tensor(expected).double(), rtol=0, atol=1e-6
     )
@@ -37,7 +46,9 @@ def test_a_pair_of_numbers_turns_by_its_own_angle():
 
 @pytest.mark.parametrize("count", [3, 7])
 def test_an_odd_number_cannot_be_turned(count):
-    with pytest.raises(ValueError, match=f"even number of rotated numbers, not {count}"):
+    with pytest.raises(
+        ValueError, match=f"even number of rotated numbers, not {count}"
+    ):
         Rotation(torch.zeros(1, 1), {8: count}, 10.0)
 
 
@@ -55,7 +66,9 @@ def test_a_packed_sentence_equals_the_sentence_alone(name, rotary_size, pack):
         alone = model(tokens[None], torch.ones(1, length), places)[0]
         torch.testing.assert_close(packed, alone, rtol=0, atol=1e-12)
         moved = model(tokens[None], torch.ones(1, length), places + 100)[0]
-        torch.testing.assert_close(moved, alone, rtol=0, atol=1e-4)  # angles in single precision
+        torch.testing.assert_close(
+            moved, alone, rtol=0, atol=1e-4
+        )  # angles in single precision
         stretched = model(tokens[None], torch.ones(1, length), 2 * places)[0]
         assert (length == 1) == torch.allclose(stretched, alone, rtol=0, atol=1e-3)
 
@@ -66,7 +79,9 @@ def test_without_positions_the_order_of_the_past_does_not_matter(name, pack):
     order = torch.tensor([3, 1, 4, 0, 5, 2, 6])
     for encoding, same in (("none", True), ("rotary", False), ("sinusoidal", False)):
         model = _decoder(name, layers=1, position_encoding=encoding)
-        last, other = (model(one, segments, positions)[0, -1] for one in (tokens, tokens[:, order]))
+        last, other = (
+            model(one, segments, positions)[0, -1] for one in (tokens, tokens[:, order])
+        )
         assert torch.allclose(last, other, rtol=0, atol=1e-12) == same
 
 

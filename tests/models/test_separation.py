@@ -99,7 +99,14 @@ def _farthest(case, columns, standard, fixed, head, length):
 
 
 # d, h, d_p, n with d_p > d/h
-SIZES = [(3, 3, 2, 2), (5, 5, 3, 7), (7, 7, 5, 3), (6, 3, 5, 11), (10, 2, 7, 5), (13, 13, 13, 2)]
+SIZES = [
+    (3, 3, 2, 2),
+    (5, 5, 3, 7),
+    (7, 7, 5, 3),
+    (6, 3, 5, 11),
+    (10, 2, 7, 5),
+    (13, 13, 13, 2),
+]
 sizes = pytest.mark.parametrize(("size", "heads", "head_size", "length"), SIZES)
 
 
@@ -109,7 +116,11 @@ def _random(*shape):
 
 def _fixed(size, heads, head_size, form_DD=None):
     """Return a layer as the theorem has it; `form_DD` is V_k^T V_q / sqrt(d_p), of rank d_p."""
-    form_DD = _random(size, head_size) @ _random(head_size, size) if form_DD is None else form_DD
+    form_DD = (
+        _random(size, head_size) @ _random(head_size, size)
+        if form_DD is None
+        else form_DD
+    )
     left, values, right = torch.linalg.svd(form_DD * head_size**0.5)
     roots = values[:head_size].sqrt().unsqueeze(1)
     key_PD, query_PD = roots * left.T[:head_size], roots * right[:head_size]
@@ -130,7 +141,9 @@ def _with_the_sum_of(fixed, standard):
     """Return the standard layer with another W_o, so that W_o W_v adds up to the fixed layer's."""
     heads, head_size, size = standard.value_HPD.shape
     output_DD = fixed.moves_HDD().sum(0) @ standard.value_HPD.flatten(0, 1).inverse()
-    return replace(standard, output_HDP=output_DD.view(size, heads, head_size).transpose(0, 1))
+    return replace(
+        standard, output_HDP=output_DD.view(size, heads, head_size).transpose(0, 1)
+    )
 
 
 def _with_the_quadratic_forms_of_a_standard_layer(size, heads, head_size):
@@ -162,7 +175,9 @@ def test_case_1_different_sums(size, heads, head_size, length):
     assert torch.equal(x_DN, x_DN[:, :1].expand(-1, length))
     _assert_differ(fixed, standard, x_DN)
     for layer in (fixed, standard):  # no context matters where all positions are alike
-        torch.testing.assert_close(layer(x_DN), layer.moves_HDD().sum(0) @ x_DN, atol=1e-9, rtol=0)
+        torch.testing.assert_close(
+            layer(x_DN), layer.moves_HDD().sum(0) @ x_DN, atol=1e-9, rtol=0
+        )
 
 
 @sizes
@@ -187,17 +202,29 @@ def test_case_2_equal_sums(size, heads, head_size, length):
 
 
 # The difference of two forms has rank d_p - d/h, which for a skew-symmetric matrix is even.
-SKEW = [(3, 3, 3, 2), (5, 5, 3, 7), (7, 7, 5, 3), (6, 3, 4, 11), (10, 2, 7, 5), (13, 13, 13, 2)]
+SKEW = [
+    (3, 3, 3, 2),
+    (5, 5, 3, 7),
+    (7, 7, 5, 3),
+    (6, 3, 4, 11),
+    (10, 2, 7, 5),
+    (13, 13, 13, 2),
+]
 
 
 @pytest.mark.parametrize(("size", "heads", "head_size", "length"), SKEW)
 def test_case_3_equal_sums_and_quadratic_forms(size, heads, head_size, length):
-    fixed, standard = _with_the_quadratic_forms_of_a_standard_layer(size, heads, head_size)
+    fixed, standard = _with_the_quadratic_forms_of_a_standard_layer(
+        size, heads, head_size
+    )
     found = witness(standard, fixed, length)
     assert found.case == 3
     assert (found.input_DN[:, 2:] == 0).all()
     _assert_differ(fixed, standard, found.input_DN)
-    for x_DN in (_random(size, 1).expand(-1, length), _random(size, 1) * torch.eye(length)[:1]):
+    for x_DN in (
+        _random(size, 1).expand(-1, length),
+        _random(size, 1) * torch.eye(length)[:1],
+    ):
         torch.testing.assert_close(fixed(x_DN), standard(x_DN), atol=1e-8, rtol=1e-8)
 
 
@@ -214,7 +241,9 @@ def test_a_witness_is_found_where_the_values_are_blind_to_the_first_guess():
     standard = replace(standard, query_HPD=query_HPD, value_HPD=value_HPD)
     standard = _with_the_sum_of(fixed, standard)
     first_guess = blind_D1 * torch.eye(3)[:1]
-    torch.testing.assert_close(standard(first_guess), fixed(first_guess), atol=1e-9, rtol=0)
+    torch.testing.assert_close(
+        standard(first_guess), fixed(first_guess), atol=1e-9, rtol=0
+    )
     found = witness(standard, fixed, 3)
     assert found.case == 2
     _assert_differ(fixed, standard, found.input_DN)
@@ -234,8 +263,12 @@ def test_these_layers_are_those_that_are_trained():
     layer = _layer(size, heads, head_size)
     attention = MultiHeadAttention(size, heads, head_size).double()
     with torch.no_grad():
-        stacked = [w.flatten(0, 1) for w in (layer.query_HPD, layer.key_HPD, layer.value_HPD)]
+        stacked = [
+            w.flatten(0, 1) for w in (layer.query_HPD, layer.key_HPD, layer.value_HPD)
+        ]
         attention.qkv.weight.copy_(torch.cat(stacked))
         attention.output.weight.copy_(layer.output_HDP.transpose(0, 1).flatten(1))
     x_DN = _random(size, length)
-    torch.testing.assert_close(attention(x_DN.T[None])[0].T, layer(x_DN), atol=1e-9, rtol=0)
+    torch.testing.assert_close(
+        attention(x_DN.T[None])[0].T, layer(x_DN), atol=1e-9, rtol=0
+    )

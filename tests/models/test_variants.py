@@ -12,7 +12,9 @@ B, T, D, H, P = 2, 7, 13, 3, 5
 R = 16  # rotary size of latent heads
 
 every_variant = pytest.mark.parametrize("name", names(ATTENTION))
-with_and_without_bias = pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
+with_and_without_bias = pytest.mark.parametrize(
+    "bias", [True, False], ids=["bias", "no_bias"]
+)
 
 
 def _build(name, **options):

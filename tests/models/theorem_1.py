@@ -58,7 +58,9 @@ def impossible_example(embedding_size, length):
 
 def smallest_head_size(context_NN, *, causal=False):
     """Return the least head size that forms the context from every X of full column rank."""
-    return int(torch.linalg.matrix_rank(_simplest_logits(context_NN, causal), rtol=_TOLERANCE))
+    return int(
+        torch.linalg.matrix_rank(_simplest_logits(context_NN, causal), rtol=_TOLERANCE)
+    )
 
 
 def represent(x_DN, context_NN, head_size, *, causal=False):
@@ -86,7 +88,9 @@ def _simplest_logits(context_NN, causal):
     for key in range(2, len(logits_NN)):
         # Where it sees, a row that the rows above can combine to is so combined where it does not.
         above, row = logits_NN[1:key], logits_NN[key]
-        weights = torch.linalg.lstsq(above[:, key:].T, row[key:], driver="gelsd").solution
+        weights = torch.linalg.lstsq(
+            above[:, key:].T, row[key:], driver="gelsd"
+        ).solution
         combined = weights @ above
         if (combined - row)[key:].norm() <= _TOLERANCE * row[key:].norm():
             row[:key] = combined[:key]

@@ -22,7 +22,13 @@ ARMS = {"arms": {"one": {"label": "one"}}, "claims": [], "metric": "test/loss"}
 
 
 def plan(experiment, run):
-    point = {"experiment": experiment, "arm": "one", "task": "lm1b", "seed": 3, "run": run}
+    point = {
+        "experiment": experiment,
+        "arm": "one",
+        "task": "lm1b",
+        "seed": 3,
+        "run": run,
+    }
     return {
         "experiments": {experiment: ARMS},
         "points": [{**point, "values": {"model.heads": 5}, "matched": None}],
@@ -43,7 +49,9 @@ def outputs(tmp_path):
         attempt = run.claim({"machine": "elsewhere", "boot": "another"})
         attempt.heartbeat(step=7, steps=19)
         write_plan(tmp_path, plan(experiment, name))
-    run.publish_result(attempt, {"metrics": {"test/loss": 1.5}, "steps": 19, "seconds": 2.5})
+    run.publish_result(
+        attempt, {"metrics": {"test/loss": 1.5}, "steps": 19, "seconds": 2.5}
+    )
     return tmp_path
 
 
@@ -60,7 +68,9 @@ def child(**values):
 
 
 PLANS: dict[str, Callable[[dict[str, Any]], object]] = {
-    "a cycle of parents": lambda plan: plan["runs"].update(a={"parent": "c"}, c={"parent": "a"}),
+    "a cycle of parents": lambda plan: plan["runs"].update(
+        a={"parent": "c"}, c={"parent": "a"}
+    ),
     "points of text": lambda plan: plan.update(points="none"),
     "no points": lambda plan: plan.update(points=None),
     "a point of text": lambda plan: plan.update(points=["a"]),
@@ -72,11 +82,22 @@ PLANS: dict[str, Callable[[dict[str, Any]], object]] = {
     "runs in a list": lambda plan: plan.update(runs=["a"]),
     "an estimate of text": lambda plan: plan.update(estimate={"a": "long"}),
     "experiments in a list": lambda plan: plan.update(experiments=["first"]),
-    "an arm of text": lambda plan: plan.update(experiments={"first": {"arms": {"one": "x"}}}),
+    "an arm of text": lambda plan: plan.update(
+        experiments={"first": {"arms": {"one": "x"}}}
+    ),
     "a number of 400 digits": lambda plan: plan.update(estimate={"a": 10**400}),
     "another format": lambda plan: plan.update(format=97),
 }
-NO_PLANS = ["", "{", "[1e999]", '{"experiments": 1e999}', "1" * 400, "link", "pipe", "[" * 100_000]
+NO_PLANS = [
+    "",
+    "{",
+    "[1e999]",
+    '{"experiments": 1e999}',
+    "1" * 400,
+    "link",
+    "pipe",
+    "[" * 100_000,
+]
 
 
 def spoiled(path, content):
@@ -121,7 +142,9 @@ UNJUDGED: dict[str, dict[str, Any]] = {
         ("report", set(), "report.html"),
     ],
 )
-def test_plans_that_cannot_be_judged_or_drawn_are_named(command, concerned, made, outputs, capfd):
+def test_plans_that_cannot_be_judged_or_drawn_are_named(
+    command, concerned, made, outputs, capfd
+):
     for name, about in UNJUDGED.items():
         write_plan(outputs, {**plan(name, "a"), "experiments": {name: about}})
     assert main([command, "--outputs", str(outputs)]) == 1
@@ -186,7 +209,11 @@ def test_a_run_that_cannot_be_read_is_named_and_the_others_are_shown(
     ("change", "seal", "told"),
     [
         (lambda plan: None, False, "0001.json cannot be read: it has no sha256"),
-        (child(values={"model.heads": 3}), True, "model.heads of run a=5: expected model.heads=3"),
+        (
+            child(values={"model.heads": 3}),
+            True,
+            "model.heads of run a=5: expected model.heads=3",
+        ),
         (child(seed=4), True, "seed of run a=3: expected seed=4"),
     ],
     ids=["no checksum", "another value", "another seed"],
@@ -198,7 +225,9 @@ def test_a_changed_plan_gives_no_table(change, seal, told, outputs, capfd):
     assert not (outputs / "tables" / "first.csv").exists()
 
 
-@pytest.mark.parametrize("key", ["step", "steps", "tokens_per_second", "loss", "beat", "phase"])
+@pytest.mark.parametrize(
+    "key", ["step", "steps", "tokens_per_second", "loss", "beat", "phase"]
+)
 @pytest.mark.parametrize("value", ["seven", [7], None, 10**400], ids=type)
 def test_a_strange_heartbeat_ends_nothing(key, value, outputs, capfd):
     beat = outputs / "runs" / "a" / "attempts" / "0001" / "beat.json"
@@ -224,7 +253,12 @@ def test_a_name_that_disturbs_a_terminal_is_shown_without_doing_so(tmp_path, cap
 ROOT = Path(__file__).resolve().parents[2]
 HERE = f"cd {ROOT}; "
 PLACES = {
-    "full": (HERE, ">/dev/full", 2, "error: the output cannot be written: No space left on device"),
+    "full": (
+        HERE,
+        ">/dev/full",
+        2,
+        "error: the output cannot be written: No space left on device",
+    ),
     "closed": (HERE, ">&-", 0, ""),
     "silent": (HERE, "2>&-", 0, ""),
     "unread": (
@@ -240,22 +274,32 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize(("before", "after", "code", "told"), PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize(
+    ("before", "after", "code", "told"), PLACES.values(), ids=PLACES
+)
 def test_a_command_ends_in_words(before, after, code, told, tmp_path, monkeypatch):
     outputs = tmp_path / "outputs"
     write_plan(outputs, plan("fïrst", "a"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     command = f"{before}{sys.executable} -m sweeper collect --outputs {outputs} {after}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path
+    )
     assert (done.returncode, done.stderr.strip()) == (code, told)
 
 
-def test_records_are_for_their_owner_alone_and_what_is_made_of_them_may_be_handed_on(tmp_path):
+def test_records_are_for_their_owner_alone_and_what_is_made_of_them_may_be_handed_on(
+    tmp_path,
+):
     before = os.umask(0)
     try:
         run = freeze(tmp_path / "outputs", {"model.heads": 5, "seed": 3})
         write_plan(run.outputs, plan("first", run.id))
-        assert prepare.main(str(run.path)) == main(["report", "--outputs", str(run.outputs)]) == 0
+        assert (
+            prepare.main(str(run.path))
+            == main(["report", "--outputs", str(run.outputs)])
+            == 0
+        )
     finally:
         os.umask(before)
     modes = {path: path.stat().st_mode & 0o077 for path in run.outputs.rglob("*")}

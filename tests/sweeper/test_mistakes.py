@@ -151,15 +151,16 @@ THREE = {  # experiment=three ++experiment. ...
     "margin={test/loss:{size:1}}": "margin.test/loss.reason is missing",
     "pretrainings=some": "pretrainings: Invalid value 'some', expected one of",
 }
-SWEEPS |= {f"experiment=fig1_tuned scale=cpu experiment.tune.{t}": TUNED[t] for t in TUNED}
+SWEEPS |= {
+    f"experiment=fig1_tuned scale=cpu experiment.tune.{t}": TUNED[t] for t in TUNED
+}
 SWEEPS |= {f"experiment=three ++experiment.{typed}": THREE[typed] for typed in THREE}
 
 # conf/experiment/<name>.yaml, below its first line
 BODY = "experiment:\n  title: t\n  metric: test/loss\n"
 ARM = f"{BODY}  arms: {{a: {{grid: {{model.heads: [2, 4]}}}}}}\n"
-MATCH = (
-    f"{BODY}  arms: {{a: {{set: {{model.head_size: 16}}, match: {{solve: model.heads, HOW}}}}}}\n"
-)
+MATCHED = "{set: {model.head_size: 16}, match: {solve: model.heads, HOW}}"
+MATCH = f"{BODY}  arms: {{a: {MATCHED}}}\n"
 CACHE = "to: 192, count: cache_bytes_per_token, tolerance: 0"
 FIXED = ARM.replace("a:", "fixed:")
 CLAIMED = "  claims: [fixed_keeps_improving]\n"
@@ -168,18 +169,33 @@ STEPS = "trainer.steps: [300, 500]"
 CHILD = f"b: {{parent: a, grid: {{{STEPS}}}}}"
 PRETRAINED = "  arms: {a: {set: {task: pretraining}}}\n"
 FILES = {
-    "broken": ("experiment: {title: [a\n", "broken.yaml, line 3 cannot be read as yaml"),
+    "broken": (
+        "experiment: {title: [a\n",
+        "broken.yaml, line 3 cannot be read as yaml",
+    ),
     "empty": ("", "describes no experiment"),
-    "untitled": ("experiment: {metric: test/loss, arms: {a: {}}}\n", "title is missing"),
-    "blank": (ARM.replace("title: t", "title: ''"), "experiment.title of blank=: expected a few"),
+    "untitled": (
+        "experiment: {metric: test/loss, arms: {a: {}}}\n",
+        "title is missing",
+    ),
+    "blank": (
+        ARM.replace("title: t", "title: ''"),
+        "experiment.title of blank=: expected a few",
+    ),
     "armless": (BODY, "has no arms"),
-    "stray": (f"modle: {{heads: 3}}\n{ARM}", "modle={'heads': 3}: expected one of the keys"),
+    "stray": (
+        f"modle: {{heads: 3}}\n{ARM}",
+        "modle={'heads': 3}: expected one of the keys",
+    ),
     "step": (f"trainer: {{step: 3}}\n{ARM}", "write trainer.steps"),
     "few": (
         FIXED + CLAIMED,
         "The claim needs three or more values of model.heads, and has 2. Plan the points",
     ),
-    "measured": (ARM.replace("/loss", "/los"), "experiment.metric of measured=test/los: expected"),
+    "measured": (
+        ARM.replace("/loss", "/los"),
+        "experiment.metric of measured=test/los: expected",
+    ),
     "once": (
         f"{BODY}  finetune: {{squad: [test/f1, test/loss], mnli: [test/loss]}}\n{PRETRAINED}",
         "finetune of once=test/loss: expected a metric that only one",
@@ -189,25 +205,46 @@ FILES = {
         "experiment.finetune.mnli of tuned_to=test/acc: expected a metric of task mnli",
     ),
     "armkey": (ARM.replace("grid", "gird"), "gird"),
-    "seeded": (ARM.replace("{grid", "{set: {seed: 5}, grid"), "expected no seed in set or grid"),
-    "resized": (ARM.replace("{grid", "{set: {scale: cpu}, grid"), "expected no scale in set or"),
+    "seeded": (
+        ARM.replace("{grid", "{set: {seed: 5}, grid"),
+        "expected no seed in set or grid",
+    ),
+    "resized": (
+        ARM.replace("{grid", "{set: {scale: cpu}, grid"),
+        "expected no scale in set or",
+    ),
     "heirs": (
         ARM.replace("}}}\n", "}, seeds: [0, 1]}, b: {parent: a, seeds: [1, 2]}}\n"),
         "arms.b.seeds of heirs=[1, 2]: expected seeds of its parent a (0, 1)",
     ),
-    "gridkey": (ARM.replace("model.heads", "model.hads"), "model.hads is not a key of the config"),
-    "switched": (ARM.replace("a:", "on:"), "YAML reads on, off, yes and no as true or false"),
-    "off": (ARM.replace("a:", "off:"), "YAML reads on, off, yes and no as true or false"),
+    "gridkey": (
+        ARM.replace("model.heads", "model.hads"),
+        "model.hads is not a key of the config",
+    ),
+    "switched": (
+        ARM.replace("a:", "on:"),
+        "YAML reads on, off, yes and no as true or false",
+    ),
+    "off": (
+        ARM.replace("a:", "off:"),
+        "YAML reads on, off, yes and no as true or false",
+    ),
     "renamed": (
         ARM.replace("{grid", "{set: {model.attention.name: latent}, grid"),
         "write model/attention=latent.",
     ),
-    "endless": (ARM.replace("{grid", f"{{where: {'9' * 600} > 0, grid"), "longer than 500 letters"),
+    "endless": (
+        ARM.replace("{grid", f"{{where: {'9' * 600} > 0, grid"),
+        "longer than 500 letters",
+    ),
     "huge": (
         ARM.replace("{grid", "{where: model.name * 10000000000 == 1, grid"),
         "arithmetic takes numbers only",
     ),
-    "where": (ARM.replace("{grid", "{where: model.heads ===, grid"), "expected a condition over"),
+    "where": (
+        ARM.replace("{grid", "{where: model.heads ===, grid"),
+        "expected a condition over",
+    ),
     "pointless": (ARM.replace("{grid", "{where: model.heads > 9, grid"), "no points"),
     "scalar": (ARM.replace("[2, 4]", "4"), "arms.a.grid.model.heads: Value 4"),
     "solved": (
@@ -223,14 +260,17 @@ FILES = {
         "cache_bytes_per_token of encoder with multi_head attention: expected one of params",
     ),
     "two": (
-        ARM.replace("{grid", "{set: {model.embedding_size: 16}, grid").replace("}}}\n", "}},")
+        ARM.replace("{grid", "{set: {model.embedding_size: 16}, grid").replace(
+            "}}}\n", "}},"
+        )
         + " b: {set: {model.embedding_size: 16, model.head_size: 4},"
         " match: {to: a, solve: model.heads, tolerance: 0.2}}}\n",
         "b.match.to=a: expected one target per point, but heads=4 is matched to a heads=2 and",
     ),
     "both": (
         ARM.replace(
-            "}}}\n", "}}, b: {parent: a, match: {to: a, tolerance: 1, solve: model.heads}}}\n"
+            "}}}\n",
+            "}}, b: {parent: a, match: {to: a, tolerance: 1, solve: model.heads}}}\n",
         ),
         "arms.b.parent=a: expected no parent, since the arm is matched",
     ),
@@ -240,7 +280,9 @@ FILES = {
         "expected no tuning, since runs of this experiment start from other",
     ),
     "kin": (
-        ARM.replace("model.heads: [2, 4]", STEPS).replace("}}}\n", f"}}}}, {CHILD}}}\n"),
+        ARM.replace("model.heads: [2, 4]", STEPS).replace(
+            "}}}\n", f"}}}}, {CHILD}}}\n"
+        ),
         "arms.b.grid of kin=trainer.steps: expected no key that takes several values in its",
     ),
 }
@@ -248,7 +290,10 @@ MATCHES = {  # the rest of `match`
     "close": ("to: 150000, tolerance: -1", "tolerance=-1.0: expected a number"),
     "target": ("to: b, tolerance: 0.1", "match.to"),
     "zero": ("to: 0, tolerance: 0.1", "match.to=0: expected an arm of"),
-    "beyond": (f"to: 1{'0' * 19}, tolerance: 0.1", f"match.to=1{'0' * 19}: expected an arm of"),
+    "beyond": (
+        f"to: 1{'0' * 19}, tolerance: 0.1",
+        f"match.to=1{'0' * 19}: expected an arm of",
+    ),
     "besides": (
         "to: 150000, tolerance: 0.1, where: model.heads > 2",
         "a.match.where=model.heads > 2: expected no such key, since match.to=150000 is a",
@@ -265,10 +310,15 @@ MATCHES = {  # the rest of `match`
     "counted": ("to: 5, tolerance: 0.1, count: bytes", "params_total"),
     "tight": ("to: 150000, tolerance: 1.0e-9", "the nearest is model.heads="),
 }
-FILES |= {name: (MATCH.replace("HOW", how), words) for name, (how, words) in MATCHES.items()}
+FILES |= {
+    name: (MATCH.replace("HOW", how), words) for name, (how, words) in MATCHES.items()
+}
 ADDED = {  # below ARM
     "twice": ("title: again", "cannot be read as yaml: found duplicate key title"),
-    "claimed": ("claims: [fixed_improves]", "experiment.claims of claimed=fixed_improves"),
+    "claimed": (
+        "claims: [fixed_improves]",
+        "experiment.claims of claimed=fixed_improves",
+    ),
     "armed": ("claims: [fixed_keeps_improving]", "has no arm fixed"),
     "drawn": ("figure: curve", "experiment.figure of drawn=curve: expected one of"),
     "across": ("x: model.hads", "experiment.x of across=model.hads: expected a key"),
@@ -276,7 +326,10 @@ ADDED = {  # below ARM
         "margin: {test/los: {size: 1, reason: r}}",
         "experiment.margin of near=test/los: expected a metric of the experiment (test/loss)",
     ),
-    "swept": ("tune: {grid: {model.heads: [2, 4]}}", "no arm sweeps, but arm a sweeps it"),
+    "swept": (
+        "tune: {grid: {model.heads: [2, 4]}}",
+        "no arm sweeps, but arm a sweeps it",
+    ),
     "sure": ("error: 5", "experiment.error of sure=5.0: expected a chance above 0"),
     "other": ("scales: {demo: {}, gpu: {clams: []}}", "scales.gpu.clams is not a key"),
     "scaled": ("scales: {demo: {}, dmeo: {}}", "dmeo: expected the name of a scale"),
@@ -319,7 +372,10 @@ def here(tmp_path_factory):
     """A folder of things that are wrong."""
     folder = tmp_path_factory.mktemp("mistakes")
     shutil.copytree(CONF, folder / "conf")
-    for name, text in {**GOOD, **{name: text for name, (text, _) in FILES.items()}}.items():
+    for name, text in {
+        **GOOD,
+        **{name: text for name, (text, _) in FILES.items()},
+    }.items():
         path = folder / "conf" / "experiment" / f"{name}.yaml"
         path.write_text(f"# @package _global_\n{text}")
     for name, text in HEADLESS.items():
@@ -376,7 +432,9 @@ MISTAKES |= {f"experiment={name}": BEGIN for name in HEADLESS}
 
 
 @pytest.mark.parametrize("typed", MISTAKES)
-def test_what_is_typed_or_written_wrongly_is_one_sentence_before_anything_is_trained(typed, told):
+def test_what_is_typed_or_written_wrongly_is_one_sentence_before_anything_is_trained(
+    typed, told
+):
     said = told(typed)
     assert MISTAKES[typed] in said
     assert is_a_sentence(said), said
@@ -422,8 +480,14 @@ LARGE = {
     "an alias of itself": ("a: &a {b: *a}", "has an alias *a inside its own anchor"),
     "nesting": (f"a: {'[' * 3000}{']' * 3000}", "is nested more than 50 levels deep"),
     "digits": (f"a: {'9' * 5000}", "has a number of 5,000 digits, more than 300"),
-    "hexadecimal": (f"a: 0x{'f' * 4998}", "has a number of 5,000 digits, more than 300"),
-    "base 60": (f"a: {':'.join(['59'] * 1667)}", "has a number of 5,000 digits, more than 300"),
+    "hexadecimal": (
+        f"a: 0x{'f' * 4998}",
+        "has a number of 5,000 digits, more than 300",
+    ),
+    "base 60": (
+        f"a: {':'.join(['59'] * 1667)}",
+        "has a number of 5,000 digits, more than 300",
+    ),
 }
 
 
@@ -447,6 +511,7 @@ def test_a_config_path_without_the_primary_config_names_the_flag_that_adds_a_fol
     with pytest.raises(UserError) as refused:
         Composer(composer().loader, "mine").compose([])
     assert "There is no mine.yaml to begin with" in str(refused.value)
-    assert "--config-dir FOLDER, which adds yaml files to conf/, where --config-path" in str(
-        refused.value
+    assert (
+        "--config-dir FOLDER, which adds yaml files to conf/, where --config-path"
+        in str(refused.value)
     )

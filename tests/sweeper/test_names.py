@@ -64,7 +64,9 @@ def sweep(planner, outputs):
                 attempt = run.claim({})
                 metrics = {"test/perplexity": 40.0 + number % 7, "test/loss": 3.5}
                 steps = plan.runs[id].config["trainer"]["steps"]
-                run.publish_result(attempt, {"metrics": metrics, "steps": steps, "seconds": 2.0})
+                run.publish_result(
+                    attempt, {"metrics": metrics, "steps": steps, "seconds": 2.0}
+                )
                 attempt.finish("done")
         [name] = plan.experiments
         print_everything(Console(file=io.StringIO()), outputs, [name])
@@ -76,7 +78,9 @@ def sweep(planner, outputs):
 def left(outputs: Path) -> list[set[str]]:
     """The names of tables and of figures."""
     pairs = (("tables", ".csv"), ("figures", ".pdf"))
-    return [{p.stem for p in (outputs / folder).glob(f"*{end}")} for folder, end in pairs]
+    return [
+        {p.stem for p in (outputs / folder).glob(f"*{end}")} for folder, end in pairs
+    ]
 
 
 def test_four_sweeps_leave_four_tables_and_four_figures(sweep, outputs):
@@ -110,12 +114,21 @@ def test_a_name_used_again_holds_the_new_results_until_the_older_command_is_type
     sweep, planner, outputs, monkeypatch
 ):
     def typed(heads):
-        monkeypatch.setattr("sys.argv", ["sweep.py", "-m", "name=mine", f"model.heads={heads}"])
-        again = planner.plan(["name=mine", f"model.heads={heads}", f"paths.outputs={outputs}"])
-        taken = {n: command_of(plan) for n, plan in replaced(outputs, again.as_data()).items()}
+        monkeypatch.setattr(
+            "sys.argv", ["sweep.py", "-m", "name=mine", f"model.heads={heads}"]
+        )
+        again = planner.plan(
+            ["name=mine", f"model.heads={heads}", f"paths.outputs={outputs}"]
+        )
+        taken = {
+            n: command_of(plan)
+            for n, plan in replaced(outputs, again.as_data()).items()
+        }
         sweep(f"name=mine model.heads={heads}")
         assert left(outputs) == [{"mine"}] * 2
-        assert {row["model.heads"] for row in rows(outputs, "mine")} == {*heads.split(",")}
+        assert {row["model.heads"] for row in rows(outputs, "mine")} == {
+            *heads.split(",")
+        }
         return taken
 
     assert typed("2,4") == {}
@@ -200,7 +213,10 @@ def test_a_run_goes_when_it_is_named_and_is_new_again(sweep, outputs, capsys):
     sweep("name=mine model.heads=2,4")
     run, other = RunStore(outputs).ids()
     assert forget(outputs, run, "--yes") == 0
-    assert "planned in mine: repeating the sweep trains it again" in capsys.readouterr().out
+    assert (
+        "planned in mine: repeating the sweep trains it again"
+        in capsys.readouterr().out
+    )
     assert RunStore(outputs).ids() == [other]
     assert main(["status", "mine", "--outputs", str(outputs)]) == 0
     sweep("name=mine model.heads=2,4")
@@ -219,7 +235,9 @@ def test_a_run_is_named_by_the_words_that_status_prints(sweep, outputs, capsys):
     assert "and none has these" in capsys.readouterr().err
 
 
-def test_a_pinned_state_of_the_code_goes_when_no_run_that_stays_needs_it(sweep, outputs, tmp_path):
+def test_a_pinned_state_of_the_code_goes_when_no_run_that_stays_needs_it(
+    sweep, outputs, tmp_path
+):
     sweep("name=mine model.heads=2")
     sweep("name=other model.heads=4")
     store = RunStore(outputs)
@@ -239,7 +257,9 @@ def test_a_pinned_state_of_the_code_goes_when_no_run_that_stays_needs_it(sweep, 
     assert [path.name for path in (outputs / "code").iterdir()] == ["b"]
 
 
-def test_what_wandb_keeps_here_of_a_run_or_an_experiment_goes_with_it(sweep, outputs, capsys):
+def test_what_wandb_keeps_here_of_a_run_or_an_experiment_goes_with_it(
+    sweep, outputs, capsys
+):
     sweep("name=mine model.heads=2,4")
     first, second = RunStore(outputs).ids()
     kept = {

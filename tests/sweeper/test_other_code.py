@@ -47,13 +47,17 @@ def test_only_code_that_a_run_can_import_counts_and_only_if_it_computes_another_
 ):
     code = edited(path, change)
     assert code.files[path] != TODAY.files[path]
-    states = [state_of_files(needed(one, [config()]), config()) for one in (TODAY, code)]
+    states = [
+        state_of_files(needed(one, [config()]), config()) for one in (TODAY, code)
+    ]
     assert differing(states) == ([path] if counts else [])
 
 
 def test_a_plugin_counts_as_a_whole(installed):
     installed("of_mine", "class Mine: ...", {"headroom.attention": "wide = of_mine"})
-    state = state_of_files(needed(TODAY, [mine := config({"model.attention.name": "wide"})]), mine)
+    state = state_of_files(
+        needed(TODAY, [mine := config({"model.attention.name": "wide"})]), mine
+    )
     assert "of_mine/__init__.py" in state
     assert MULTI_HEAD in state or "models/block.py" in state
 
@@ -64,7 +68,9 @@ def trained(outputs, code, *seeds):
     for seed in seeds:
         one = {**config(), "seed": seed}
         run = PlannedRun(f"lm1b-s{seed}", one, {"params_total": 11}, {})
-        stored = RunStore(outputs).freeze({"id": run.id, "config": one, "size": run.size})
+        stored = RunStore(outputs).freeze(
+            {"id": run.id, "config": one, "size": run.size}
+        )
         facts = {"code": code.revision, "code_parts": code.parts("lm1b")}
         attempt = stored.claim(facts)
         stored.publish_result(attempt, {"metrics": {"test/perplexity": 40.0 + seed}})
@@ -77,13 +83,19 @@ def trained(outputs, code, *seeds):
 def test_the_plan_names_the_changed_file_and_the_way_to_train_again(tmp_path):
     plan = trained(tmp_path, TODAY, 0, 1, 2)
     store = RunStore(tmp_path)
-    assert not [*in_words(of_other_code(plan, store, Changes.of(tmp_path, TODAY)), retrain=False)]
+    assert not [
+        *in_words(
+            of_other_code(plan, store, Changes.of(tmp_path, TODAY)), retrain=False
+        )
+    ]
     found = of_other_code(plan, store, Changes.of(tmp_path, SCALED))
     assert [*in_words(found, retrain=False)] == [
         f"3 of 3 finished runs are of other code: {MULTI_HEAD} changed. Kept. "
         "Train them again with hydra.sweeper.retrain=changed"
     ]
-    with pytest.raises(UserError, match=r"more seeds would mix code and decide no claim"):
+    with pytest.raises(
+        UserError, match=r"more seeds would mix code and decide no claim"
+    ):
         refuse_mixing(found)
 
 
@@ -127,10 +139,23 @@ def planned(outputs, accept):
         point = {"experiment": "grid", "arm": "grid", "task": "lm1b", "values": values}
         points.append({**point, "seed": seed, "run": run, "matched": None})
         runs[run] = {"size": {"params_total": 11}, "parent": None}
-    about = {"title": "t", "metric": "test/perplexity", "x": "model.heads", "figure": "lines"}
-    experiment = {**about, "claims": ["more_heads_help"], "arms": {"grid": {"label": "grid"}}}
+    about = {
+        "title": "t",
+        "metric": "test/perplexity",
+        "x": "model.heads",
+        "figure": "lines",
+    }
+    experiment = {
+        **about,
+        "claims": ["more_heads_help"],
+        "arms": {"grid": {"label": "grid"}},
+    }
     plan = {"command": [], "scale": "demo", "experiments": {"grid": experiment}}
-    plan |= {"points": points, "runs": runs, **({"accept_mixed_code": True} if accept else {})}
+    plan |= {
+        "points": points,
+        "runs": runs,
+        **({"accept_mixed_code": True} if accept else {}),
+    }
     write_plan(outputs, plan)
 
 
@@ -149,7 +174,9 @@ def test_a_table_over_mixed_code_says_so_and_its_verdicts_are_undecided(
     from sweeper.results import judge
     from sweeper.results.verdict import Verdict
 
-    decided = Verdict("more_heads_help", Decision.SUPPORTED, "It helps.", {"contrasts": []})
+    decided = Verdict(
+        "more_heads_help", Decision.SUPPORTED, "It helps.", {"contrasts": []}
+    )
     monkeypatch.setattr(judge, "questions", lambda table: [decided])
     [verdict] = verdicts_on(table)
     assert verdict.verdict is (Decision.SUPPORTED if accept else Decision.UNDECIDED)

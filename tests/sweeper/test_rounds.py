@@ -53,7 +53,10 @@ experiment:
   arms: {fixed: {set: {model.embedding_size: 16}, grid: {model.head_size: [2, 4, 8]}}}
 """
 SECONDS = {"pretraining": 1000.0, "squad": 10.0, "mnli": 20.0, "lm1b": 30.0}
-GAIN = {"squad": 0.2, "mnli": 0.004}  # of heads that are twice the size; seeds differ by 0.01
+GAIN = {
+    "squad": 0.2,
+    "mnli": 0.004,
+}  # of heads that are twice the size; seeds differ by 0.01
 KEPT = ("points", "runs", "rounds")  # of a plan, whenever and however it came to be
 
 
@@ -78,8 +81,12 @@ class Stub(Executor):
             config, task = plan.runs[id].config, plan.runs[id].config["task"]["name"]
             parent = config["parent"]
             assert not parent or self.store.run(parent).result()
-            luck = random.Random(parent or id).gauss(0, 0.01)  # a pre-training's, shared by tasks
-            share = 0.5 + luck + GAIN.get(task, 0.0) * (config["model"]["head_size"] == 32)
+            luck = random.Random(parent or id).gauss(
+                0, 0.01
+            )  # a pre-training's, shared by tasks
+            share = (
+                0.5 + luck + GAIN.get(task, 0.0) * (config["model"]["head_size"] == 32)
+            )
             metrics = dict.fromkeys(("test/f1", "test/exact_match"), 100 * share)
             metrics |= {"test/accuracy": share, "test/perplexity": 40 * (1 + luck)}
             run = self.store.run(id)
@@ -101,7 +108,9 @@ def planned(tmp_path_factory):
     conf = shutil.copytree(CONF, tmp_path_factory.mktemp("planned") / "conf")
     (conf / "experiment" / "chain.yaml").write_text(CHAIN)
     (conf / "experiment" / "few.yaml").write_text(ALIKE)
-    more = ALIKE.replace("[larger_heads_improve]", "[]").replace("[0, 1, 2]", "[0, 1, 2, 3, 4, 5]")
+    more = ALIKE.replace("[larger_heads_improve]", "[]").replace(
+        "[0, 1, 2]", "[0, 1, 2, 3, 4, 5]"
+    )
     (conf / "experiment" / "more.yaml").write_text(more)
     composed = composer(conf)
     planner = Planner(composed, FakeProcess(), max_runs=10**4)
@@ -112,14 +121,22 @@ def planned(tmp_path_factory):
         "fig2": fig2,
         "fig1": planner.plan(["experiment=fig1", "seed=0,1,2", "name=fig1", outputs]),
         "one": planner.plan(
-            ["experiment=fig2", "scale=cpu", "+experiment.pretrainings=one", "name=one", outputs]
+            [
+                "experiment=fig2",
+                "scale=cpu",
+                "+experiment.pretrainings=one",
+                "name=one",
+                outputs,
+            ]
         ),
         "chain": planner.plan(["experiment=chain", outputs]),
         "alike": planner.plan(["experiment=few,more", outputs]),
     }, options
 
 
-def sweep(planned, outputs, lives=Stub.lives, *, experiment="fig2", fails=None, **options):
+def sweep(
+    planned, outputs, lives=Stub.lives, *, experiment="fig2", fails=None, **options
+):
     """Type a sweep; return what it said."""
     plans, usual = planned
     plan = replace(plans[experiment], outputs=outputs)
@@ -172,7 +189,9 @@ def test_a_further_seed_is_pre_trained_and_tuned_on_what_is_undecided_alone(quie
     assert f"{len(plan['runs'])} runs, {hours:.2g} device hours" in said
     [table] = collect(outputs)
     final = [str(one.verdict) for one in verdicts_on(table)]
-    rounds = [[one["answer"] for one in each["verdicts"]["fig2"]] for each in plan["rounds"]]
+    rounds = [
+        [one["answer"] for one in each["verdicts"]["fig2"]] for each in plan["rounds"]
+    ]
     for before, after in pairwise([*rounds, final]):  # an answer, once given, stays
         assert all(a in ("undecided", b) for a, b in zip(before, after, strict=True))
 
@@ -205,7 +224,11 @@ def test_a_round_takes_seeds_that_another_experiment_has(typed, tmp_path):
     assert "no seeds within hydra.sweeper.max_seeds=6 are left to train" in typed(
         experiment="alike", max_seeds=6
     )
-    points = [point for point in newest(tmp_path)["few"]["points"] if point["experiment"] == "few"]
+    points = [
+        point
+        for point in newest(tmp_path)["few"]["points"]
+        if point["experiment"] == "few"
+    ]
     assert sorted({point["seed"] for point in points}) == [*range(6)]
 
 
@@ -214,9 +237,15 @@ def test_rounds_need_claims(planned, tmp_path, monkeypatch):
     monkeypatch.setattr("sweeper.sweep.size_server", lambda: process)
     arguments = ["model.heads=4", f"paths.outputs={tmp_path}"]
     options = replace(planned[1], decide=True)
-    with pytest.raises(UserError, match="decide=true: expected an experiment with claims; give it"):
+    with pytest.raises(
+        UserError, match="decide=true: expected an experiment with claims; give it"
+    ):
         whole_sweep(
-            arguments, composer=shipped(), options=options, launcher="local", launcher_options=None
+            arguments,
+            composer=shipped(),
+            options=options,
+            launcher="local",
+            launcher_options=None,
         )
 
 
@@ -257,7 +286,9 @@ def test_claims_that_are_not_asked_about_buy_nothing(typed, tmp_path):
 
 def test_a_claim_that_nothing_makes_cannot_be_asked_about(planned):
     check_claims(planned[0]["fig1"], ["fixed_keeps_improving"])
-    with pytest.raises(UserError, match=r"hydra\.sweeper\.until=larger: expected claims"):
+    with pytest.raises(
+        UserError, match=r"hydra\.sweeper\.until=larger: expected claims"
+    ):
         check_claims(planned[0]["fig1"], ["larger"])
 
 
@@ -285,14 +316,20 @@ IMPROVES, WINS = "fixed_keeps_improving", "wins_at_equal_size"
 def test_error_claims_confidence_and_margin_stand_in_every_verdict(asks, tmp_path):
     found = asks(IMPROVES, WINS, error=0.1)
     collect_and_judge(tmp_path, None)
-    judged = json.loads((tmp_path / "tables" / "fig1.claims.json").read_text())["verdicts"]
+    judged = json.loads((tmp_path / "tables" / "fig1.claims.json").read_text())[
+        "verdicts"
+    ]
     for verdict in judged:
         numbers = verdict["numbers"]
-        terms = {key: numbers[key] for key in ("error", "claims", "margin", "asked_after")}
+        terms = {
+            key: numbers[key] for key in ("error", "claims", "margin", "asked_after")
+        }
         margin = found[IMPROVES].numbers["margin"]
         assert terms == {"error": 0.1, "claims": 2, "margin": margin, "asked_after": {}}
         assert numbers["confidence"] == 0.95
-        words = "Judged at 95 % confidence, since 2 claims share an error of 10 %, with "
+        words = (
+            "Judged at 95 % confidence, since 2 claims share an error of 10 %, with "
+        )
         assert words in verdict["sentence"]
     [table] = collect(tmp_path)
     assert words in " ".join(notes_on(table, []))
@@ -324,10 +361,14 @@ def test_an_error_or_a_margin_given_after_a_look_says_so(asks, terms, what):
     assert f"The {what} was first asked after" in later.sentence
 
 
-def test_what_is_forgotten_leaves_a_line_and_is_not_asked_for_the_first_time(asks, tmp_path):
+def test_what_is_forgotten_leaves_a_line_and_is_not_asked_for_the_first_time(
+    asks, tmp_path
+):
     asks(IMPROVES, WINS)
     assert main(["forget", "fig1", "--yes", "--outputs", str(tmp_path)]) == 0
-    [line] = [json.loads(one) for one in (tmp_path / "history.jsonl").read_text().splitlines()]
+    [line] = [
+        json.loads(one) for one in (tmp_path / "history.jsonl").read_text().splitlines()
+    ]
     assert line["forgot"] == "fig1"
     assert line["experiments"]["fig1"]["claims"] == [IMPROVES, WINS]
     assert asks(IMPROVES)[IMPROVES].numbers["claims"] == 2

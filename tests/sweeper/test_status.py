@@ -26,7 +26,10 @@ def outputs(tmp_path):
     store = RunStore(tmp_path)
     model = {"name": "decoder", "attention": {"name": "multi_head"}}
     code = {"task": {"name": "lm1b"}, "model": model, "optimizer": {"name": "adamw"}}
-    runs = {name: store.freeze({"id": name, "config": {"of": name, **code}}) for name in NAMES}
+    runs = {
+        name: store.freeze({"id": name, "config": {"of": name, **code}})
+        for name in NAMES
+    }
     attempt = runs["done"].claim({})
     runs["done"].publish_result(attempt, {"metrics": {}, "steps": 100, "seconds": 90.0})
     attempt.finish("done")
@@ -43,7 +46,10 @@ def outputs(tmp_path):
     plan = {
         "experiments": {"fig1": {}, "fig3": {}},
         "points": points,
-        "runs": {name: {"size": {"tokens": 2000}, "parent": PARENTS.get(name)} for name in NAMES},
+        "runs": {
+            name: {"size": {"tokens": 2000}, "parent": PARENTS.get(name)}
+            for name in NAMES
+        },
     }
     write_plan(tmp_path, plan)
     return tmp_path
@@ -61,27 +67,41 @@ def printed(found: list[Line], *, every: bool, width: int = 200) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
-def test_a_run_is_blocked_by_name_by_a_parent_that_failed_and_waits_for_one_that_runs(outputs):
+def test_a_run_is_blocked_by_name_by_a_parent_that_failed_and_waits_for_one_that_runs(
+    outputs,
+):
     found = told(outputs)
     states = {name: line.state for name, line in found.items()}
     assert states == {
         "done": "done", "running": "running", "failed": "failed", "child": "blocked",
         "grandchild": "blocked", "waits": "new", "new": "new",
     }  # fmt: skip
-    assert found["child"].reason.startswith("its parent failed failed: nan: the loss is nan")
-    assert found["grandchild"].reason.startswith("its parent child blocked: its parent failed")
+    assert found["child"].reason.startswith(
+        "its parent failed failed: nan: the loss is nan"
+    )
+    assert found["grandchild"].reason.startswith(
+        "its parent child blocked: its parent failed"
+    )
     assert found["waits"].reason == "its parent running has to be done first"
     assert found["new"].reason == "no attempt yet"
-    left = {name: line.left_s for name, line in found.items() if line.left_s is not None}
+    left = {
+        name: line.left_s for name, line in found.items() if line.left_s is not None
+    }
     assert left == {"running": 2000 * 0.75 / 50}, "its tokens at the newest speed"
 
 
 def test_the_table_tells_progress_and_reasons(outputs):
     text = printed([*lines(outputs)], every=False)
     rows = [line.split(maxsplit=1) for line in text.splitlines() if line]
-    assert ["running", "fig1/fixed heads=1 seed=1"] in [[*map(str.strip, row)] for row in rows]
-    [details] = [cells[1] for cells in rows if cells[0] == "running" and "step" in cells[1]]
-    progress = "running at step 25 of 100 (attempt 1), loss 3.250, 50 tokens/s, 30.0 s left"
+    assert ["running", "fig1/fixed heads=1 seed=1"] in [
+        [*map(str.strip, row)] for row in rows
+    ]
+    [details] = [
+        cells[1] for cells in rows if cells[0] == "running" and "step" in cells[1]
+    ]
+    progress = (
+        "running at step 25 of 100 (attempt 1), loss 3.250, 50 tokens/s, 30.0 s left"
+    )
     assert details.startswith(progress)
     assert "nan: the loss is nan" in text
     assert "no attempt yet" not in text
@@ -89,18 +109,28 @@ def test_the_table_tells_progress_and_reasons(outputs):
 
 
 def test_where_runs_are_left_out_it_says_how_to_learn_their_ids(outputs):
-    assert "--all lists every run with its id" in printed([*lines(outputs)], every=False)
+    assert "--all lists every run with its id" in printed(
+        [*lines(outputs)], every=False
+    )
     text = printed([*lines(outputs)], every=True)
     assert "--all" not in text
     assert all(re.search(rf"^ +{name}\b", text, re.MULTILINE) for name in NAMES)
 
 
-def test_a_run_of_before_this_machine_started_is_over_once_its_heartbeat_stands_still(outputs):
+def test_a_run_of_before_this_machine_started_is_over_once_its_heartbeat_stands_still(
+    outputs,
+):
     [attempt] = RunStore(outputs).run("running").attempts()
-    publish_json(attempt.path / "attempt.json", with_checksum(attempt.info() | {"boot": "earlier"}))
+    publish_json(
+        attempt.path / "attempt.json",
+        with_checksum(attempt.info() | {"boot": "earlier"}),
+    )
     now = [0.0]
     store = RunStore(outputs, Watcher(90.0, lambda: now[0]))
-    for state, words in (("running", "or ended with its machine"), ("interrupted", "killed at")):
+    for state, words in (
+        ("running", "or ended with its machine"),
+        ("interrupted", "killed at"),
+    ):
         [line] = lines(outputs, ["fig3"], store)
         assert line.state == state
         assert words in line.reason
@@ -121,7 +151,9 @@ def test_a_run_of_two_experiments_is_told_once_and_counted_once(outputs):
 
 def test_as_data_it_says_the_same(outputs, capsys):
     assert main(["status", "--json", "--outputs", str(outputs)]) == 0
-    found = {line["run"]: line for line in reversed(json.loads(capsys.readouterr().out))}
+    found = {
+        line["run"]: line for line in reversed(json.loads(capsys.readouterr().out))
+    }
     assert found["running"]["setting"] == "fixed heads=1 seed=1"
     assert found["running"]["left_s"] == 30.0
     assert found["running"]["loss"] == 3.25
@@ -139,10 +171,18 @@ def test_runs_of_an_earlier_state_of_the_code_are_told_where_that_matters(output
     now = code.parts("lm1b")
     for name, facts in {
         "new": {"code": "0ther", "code_parts": now},
-        "waits": {"code": "c0de", "code_parts": {**now, "models": "1", "tasks/training": "2"}},
+        "waits": {
+            "code": "c0de",
+            "code_parts": {**now, "models": "1", "tasks/training": "2"},
+        },
     }.items():
         store.run(name).claim(facts).finish("interrupted")
-    changed = {name: line.changed for name, line in told(outputs).items() if line.changed}
+    changed = {
+        name: line.changed for name, line in told(outputs).items() if line.changed
+    }
     assert changed == {"waits": ["models", "tasks/training"]}
     text = " ".join(printed([*lines(outputs)], every=False).split())
-    assert "waits: 1 of an earlier state of the code (models, tasks/training changed since)" in text
+    assert (
+        "waits: 1 of an earlier state of the code (models, tasks/training changed since)"
+        in text
+    )

@@ -40,8 +40,12 @@ class Folder:
             "model": {"heads": 3},
             "trainer": {"precision": "32-true", "steps": 100, "accelerator": "auto"},
         }
-        run = PlannedRun(f"{task}-s{seed}", config, {"tokens": 700, "flops_per_token": 11}, {})
-        stored = self.store.freeze({"id": run.id, "config": config, "size": run.size, "names": {}})
+        run = PlannedRun(
+            f"{task}-s{seed}", config, {"tokens": 700, "flops_per_token": 11}, {}
+        )
+        stored = self.store.freeze(
+            {"id": run.id, "config": config, "size": run.size, "names": {}}
+        )
         if result:
             attempt = stored.claim({})
             stored.publish_result(attempt, {"metrics": {}, **result})
@@ -70,7 +74,9 @@ def test_runs_of_another_plan_say_what_those_of_their_task_take(folder):
     assert folder.told(new[0]) == pytest.approx(13.0)
     assert folder.told(*new) == pytest.approx(26.0)
     own = folder.run("lm1b", 4, seconds=23.0, overhead_seconds=3.0)
-    assert folder.told(new[0], done=[own]) == pytest.approx(26.0), "its plan's own say it better"
+    assert folder.told(new[0], done=[own]) == pytest.approx(26.0), (
+        "its plan's own say it better"
+    )
 
 
 def test_runs_on_a_cpu_say_nothing_of_a_gpu(folder):
@@ -83,7 +89,9 @@ def test_runs_on_a_cpu_say_nothing_of_a_gpu(folder):
         return folder.told(new)
 
     assert (told("cpu"), told("gpu")) == (BESIDE_S, 13.0)
-    assert told("cpu", accelerator="gpu") == 13.0, "planned here, to be trained elsewhere"
+    assert told("cpu", accelerator="gpu") == 13.0, (
+        "planned here, to be trained elsewhere"
+    )
     (folder.store.run(other.id).path / "result.json").write_text("{")
     assert told("gpu") == BESIDE_S, "a damaged run says nothing"
 
@@ -111,12 +119,16 @@ def test_a_dry_run_in_a_fresh_folder_names_a_range_for_its_cpu(
     run.config["trainer"] |= {"accelerator": accelerator, "threads": 1}
     plan = Plan("demo", folder.outputs, {}, {}, {}, runs={run.id: run})
     backend = SimpleNamespace(device="cpu", slots=2)
-    assert _print_cost(console, plan, [run.id], folder.store, backend, dry_run=True) == {}
+    assert (
+        _print_cost(console, plan, [run.id], folder.store, backend, dry_run=True) == {}
+    )
     assert words in console.file.getvalue()
     folder.run("lm1b", 1, **TOOK)
     known = _print_cost(console, plan, [run.id], folder.store, backend)
     assert known == ({} if accelerator == "gpu" else {run.id: 11.0})
-    assert ("13.0 s on a CPU by finished runs" in console.file.getvalue()) == bool(known)
+    assert ("13.0 s on a CPU by finished runs" in console.file.getvalue()) == bool(
+        known
+    )
 
 
 def test_of_an_interrupted_run_only_what_is_left_counts(folder):
@@ -131,7 +143,9 @@ def test_of_an_interrupted_run_only_what_is_left_counts(folder):
 def test_that_the_code_was_edited_meanwhile_is_told_once(folder, monkeypatch):
     console, now, nothing = Console(file=io.StringIO(), width=40), Code.read(), None
     backend: Any = SimpleNamespace(code=Path("outputs/code/c0de"))
-    executor = Executor(console, folder.store, nothing, backend, nothing, nothing, nothing)
+    executor = Executor(
+        console, folder.store, nothing, backend, nothing, nothing, nothing
+    )
     executor.code = Code(ROOT, {**now.files, "models/block.py": b""})
     monkeypatch.setattr(Code, "read", lambda root: executor.code)
     executor._report_edits()
@@ -193,7 +207,9 @@ def test_the_last_line_of_its_log_says_why_it_failed(tmp_path):
 
 
 def test_a_sweep_prints_what_the_log_notes_about_the_data(tmp_path, capsys):
-    process = Process(0, says="Map: 100 %\nnote: MNLI, train: only 5 of 6 rows are kept.\n")
+    process = Process(
+        0, says="Map: 100 %\nnote: MNLI, train: only 5 of 6 rows are kept.\n"
+    )
     prepare(Console(), RunStore(tmp_path), process, CONFIGS, set())  # type: ignore[arg-type]
     assert capsys.readouterr().out == "note: MNLI, train: only 5 of 6 rows are kept.\n"
 
@@ -265,17 +281,23 @@ def test_one_that_is_gone_is_told_nothing_and_another_answers(light):
 
 def test_a_job_that_ended_before_its_server_is_not_lost_with_it(light, tmp_path):
     ends, lives = (
-        light.fork("train", Path(name), environment={}, log=tmp_path) for name in ("ends", "lives")
+        light.fork("train", Path(name), environment={}, log=tmp_path)
+        for name in ("ends", "lives")
     )
     with pytest.raises(UserError, match="the size server ended unexpectedly"):
         light.ask([{"op": "end"}])
-    assert [light.exits.get(timeout=60) for _ in range(2)] == [(ends, 3), (lives, UNKNOWN)]
+    assert [light.exits.get(timeout=60) for _ in range(2)] == [
+        (ends, 3),
+        (lives, UNKNOWN),
+    ]
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["asked to", "unasked"])
 def test_jobs_are_imported_for_once_and_before_the_first(early):
     process = Mock(fork=Mock(return_value=1))
-    context = BackendContext(launcher("local"), frozenset(), "none", Path("outputs"), process)
+    context = BackendContext(
+        launcher("local"), frozenset(), "none", Path("outputs"), process
+    )
     backend = LocalBackend(context, ["", ""])
     if early:
         backend.warm()

@@ -34,7 +34,9 @@ def _prepared_once(_ready_to_fork, tmp_path_factory):
 @pytest.fixture(scope="module")
 def prepared(_prepared_once, tmp_path_factory):
     """An outputs folder with the prepared data, which the tests of a module share with its runs."""
-    return shutil.copytree(_prepared_once, tmp_path_factory.mktemp("module") / "outputs")
+    return shutil.copytree(
+        _prepared_once, tmp_path_factory.mktemp("module") / "outputs"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +62,11 @@ class HubSplit:
     """As much of datasets.Dataset as is used."""
 
     def __init__(self, columns, features):
-        self.columns, self.column_names, self.features = columns, list(columns), features
+        self.columns, self.column_names, self.features = (
+            columns,
+            list(columns),
+            features,
+        )
 
     def select_columns(self, names):
         return HubSplit({name: self.columns[name] for name in names}, self.features)

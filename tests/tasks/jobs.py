@@ -75,7 +75,9 @@ def run_job(run: Run, sabotage: Callable[[], None] = lambda: None) -> int:
 
         def work() -> int:
             # pytest has put its own in their place, which would take what the job prints.
-            sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
+            sys.stdout, sys.stderr = (
+                os.fdopen(number, "w", closefd=False) for number in (1, 2)
+            )
             sabotage()
             return train.main(str(run.path))
 
@@ -112,7 +114,11 @@ def science(run: Run) -> dict[str, Any]:
     result = run.result()
     assert result is not None, run.status()
     rows = [
-        {key: value for key, value in row.items() if key not in ("tokens_per_second", "crc")}
+        {
+            key: value
+            for key, value in row.items()
+            if key not in ("tokens_per_second", "crc")
+        }
         for row in run.history()
     ]
     kept = ("metrics", "steps", "tokens_seen", "weights_sha256", "data")
@@ -128,7 +134,12 @@ def assert_alike(run: Run, other: Run, rel: float) -> None:
 
 
 def at_call(
-    owner: Any, name: str, number: int, action: Callable[[], None], *, after: bool = False
+    owner: Any,
+    name: str,
+    number: int,
+    action: Callable[[], None],
+    *,
+    after: bool = False,
 ) -> None:
     """Have `action` done before, or after, the `number`th call of `owner.name`."""
     original = getattr(owner, name)
@@ -162,7 +173,10 @@ def last_words(run: Run) -> list[tuple[Attempt, dict[str, Any]]]:
     """Each attempt with what it said at its end; result.json says it of the one that finished."""
     finished = (run.result() or {}).get("attempt")
     done = {"cause": Cause.DONE, "message": ""}
-    return [(one, done if one.number == finished else one.exit() or {}) for one in run.attempts()]
+    return [
+        (one, done if one.number == finished else one.exit() or {})
+        for one in run.attempts()
+    ]
 
 
 def last_word(run: Run) -> dict[str, Any]:

@@ -29,7 +29,9 @@ PRETRAINING = _sections(
     of=("task", "model", "optimizer"),
 )
 MNLI = {
-    **_sections("task=mnli task.sequence_length=37 task.batch_tokens=185", _PIECES, _ENCODER),
+    **_sections(
+        "task=mnli task.sequence_length=37 task.batch_tokens=185", _PIECES, _ENCODER
+    ),
     **_FINE_TUNED,
 }
 SQUAD = {

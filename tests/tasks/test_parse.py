@@ -8,7 +8,14 @@ from torch import nn
 
 from sweeper.store.errors import UserError
 from sweeper.store.identity import INTRODUCED_AS
-from sweeper.store.registry import ARCHITECTURES, ATTENTION, TASKS, class_of, made_of, names
+from sweeper.store.registry import (
+    ARCHITECTURES,
+    ATTENTION,
+    TASKS,
+    class_of,
+    made_of,
+    names,
+)
 from tasks.config.architecture import Architecture, variant
 from tasks.module import TaskModule
 from tasks.parse import parse, recorded_config
@@ -40,7 +47,10 @@ SENTENCES = {
         "model.attention.name=collaborative: expected a variant that takes a rotation, since "
         "model.position_encoding=rotary; choose one of decoupled, grouped_query, latent, ",
     ),
-    "three at once": ({"seed": -1, "model.heads": 0, "model.layers": 0}, "(and 2 more: "),
+    "three at once": (
+        {"seed": -1, "model.heads": 0, "model.layers": 0},
+        "(and 2 more: ",
+    ),
 }
 ROTARY = {"model.position_encoding": "rotary"}
 REFUSED = [  # the first key is the one that the sentence names
@@ -122,7 +132,11 @@ def test_a_config_that_no_run_can_have_is_refused_by_its_key(changes):
         {"model.head_size": [5, 7]},
         {"model.position_encoding": "rotary", "model.rotary_size": 4},
         {"model.position_encoding": "rotary", "model.head_size": [[2, 4, 6], 4]},
-        {"model.normalisation": "rms", "model.feedforward": "gated", "model.biases": False},
+        {
+            "model.normalisation": "rms",
+            "model.feedforward": "gated",
+            "model.biases": False,
+        },
         {"model.head_size": [[2, 3, 5], 7]},
         {"data.digest": "sha256:0", "data.directions": 0},
     ],
@@ -178,7 +192,9 @@ def test_a_run_whose_package_is_gone_names_it_and_its_version(outputs, installed
     made = made_of(ATTENTION, "gone")
     run = freeze(outputs, {"model.attention": {"name": "gone"}})
     run.claim({"packages": [made]})
-    (Path(installed.folder) / "gone_package-1.2.3.dist-info" / "entry_points.txt").unlink()
+    (
+        Path(installed.folder) / "gone_package-1.2.3.dist-info" / "entry_points.txt"
+    ).unlink()
     installed.forget()
     with pytest.raises(UserError) as raised:
         recorded_config(run)

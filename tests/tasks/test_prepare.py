@@ -13,7 +13,11 @@ from tests.tasks.jobs import ended, last_word
 from tests.tasks.small import SMALL, data, opened_data, prepared_folder
 
 LONGER = {"task.sequence_length": 41, "task.batch_tokens": 41}
-SHAPING = [{"data.sentences": 997}, {"task.vocabulary_size": 311}, {"task.tokenizer_lines": 503}]
+SHAPING = [
+    {"data.sentences": 997},
+    {"task.vocabulary_size": 311},
+    {"task.tokenizer_lines": 503},
+]
 SHAPING_ONE = {
     "lm1b": [{"task.joined": True}, LONGER],
     "pretraining": [{"task.documents": "file"}],
@@ -40,22 +44,30 @@ def test_the_folder_is_named_by_the_text_and_by_every_key_that_shapes_it(name):
 
     changes = [{}, {"data.digest": "another"}, *SHAPING, *SHAPING_ONE[name]]
     assert len(set(map(folder_name, changes))) == len(changes)
-    assert folder_name({"seed": 5}) == folder_name({"model.heads": 5}) == folder_name({})
+    assert (
+        folder_name({"seed": 5}) == folder_name({"model.heads": 5}) == folder_name({})
+    )
 
 
-def test_preparing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(of, tmp_path):
+def test_preparing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(
+    of, tmp_path
+):
     changes, outputs, folder = of
     times = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     assert prepared_folder(outputs, changes) == folder
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == times
     again = prepared_folder(tmp_path, changes)
     found = {path.relative_to(again): path.read_bytes() for path in files(again)}
-    assert found == {path.relative_to(folder): path.read_bytes() for path in files(folder)}
+    assert found == {
+        path.relative_to(folder): path.read_bytes() for path in files(folder)
+    }
 
 
 def test_what_is_prepared_is_opened_in_a_folder_that_may_only_be_read(of, monkeypatch):
     changes, outputs, folder = of
-    monkeypatch.setattr("tasks.data.held", Mock(side_effect=OSError("it may only be read")))
+    monkeypatch.setattr(
+        "tasks.data.held", Mock(side_effect=OSError("it may only be read"))
+    )
     assert prepared_folder(outputs, changes) == folder
     drawn = data(SMALL["representation"], outputs / "none")
     drawn.prepare_data()
@@ -86,7 +98,9 @@ def test_text_that_is_not_the_planned_one_is_refused(of, tmp_path):
     refused = r"^data\.digest=other: expected the text that the run was planned with"
     with pytest.raises(UserError, match=refused):
         prepared_folder(tmp_path, {**planned, "data.digest": "other"})
-    assert [path.name for path in (tmp_path / "data").iterdir() if path.is_dir()] == [folder.name]
+    assert [path.name for path in (tmp_path / "data").iterdir() if path.is_dir()] == [
+        folder.name
+    ]
 
 
 def files(folder):
@@ -102,7 +116,9 @@ def test_one_bit_of_any_prepared_file_is_noticed(of):
     for path in found:
         before = path.read_bytes()
         place = len(before) // 2
-        path.write_bytes(before[:place] + bytes([before[place] ^ 1]) + before[place + 1 :])
+        path.write_bytes(
+            before[:place] + bytes([before[place] ^ 1]) + before[place + 1 :]
+        )
         with pytest.raises(UserError, match=path.name):
             opened_data(outputs, changes)
         path.write_bytes(before)

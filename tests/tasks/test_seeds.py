@@ -16,8 +16,14 @@ def test_a_seed_for_one_purpose_is_no_seed_for_another():
 def test_an_order_is_the_same_in_every_process_and_release():
     # Philox and its use by numpy are fixed by numpy's compatibility policy; runs rest on it.
     assert permutation(11, 0, "epoch", 0).tolist() == [3, 6, 9, 4, 2, 5, 0, 1, 8, 10, 7]
-    assert permutation(997, 0, "epoch", 0).tolist() != permutation(997, 1, "epoch", 0).tolist()
-    assert permutation(997, 0, "epoch", 0).tolist() != permutation(997, 0, "epoch", 1).tolist()
+    assert (
+        permutation(997, 0, "epoch", 0).tolist()
+        != permutation(997, 1, "epoch", 0).tolist()
+    )
+    assert (
+        permutation(997, 0, "epoch", 0).tolist()
+        != permutation(997, 0, "epoch", 1).tolist()
+    )
 
 
 def test_each_epoch_holds_every_row_once_however_the_stream_is_cut():
@@ -26,7 +32,9 @@ def test_each_epoch_holds_every_row_once_however_the_stream_is_cut():
     for epoch in whole.reshape(epochs, rows):
         assert sorted(epoch) == list(range(rows))
     stream = Shuffled(rows, 3)
-    steps = [stream.stretch(start, batch) for start in range(0, rows * epochs - batch, batch)]
+    steps = [
+        stream.stretch(start, batch) for start in range(0, rows * epochs - batch, batch)
+    ]
     assert np.concatenate(steps).tolist() == whole[: batch * len(steps)].tolist()
 
 
@@ -34,4 +42,7 @@ def test_any_step_can_be_asked_for_first():
     rows = 13
     whole = Shuffled(rows, 5).stretch(0, 10 * rows)
     for start in (127, 3, 60, 12, 13, 0):
-        assert Shuffled(rows, 5).stretch(start, 3).tolist() == whole[start : start + 3].tolist()
+        assert (
+            Shuffled(rows, 5).stretch(start, 3).tolist()
+            == whole[start : start + 3].tolist()
+        )

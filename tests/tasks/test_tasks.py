@@ -39,7 +39,9 @@ def test_a_batch_is_a_function_of_seed_and_step(name, shared):
     assert last.keys() == later.keys() >= again.example().keys()
     assert all(torch.equal(last[key], later[key]) for key in last)
     seeded = opened(shared, {**SMALL[name], "seed": 5}).data.batch(7)
-    others = [seeded] if name == "representation" else [seeded, first]  # all problems in each step
+    others = (
+        [seeded] if name == "representation" else [seeded, first]
+    )  # all problems in each step
     for other in others:
         assert any(not torch.equal(last[key], other[key]) for key in last)
 
@@ -67,7 +69,9 @@ def test_its_metrics_are_those_that_experiments_are_held_against(name, shared):
     assert set(task.measured) <= evaluated(task).keys()
 
 
-@pytest.mark.parametrize("name", sorted({*SMALL} - {"mnli", "squad"}))  # these cut off padding
+@pytest.mark.parametrize(
+    "name", sorted({*SMALL} - {"mnli", "squad"})
+)  # these cut off padding
 def test_positions_seen_are_those_of_the_batches(name, shared):
     task = opened(shared, SMALL[name])
     seen = 0
@@ -82,7 +86,10 @@ def test_what_stands_beside_a_row_does_not_change_its_outputs(name, shared):
     task.double().eval()
     batch = task.data.batch(1)
     length = int(batch["attention_mask"][0].sum())
-    alone = {key: batch[key][:1, :length] for key in ("tokens", "token_type_ids", "attention_mask")}
+    alone = {
+        key: batch[key][:1, :length]
+        for key in ("tokens", "token_type_ids", "attention_mask")
+    }
     together, single = task(batch), task(alone)
     if name == "squad":  # two scores of each position
         assert (together[:, 0, length:] == float("-inf")).all()
@@ -99,7 +106,10 @@ def test_a_job_of_fine_tuning_that_is_stopped_leaves_the_same_result(shared):
 
 
 DECOUPLED = {"name": "decoupled", "value_size": None}
-LONGER = {"task.sequence_length": 73, "task.batch_tokens": 73}  # than an encoder has positions
+LONGER = {
+    "task.sequence_length": 73,
+    "task.batch_tokens": 73,
+}  # than an encoder has positions
 
 
 @pytest.mark.parametrize(
@@ -116,15 +126,27 @@ LONGER = {"task.sequence_length": 73, "task.batch_tokens": 73}  # than an encode
         (PRETRAINING, {"task.documents": "page"}, "expected one of blank_line, file"),
         (MNLI, {"task.batch_tokens": 36}, "expected a multiple"),
         (MNLI, LONGER, "expected at most model.positions=71"),
-        (MNLI, {"task.tokenizer": 5}, "expected the name of the parent's prepared data"),
+        (
+            MNLI,
+            {"task.tokenizer": 5},
+            "expected the name of the parent's prepared data",
+        ),
         (MNLI, {"model.name": "decoder"}, "expected"),
         (SQUAD, LONGER, "expected at most model.positions=71"),
         (SQUAD, {"task.question_length": 26}, "expected at most 25"),
         (SQUAD, {"task.stride": 0}, "expected"),
         (REPRESENTATION, {"model.heads": 2}, "expected 1"),
         (REPRESENTATION, {"model.embedding_size": 3}, "expected at least task"),
-        (REPRESENTATION, {"model.attention": DECOUPLED}, "name=decoupled: expected multi_head"),
-        (REPRESENTATION, {"model": config()["model"]}, "expected an architecture that task"),
+        (
+            REPRESENTATION,
+            {"model.attention": DECOUPLED},
+            "name=decoupled: expected multi_head",
+        ),
+        (
+            REPRESENTATION,
+            {"model": config()["model"]},
+            "expected an architecture that task",
+        ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

@@ -30,14 +30,18 @@ def test_the_rows_tell_every_step_and_the_rate_it_had(done):
     assert [row["step"] for row in rows] == list(range(1, 20))
     assert [row["tokens_seen"] for row in rows] == [93 * step for step in range(1, 20)]
     task = module_of(parse(done.record()["config"]))
-    assert [row["learning_rate"] for row in rows] == [task.learning_rate(s) for s in range(1, 20)]
+    assert [row["learning_rate"] for row in rows] == [
+        task.learning_rate(s) for s in range(1, 20)
+    ]
     validated = [row["step"] for row in rows if "validation/loss" in row]
     assert validated == [7, 14, 19]
 
 
 def test_the_log_says_how_much_time_is_left(done):
     log = done.attempts()[0].log_path.read_text()
-    told = re.findall(r"^step (\d+): train/loss .*, about (\d+) s left$", log, re.MULTILINE)
+    told = re.findall(
+        r"^step (\d+): train/loss .*, about (\d+) s left$", log, re.MULTILINE
+    )
     assert [int(step) for step, _ in told] == list(range(1, 20))
     assert told[-1] == ("19", "0")
 
@@ -47,9 +51,15 @@ def test_the_result_says_what_the_run_was_worth_and_where_it_came_from(done):
     metrics = result["metrics"]
     assert metrics["test/perplexity"] == pytest.approx(math.exp(metrics["test/loss"]))
     assert metrics["test/perplexity_per_word"] > metrics["test/perplexity"]
-    assert (result["steps"], result["tokens_seen"], result["attempt"]) == (19, 19 * 93, 1)
+    assert (result["steps"], result["tokens_seen"], result["attempt"]) == (
+        19,
+        19 * 93,
+        1,
+    )
     assert result["seconds"] > 0
-    assert result["tokens_per_second"] == pytest.approx(result["tokens_seen"] / result["seconds"])
+    assert result["tokens_per_second"] == pytest.approx(
+        result["tokens_seen"] / result["seconds"]
+    )
     assert result["data"]["train_rows"] > 0
     assert done.attempts()[0].info()["versions"]["torch"] == torch.__version__
     assert last_word(done)["cause"] == "done"
@@ -59,7 +69,14 @@ def test_a_finished_run_leaves_eight_files(done):
     """Ten thousand runs are as many times that on a file system with a quota of files."""
     left = [path.name for path in done.path.rglob("*") if path.is_file()]
     assert sorted(left) == [
-        *("attempt.json", "attention.json", "log.txt", "metrics.jsonl", "result.json", "run.json"),
+        *(
+            "attempt.json",
+            "attention.json",
+            "log.txt",
+            "metrics.jsonl",
+            "result.json",
+            "run.json",
+        ),
         *("weights.ckpt", "weights.ckpt.sha256"),
     ]
 
@@ -91,7 +108,12 @@ def test_how_often_it_looks_at_itself_changes_nothing(done, prepared):
     run = ended(prepared, {f"trainer.{key}": n for key, n in rarely.items()}, "rarely")
     assert science(run)["weights_sha256"] == science(done)["weights_sha256"]
     assert science(run)["metrics"] == science(done)["metrics"]
-    assert [row["step"] for row in run.history() if "validation/loss" in row] == [5, 10, 15, 19]
+    assert [row["step"] for row in run.history() if "validation/loss" in row] == [
+        5,
+        10,
+        15,
+        19,
+    ]
     assert run.result()["validation"] == {}
     row = run.history()[-1]
     losses = [row["train/loss"] for row in done.history()]
@@ -113,8 +135,12 @@ def test_a_run_may_start_from_the_weights_of_another(done, prepared):
 
 
 def test_a_parent_of_another_shape_is_refused(done, prepared):
-    child = ended(prepared, {"parent": done.id, "model.heads": 2}, "other-shape", code=1)
-    assert last_word(child)["message"].startswith("parent=done: expected a run with the same model")
+    child = ended(
+        prepared, {"parent": done.id, "model.heads": 2}, "other-shape", code=1
+    )
+    assert last_word(child)["message"].startswith(
+        "parent=done: expected a run with the same model"
+    )
 
 
 @pytest.mark.parametrize("parent", ["unfinished", "../done", "damaged"])
@@ -125,6 +151,8 @@ def test_a_parent_that_is_not_there_whole_is_refused(parent, done, prepared):
         run = ended(prepared, {"trainer.steps": 2}, "damaged")
         path = run.attempts()[0].checkpoint_dir / "weights.ckpt"
         path.write_bytes(path.read_bytes()[:-1] + b"x")
-    child = ended(prepared, {"parent": parent}, f"child-of-{parent.strip('./')}", code=1)
+    child = ended(
+        prepared, {"parent": parent}, f"child-of-{parent.strip('./')}", code=1
+    )
     assert last_word(child)["cause"] == "config"
     assert parent in last_word(child)["message"]

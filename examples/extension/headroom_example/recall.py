@@ -77,7 +77,11 @@ class Recall(TaskModule):
         return Reader(self.config.model.build())
 
     def example(self) -> Batch:
-        return {"x": torch.zeros(1, 2 * self.section.pairs, self.config.model.embedding_size)}
+        return {
+            "x": torch.zeros(
+                1, 2 * self.section.pairs, self.config.model.embedding_size
+            )
+        }
 
     def positions(self, batch: Batch) -> int:
         return batch["x"][..., 0].numel()
@@ -95,7 +99,10 @@ class Recall(TaskModule):
 
     def score(self, batch: Batch) -> dict[str, Tensor]:
         answers, values = self._answers(batch)
-        return {"right": (answers.sign() == values).sum(), "of": torch.tensor(values.numel())}
+        return {
+            "right": (answers.sign() == values).sum(),
+            "of": torch.tensor(values.numel()),
+        }
 
     def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
         return {f"{split}/accuracy": sums["right"] / sums["of"]}
@@ -124,7 +131,9 @@ class Reader(nn.Module):
         """Return what each position makes of the pairs, (B, T, D)."""
         length = x_BTD.shape[1]
         mask_T = torch.arange(length, device=x_BTD.device) < length // 2
-        output_BTD: Tensor = self.attention(x_BTD, mask_T.expand(len(x_BTD), 1, length, -1))
+        output_BTD: Tensor = self.attention(
+            x_BTD, mask_T.expand(len(x_BTD), 1, length, -1)
+        )
         return output_BTD
 
     def embedding_parameters(self) -> list[nn.Parameter]:

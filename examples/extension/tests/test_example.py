@@ -32,7 +32,9 @@ B, T, D, H, P = 2, 7, 13, 3, 5
     ],
     ids=lambda given: given if isinstance(given, str) else given.word,
 )
-def test_it_is_found_by_name_and_an_attempt_says_what_it_is(kind: registry.Kind, name: str) -> None:
+def test_it_is_found_by_name_and_an_attempt_says_what_it_is(
+    kind: registry.Kind, name: str
+) -> None:
     assert name in registry.names(kind)
     assert registry.made_of(kind, name)["package"] == "headroom-example"
 
@@ -44,7 +46,9 @@ class Peeking(CosineAttention):
         return super().forward(x_BTD, mask_B1TT) + x_BTD.roll(-1, dims=1)
 
 
-def test_it_keeps_the_contract_of_attention_and_one_that_sees_the_future_does_not() -> None:
+def test_it_keeps_the_contract_of_attention_and_one_that_sees_the_future_does_not() -> (
+    None
+):
     assert behaviour_fault(variant("cosine"), D, H, P) is None
     fault = behaviour_fault(Peeking, D, H, P)
     assert fault is not None
@@ -70,7 +74,9 @@ def test_logits_stay_within_the_temperature() -> None:
     assert math.isclose(float(logits_BHTT.detach().max()), 3, rel_tol=0.1)
 
 
-@pytest.mark.parametrize(("precision", "dtype"), [("32-true", "float32"), ("64-true", "float64")])
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("32-true", "float32"), ("64-true", "float64")]
+)
 def test_a_batch_asks_each_key_for_the_value_that_stood_beside_it(
     precision: str, dtype: str
 ) -> None:
@@ -87,12 +93,21 @@ def test_a_batch_asks_each_key_for_the_value_that_stood_beside_it(
     assert torch.equal(read[..., : D // 2], asked[..., : D // 2])
     assert (read[..., D // 2 :].abs() == 1).all()
     assert (asked[..., D // 2 :] == 0).all()
-    assert torch.equal(x_BTD, Pairs(config).batch(11)["x"])  # of the seed and the step alone
+    assert torch.equal(
+        x_BTD, Pairs(config).batch(11)["x"]
+    )  # of the seed and the step alone
     assert not torch.equal(x_BTD, Pairs(config).batch(12)["x"])
 
 
 def test_the_experiment_is_planned_with_both_attentions(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "headroom_attention", "sweep", "-m", "experiment=recall"]
+    command = [
+        sys.executable,
+        "-m",
+        "headroom_attention",
+        "sweep",
+        "-m",
+        "experiment=recall",
+    ]
     choice = ["model/attention=cosine", "hydra.sweeper.dry_run=true"]
     planned = subprocess.run(
         [*command, *choice], cwd=tmp_path, capture_output=True, text=True, check=False

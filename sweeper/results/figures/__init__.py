@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 KINDS = ("pdf", "png", "svg")
 
 
-def write_figures(into: Path, tables: Sequence[Table], faults: Faults | None = None) -> list[Path]:
+def write_figures(
+    into: Path, tables: Sequence[Table], faults: Faults | None = None
+) -> list[Path]:
     """Draw the tables and return the files; drawing them again gives the same bytes.
 
     With `faults`, a table that cannot be drawn is reported there and left out.
@@ -95,7 +97,9 @@ def _drawn(table: Table, kinds: Sequence[str]) -> dict[str, bytes]:
         reason = sanitize(f"{type(error).__name__}: {error}", 120)
         name = sanitize(table.experiment.get("figure") or "curves")
         remedy = "correct its draw(table), or choose another with experiment.figure"
-        raise UserError(f"the figure {name} cannot be drawn ({reason}); {remedy}.") from error
+        raise UserError(
+            f"the figure {name} cannot be drawn ({reason}); {remedy}."
+        ) from error
 
 
 def figure_of(table: Table) -> Figure:
@@ -105,7 +109,9 @@ def figure_of(table: Table) -> Figure:
     from sweeper.results.panel import RC
 
     name = str(table.experiment.get("figure") or "curves")
-    draw = registry.function(registry.FIGURES, name, f"experiment.figure of {table.name}", "draw")
+    draw = registry.function(
+        registry.FIGURES, name, f"experiment.figure of {table.name}", "draw"
+    )
     with rc_context(RC):
         drawn: Figure = draw(table)
     return drawn

@@ -21,7 +21,9 @@ def draw(table: Table) -> Figure:
     spreads = {metric: seed_spread(every) for metric, every in measured.items()}
     done = [point for point in measured[METRICS[0]] if point.values]
     arms = list(table.experiment["arms"])
-    heads = sorted({number for point in done if (number := point.at(HEADS)) is not None})
+    heads = sorted(
+        {number for point in done if (number := point.at(HEADS)) is not None}
+    )
     looks = panel.curve_looks(arms, [(arm, number) for arm in arms for number in heads])
     figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     for axes, metric, letter in zip(figure.subplots(1, 2), METRICS, "ab", strict=True):
@@ -38,7 +40,10 @@ def draw(table: Table) -> Figure:
             axes.plot(bound, bound, zorder=1, **panel.GUIDE)
             axes.set_ylim(limits)
     legend = [
-        *((tuple(looks[arm, n].handle() for arm in arms), f"{n:.0f} heads") for n in heads),
+        *(
+            (tuple(looks[arm, n].handle() for arm in arms), f"{n:.0f} heads")
+            for n in heads
+        ),
         ((Line2D([], [], **panel.GUIDE),), "(a) the head size, the most it can be"),
     ]
     notes = panel.notes_on(table, measured[METRICS[0]], *spreads.values())

@@ -13,7 +13,13 @@ from matplotlib.figure import Figure
 
 from sweeper.results import panel
 from sweeper.results.choices import choices, setting_of, settled, tuned_keys
-from sweeper.results.figures.curves import MOST_ENTRIES, legend_of, names_of, places, series_by
+from sweeper.results.figures.curves import (
+    MOST_ENTRIES,
+    legend_of,
+    names_of,
+    places,
+    series_by,
+)
 from sweeper.results.points import points, seed_spread
 from sweeper.results.table import Table, direction
 from sweeper.store.errors import UserError
@@ -28,9 +34,13 @@ def draw(table: Table) -> Figure:
     everything = points(table, table.metric)
     spread = seed_spread(everything)
     series = series_by(partial(setting_of, table), everything)
-    known = panel.curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
+    known = panel.curve_looks(
+        table.experiment["arms"], [(one.arm, one.key) for one in series]
+    )
     looks = [replace(known[one.arm, one.key], line=True) for one in series]
-    chosen: set[str] = set()  # runs; empty until all trials are done, or if they decide nothing
+    chosen: set[str] = (
+        set()
+    )  # runs; empty until all trials are done, or if they decide nothing
     if tuned and settled(table):
         with suppress(UserError):
             chosen = {run for choice in choices(table) for run in choice.best}
@@ -56,12 +66,25 @@ def draw(table: Table) -> Figure:
         rings = [mark for _, curve in curves for mark in curve if ringed(mark)]
         xs, ys = [mark.x for mark in rings], [mark.mean for mark in rings]
         axes.plot(
-            xs, ys, "o", markersize=8, markerfacecolor="none", markeredgecolor=panel.INK, zorder=6
+            xs,
+            ys,
+            "o",
+            markersize=8,
+            markerfacecolor="none",
+            markeredgecolor=panel.INK,
+            zorder=6,
         )
-    notes = [*["Ring: chosen."] * bool(chosen), *panel.notes_on(table, everything, spread)]
+    notes = [
+        *["Ring: chosen."] * bool(chosen),
+        *panel.notes_on(table, everything, spread),
+    ]
     by_arm = panel.looks_of(table.experiment["arms"]).items()
     arms = {arm: replace(look, line=True) for arm, look in by_arm}
     few = len(series) <= MOST_ENTRIES
-    legend = legend_of(names_of(table, series), looks) if few else panel.legend_of(table, arms)
+    legend = (
+        legend_of(names_of(table, series), looks)
+        if few
+        else panel.legend_of(table, arms)
+    )
     panel.lay_out(figure, _PANEL_PT * len(keys), table, legend, notes)
     return figure

@@ -17,30 +17,42 @@ from sweeper.results.table import Table
 
 X = "model.attention.shared_size"
 _PANEL_PT = 165.0
-_BEFORE: dict[str, Any] = {"color": panel.FAINT_INK, "linewidth": 0.9, "linestyle": (0, (4, 2))}
+_BEFORE: dict[str, Any] = {
+    "color": panel.FAINT_INK,
+    "linewidth": 0.9,
+    "linestyle": (0, (4, 2)),
+}
 
 
 def draw(table: Table) -> Figure:
     """Draw a table with arms that start from others and vary the shared size."""
     known = table.experiment["arms"]
     measured = {arm: Measure("", metric_of(table, arm)) for arm in known}
-    found = {arm: [p for p in measured[arm].points(table) if p.arm == arm] for arm in known}
+    found = {
+        arm: [p for p in measured[arm].points(table) if p.arm == arm] for arm in known
+    }
     arms = {
         arm: about["parent"]
         for arm, about in known.items()
         if about.get("parent") and any(p.at(X) for p in found[arm])
     }
-    spreads = {arm: seed_spread([*found[arm], *found[parent]]) for arm, parent in arms.items()}
+    spreads = {
+        arm: seed_spread([*found[arm], *found[parent]]) for arm, parent in arms.items()
+    }
     every = [point for own in found.values() for point in own]
     notes = panel.notes_on(table, every, *spreads.values())
     looks = {arm: panel.looks_of(known)[arm] for arm in arms}
     figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     panels = figure.subplots(1, max(1, len(arms)), squeeze=False)[0]
-    for axes, letter, (arm, parent) in zip(panels, "abcdef", arms.items(), strict=False):
+    for axes, letter, (arm, parent) in zip(
+        panels, "abcdef", arms.items(), strict=False
+    ):
         measure, words = measured[arm], panel.plain(table.label(parent))
         curve = panel.marks(found[arm], X, spreads[arm])
         before = panel.marks(found[parent], lambda _: 0.0, spreads[arm])
-        held = [*curve, *(replace(mark, x=curve[0].x) for mark in before)] if curve else []
+        held = (
+            [*curve, *(replace(mark, x=curve[0].x) for mark in before)] if curve else []
+        )
         drawn = [(looks[arm], curve)]
         panel.fill(axes, X, measure.words, drawn, letter=letter, own=True, scaled=held)
         axes.set_title(panel.plain(words, 16), pad=14)
@@ -51,12 +63,16 @@ def draw(table: Table) -> Figure:
         if shares:
             above = axes.secondary_xaxis("top")
             above.set_xticks(
-                *zip(*shares, strict=True), fontsize=panel.SMALL_PT, color=panel.FAINT_INK
+                *zip(*shares, strict=True),
+                fontsize=panel.SMALL_PT,
+                color=panel.FAINT_INK,
             )
             above.xaxis.set_minor_locator(NullLocator())
             above.spines["top"].set_visible(False)
             above.tick_params(length=0, pad=0)
-        scores = [f"{name} {value:.1f}" for name, value in measure.baselines(table).items()]
+        scores = [
+            f"{name} {value:.1f}" for name, value in measure.baselines(table).items()
+        ]
         notes += [f"{words} of baselines: {', '.join(scores)}."] if scores else []
     if not arms:
         panel.fill(panels[0], X, table.metric, [])

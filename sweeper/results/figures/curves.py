@@ -39,7 +39,9 @@ def series_by(
 ) -> list[panel.Series]:
     """Return a series for each arm and each of its settings."""
 
-    def key(point: Point) -> tuple[tuple[str, Any], ...]:  # as cells: a list has no hash
+    def key(
+        point: Point,
+    ) -> tuple[tuple[str, Any], ...]:  # as cells: a list has no hash
         return tuple((key, plain(value)) for key, value in settings(point).items())
 
     return panel.split(every, by=key)
@@ -89,7 +91,9 @@ def draw(table: Table) -> Figure:
     everything, back = bent(points(table, table.metric), table.metric)
     spread = seed_spread(everything)
     series = series_of(everything, x)
-    known = panel.curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
+    known = panel.curve_looks(
+        table.experiment["arms"], [(one.arm, one.key) for one in series]
+    )
     joined = [(known[one.arm, one.key], len(one.points) > 1) for one in series]
     looks = [replace(look, line=look.line and several) for look, several in joined]
     names = names_of(table, series)
@@ -103,14 +107,23 @@ def draw(table: Table) -> Figure:
     own = x.startswith("model.")
     every = [mark for _, curve in curves for mark in curve]
     trigram = trigram_curve(table, x) if every else []
-    beside = [replace(every[0], x=place, ends=None, seeds=(value,)) for place, value in trigram]
+    beside = [
+        replace(every[0], x=place, ends=None, seeds=(value,))
+        for place, value in trigram
+    ]
     lines = guides(table)
-    panel.fill(axes, x, table.metric, curves, own=own, guides=lines, scaled=[*every, *beside])
+    panel.fill(
+        axes, x, table.metric, curves, own=own, guides=lines, scaled=[*every, *beside]
+    )
     if trigram:
         panel.guide_curve(axes, "trigram", trigram)
-    named = x == "arm" and len(words) <= panel.MOST_CATEGORIES  # a legend would repeat the axis
+    named = (
+        x == "arm" and len(words) <= panel.MOST_CATEGORIES
+    )  # a legend would repeat the axis
     if words:
-        panel.categories(axes, [table.label(word) for word in words] if named else words)
+        panel.categories(
+            axes, [table.label(word) for word in words] if named else words
+        )
     if named:
         axes.set_xlabel("")
     ends = [
@@ -121,5 +134,7 @@ def draw(table: Table) -> Figure:
     short = len(series) > 1 and all(len(name) <= _LABEL_LETTERS for name in names)
     direct = short and not named and panel.label_ends(axes, ends)
     legend = [] if direct or named or len(series) == 1 else legend_of(names, looks)
-    panel.lay_out(figure, _PANEL_PT, table, legend, panel.notes_on(table, everything, spread))
+    panel.lay_out(
+        figure, _PANEL_PT, table, legend, panel.notes_on(table, everything, spread)
+    )
     return figure

@@ -9,7 +9,14 @@ from collections.abc import Iterable
 from matplotlib.figure import Figure
 
 from sweeper.results import panel
-from sweeper.results.points import Point, bent, guides, points, range_in_words, seed_spread
+from sweeper.results.points import (
+    Point,
+    bent,
+    guides,
+    points,
+    range_in_words,
+    seed_spread,
+)
 from sweeper.results.table import Table
 
 TOP = ("params_total", "model.embedding_size")
@@ -34,16 +41,24 @@ def draw(table: Table) -> Figure:
     everything, back = bent(points(table, table.metric), table.metric)
     spread = seed_spread(everything)
     series = series_of(everything)
-    looks = panel.curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
+    looks = panel.curve_looks(
+        table.experiment["arms"], [(one.arm, one.key) for one in series]
+    )
     drawn = [(one, looks[one.arm, one.key]) for one in series]
     figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
-    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(_TOP_PT, _BOTTOM_PT)).flat
+    above, below = figure.subfigures(
+        2, 1, squeeze=False, height_ratios=(_TOP_PT, _BOTTOM_PT)
+    ).flat
     panels = dict(zip(TOP, above.subplots(1, 2), strict=True))
     panels |= dict(zip(BOTTOM, below.subplots(1, 3), strict=True))
     lines = guides(table)
     for (x, axes), letter in zip(panels.items(), "abcde", strict=True):
-        curves = [(look, panel.marks(one.points, x, spread, back)) for one, look in drawn]
-        panel.fill(axes, x, table.metric, curves, letter=letter, own=x == TOP[1], guides=lines)
+        curves = [
+            (look, panel.marks(one.points, x, spread, back)) for one, look in drawn
+        ]
+        panel.fill(
+            axes, x, table.metric, curves, letter=letter, own=x == TOP[1], guides=lines
+        )
         axes.label_outer()  # all panels have the same height axis
         if x == TOP[0]:
             ends = [
@@ -69,5 +84,7 @@ def draw(table: Table) -> Figure:
 
 
 def _heads(points: Iterable[Point]) -> str:
-    counts = [int(heads) for point in points if (heads := point.at("model.heads")) is not None]
+    counts = [
+        int(heads) for point in points if (heads := point.at("model.heads")) is not None
+    ]
     return f"{range_in_words(counts)} heads" if counts else ""

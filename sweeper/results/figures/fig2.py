@@ -27,7 +27,11 @@ _AT_THE_EDGE: dict[str, Any] = {
 }
 # Hollow and large, or small and filled: both are seen where they reach the same.
 _BASELINE_LOOKS: dict[str, dict[str, Any]] = {
-    BASELINES["majority"]: {**_AT_THE_EDGE, "markersize": 7.0, "markerfacecolor": "white"},
+    BASELINES["majority"]: {
+        **_AT_THE_EDGE,
+        "markersize": 7.0,
+        "markerfacecolor": "white",
+    },
     BASELINES["bag_of_words"]: {**_AT_THE_EDGE, "markersize": 3.5},
 }
 
@@ -55,15 +59,28 @@ def draw(table: Table) -> Figure:
         ]
         every = [mark for _, curve in curves for mark in curve]
         reached = measure.baselines(table).items()
-        baselines = {words: value for words, value in reached if words in _BASELINE_LOOKS}
-        within = near(baselines, [v for mark in every for v in mark.seeds]) if every else {}
-        scaled = [*every, *(replace(every[0], ends=None, seeds=(it,)) for it in within.values())]
-        panel.fill(axes, X, measure.words, curves, letter=letter, scaled=scaled, guides=lines)
+        baselines = {
+            words: value for words, value in reached if words in _BASELINE_LOOKS
+        }
+        within = (
+            near(baselines, [v for mark in every for v in mark.seeds]) if every else {}
+        )
+        scaled = [
+            *every,
+            *(replace(every[0], ends=None, seeds=(it,)) for it in within.values()),
+        ]
+        panel.fill(
+            axes, X, measure.words, curves, letter=letter, scaled=scaled, guides=lines
+        )
         edge = axes.get_yaxis_transform()
         for words, value in within.items():
             axes.plot([1.03], [value], transform=edge, **_BASELINE_LOOKS[words])
         drawn |= within.keys()
-        far = [f"{words} {value:.1f}" for words, value in baselines.items() if words not in within]
+        far = [
+            f"{words} {value:.1f}"
+            for words, value in baselines.items()
+            if words not in within
+        ]
         if every and far:
             notes.append(f"Outside panel ({letter}): {', '.join(far)}.")
     marked: list[panel.Entry] = [
@@ -71,5 +88,7 @@ def draw(table: Table) -> Figure:
         for words, look in _BASELINE_LOOKS.items()
         if words in drawn
     ]
-    panel.lay_out(figure, _PANEL_PT, table, [*panel.legend_of(table, looks), *marked], notes)
+    panel.lay_out(
+        figure, _PANEL_PT, table, [*panel.legend_of(table, looks), *marked], notes
+    )
     return figure

@@ -18,21 +18,30 @@ def draw(table: Table) -> Figure:
     everything, back = bent(points(table, table.metric), table.metric)
     spread = seed_spread(everything)
     left = panel.split([p for p in everything if p.arm != SIZES], by=lambda point: None)
-    right = panel.split([p for p in everything if p.arm == SIZES], by=methodcaller("at", HEADS))
+    right = panel.split(
+        [p for p in everything if p.arm == SIZES], by=methodcaller("at", HEADS)
+    )
     arms = table.experiment["arms"]
     looks = panel.curve_looks(arms, [(one.arm, one.key) for one in (*left, *right)])
     figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     axes_a, axes_b = figure.subplots(1, 2)
     lines = guides(table)
-    for axes, x, series, letter in ((axes_a, HEADS, left, "a"), (axes_b, SIZE, right, "b")):
+    for axes, x, series, letter in (
+        (axes_a, HEADS, left, "a"),
+        (axes_b, SIZE, right, "b"),
+    ):
         curves = [
-            (looks[one.arm, one.key], panel.marks(one.points, x, spread, back)) for one in series
+            (looks[one.arm, one.key], panel.marks(one.points, x, spread, back))
+            for one in series
         ]
         panel.fill(axes, x, table.metric, curves, letter=letter, own=True, guides=lines)
     by_arm = {arm: look for arm, look in panel.looks_of(arms).items() if arm != SIZES}
     heads = [
-        ((looks[one.arm, one.key].handle(),), f"(b) {one.key or 0:.0f} heads") for one in right
+        ((looks[one.arm, one.key].handle(),), f"(b) {one.key or 0:.0f} heads")
+        for one in right
     ]
     legend = [*panel.legend_of(table, by_arm), *heads]
-    panel.lay_out(figure, _PANEL_PT, table, legend, panel.notes_on(table, everything, spread))
+    panel.lay_out(
+        figure, _PANEL_PT, table, legend, panel.notes_on(table, everything, spread)
+    )
     return figure

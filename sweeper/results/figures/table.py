@@ -22,10 +22,18 @@ def draw(table: Table) -> Figure:
     columns = max([_FEWEST, *(len(block.head) - 1 for block in content.blocks)])
     across = (1 - _WORDS) * _WIDTH_PT / columns
     letters = across / (panel.TEXT_PT * panel.LETTER)
-    cells = [cell for block in content.blocks for line in block.lines for cell in line[1:]]
+    cells = [
+        cell for block in content.blocks for line in block.lines for cell in line[1:]
+    ]
     longest = max(map(len, cells), default=1)
-    share = min(1.0, letters / 1.1 / longest)  # a number is never cut, but all are smaller
-    italic: dict[str, Any] = {"va": "center", "color": panel.FAINT_INK, "style": "italic"}
+    share = min(
+        1.0, letters / 1.1 / longest
+    )  # a number is never cut, but all are smaller
+    italic: dict[str, Any] = {
+        "va": "center",
+        "color": panel.FAINT_INK,
+        "style": "italic",
+    }
     drawn, top = 0, _GAP_PT
     for block in content.blocks:
         end = top + _LINE_PT * (2 + len(block.lines))
@@ -34,15 +42,22 @@ def draw(table: Table) -> Figure:
         axes.text(0, top + _LINE_PT / 2, panel.plain(block.title, 90), **italic)
         for place, line in enumerate((block.head, *block.lines)):
             y = top + (place + 1.5) * _LINE_PT
-            upright: dict[str, Any] = {"va": "center", "fontweight": "normal" if place else "bold"}
+            upright: dict[str, Any] = {
+                "va": "center",
+                "fontweight": "normal" if place else "bold",
+            }
             axes.text(0, y, panel.plain(line[0], 30), **upright)
             upright |= {"ha": "right", "fontsize": panel.TEXT_PT * share}
-            most = longest if place else int(letters / share / 1.3)  # bold letters are wider
+            most = (
+                longest if place else int(letters / share / 1.3)
+            )  # bold letters are wider
             for column, cell in enumerate(line[1:], start=1):
                 right = _WORDS * _WIDTH_PT + column * across
                 axes.text(right, y, panel.plain(cell, most), **upright)
         for y, width in ((top, 0.9), (top + 2 * _LINE_PT, 0.5), (end, 0.9)):
-            axes.plot([0, _WIDTH_PT], [y, y], color=panel.INK, linewidth=width, marker="none")
+            axes.plot(
+                [0, _WIDTH_PT], [y, y], color=panel.INK, linewidth=width, marker="none"
+            )
         drawn, top = drawn + 1, end + _GAP_PT
     axes.set_axis_off()
     axes.set(xlim=(0, _WIDTH_PT), ylim=(top, 0))

@@ -28,7 +28,11 @@ _PANEL_PT = 180.0
 _ACROSS = "head size / n"
 _TICKS = (0, 0.25, 0.5, 0.75, 1)
 _GUIDES = {1.0: "n", 0.5: "n / 2"}
-_FAINT: dict[str, Any] = {"ha": "center", "fontsize": panel.SMALL_PT, "color": panel.FAINT_INK}
+_FAINT: dict[str, Any] = {
+    "ha": "center",
+    "fontsize": panel.SMALL_PT,
+    "color": panel.FAINT_INK,
+}
 _RING: dict[str, Any] = {
     "marker": "o",
     "markersize": 9.0,
@@ -47,7 +51,11 @@ def draw(table: Table) -> Figure:
     """Draw a table whose points differ in sequence length and head size."""
     every = points(table, table.metric)
     logs = [
-        replace(point, values={seed: math.log10(v) for seed, v in point.values.items()}, logs=True)
+        replace(
+            point,
+            values={seed: math.log10(v) for seed, v in point.values.items()},
+            logs=True,
+        )
         for point in every
         if point.values and min(point.values.values()) > 0
     ]
@@ -68,7 +76,9 @@ def draw(table: Table) -> Figure:
     for letter, axes, arm in zip("abcdef", panels, arms, strict=False):
         own = {n: found[arm, n] for n in lengths if (arm, n) in found}
         curves = [(looks[arm, n], curve) for n, curve in own.items()]
-        panel.fill(axes, _ACROSS, table.metric, curves, letter=letter, scaled=everything)
+        panel.fill(
+            axes, _ACROSS, table.metric, curves, letter=letter, scaled=everything
+        )
         axes.set_title(panel.plain(table.label(arm), 24), pad=14)
         if everything:
             axes.set(xscale="linear", xlabel=_ACROSS, xlim=(0, 1.06))
@@ -81,7 +91,14 @@ def draw(table: Table) -> Figure:
             axes.text(place, 1.02, words, transform=above, **_FAINT)
         for n, curve in own.items():
             colour = looks[arm, n].colour
-            axes.plot([(n - 1) / n], [1.0], transform=above, color=colour, clip_on=False, **ABOVE)
+            axes.plot(
+                [(n - 1) / n],
+                [1.0],
+                transform=above,
+                color=colour,
+                clip_on=False,
+                **ABOVE,
+            )
             knee = knee_of(curve)
             if knee is not None:
                 axes.plot([knee.x], [knee.mean], color=panel.INK, zorder=5, **_RING)

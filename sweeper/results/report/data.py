@@ -34,12 +34,16 @@ _LAST_COLUMNS = ("device", "code", "torch", "reason", "run")
 _HIDDEN_SETTINGS = ("logger.", "paths.")
 
 
-def page_data(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> dict[str, Any]:
+def page_data(
+    outputs: Path, tables: Sequence[Table], verdicts: Verdicts
+) -> dict[str, Any]:
     """Return everything that the page shows except figures.
 
     Experiments of the newest sweep come first, and of one sweep those with claims.
     """
-    rows: dict[str, Row] = {str(row["run"]): row for table in tables for row in table.rows}
+    rows: dict[str, Row] = {
+        str(row["run"]): row for table in tables for row in table.rows
+    }
     records = {run: files for table in tables for run, files in table.records.items()}
     store = RunStore(outputs)
     runs = {
@@ -47,11 +51,17 @@ def page_data(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> dic
         for id, row in rows.items()
     }
     order = sorted(
-        tables, key=lambda table: (-(table.provenance["number"] or 0), not verdicts[table.name])
+        tables,
+        key=lambda table: (
+            -(table.provenance["number"] or 0),
+            not verdicts[table.name],
+        ),
     )
     return {
         "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "experiments": [experiment_data(table, verdicts[table.name]) for table in order],
+        "experiments": [
+            experiment_data(table, verdicts[table.name]) for table in order
+        ],
         "provenance": provenance(order, runs),
         "train": as_typed("train"),
         "shared": take_shared_settings(runs.values()),
@@ -62,7 +72,11 @@ def page_data(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> dic
 def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Return the verdicts, the paper table and the rows of an experiment."""
     arms = arm_looks(table.experiment["arms"])
-    sentences = [f"{table.title}.", missing(table), "The table of runs has every number."]
+    sentences = [
+        f"{table.title}.",
+        missing(table),
+        "The table of runs has every number.",
+    ]
     return {
         "name": table.name,
         "title": table.title,
@@ -98,7 +112,11 @@ def _rows(table: Table) -> dict[str, Any]:
     """Return the rows; a column that is alike in all of them is listed once, under "alike"."""
     metrics = [measure.metric for measure in measures(table)]
     before = [*_FIRST_COLUMNS, "task", *metrics]
-    rest = [key for key in table.columns if key not in (*before, *_LAST_COLUMNS, "experiment")]
+    rest = [
+        key
+        for key in table.columns
+        if key not in (*before, *_LAST_COLUMNS, "experiment")
+    ]
     varied, alike = [], []
     for key in [*before, *rest, *_LAST_COLUMNS]:
         first = table.rows[0].get(key) if table.rows else None
@@ -109,7 +127,9 @@ def _rows(table: Table) -> dict[str, Any]:
             alike.append([label(key), cell(key, first)])
     return {
         "columns": [{"key": key, "words": label(key)} for key in varied],
-        "rows": [{key: cell(key, row.get(key)) for key in varied} for row in table.rows],
+        "rows": [
+            {key: cell(key, row.get(key)) for key in varied} for row in table.rows
+        ],
         "alike": alike,
     }
 
@@ -119,7 +139,9 @@ def run_data(run: Run, row: Row, runs: int) -> dict[str, Any]:
 
     `row` also has its record, result and attempts.
     """
-    found: dict[str, Any] = {key: row.get(key) for key in ("task", "seed", "state", "reason")}
+    found: dict[str, Any] = {
+        key: row.get(key) for key in ("task", "seed", "state", "reason")
+    }
     found |= {"settings": {}, "sizes": {}, "metrics": {}, "result": {}, "attempts": []}
     if row.get("damaged"):
         return {**found, "problem": row["reason"]}
@@ -129,7 +151,9 @@ def run_data(run: Run, row: Row, runs: int) -> dict[str, Any]:
     except (UserError, OSError) as problem:
         found["problem"] = str(problem)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        found["problem"] = f"a file of the run has unexpected content: {sanitize(problem, 80)}"
+        found["problem"] = (
+            f"a file of the run has unexpected content: {sanitize(problem, 80)}"
+        )
     return found
 
 
@@ -164,10 +188,14 @@ def _trained(run: Run, row: Row, finished: int | None, runs: int) -> dict[str, A
     most_points = min(max(ALL_CURVE_POINTS // runs, 20), MOST_CURVE_POINTS)
     letters = min(max(ALL_LOG_LETTERS // runs, 100), 4000)
     # The newest attempt may have failed before it wrote a line.
-    logs = (one.log_end(letters).expandtabs(4).splitlines() for one in reversed(attempts))
+    logs = (
+        one.log_end(letters).expandtabs(4).splitlines() for one in reversed(attempts)
+    )
     log = next((lines for lines in logs if lines), [])
     return {
-        "attempts": [_attempt(one, known.get(one.number), finished) for one in attempts],
+        "attempts": [
+            _attempt(one, known.get(one.number), finished) for one in attempts
+        ],
         "curves": curves(merged_rows(counted), most_points),
         "log": [line.rstrip() for line in log[-LOG_LINES:]],
     }
@@ -190,7 +218,9 @@ def _attempt(
     }
 
 
-def curves(rows: Sequence[Mapping[str, Any]], most: int) -> dict[str, tuple[list[Any], list[Any]]]:
+def curves(
+    rows: Sequence[Mapping[str, Any]], most: int
+) -> dict[str, tuple[list[Any], list[Any]]]:
     """Return by name the steps and values of each curve, thinned evenly to `most` points.
 
     The first and the last point stay. A value that is not a finite number becomes None.
@@ -202,7 +232,9 @@ def curves(rows: Sequence[Mapping[str, Any]], most: int) -> dict[str, tuple[list
             last = len(points) - 1
             points = [points[round(place * last / (most - 1))] for place in range(most)]
         if points:
-            values = [value and float(f"{value:.{CURVE_DIGITS}g}") for _, value in points]
+            values = [
+                value and float(f"{value:.{CURVE_DIGITS}g}") for _, value in points
+            ]
             found[name] = ([step for step, _ in points], values)
     return found
 
@@ -223,7 +255,9 @@ def take_shared_settings(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return shared
 
 
-def provenance(tables: Sequence[Table], runs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def provenance(
+    tables: Sequence[Table], runs: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
     """Return commands, versions of the program and its libraries, and hours by device."""
     commands: dict[tuple[Any, ...], list[str]] = {}
     for table in tables:
@@ -236,7 +270,9 @@ def provenance(tables: Sequence[Table], runs: Mapping[str, Mapping[str, Any]]) -
         finisher = _finisher(run)
         if finisher.get("code"):
             code[str(finisher["code"])] += 1
-        libraries.update(f"{name} {v}" for name, v in finisher.get("versions", {}).items())
+        libraries.update(
+            f"{name} {v}" for name, v in finisher.get("versions", {}).items()
+        )
     return {
         "commands": [
             {"experiments": names, "plan": plan, "scale": scale, "command": command}
@@ -269,7 +305,9 @@ def _devices(runs: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         new = {"device": name, "kind": kind, "runs": 0, "hours": 0.0}
         device = devices.setdefault(str(name), new)
         device["runs"] += 1
-        counts = (run["settings"].get(f"trainer.{key}") for key in ("devices", "num_nodes"))
+        counts = (
+            run["settings"].get(f"trainer.{key}") for key in ("devices", "num_nodes")
+        )
         used = math.prod(number(count) or 1.0 for count in counts)
         device["hours"] += (number(run["result"].get("seconds")) or 0.0) / 3600 * used
     return list(devices.values())

@@ -55,7 +55,9 @@ def write_report(
         with collect_errors(faults, table.name):
             figures[table.name] = svg_of(outputs, table)
     path = (into or outputs) / "report.html"
-    publish_made(path, as_html(page_data(outputs, tables, verdicts), figures, refresh_s))
+    publish_made(
+        path, as_html(page_data(outputs, tables, verdicts), figures, refresh_s)
+    )
     return path
 
 
@@ -77,7 +79,10 @@ def as_html(
     style = f":root{{{colours}}}\n" + _asset("page.css")
     script = '"use strict";\n' + "".join(map(_asset, SCRIPTS))
     refresh = f'<meta name="refresh" content="{refresh_s:.0f}">' if refresh_s else ""
-    content = {**_plain(data), "figures": {_key(name): svg for name, svg in figures.items()}}
+    content = {
+        **_plain(data),
+        "figures": {_key(name): svg for name, svg in figures.items()},
+    }
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     return Template(_asset("page.html")).substitute(
         refresh=refresh,

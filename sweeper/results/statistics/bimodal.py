@@ -16,7 +16,9 @@ COMPARABLE = 0.1
 FAR = 64.0
 
 
-def is_bimodal(groups: Iterable[Sequence[float] | Floats], coarsest: float = np.inf) -> bool:
+def is_bimodal(
+    groups: Iterable[Sequence[float] | Floats], coarsest: float = np.inf
+) -> bool:
     """Return whether seeds of points are bimodal, so that a mean does not describe them.
 
     Each point is split in two where that leaves the least squares, as k-means does. Of normal
@@ -40,7 +42,9 @@ def is_bimodal(groups: Iterable[Sequence[float] | Floats], coarsest: float = np.
             between = left**2 / sizes + left**2 / (len(values) - sizes)
             with np.errstate(over="ignore"):
                 total = float((values**2).sum())
-                within = max(total - float(between.max()), len(values) * float(step**2) / 12)
+                within = max(
+                    total - float(between.max()), len(values) * float(step**2) / 12
+                )
             split.append((len(values), total, within))
     widest = max((total / (n - 1) for n, total, _ in split), default=0.0)
     wide = [one for one in split if one[1] >= COMPARABLE * widest * (one[0] - 1)]

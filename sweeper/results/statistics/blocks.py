@@ -30,7 +30,9 @@ Table = Floats
 """Values (points, seeds), larger being better, nan where a seed is not measured."""
 
 WORTH = 4.0  # seeds
-DIVERGED = 1000.0  # times the median variance: such a point says nothing about the others
+DIVERGED = (
+    1000.0  # times the median variance: such a point says nothing about the others
+)
 ROUNDING = 1e-9  # of values, relative to them
 
 
@@ -113,7 +115,9 @@ def moderated(table: Table) -> list[Variance]:
     """Return the variance of each point, shrunk to that of all points."""
     counts = (~np.isnan(table)).sum(axis=1).tolist()
     within, own = within_points(table), variances(table).tolist()
-    return [within.moderated(one, seeds) for one, seeds in zip(own, counts, strict=True)]
+    return [
+        within.moderated(one, seeds) for one, seeds in zip(own, counts, strict=True)
+    ]
 
 
 def _regular(table: Table) -> Table:
@@ -127,7 +131,9 @@ def _regular(table: Table) -> Table:
 
 def _centred(table: Table, axis: int) -> Table:
     counts = (~np.isnan(table)).sum(axis=axis, keepdims=True)
-    centred: Table = table - np.nansum(table, axis=axis, keepdims=True) / np.maximum(counts, 1)
+    centred: Table = table - np.nansum(table, axis=axis, keepdims=True) / np.maximum(
+        counts, 1
+    )
     return centred
 
 
@@ -157,7 +163,9 @@ def _estimate(table: Table, weights: Floats, shared: Variance) -> Estimate:
     seeds = min(arm.shape[1] for arm in complete)
     if seeds == 0:
         counts = np.maximum((~np.isnan(rows)).sum(axis=1), 1)
-        return Estimate(float(sums @ (np.nansum(rows, axis=1) / counts)), math.inf, 0.0, 0)
+        return Estimate(
+            float(sums @ (np.nansum(rows, axis=1) / counts)), math.inf, 0.0, 0
+        )
     series = [sums[arm] @ values for arm, values in zip(arms, complete, strict=True)]
     value = float(sum(one.mean() for one in series))
     own = [float(one.var(ddof=1)) if len(one) > 1 else 0.0 for one in series]
@@ -167,7 +175,9 @@ def _estimate(table: Table, weights: Floats, shared: Variance) -> Estimate:
         return Estimate(value, variance / seeds, df, seeds)
     apart, errors = within_points(table), []
     for arm, one, variance in zip(arms, series, own, strict=True):
-        predicted = apart._replace(value=apart.value * float(np.abs(sums[arm]).sum()) ** 2)
+        predicted = apart._replace(
+            value=apart.value * float(np.abs(sums[arm]).sum()) ** 2
+        )
         errors.append(predicted.moderated(variance, len(one)).value / len(one))
     if seeds == 1:
         return Estimate(value, math.inf, 0.0, seeds)
@@ -197,7 +207,12 @@ def intervals(found: Sequence[Estimate], levels: Floats) -> Intervals:
     """
     values = np.array([one.value for one in found])
     low, high = (
-        np.array([_half_width(one, level) for one, level in zip(found, side.tolist(), strict=True)])
+        np.array(
+            [
+                _half_width(one, level)
+                for one, level in zip(found, side.tolist(), strict=True)
+            ]
+        )
         for side in levels.T
     )
     return Intervals(values, values - low, values + high)

@@ -37,7 +37,9 @@ def sd(values: Sequence[float]) -> float | None:
     if len(values) < 2:
         return None
     centre = mean(values)
-    squares = ((value - centre) * (value - centre) for value in values)  # ** raises where it is inf
+    squares = (
+        (value - centre) * (value - centre) for value in values
+    )  # ** raises where it is inf
     return math.sqrt(math.fsum(squares) / (len(values) - 1))
 
 
@@ -67,7 +69,9 @@ def spread_of(values: Sequence[float], spread: Spread | None) -> Spread | None:
         others = spread.sd**2 * spread.df - own**2 * df
         rest = spread.df - df
         # own^2 / (others / rest) follows an F distribution where all spreads are equal.
-        if rest > 0 and own**2 * rest > others * float(fdtri(df, rest, 1 - SUSPECT_SPREAD)):
+        if rest > 0 and own**2 * rest > others * float(
+            fdtri(df, rest, 1 - SUSPECT_SPREAD)
+        ):
             return Spread(own, df)
     return spread
 

@@ -173,7 +173,9 @@ class Each(Generic[Part]):
     parts: tuple[Part, ...]
 
 
-Combination: TypeAlias = "Above | Same | All[Combination] | AnyOf[Combination] | Each[Combination]"
+Combination: TypeAlias = (
+    "Above | Same | All[Combination] | AnyOf[Combination] | Each[Combination]"
+)
 
 
 class Decisions(NamedTuple):
@@ -184,7 +186,9 @@ class Decisions(NamedTuple):
     no_difference: bool
 
 
-def levels(claim: Combination, contrasts: int, claims: int = 1, error: float = ERROR) -> Floats:
+def levels(
+    claim: Combination, contrasts: int, claims: int = 1, error: float = ERROR
+) -> Floats:
     """Return the one-sided levels of the low and high ends of each contrast: (contrasts, 2).
 
     `claims` is the number of claims of the experiment. Contrasts that the claim does not use get 1.
@@ -203,7 +207,9 @@ def levels(claim: Combination, contrasts: int, claims: int = 1, error: float = E
             case AnyOf(parts):
                 for part in parts:
                     share(part, low / len(parts), high)
-            case Each(parts):  # an error takes one at the best values, whichever these are
+            case Each(
+                parts
+            ):  # an error takes one at the best values, whichever these are
                 for part in parts:
                     share(part, low, high)
 
@@ -238,7 +244,9 @@ def decisions(claim: Combination, found: Intervals, margins: Floats) -> Decision
 Whether = Callable[[Iterable[bool]], bool]
 
 
-def _holds(claim: Combination, above: Bools, same: Bools, every: Whether, some: Whether) -> bool:
+def _holds(
+    claim: Combination, above: Bools, same: Bools, every: Whether, some: Whether
+) -> bool:
     """Return whether a claim holds, given whether each contrast does, (contrasts,).
 
     `every` combines the parts of `All`, `some` those of `AnyOf`.

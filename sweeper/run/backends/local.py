@@ -59,7 +59,9 @@ def _gpu_slots(gpus: list[str], devices: int, options: Options) -> list[str]:
     `devices`: the number of GPUs of a run.
     """
     if devices > 1:
-        gpus = [gpu for gpu in gpus if not gpu.startswith("MIG")]  # CUDA uses one MIG part only
+        gpus = [
+            gpu for gpu in gpus if not gpu.startswith("MIG")
+        ]  # CUDA uses one MIG part only
     if len(gpus) < devices:
         whole = max(len(gpus), 1)
         expected = f"at most {whole}, the number of whole GPUs that this machine shows"
@@ -67,7 +69,9 @@ def _gpu_slots(gpus: list[str], devices: int, options: Options) -> list[str]:
         raise invalid_value("trainer.devices", devices, expected, remedy)
     firsts = range(0, len(gpus) - devices + 1, devices)
     groups = [",".join(gpus[first : first + devices]) for first in firsts]
-    slots = groups * options.jobs_per_device  # one slot of each group, then the second of each
+    slots = (
+        groups * options.jobs_per_device
+    )  # one slot of each group, then the second of each
     if options.slots and options.slots > len(slots):
         expected = f"at most {len(slots)}, the number of runs that the GPUs here train at a time"
         remedy = "for more runs per GPU, give hydra.launcher.jobs_per_device=2"
@@ -81,7 +85,9 @@ class LocalBackend(Backend):
 
     context: BackendContext
     gpus: Sequence[str]  # CUDA_VISIBLE_DEVICES of each slot; slots may share a GPU
-    _started: dict[str, float] = field(default_factory=dict)  # when the last run started, by GPUs
+    _started: dict[str, float] = field(
+        default_factory=dict
+    )  # when the last run started, by GPUs
     _warmed: bool = False
 
     def __post_init__(self) -> None:
@@ -99,7 +105,8 @@ class LocalBackend(Backend):
         ready = [
             slot
             for slot in free
-            if not self.gpus[slot] or self._started.get(self.gpus[slot], -math.inf) <= latest
+            if not self.gpus[slot]
+            or self._started.get(self.gpus[slot], -math.inf) <= latest
         ]
         return min(ready, key=lambda slot: taken.count(self.gpus[slot]), default=None)
 
@@ -123,7 +130,9 @@ class LocalBackend(Backend):
         self._started[gpus] = time.monotonic()
         self.warm()
         # An empty value hides all GPUs. Without the variable, the run would take the first GPU.
-        return self.process.fork("train", run, environment={VISIBLE: gpus}, log=run / START_LOG)
+        return self.process.fork(
+            "train", run, environment={VISIBLE: gpus}, log=run / START_LOG
+        )
 
     def ended(self, timeout: float) -> list[int]:
         handles = []
@@ -174,5 +183,7 @@ def visible_gpus() -> list[str]:
     if chosen is None:
         return listed
     names = [name.strip() for name in chosen.split(",") if name.strip() not in NO_GPUS]
-    found = [next((gpu for gpu in listed if gpu.startswith(name)), name) for name in names]
+    found = [
+        next((gpu for gpu in listed if gpu.startswith(name)), name) for name in names
+    ]
     return [*dict.fromkeys(found)]

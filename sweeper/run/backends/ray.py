@@ -63,9 +63,14 @@ class Options(LimitedOptions):
         uses = needed.accelerator == "gpu" or (needed.accelerator == "auto" and gpus)
         wanted = self.gpus_per_device * needed.devices if uses else 0
         if wanted > 1 and wanted != int(wanted):
-            expected = f"a whole number, since a run has trainer.devices={needed.devices}"
+            expected = (
+                f"a whole number, since a run has trainer.devices={needed.devices}"
+            )
             raise invalid_value(
-                "hydra.launcher.gpus_per_device", self.gpus_per_device, expected, "give 1"
+                "hydra.launcher.gpus_per_device",
+                self.gpus_per_device,
+                expected,
+                "give 1",
             )
         cpus = needed.threads if self.cpus_per_device is None else self.cpus_per_device
         return {"num_cpus": cpus * needed.devices, "num_gpus": wanted}
@@ -85,21 +90,32 @@ class RayBackend(Backend):
         self._resources = context.resources
         self._nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         self._actors: dict[int, Any] = {}
-        self._running: dict[Any, int] = {}  # handle by Ray's reference to the result of `work`
-        self._placing: dict[int, tuple[Any, float]] = {}  # reference to `placed`, time of the start
+        self._running: dict[
+            Any, int
+        ] = {}  # handle by Ray's reference to the result of `work`
+        self._placing: dict[
+            int, tuple[Any, float]
+        ] = {}  # reference to `placed`, time of the start
         self._numbers = itertools.count(1)
         resources = context.resources
         self.slots = self._options.slots or max(1, min(map(self._room, resources)))
-        self.device = "gpu" if any(self._request(one)["num_gpus"] for one in resources) else "cpu"
+        self.device = (
+            "gpu" if any(self._request(one)["num_gpus"] for one in resources) else "cpu"
+        )
 
     def _request(self, needed: Resources) -> dict[str, float]:
-        return self._options.request(needed, gpus=any(node.get("GPU") for node in self._nodes))
+        return self._options.request(
+            needed, gpus=any(node.get("GPU") for node in self._nodes)
+        )
 
     def _room(self, needed: Resources) -> int:
         """Return how many of these runs the nodes hold at a time."""
         asked = self._request(needed)
         amounts = {"CPU": asked["num_cpus"], "GPU": asked["num_gpus"]}
-        room = ([int(node.get(n, 0) / a) for n, a in amounts.items() if a] for node in self._nodes)
+        room = (
+            [int(node.get(n, 0) / a) for n, a in amounts.items() if a]
+            for node in self._nodes
+        )
         return sum(min(each, default=1) for each in room)
 
     def check_room(self) -> None:
@@ -108,10 +124,13 @@ class RayBackend(Backend):
             if not self._room(needed):
                 asked = self._request(needed)
                 there = ", ".join(
-                    _in_words(node.get("CPU", 0), node.get("GPU", 0)) for node in self._nodes
+                    _in_words(node.get("CPU", 0), node.get("GPU", 0))
+                    for node in self._nodes
                 )
                 wanted = _in_words(asked["num_cpus"], asked["num_gpus"])
-                expected = f"a node with {wanted} for each run, but the nodes have {there}"
+                expected = (
+                    f"a node with {wanted} for each run, but the nodes have {there}"
+                )
                 remedy = "ask for less with trainer.devices, trainer.threads or trainer.accelerator"
                 raise invalid_value("hydra/launcher", "ray", expected, remedy)
 
@@ -121,12 +140,16 @@ class RayBackend(Backend):
         waiting = [job for job, (_, since) in [*self._placing.items()] if since < late]
         waiting = [job for job in waiting if not self.begun(job)]
         runs = plural(len(waiting), "run")
-        return f"{runs} for room on the Ray cluster" if waiting else ""  # after "waiting: "
+        return (
+            f"{runs} for room on the Ray cluster" if waiting else ""
+        )  # after "waiting: "
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         number = next(self._numbers)
         # Two calls at a time: `signal` must run while `work` waits for the run.
-        actor = self._ray.remote(max_concurrency=2, max_restarts=0, max_task_retries=0)(Place)
+        actor = self._ray.remote(max_concurrency=2, max_restarts=0, max_task_retries=0)(
+            Place
+        )
         request = self._request(Resources.of_record(run))
         made = actor.options(**request).remote(str(run.resolve()), str(self.code))
         self._actors[number] = made
@@ -135,7 +158,10 @@ class RayBackend(Backend):
         return number
 
     def begun(self, job: int) -> bool:
-        if job in self._placing and self._ray.wait([self._placing[job][0]], timeout=0)[0]:
+        if (
+            job in self._placing
+            and self._ray.wait([self._placing[job][0]], timeout=0)[0]
+        ):
             del self._placing[job]
         return job not in self._placing
 
@@ -174,7 +200,11 @@ class Place:
         if self._asked_to_stop:
             return 1
         # The run does not use Ray and must not know its token.
-        own = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        own = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("RAY_")
+        }
         self._process = subprocess.Popen(
             self._command, cwd=self._root, env=own, start_new_session=True
         )
@@ -212,9 +242,15 @@ def connected(address: str | None) -> ModuleType:
         ray.init(**arguments, logging_level=logging.ERROR, log_to_driver=False)
     except ImportError:
         remedy = "pip install 'headroom-attention[ray]'"
-        raise invalid_value("hydra/launcher", "ray", "ray to be installed", remedy) from None
+        raise invalid_value(
+            "hydra/launcher", "ray", "ray to be installed", remedy
+        ) from None
     except Exception as error:  # Ray raises any kind of error if there is no cluster
-        failed = "Ray cannot start here" if address is None else "no Ray cluster can be reached"
+        failed = (
+            "Ray cannot start here"
+            if address is None
+            else "no Ray cluster can be reached"
+        )
         raise UserError(
             f"hydra.launcher.address={sanitize(address)}: {failed} ({sanitize(error, 160)}); "
             "give the address of a running cluster."

@@ -46,7 +46,9 @@ def backend(context: BackendContext) -> Backend:
         import submitit  # noqa: F401
     except ImportError:
         remedy = "pip install 'headroom-attention[slurm]'"
-        raise invalid_value("hydra/launcher", "slurm", "submitit to be installed", remedy) from None
+        raise invalid_value(
+            "hydra/launcher", "slurm", "submitit to be installed", remedy
+        ) from None
     if not shutil.which("sbatch"):
         expected = "a machine with the command sbatch"
         remedy = "run the sweep on a login node of the cluster"

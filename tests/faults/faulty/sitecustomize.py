@@ -32,7 +32,9 @@ def faulty(call: Callable[..., Any]) -> Callable[..., Any]:
     """A call that fails now and then where its first argument is a path below the folder."""
 
     def wrapped(path: Any = ".", *rest: Any, **named: Any) -> Any:
-        below = isinstance(path, str | os.PathLike) and str(os.fspath(path)).startswith(FOLDER)
+        below = isinstance(path, str | os.PathLike) and str(os.fspath(path)).startswith(
+            FOLDER
+        )
         if below and dice.random() < RATE:
             number = dice.choice(ERRNOS)
             raise OSError(number, os.strerror(number), os.fspath(path))

@@ -30,13 +30,19 @@ class FakeProcess:
             prepared = f"{text} for {config['task']['name']}"
             return {"digest": text, "describe": text, "prepared": prepared}
         model, vocabulary = config["model"], config["task"].get("vocabulary_size", 0)
-        d, h, ff = model["embedding_size"], model["heads"], model.get("feedforward_size", 0)
+        d, h, ff = (
+            model["embedding_size"],
+            model["heads"],
+            model.get("feedforward_size", 0),
+        )
         if model["head_size"] is None and d % h:
             return {"error": f"model.heads={h}: expected a divisor of {d}; choose one."}
         layers = model.get("layers", 1)
         p = model["head_size"] or d // h
         by_layer = p if isinstance(p, list) else [p] * layers
-        width = sum(sum(size) if isinstance(size, list) else h * size for size in by_layer)
+        width = sum(
+            sum(size) if isinstance(size, list) else h * size for size in by_layer
+        )
         own = model["attention"]
         values = (own.get("value_size") or 0) * h * layers or width
         keys = (own.get("shared_size") or 0) * layers or width
@@ -51,7 +57,11 @@ class FakeProcess:
             kept = width + values
         return {
             "size": {
-                **({"cache_bytes_per_token": 2 * kept} if model["name"] == "decoder" else {}),
+                **(
+                    {"cache_bytes_per_token": 2 * kept}
+                    if model["name"] == "decoder"
+                    else {}
+                ),
                 "params_total": total,
                 "params_non_embedding": total - embedding,
                 "flops_per_token": 6 * total,
@@ -96,7 +106,9 @@ def with_experiment(tmp_path):
 
 @pytest.fixture
 def plan(tmp_path, process, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # for outputs/, the default: another folder is another config
+    monkeypatch.chdir(
+        tmp_path
+    )  # for outputs/, the default: another folder is another config
 
     def run(*arguments, conf=None):
         """`conf`: a folder in place of conf/, or a composer of one."""

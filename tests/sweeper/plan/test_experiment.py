@@ -29,7 +29,9 @@ experiment:
 
 def test_an_arm_starts_from_the_runs_of_another_seed_by_seed(plan, with_experiment):
     found = plan("experiment=heirs", conf=with_experiment("heirs", CHILDREN))
-    runs = {(p.arm, p.seed, *p.values.values()): found.runs[p.run] for p in found.points}
+    runs = {
+        (p.arm, p.seed, *p.values.values()): found.runs[p.run] for p in found.points
+    }
     assert len(found.runs) == len(runs) == 2 + 2 + 4
     for seed in (3, 5):
         first, second = runs["first", seed], runs["second", seed]
@@ -51,9 +53,8 @@ def test_an_arm_starts_from_the_runs_of_another_seed_by_seed(plan, with_experime
 @pytest.mark.parametrize("parent", ["third", "nobody", "second"])
 def test_an_arm_starts_from_an_arm_that_stands_before_it(parent):
     text = CHILDREN.replace("parent: first", f"parent: {parent}")
-    words = (
-        r"heirs\.arms\.second\.parent=\w+: expected an arm that the yaml describes before .*first"
-    )
+    key = r"heirs\.arms\.second\.parent=\w+"
+    words = f"{key}: expected an arm that the yaml describes before .*first"
     with pytest.raises(UserError, match=words):
         read_experiment("heirs", yaml.safe_load(text)["experiment"], scale="demo")
 
@@ -61,20 +62,30 @@ def test_an_arm_starts_from_an_arm_that_stands_before_it(parent):
 def test_an_arm_with_a_parent_chooses_no_optimizer_of_its_own(plan, with_experiment):
     text = CHILDREN.replace("trainer.steps: 0", "optimizer: inverse_sqrt")
     conf = with_experiment("heirs", text)
-    with pytest.raises(UserError, match="third of heirs=optimizer: expected no group but task and"):
+    with pytest.raises(
+        UserError, match="third of heirs=optimizer: expected no group but task and"
+    ):
         plan("experiment=heirs", conf=conf)
     typed = ("optimizer=inverse_sqrt", "optimizer.weight_decay=0.0,0.1")
     found = plan("experiment=heirs", *typed, conf=conf)  # of all arms
     assert len(found.points) == 2 * (2 + 2 + 4)
     for run in (run for run in found.runs.values() if run.parent):
-        decays = (one.config["optimizer"]["weight_decay"] for one in (run, found.runs[run.parent]))
+        decays = (
+            one.config["optimizer"]["weight_decay"]
+            for one in (run, found.runs[run.parent])
+        )
         assert len({*decays}) == 1
 
 
-@pytest.mark.parametrize("key", ["task.joined: true", "data.source: local, data.root: other"])
+@pytest.mark.parametrize(
+    "key", ["task.joined: true", "data.source: local, data.root: other"]
+)
 def test_an_arm_with_a_parent_would_have_its_tokenizer(plan, with_experiment, key):
     arms = f"""{{first: {{set: {{task: lm1b}}}}, second: {{parent: first, set: {{{key}}}}}}}"""
-    text = CHILDREN.partition("  arms:")[0].replace("accuracy", "perplexity") + f"  arms: {arms}"
+    text = (
+        CHILDREN.partition("  arms:")[0].replace("accuracy", "perplexity")
+        + f"  arms: {arms}"
+    )
     words = r"(task.joined=True|data.digest=.*): expected .*, the value of parent="
     with pytest.raises(UserError, match=words):
         plan("experiment=heirs", conf=with_experiment("heirs", text))
@@ -100,13 +111,20 @@ def with_margin(size, **reason):
 
 
 def test_a_typed_null_leaves_an_arm_out_and_empty_braces_the_margin():
-    shipped = {**GRID, **with_margin(1, reason="why"), "arms": {**ARMS, "other": {"seeds": [3]}}}
+    shipped = {
+        **GRID,
+        **with_margin(1, reason="why"),
+        "arms": {**ARMS, "other": {"seeds": [3]}},
+    }
     typed = {"experiment.arms.fixed": None, "experiment.margin": {}}
     read = read_experiment("grid", shipped, scale="demo", typed=typed)
     assert ([*read.arms], read.margin) == (["other"], {})
 
 
-HEADS = {"model": {"heads": 8, "embedding_size": 256, "head_size": None}, "task": {"name": "lm1b"}}
+HEADS = {
+    "model": {"heads": 8, "embedding_size": 256, "head_size": None},
+    "task": {"name": "lm1b"},
+}
 
 
 @pytest.mark.parametrize(
@@ -141,6 +159,8 @@ def test_conditions_are_arithmetic_over_config_keys(expression, expected):
     ],
 )
 def test_anything_else_is_refused_in_one_sentence(expression):
-    with pytest.raises(UserError, match="expected a condition over config keys") as refusal:
+    with pytest.raises(
+        UserError, match="expected a condition over config keys"
+    ) as refusal:
         holds(expression, HEADS)
     assert "\n" not in str(refusal.value)

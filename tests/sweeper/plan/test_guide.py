@@ -20,8 +20,14 @@ from sweeper.store import registry
 from tasks.parse import parse
 from tests.sweeper.results.synthetic import Model, Sweep
 
-GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "experiments.md").read_text("utf-8")
-YAML = [text for text in re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL) if "arms:" in text]
+GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "experiments.md").read_text(
+    "utf-8"
+)
+YAML = [
+    text
+    for text in re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
+    if "arms:" in text
+]
 PYTHON = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 
 
@@ -33,7 +39,11 @@ def table(head):
 
 
 def default(field):
-    made = field.default_factory() if field.default_factory is not MISSING else field.default
+    made = (
+        field.default_factory()
+        if field.default_factory is not MISSING
+        else field.default
+    )
     return "needed" if made is MISSING else json.dumps(made).strip('"')
 
 
@@ -71,18 +81,27 @@ def test_every_figure_is_documented():
         name: import_module(f"sweeper.results.figures.{name}")
         for name in registry.names(registry.FIGURES)
     }
-    rows = [[f"`{name}`", inspect.getdoc(one).splitlines()[0]] for name, one in modules.items()]
+    rows = [
+        [f"`{name}`", inspect.getdoc(one).splitlines()[0]]
+        for name, one in modules.items()
+    ]
     assert table("figure") == rows
 
 
-@pytest.mark.parametrize("typed", re.findall(r"sweep.py -m (\S+=fig1 [^#\n]+?) +#", GUIDE))
+@pytest.mark.parametrize(
+    "typed", re.findall(r"sweep.py -m (\S+=fig1 [^#\n]+?) +#", GUIDE)
+)
 def test_the_commands_are_planned(typed, plan):
-    planned = plan(*(word for word in shlex.split(typed) if not word.startswith(("data", "hydra"))))
+    planned = plan(
+        *(word for word in shlex.split(typed) if not word.startswith(("data", "hydra")))
+    )
     check_claims(planned)
     assert [parse(run.config) for run in planned.runs.values()]
 
 
-@pytest.mark.parametrize("text", YAML, ids=[re.search("title: (.*)", text)[1] for text in YAML])
+@pytest.mark.parametrize(
+    "text", YAML, ids=[re.search("title: (.*)", text)[1] for text in YAML]
+)
 def test_the_examples_are_planned(text, plan, with_experiment, tmp_path):
     (tmp_path / "a.txt").write_text("a text of words\n" * 99)
     root = [f"data.root={tmp_path}"] if "/data: local" in text else []
@@ -90,7 +109,9 @@ def test_the_examples_are_planned(text, plan, with_experiment, tmp_path):
     check_claims(planned)
     assert len(planned.runs) > 2
     targets = {point.matched.count for point in planned.points if point.matched}
-    assert targets == set(re.findall(r"count: (\w+)", text) or ["params_total"] * ("match" in text))
+    assert targets == set(
+        re.findall(r"count: (\w+)", text) or ["params_total"] * ("match" in text)
+    )
 
 
 def test_the_matched_example_prints_what_the_guide_says(with_experiment, tmp_path):
@@ -98,9 +119,13 @@ def test_the_matched_example_prints_what_the_guide_says(with_experiment, tmp_pat
     with closing(SizeServer()) as process:
         planner = Planner(composer(conf), process, max_runs=99)
         planned = planner.plan(["experiment=flops", f"paths.outputs={tmp_path}"])
-    matched = {p.values["model.heads"]: p.matched.error for p in planned.points if p.matched}
+    matched = {
+        p.values["model.heads"]: p.matched.error for p in planned.points if p.matched
+    }
     runs, heads = len(planned.runs), " and ".join(map(str, matched))
-    errors = " and ".join(f"{error:+.2%}".replace("%", " %") for error in matched.values())
+    errors = " and ".join(
+        f"{error:+.2%}".replace("%", " %") for error in matched.values()
+    )
     said = f"prints {runs} runs; the matched points have {heads} heads, {errors} from their targets"
     assert said in " ".join(GUIDE.split())
 
@@ -112,7 +137,10 @@ def test_the_claim_and_the_figure_of_the_guide_work(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "function", lambda *_: claim["claim"])
     sweep = Sweep(claims=["more"], labels={"fixed": "head size fixed"})
     for heads in (2, 4, 8):
-        values, measured = {"model.heads": heads}, {seed: 30.0 - heads + seed for seed in range(9)}
+        values, measured = (
+            {"model.heads": heads},
+            {seed: 30.0 - heads + seed for seed in range(9)},
+        )
         sweep.add("fixed", values, Model(64, heads, 32), measured)
     made = sweep.table(tmp_path)
     from sweeper.results.judge import verdicts_on

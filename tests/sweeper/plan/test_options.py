@@ -6,7 +6,14 @@ import yaml
 from sweeper.decide import check_claims
 from sweeper.plan.compose import CONF
 from sweeper.plan.plan import Plan
-from sweeper.store.registry import ARCHITECTURES, ATTENTION, CLAIMS, FIGURES, TASKS, names
+from sweeper.store.registry import (
+    ARCHITECTURES,
+    ATTENTION,
+    CLAIMS,
+    FIGURES,
+    TASKS,
+    names,
+)
 from tasks.parse import parse
 from tasks.schedule import learning_rate
 from tests.policies import shipped
@@ -25,9 +32,15 @@ def at(scale):
 LONG = ("collaborative", "table1", "table2a", "table2b", "table3")
 # An experiment without scales is the same at all of them.
 EXPERIMENTS = [
-    pytest.param(path.stem, scale, marks=pytest.mark.slow if path.stem in LONG else at(scale).marks)
+    pytest.param(
+        path.stem,
+        scale,
+        marks=pytest.mark.slow if path.stem in LONG else at(scale).marks,
+    )
     for path in sorted((CONF / "experiment").glob("*.yaml"))
-    for scale in yaml.safe_load(path.read_text())["experiment"].get("scales", ["demo", "paper"])
+    for scale in yaml.safe_load(path.read_text())["experiment"].get(
+        "scales", ["demo", "paper"]
+    )
 ]
 LARGER_SCALES = [at(scale) for scale in ("demo", "gpu", "paper")]
 
@@ -48,7 +61,9 @@ def planned(plan):
 
 
 # Those of the other groups are composed in store/test_identity.py.
-@pytest.mark.parametrize("option", [f"{g}={o}" for g in ("logger", "scale") for o in options(g)])
+@pytest.mark.parametrize(
+    "option", [f"{g}={o}" for g in ("logger", "scale") for o in options(g)]
+)
 def test_every_option_composes(option):
     assert shipped().base([option]).run({})
 
@@ -57,7 +72,9 @@ def test_every_option_composes(option):
     "path", sorted(CONF.rglob("*.yaml")), ids=lambda p: str(p.relative_to(CONF))
 )
 def test_every_file_begins_with_a_comment_that_says_what_it_is_for(path):
-    lines = [line for line in path.read_text().splitlines() if line != "# @package _global_"]
+    lines = [
+        line for line in path.read_text().splitlines() if line != "# @package _global_"
+    ]
     assert lines[0].startswith("# ")
     assert len(lines[0]) > 20
 
@@ -68,7 +85,9 @@ def test_every_file_begins_with_a_comment_that_says_what_it_is_for(path):
     ids=["attention", "architecture", "task"],
 )
 def test_everything_registered_has_a_yaml_and_the_other_way_round(group, kind):
-    presets = {"model": ["today"]}.get(group, [])  # a yaml of an architecture under another name
+    presets = {"model": ["today"]}.get(
+        group, []
+    )  # a yaml of an architecture under another name
     assert [name for name in options(group) if name not in presets] == names(kind)
 
 
@@ -87,7 +106,9 @@ def test_every_experiment_plans_at_every_scale_it_defines(planned, name, scale):
     assert experiment.figure in names(FIGURES)
     assert set(experiment.claims) <= set(names(CLAIMS))
     check_claims(found)  # its points can decide each of them
-    for point in (one for one in found.points if one.matched and not found.runs[one.run].parent):
+    for point in (
+        one for one in found.points if one.matched and not found.runs[one.run].parent
+    ):
         match, made = experiment.arms[point.arm].match, point.matched
         assert found.runs[point.run].size[match.count] == made.achieved
         assert made.error == pytest.approx(made.achieved / made.target - 1)
@@ -134,7 +155,9 @@ def test_models_of_one_width_have_one_size_whatever_their_heads(planned, scale):
     assert len({(point.arm, *point.values.values()) for point in found.points}) >= 7
     assert len(sizes(found, "narrow")) == len(sizes(found, "wide")) == 1
     found = planned("head_sizes", scale)
-    assert len({str(run.config["model"]["head_size"]) for run in found.runs.values()}) == 4
+    assert (
+        len({str(run.config["model"]["head_size"]) for run in found.runs.values()}) == 4
+    )
     assert len({run.size["params_total"] for run in found.runs.values()}) == 1
 
 
@@ -142,14 +165,21 @@ def test_models_of_one_width_have_one_size_whatever_their_heads(planned, scale):
 def test_values_grown_mirror_queries_and_keys_grown(planned, scale):
     found = planned("value_size", scale)
     assert sizes(found, "values") == sizes(found, "queries_and_keys")
-    errors = {str(point.values): point.matched.error for point in found.points if point.matched}
+    errors = {
+        str(point.values): point.matched.error
+        for point in found.points
+        if point.matched
+    }
     assert [*errors.values()] == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("scale", LARGER_SCALES)
 def test_every_scale_trains_as_its_machine_and_its_length_allow(planned, scale):
     """Of language models, encoders, and what is fine-tuned from them."""
-    found = [*planned("fig1", scale).runs.values(), *planned("fig2", scale).runs.values()]
+    found = [
+        *planned("fig1", scale).runs.values(),
+        *planned("fig2", scale).runs.values(),
+    ]
     configs = [run.config for run in found]
     tasks = {config["task"]["name"] for config in configs}
     assert tasks == {"lm1b", "pretraining", "mnli", "squad"}
@@ -160,7 +190,9 @@ def test_every_scale_trains_as_its_machine_and_its_length_allow(planned, scale):
         assert trainer["validate_every"] == 0 or scale == "paper"
     for config in (config for config in configs if config["task"]["name"] == "lm1b"):
         optimizer, steps = config["optimizer"], config["trainer"]["steps"]
-        assert 2 / (1 - optimizer["betas"][1]) < steps, "several times what its optimizer remembers"
+        assert 2 / (1 - optimizer["betas"][1]) < steps, (
+            "several times what its optimizer remembers"
+        )
         assert 2 * optimizer["warmup_steps"] < steps
 
 

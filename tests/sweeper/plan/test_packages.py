@@ -23,10 +23,15 @@ LAUNCHER = "defaults: [/schema/launcher/shelf@_here_]\nplaces: 7\n"
 EXPERIMENT = "# @package _global_\nexperiment: {title: mine}\nmodel: {heads: 11}\n"
 
 
-def test_its_experiment_is_composed_and_the_options_of_its_backend_are_checked(installed):
+def test_its_experiment_is_composed_and_the_options_of_its_backend_are_checked(
+    installed,
+):
     groups = {"headroom.backends": "shelf = mine", "headroom.conf": "mine = mine.conf"}
     conf = installed("mine", BACKEND, groups).parent / "conf"
-    for place, text in (("hydra/launcher/shelf", LAUNCHER), ("experiment/mine", EXPERIMENT)):
+    for place, text in (
+        ("hydra/launcher/shelf", LAUNCHER),
+        ("experiment/mine", EXPERIMENT),
+    ):
         path = conf / f"{place}.yaml"
         path.parent.mkdir(parents=True)
         path.write_text(text)
@@ -65,7 +70,14 @@ def planned(tmp_path):
 
     def planned(*arguments, code=0):
         typed = ["scale=tiny", "model=wide", "hydra.sweeper.dry_run=true"]
-        command = [sys.executable, "sweep.py", "--config-dir", tmp_path / "own", *arguments, *typed]
+        command = [
+            sys.executable,
+            "sweep.py",
+            "--config-dir",
+            tmp_path / "own",
+            *arguments,
+            *typed,
+        ]
         done = subprocess.run(
             [*command, f"paths.outputs={tmp_path / 'outputs'}"],
             cwd=CONF.parent, capture_output=True, text=True,
@@ -77,7 +89,9 @@ def planned(tmp_path):
     return planned
 
 
-def test_a_folder_of_ones_own_has_experiments_scales_and_models_and_names_further_folders(planned):
+def test_a_folder_of_ones_own_has_experiments_scales_and_models_and_names_further_folders(
+    planned,
+):
     said = planned("-m", "--config-name=primary", "experiment=mine,theirs")
     assert re.search(r"^mine-\w{8} \(tiny\): of one's own$", said, re.MULTILINE)
     assert "4 points, 2 runs, 2 of them shared by several points: 2 new." in said
@@ -92,7 +106,9 @@ def test_a_changed_copy_of_a_shipped_file_is_refused(planned, tmp_path):
     copy = tmp_path / "own" / "experiment" / "fig1.yaml"
     copy.write_text(MINE)
     said = planned("experiment=mine", code=2)
-    assert f"{copy} would be ignored: conf/ has a file of that name; rename yours." in said
+    assert (
+        f"{copy} would be ignored: conf/ has a file of that name; rename yours." in said
+    )
 
 
 def test_a_folder_that_is_not_there_is_one_sentence(planned):
@@ -100,9 +116,13 @@ def test_a_folder_that_is_not_there_is_one_sentence(planned):
     assert folder in planned(f"--config-dir={folder}", "experiment=mine", code=2)
 
 
-def test_a_launcher_that_cannot_be_imported_is_named_and_other_sweeps_go_on(installed, capsys):
+def test_a_launcher_that_cannot_be_imported_is_named_and_other_sweeps_go_on(
+    installed, capsys
+):
     installed("spoilt", "1 / 0", {"headroom.backends": "spoilt = spoilt"})
     assert composer().options("hydra/launcher")
     said = capsys.readouterr().err
-    assert said.startswith("warning: hydra/launcher=spoilt is left out: backend spoilt: the module")
+    assert said.startswith(
+        "warning: hydra/launcher=spoilt is left out: backend spoilt: the module"
+    )
     assert "of the package spoilt cannot be imported (ZeroDivisionError" in said

@@ -22,7 +22,9 @@ from sweeper.store.runs import RunStore
 from tests.sweeper.plan.conftest import described
 
 
-def test_a_grid_is_the_product_of_its_axes_and_seeds_and_the_last_key_varies_fastest(plan):
+def test_a_grid_is_the_product_of_its_axes_and_seeds_and_the_last_key_varies_fastest(
+    plan,
+):
     found = plan("model.heads=2,4", "model.dropout=0.0,0.1,0.2", "seed=3,5")
     assert len(found.points) == len(found.runs) == 12
     assert {p.seed for p in found.points} == {3, 5}
@@ -51,12 +53,17 @@ def test_experiments_of_one_command_have_one_scale(plan, with_experiment):
     conf = with_experiment("large", head + own)
     assert plan("experiment=large", conf=conf).scale == "cpu"
     assert plan("experiment=large,fig3", "scale=demo", conf=conf).scale == "demo"
-    for both, words in (("large,fig3", "scale of fig3=demo"), ("fig3,large", "of large=cpu")):
+    for both, words in (
+        ("large,fig3", "scale of fig3=demo"),
+        ("fig3,large", "of large=cpu"),
+    ):
         with pytest.raises(UserError, match=words):
             plan(f"experiment={both}", conf=conf)
 
 
-def test_what_is_known_is_not_asked_again_until_the_text_changes(plan, process, tmp_path):
+def test_what_is_known_is_not_asked_again_until_the_text_changes(
+    plan, process, tmp_path
+):
     (tmp_path / "text").mkdir()
     file = tmp_path / "text" / "a.txt"
     file.write_text("one")
@@ -90,7 +97,9 @@ def test_figure_1_at_paper_scale_has_the_published_counts(plan):
     """Reference: the closed form of the paper's models, in millions to two decimals."""
     found = plan("experiment=fig1", "scale=paper", "seed=0")
     totals = {
-        (p.arm, *p.values.values()): round(found.runs[p.run].size["params_total"] / 1e6, 2)
+        (p.arm, *p.values.values()): round(
+            found.runs[p.run].size["params_total"] / 1e6, 2
+        )
         for p in found.points
     }
     sizes = [totals["standard", d, 8] for d in (256, 320, 384, 448, 512)]
@@ -113,18 +122,24 @@ def test_figure_1_at_paper_scale_has_the_published_counts(plan):
         ("theorem1 seed=0,1", "theorem1"),
     ],
 )
-def test_a_figure_that_would_join_points_of_several_typed_values_gives_way(typed, figure):
+def test_a_figure_that_would_join_points_of_several_typed_values_gives_way(
+    typed, figure
+):
     experiment, _ = described(f"experiment={typed}")
     assert experiment.figure == figure
 
 
 def test_every_value_of_a_typed_key_has_its_own_matched_points(plan):
-    found = plan("experiment=fig1", "seed=0", "trainer.steps=20,40", "experiment.claims=[]")
+    found = plan(
+        "experiment=fig1", "seed=0", "trainer.steps=20,40", "experiment.claims=[]"
+    )
     named = [(point.arm, *point.values.values()) for point in found.points]
     assert len({*named}) == len(named)
     by_steps = Counter(point.values["trainer.steps"] for point in found.points)
     assert by_steps == dict.fromkeys((20, 40), len(found.points) // 2)
-    matched = [point for point in found.points if point.matched and point.arm == "matched"]
+    matched = [
+        point for point in found.points if point.matched and point.arm == "matched"
+    ]
     assert {p.values["trainer.steps"] for p in matched} == {20, 40}
     for point in matched:
         assert f"steps={point.values['trainer.steps']}" in point.matched.to
@@ -135,7 +150,9 @@ def test_a_typed_parent_has_the_model_the_text_and_the_tokenizer_of_its_child(pl
     child = ("task=mnli", f"parent={parent.id}", "model.heads=2")
     store = RunStore(Path("outputs").absolute())
     older = copy.deepcopy(parent.config)
-    assert older["model"]["attention"].pop("qk_norm") is False  # its record has no such key
+    assert (
+        older["model"]["attention"].pop("qk_norm") is False
+    )  # its record has no such key
     run = store.freeze({"id": parent.id, "config": older, "size": parent.size})
     run.publish_result(run.claim({}), {"metrics": {}})
     tokenizer = "task.tokenizer='text of sample None for pretraining'"
@@ -143,9 +160,15 @@ def test_a_typed_parent_has_the_model_the_text_and_the_tokenizer_of_its_child(pl
     for changes, told in [
         (child, "task.tokenizer=None: expected text of sample None"),
         ((*child[:2], tokenizer), "model.heads=4: expected 2, the value of parent="),
-        (("task=pretraining", *child[1:], "task.vocabulary_size=99"), "task.vocabulary_size=99"),
+        (
+            ("task=pretraining", *child[1:], "task.vocabulary_size=99"),
+            "task.vocabulary_size=99",
+        ),
         (("task=pretraining", *child[1:], "data=local", "data.root=."), "data.digest="),
-        (("task=pretraining", *child[1:], "task.documents=file"), "task.documents=file"),
+        (
+            ("task=pretraining", *child[1:], "task.documents=file"),
+            "task.documents=file",
+        ),
         (
             (*child, tokenizer, "model.attention.qk_norm=true"),
             "qk_norm=True: expected False, the value of parent=",
@@ -164,7 +187,9 @@ def test_figure_3_widens_the_layers_of_a_model_with_the_same_heads(plan):
     for point in standard:
         model = found.runs[point.run].config["model"]
         assert model["heads"] == point.values["model.heads"]
-        assert model["feedforward_size"] == pytest.approx(64 * model["heads"] + 512, rel=0.002)
+        assert model["feedforward_size"] == pytest.approx(
+            64 * model["heads"] + 512, rel=0.002
+        )
         assert abs(point.matched.error) < 0.001
 
 
@@ -177,7 +202,10 @@ def test_a_fine_tuning_has_the_dropout_of_its_own_task_and_the_rest_of_its_paren
         by_task[run.config["task"]["name"]] = run.config["task"].get("documents")
         if run.parent:
             own, parents = run.config["model"], found.runs[run.parent].config["model"]
-            assert own["dropout"] == {"mnli": 0.1, "squad": 0.0}[run.config["task"]["name"]]
+            assert (
+                own["dropout"]
+                == {"mnli": 0.1, "squad": 0.0}[run.config["task"]["name"]]
+            )
             assert {**own, "dropout": 0.0} == parents
     assert by_task == {"pretraining": "blank_line", "mnli": None, "squad": None}
     with pytest.raises(UserError, match=r"task\.document is not a key"):
@@ -187,7 +215,11 @@ def test_a_fine_tuning_has_the_dropout_of_its_own_task_and_the_rest_of_its_paren
 def test_planning_does_not_depend_on_the_order_or_layout_of_yaml(plan, tmp_path):
     rearranged = shutil.copytree(CONF, tmp_path / "conf")
     path = rearranged / "model" / "decoder.yaml"
-    lines = [line for line in path.read_text().splitlines() if re.match("(?!defaults)[a-z]", line)]
+    lines = [
+        line
+        for line in path.read_text().splitlines()
+        if re.match("(?!defaults)[a-z]", line)
+    ]
     defaults = ["defaults:", "  - attention: multi_head", "  - _self_"]
     path.write_text("\n".join([*defaults, *reversed(lines)]))
     first, second = plan("experiment=fig1"), plan("experiment=fig1", conf=rearranged)
@@ -206,7 +238,9 @@ def test_what_is_typed_wins_over_the_experiment(plan):
     found = plan("experiment=equal_width", "seed=0", "model.heads=3")
     assert {point.values["model.heads"] for point in found.points} == {3}
     assert {run.config["model"]["heads"] for run in found.runs.values()} == {3}
-    found = plan("experiment=equal_width", "seed=0", "model.heads=3", "model.head_size=5,7")
+    found = plan(
+        "experiment=equal_width", "seed=0", "model.heads=3", "model.head_size=5,7"
+    )
     assert len(found.runs) == 2
     assert len(found.points) == 2 * len({point.arm for point in found.points})
 
@@ -227,16 +261,24 @@ def test_one_point_has_more_seeds_and_the_others_their_own(plan):
 
 def test_a_fine_tuning_of_a_further_seed_starts_from_a_further_pre_training(plan):
     found = plan("experiment=fig2", "scale=gpu", "seed=0")
-    first = next(point for point in found.points if (point.arm, point.task) == ("fixed", "mnli"))
+    first = next(
+        point for point in found.points if (point.arm, point.task) == ("fixed", "mnli")
+    )
     more = with_seeds(found, {first.run: 2})
-    [child] = [point for point in more.points if point.task == "mnli" and point.seed == 1]
+    [child] = [
+        point for point in more.points if point.task == "mnli" and point.seed == 1
+    ]
     parent = more.runs[more.runs[child.run].parent]
     assert (parent.config["task"]["name"], parent.config["seed"]) == ("pretraining", 1)
-    assert not [point for point in more.points if point.task == "squad" and point.seed == 1]
+    assert not [
+        point for point in more.points if point.task == "squad" and point.seed == 1
+    ]
     assert len(more.runs) == len(found.runs) + 2
 
 
-def test_further_seeds_of_an_arm_with_a_parent_are_seeds_of_the_parent(plan, with_experiment):
+def test_further_seeds_of_an_arm_with_a_parent_are_seeds_of_the_parent(
+    plan, with_experiment
+):
     text = """
 # @package _global_
 experiment:
@@ -250,7 +292,9 @@ experiment:
     more = with_seeds(found, {first.run: 5})
     assert [p.seed for p in more.points if p.arm == "child"] == [2, 0, 1, 3, 4]
     assert {run.parent for run in more.runs.values()} - {None} <= more.runs.keys()
-    with pytest.raises(UserError, match="seed=0,1: arm child of the experiment has seeds"):
+    with pytest.raises(
+        UserError, match="seed=0,1: arm child of the experiment has seeds"
+    ):
         plan("experiment=child", "seed=0,1", conf=with_experiment("child", text))
 
 
@@ -308,7 +352,9 @@ def test_only_values_that_have_a_model_are_found():
         for target in (*range(900, 1200, 7), 20_000):
             best = min(values, key=lambda x: (abs(count(x) - target), x))
             assert solve(count, target) == (best, count(best))
-    with pytest.raises(UserError, match=r"no value gives a valid model \(for 1: 1 is odd\)"):
+    with pytest.raises(
+        UserError, match=r"no value gives a valid model \(for 1: 1 is odd\)"
+    ):
         solve(lambda x: UserError(f"{x} is odd."), 8)
 
 
@@ -326,7 +372,9 @@ def test_a_key_that_does_not_change_the_count_is_said(target):
         UserError, match=r"does not change the size \(the count is 7 at 5, 10, 15\)"
     ):
         solve(lambda x: 7, target, step=5)
-    with pytest.raises(UserError, match=r"does not change the size \(the count is 7 at 1, 3"):
+    with pytest.raises(
+        UserError, match=r"does not change the size \(the count is 7 at 1, 3"
+    ):
         solve(lambda x: UserError("") if 9 % x else 7, target)
 
 
@@ -343,7 +391,9 @@ experiment:
 """
 
 
-def test_the_condition_of_a_matched_arm_is_about_the_solved_value(plan, with_experiment):
+def test_the_condition_of_a_matched_arm_is_about_the_solved_value(
+    plan, with_experiment
+):
     found = plan("experiment=solved", conf=with_experiment("solved", SOLVED))
     assert [point.values["model.embedding_size"] for point in found.points] == [16]
 
@@ -413,7 +463,9 @@ def test_of_many_points_the_first_are_listed_and_all_if_asked(plan, store):
     assert len(printed(made, store, 200, verbose=True).splitlines()) > 301
 
 
-def test_what_an_experiment_is_called_is_neither_markup_nor_an_order(plan, with_experiment, store):
+def test_what_an_experiment_is_called_is_neither_markup_nor_an_order(
+    plan, with_experiment, store
+):
     made = plan("experiment=evil", conf=with_experiment("evil", EXPERIMENT))
     text = printed(made, store, width=250)
     assert "[/red]\\x1b[2J\\u202e" in text

@@ -46,7 +46,9 @@ def test_no_target_gets_past_the_command_line(given, form):
         given(form)
 
 
-@pytest.mark.parametrize("key", ["callbacks.x", "job_logging.handlers.x", "hydra_logging.root"])
+@pytest.mark.parametrize(
+    "key", ["callbacks.x", "job_logging.handlers.x", "hydra_logging.root"]
+)
 def test_hydra_itself_lets_nothing_be_added_to_what_it_would_call(key):
     with pytest.raises(UserError, match="code"):
         shipped().compose([f"++hydra.{key}={{_target_: os.system}}"])
@@ -80,7 +82,10 @@ def test_an_edited_record_does_nothing_but_fail(tmp_path):
     run = freeze(tmp_path)
     victim = tmp_path / "victim"
     record = run.record()
-    record["config"]["model"] |= {"_target_": "pathlib.Path.touch", "_args_": [str(victim)]}
+    record["config"]["model"] |= {
+        "_target_": "pathlib.Path.touch",
+        "_args_": [str(victim)],
+    }
     (run.path / "run.json").write_text(json.dumps(with_checksum(record)))
     assert run_job(run) == 1
     assert not victim.exists()
@@ -94,7 +99,9 @@ def test_secrets_are_refused_and_not_repeated(given, key):
     assert "CANARY" not in str(told.value)
 
 
-@pytest.mark.parametrize("text", ["'${oc.env:HOME}'", "'${oc.decode:x}'", "'a ${oc.env:X,y} b'"])
+@pytest.mark.parametrize(
+    "text", ["'${oc.env:HOME}'", "'${oc.decode:x}'", "'a ${oc.env:X,y} b'"]
+)
 def test_the_environment_is_not_read_into_a_config(given, text):
     with pytest.raises(UserError, match="interpolation"):
         given(f"logger.project={text}")
@@ -112,26 +119,49 @@ def test_flags_that_read_a_pickle_or_run_a_job_are_refused(flag):
 
 
 def test_the_usual_flags_and_the_projects_own_keys_pass(given):
-    refuse_arguments(["-m", "--cfg", "job", "--help", "model.heads=8", "-cd", "hydra/conf"])
+    refuse_arguments(
+        ["-m", "--cfg", "job", "--help", "model.heads=8", "-cd", "hydra/conf"]
+    )
     given("task.batch_tokens=1024", "task.tokenizer_lines=10")
 
 
 MISTAKES = {
-    "hydra.sweeper.max_run=3": ("hydra.sweeper.max_run is not a key", "hydra.sweeper.max_runs"),
+    "hydra.sweeper.max_run=3": (
+        "hydra.sweeper.max_run is not a key",
+        "hydra.sweeper.max_runs",
+    ),
     "hydra.sweeper.params.x=3": ("hydra.sweeper.params is not a key",),
     "hydra.sweeper.max_runs=many": ("hydra.sweeper.max_runs", "many", "Integer"),
     "hydra.sweeper.on_oom=shrink": ("hydra.sweeper.on_oom", "shrink", "halve"),
     "hydra.sweeper.max_runs=null": ("hydra.sweeper.max_runs", "not Optional"),
     "hydra.sweeper.tries=0": ("hydra.sweeper.tries=0", "at least 1"),
     "hydra.sweeper.until=a": ("hydra.sweeper.until", "str", "list"),
-    "hydra.sweeper.pilot=2": ("hydra.sweeper.pilot was removed", "type seed=0,1 to train two"),
+    "hydra.sweeper.pilot=2": (
+        "hydra.sweeper.pilot was removed",
+        "type seed=0,1 to train two",
+    ),
     "hydra.sweeper.hang_after_s=3": ("hydra.sweeper.hang_after_s=3", "at least 15"),
-    "hydra.launcher.stagger=3": ("hydra.launcher.stagger is not a key", "hydra.launcher.stagger_s"),
+    "hydra.launcher.stagger=3": (
+        "hydra.launcher.stagger is not a key",
+        "hydra.launcher.stagger_s",
+    ),
     "hydra.launcher.slots=2.5": ("hydra.launcher.slots", "2.5", "Integer"),
-    "hydra.launcher.jobs_per_device=0": ("hydra.launcher.jobs_per_device=0", "at least 1"),
-    "hydra.sweeper.notify=[x]": ("hydra.sweeper.notify was removed", "when sweep.py has ended"),
-    "hydra.launcher.job_min=60": ("job_min was removed", "hydra.launcher.runs_per_job=10"),
-    "hydra.launcher.gpu_memory_gb=40": ("gpu_memory_gb was removed", "jobs_per_device=2"),
+    "hydra.launcher.jobs_per_device=0": (
+        "hydra.launcher.jobs_per_device=0",
+        "at least 1",
+    ),
+    "hydra.sweeper.notify=[x]": (
+        "hydra.sweeper.notify was removed",
+        "when sweep.py has ended",
+    ),
+    "hydra.launcher.job_min=60": (
+        "job_min was removed",
+        "hydra.launcher.runs_per_job=10",
+    ),
+    "hydra.launcher.gpu_memory_gb=40": (
+        "gpu_memory_gb was removed",
+        "jobs_per_device=2",
+    ),
     "hydra/launcher=slurm hydra.launcher.time=3": ("time is not a key", "timeout_min"),
 }
 

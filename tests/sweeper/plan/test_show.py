@@ -5,7 +5,9 @@ import pytest
 from sweeper.plan.show import unfit_scale
 
 REAL = "data=local data.root=text"
-GENERATED = "is for real text, but 2 runs would train on the generated text: add data=local"
+GENERATED = (
+    "is for real text, but 2 runs would train on the generated text: add data=local"
+)
 
 
 @pytest.mark.parametrize(
@@ -14,7 +16,10 @@ GENERATED = "is for real text, but 2 runs would train on the generated text: add
         ("scale=cpu", f"scale=cpu {GENERATED}"),
         ("scale=paper", f"scale=paper {GENERATED}"),
         ("scale=gpu task=squad", f"scale=gpu {GENERATED}"),
-        (REAL, "scale=demo is for the generated text: its models hardly learn from real text"),
+        (
+            REAL,
+            "scale=demo is for the generated text: its models hardly learn from real text",
+        ),
         (f"scale=cpu {REAL}", ""),
         ("scale=demo", ""),
         ("scale=cpu task=representation", ""),

@@ -51,7 +51,11 @@ def test_the_most_similar_measured_runs_decide():
     throughput = Throughput()
     finished = [
         (_run("lm1b", 3, seed=1), 11.0, 2.0),
-        (_run("lm1b", 3, seed=2, steps=2 * 2310), 22.0, 2.0),  # as fast, and twice as long
+        (
+            _run("lm1b", 3, seed=2, steps=2 * 2310),
+            22.0,
+            2.0,
+        ),  # as fast, and twice as long
         (_run("lm1b", 5), 33.0, 3.0),
         (_run("mnli", 3), 77.0, 5.0),
         (_run("mnli", 3, seed=1), 77.0, 5.0),
@@ -89,7 +93,9 @@ CONFIG: dict[str, Any] = {"seed": 3, "task": {"name": "lm1b"}, "model": {"heads"
 def asked(memory: Path) -> int:
     """How many models are built for the size of one config."""
     process = Mock(spec=SizeServer)
-    process.ask = Mock(side_effect=lambda asked: [{"size": {"params_total": 17}} for _ in asked])
+    process.ask = Mock(
+        side_effect=lambda asked: [{"size": {"params_total": 17}} for _ in asked]
+    )
     facts = Facts(process, memory)
     assert facts.sizes([CONFIG, {**CONFIG, "seed": 5}]) == [{"params_total": 17}] * 2
     facts.save()

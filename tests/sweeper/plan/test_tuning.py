@@ -28,20 +28,26 @@ def tried(plan, process, tmp_path):
 
     def run(**changes):
         found = plan("experiment=fig1_tuned", CPU)
-        tunes = {name: replace(one.tune, **changes) for name, one in found.experiments.items()}
+        tunes = {
+            name: replace(one.tune, **changes)
+            for name, one in found.experiments.items()
+        }
         return found, trials(found, tunes, Facts(process, tmp_path / "facts.json"))
 
     return run
 
 
-def test_every_choice_has_equally_many_trials_and_otherwise_each_is_what_is_judged(tried):
+def test_every_choice_has_equally_many_trials_and_otherwise_each_is_what_is_judged(
+    tried,
+):
     judged, found = tried()
     [experiment] = found.experiments.values()
     [(name, own)] = judged.experiments.items()
     assert experiment.name == f"{name}_trials"
     assert set(experiment.arms) == set(own.arms)
     settings = Counter(
-        (p.arm, *(item for item in p.values.items() if item[0] != RATE)) for p in found.points
+        (p.arm, *(item for item in p.values.items() if item[0] != RATE))
+        for p in found.points
     )
     assert {*settings.values()} == {3}
     assert {arm for arm, *_ in settings} == set(experiment.arms)
@@ -69,7 +75,10 @@ def test_every_choice_has_equally_many_trials_and_otherwise_each_is_what_is_judg
 )
 def test_points_share_a_choice_as_they_are_told_to(tried, per, common):
     judged, found = tried(per=Per[per])
-    shared = {(point.arm, common(point, judged.runs[point.run].size)) for point in judged.points}
+    shared = {
+        (point.arm, common(point, judged.runs[point.run].size))
+        for point in judged.points
+    }
     assert len(found.points) == 3 * len(shared)
 
 
@@ -77,8 +86,16 @@ def test_further_seeds_leave_out_those_of_the_trials(plan):
     found = plan("experiment=fig1_tuned", CPU)
     [(name, own)] = found.experiments.items()
     apart = replace(own, tune=replace(own.tune, seeds=[3, 5, 7]))
-    more = with_seeds(replace(found, experiments={name: apart}), {found.points[0].run: 5})
-    assert [p.seed for p in more.points if p.values == found.points[0].values] == [0, 1, 2, 4, 6]
+    more = with_seeds(
+        replace(found, experiments={name: apart}), {found.points[0].run: 5}
+    )
+    assert [p.seed for p in more.points if p.values == found.points[0].values] == [
+        0,
+        1,
+        2,
+        4,
+        6,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -93,14 +110,18 @@ def test_further_seeds_leave_out_those_of_the_trials(plan):
         (f"fig1_tuned {CPU} {RATE}=0.03", False),
     ],
 )
-def test_tuning_is_switched_on_and_off_at_any_scale_and_has_a_name_of_its_own(typed, tuned):
+def test_tuning_is_switched_on_and_off_at_any_scale_and_has_a_name_of_its_own(
+    typed, tuned
+):
     experiment, name = described(f"experiment={typed}")
     assert bool(experiment.tune) is tuned
     assert (name == experiment.yaml) is (typed == "fig1 scale=demo")
 
 
 def test_what_tuning_is_asked_for_changes_no_run_that_is_not_tuned(plan):
-    usual, tuned = (plan(f"experiment={name}", CPU).runs for name in ("fig1", "fig1_tuned"))
+    usual, tuned = (
+        plan(f"experiment={name}", CPU).runs for name in ("fig1", "fig1_tuned")
+    )
     assert usual.keys() == tuned.keys()
 
 
@@ -116,7 +137,9 @@ def test_no_trial_starts_for_a_metric_of_which_neither_more_nor_less_is_better(
     plan, process, tmp_path
 ):
     found = plan("experiment=fig1_tuned", CPU, f"{TUNE}.by=validation/attention_rank")
-    with pytest.raises(UserError, match="validation/attention_rank: expected a name that ends"):
+    with pytest.raises(
+        UserError, match="validation/attention_rank: expected a name that ends"
+    ):
         Tuning.of(found, process, RunStore(tmp_path))
 
 
@@ -132,7 +155,9 @@ def test_no_trial_starts_for_a_metric_of_which_neither_more_nor_less_is_better(
         ([0.0, 0.1], 0.0, None, False),
     ],
 )
-def test_a_range_grows_by_its_own_step_where_the_best_lies_at_its_end(values, best, following, end):
+def test_a_range_grows_by_its_own_step_where_the_best_lies_at_its_end(
+    values, best, following, end
+):
     assert beyond(values, best) == following
     assert at_end(values, best) == end
 
@@ -141,7 +166,11 @@ def test_a_range_grows_by_its_own_step_where_the_best_lies_at_its_end(values, be
 def tuning(plan, process, tmp_path):
     found = plan(
         *("experiment=fig1_tuned", CPU, "seed=0", "trainer.steps=5000"),
-        *(f"{TUNE}.grid={{{RATE}:[0.005,0.01,0.02]}}", f"{TUNE}.grow=2", f"{TUNE}.per=arm"),
+        *(
+            f"{TUNE}.grid={{{RATE}:[0.005,0.01,0.02]}}",
+            f"{TUNE}.grow=2",
+            f"{TUNE}.per=arm",
+        ),
     )
     return Tuning.of(found, process, RunStore(tmp_path))
 
@@ -158,9 +187,16 @@ def train(tuning, best, diverging=MappingProxyType({})):
             if run.status().state is not State.FAILED:
                 run.claim({}).finish(Cause.NAN, "loss")
         elif run.result() is None:
-            loss = 1 + abs(math.log(point.values[RATE] / best[point.arm])) + 0.01 * point.seed
+            loss = (
+                1
+                + abs(math.log(point.values[RATE] / best[point.arm]))
+                + 0.01 * point.seed
+            )
             attempt = run.claim({})
-            measured = {"metrics": {"test/loss": 0.0}, "validation": {"validation/loss": loss}}
+            measured = {
+                "metrics": {"test/loss": 0.0},
+                "validation": {"validation/loss": loss},
+            }
             run.publish_result(attempt, {**measured, "steps": 1, "seconds": 1.0})
             attempt.finish("done")
 
@@ -174,7 +210,10 @@ def tried_rates(tuning):
 
 
 def judged(tuning):
-    return {p.arm: tuning.judged.runs[p.run].config["optimizer"] for p in tuning.judged.points}
+    return {
+        p.arm: tuning.judged.runs[p.run].config["optimizer"]
+        for p in tuning.judged.points
+    }
 
 
 def finish(tuning, best):
@@ -186,7 +225,9 @@ ARMS = ("standard", "fixed", "matched", "collaborative")
 FIRST = {0.005, 0.01, 0.02}
 
 
-def test_inside_the_range_nothing_grows_and_the_two_best_are_tried_with_all_seeds(tuning):
+def test_inside_the_range_nothing_grows_and_the_two_best_are_tried_with_all_seeds(
+    tuning,
+):
     assert tuning.judged is None
     train(tuning, dict.fromkeys(ARMS, 0.0105))
     assert not tuning.advance()
@@ -194,20 +235,33 @@ def test_inside_the_range_nothing_grows_and_the_two_best_are_tried_with_all_seed
     for point in tuning.trials.points:
         seeds.setdefault((point.arm, point.values[RATE]), []).append(point.seed)
     deep, once = [1000, 1001, 1002], [1000]
-    assert seeds == {(arm, rate): once if rate == 0.005 else deep for arm in ARMS for rate in FIRST}
+    assert seeds == {
+        (arm, rate): once if rate == 0.005 else deep for arm in ARMS for rate in FIRST
+    }
     train(tuning, dict.fromkeys(ARMS, 0.0105))
     assert tuning.advance()
     assert not any(point.alternative_to for point in tuning.judged.points)
-    before = {p.arm: tuning.plan.runs[p.run].config["optimizer"] for p in tuning.plan.points}
-    assert {arm: {**own, "learning_rate": 0.01} for arm, own in before.items()} == judged(tuning)
+    before = {
+        p.arm: tuning.plan.runs[p.run].config["optimizer"] for p in tuning.plan.points
+    }
+    assert {
+        arm: {**own, "learning_rate": 0.01} for arm, own in before.items()
+    } == judged(tuning)
 
 
-def test_the_next_best_takes_the_place_of_a_value_that_diverges_with_a_further_seed(tuning):
+def test_the_next_best_takes_the_place_of_a_value_that_diverges_with_a_further_seed(
+    tuning,
+):
     diverging = {"fixed": (0.01,), "matched": (0.01, 0.02)}
     while not tuning.advance():
         train(tuning, dict.fromkeys(ARMS, 0.0105), diverging)
     chosen = {arm: own["learning_rate"] for arm, own in judged(tuning).items()}
-    assert chosen == {"standard": 0.01, "fixed": 0.02, "matched": 0.005, "collaborative": 0.01}
+    assert chosen == {
+        "standard": 0.01,
+        "fixed": 0.02,
+        "matched": 0.005,
+        "collaborative": 0.01,
+    }
     seeds = Counter((p.arm, p.values[RATE]) for p in tuning.trials.points)
     assert seeds["fixed", 0.005] == seeds["matched", 0.005] == 3
 
@@ -218,9 +272,13 @@ def test_a_point_is_judged_with_both_rates_that_trials_cannot_tell_apart(tuning)
     for point in tuning.judged.points:
         rate = tuning.judged.runs[point.run].config["optimizer"]["learning_rate"]
         of = point.values if point.alternative_to is None else point.alternative_to
-        by_setting.setdefault((point.arm, str(of)), []).append((rate, point.values.get(RATE)))
+        by_setting.setdefault((point.arm, str(of)), []).append(
+            (rate, point.values.get(RATE))
+        )
     assert len(by_setting) == len(tuning.plan.points)
-    assert {tuple(sorted(rate for rate, _ in two)) for two in by_setting.values()} == {(0.01, 0.02)}
+    assert {tuple(sorted(rate for rate, _ in two)) for two in by_setting.values()} == {
+        (0.01, 0.02)
+    }
     for (_, chosen), (other, alternative) in by_setting.values():
         assert (chosen, alternative) == (None, other)  # its words name the rate
 
@@ -260,6 +318,9 @@ def test_read_again_from_disk_it_chooses_the_same(tuning, process):
 def test_the_cost_is_told_before_as_it_is_and_at_most(tuning):
     [line] = budgets(tuning)
     assert "among 3 by validation/loss, with 7 trials per choice (choices: " in line
-    assert "(choices: standard 1, fixed 1, matched 1, collaborative 1): 28 trials in all" in line
+    assert (
+        "(choices: standard 1, fixed 1, matched 1, collaborative 1): 28 trials in all"
+        in line
+    )
     assert "in all (above: those known so far), " in line
     assert "of the FLOPs of the judged runs, at most" in line

@@ -34,12 +34,18 @@ def test_a_key_that_comes_leaves_every_id_as_it_was(plan, tmp_path, monkeypatch)
     later = composer(conf)
     renamed = plan(*words, conf=later)
     assert not renamed.runs.keys() & before.runs.keys()
-    came = {"optimizer.look_ahead": 0, "model.attention.sinks": False, "averaging.decay": None}
+    came = {
+        "optimizer.look_ahead": 0,
+        "model.attention.sinks": False,
+        "averaging.decay": None,
+    }
     for key, value in came.items():
         monkeypatch.setitem(identity.INTRODUCED_AS, key, value)
     after = plan(*words, conf=later)
     assert after.points == before.points
-    assert {"look_ahead", "betas"} <= next(iter(after.runs.values())).config["optimizer"].keys()
+    assert {"look_ahead", "betas"} <= next(iter(after.runs.values())).config[
+        "optimizer"
+    ].keys()
     # Records of before, which lack the keys, are those of these runs.
     store = RunStore(tmp_path / "outputs")
     freeze(before, store, {})
@@ -48,7 +54,9 @@ def test_a_key_that_comes_leaves_every_id_as_it_was(plan, tmp_path, monkeypatch)
     assert {run: store.run(run).record() for run in store.ids()} == records
 
 
-def test_results_of_an_earlier_version_are_read_and_extended_and_none_is_trained_again(tmp_path):
+def test_results_of_an_earlier_version_are_read_and_extended_and_none_is_trained_again(
+    tmp_path,
+):
     outputs = shutil.copytree(BEFORE, tmp_path / "outputs")
     store = RunStore(outputs)
     old = {run: store.run(run).result() for run in store.ids()}
@@ -59,12 +67,22 @@ def test_results_of_an_earlier_version_are_read_and_extended_and_none_is_trained
     class SameText(FakeProcess):
         def _answer(self, question):
             found = super()._answer(question)
-            return {**found, "digest": config["data"]["digest"]} if "digest" in found else found
+            return (
+                {**found, "digest": config["data"]["digest"]}
+                if "digest" in found
+                else found
+            )
 
     [typed] = {tuple(plan["command"][1:]) for plan in planned(outputs).values()}
-    words = [word.replace("model.heads=2,3", "model.heads=2,3,5") for word in typed if word != "-m"]
+    words = [
+        word.replace("model.heads=2,3", "model.heads=2,3,5")
+        for word in typed
+        if word != "-m"
+    ]
     assert words.pop(words.index("paths.outputs=outputs"))
-    words += [f"data.{key}={config['data'][key]}" for key in ("competitors", "directions")]
+    words += [
+        f"data.{key}={config['data'][key]}" for key in ("competitors", "directions")
+    ]
     planner = Planner(shipped(), SameText(), max_runs=99)
     plan = planner.plan([*words, f"paths.outputs={outputs}"])
     freeze(plan, store, {})

@@ -62,28 +62,54 @@ class Finetuned:
 
     def table(self, outputs: Path) -> Table:
         """The table of the sweep, by way of the disk."""
-        about = {**described(self.name), "scale": self.scale, "text": "made up", **self.about}
+        about = {
+            **described(self.name),
+            "scale": self.scale,
+            "text": "made up",
+            **self.about,
+        }
         points: list[dict[str, Any]] = []
         runs: dict[str, Any] = {}
         store = RunStore(outputs)
 
-        def add(task: str, arm: str, model: Model, seed: int, parent: str | None = None) -> str:
+        def add(
+            task: str, arm: str, model: Model, seed: int, parent: str | None = None
+        ) -> str:
             id = f"{task}-{arm}-h{model.heads}-s{seed}"
             names = {"experiment": self.name, "arm": arm}
             total = model.size["params_total"] - (0 if parent is None else 4099)
             size = {**model.size, "params_total": total}
             sizes = {"heads": model.heads, "head_size": None, "embedding_size": 64}
-            config = {"seed": seed, "task": {"name": task}, "model": sizes, "parent": parent}
-            record = {"id": id, "config": config, "size": size, "names": {**names, "label": arm}}
+            config = {
+                "seed": seed,
+                "task": {"name": task},
+                "model": sizes,
+                "parent": parent,
+            }
+            record = {
+                "id": id,
+                "config": config,
+                "size": size,
+                "names": {**names, "label": arm},
+            }
             run = store.freeze(record)
             if self.done(task, model.heads, seed):
-                metrics = {metric: score(metric, model, seed) for metric in FINETUNE.get(task, [])}
+                metrics = {
+                    metric: score(metric, model, seed)
+                    for metric in FINETUNE.get(task, [])
+                }
                 metrics |= BASELINES if task == "mnli" else {"test/loss": 3.7}
                 attempt = run.claim({})
                 run.publish_result(attempt, {"metrics": metrics, "steps": 97})
                 attempt.finish("done")
             values = {"model.heads": model.heads}
-            point = {"task": task, "seed": seed, "values": values, "run": id, "matched": None}
+            point = {
+                "task": task,
+                "seed": seed,
+                "values": values,
+                "run": id,
+                "matched": None,
+            }
             points.append({**names, **point})
             runs[id] = {"size": size, "parent": parent}
             return id
@@ -91,11 +117,18 @@ class Finetuned:
         for place, arm in enumerate(about["arms"]):
             for heads in MODELS:
                 model = Model(64 + 32 * place, heads, 16)
-                parents = [add("pretraining", arm, model, n) for n in range(self.pretrainings)]
+                parents = [
+                    add("pretraining", arm, model, n) for n in range(self.pretrainings)
+                ]
                 for task in FINETUNE:
                     for seed in range(self.seeds):
                         add(task, arm, model, seed, parents[seed % self.pretrainings])
-        plan = {"command": ["sweep.py"], "scale": self.scale, "points": points, "runs": runs}
+        plan = {
+            "command": ["sweep.py"],
+            "scale": self.scale,
+            "points": points,
+            "runs": runs,
+        }
         write_plan(outputs, {**plan, "experiments": {self.name: about}})
         [table] = collect(outputs, [self.name])
         return table

@@ -22,7 +22,10 @@ class Grid:
 
 FEW = Grid((64, 96), (4,), (4,))
 PAPER = Grid(
-    (256, 320, 384, 448, 512), (4, 8, 16, 32, 64), (4, 8, 12, 16, 24, 32, 48, 64, 70), small=256
+    (256, 320, 384, 448, 512),
+    (4, 8, 16, 32, 64),
+    (4, 8, 12, 16, 24, 32, 48, 64, 70),
+    small=256,
 )
 
 
@@ -78,10 +81,15 @@ def matched_to(d: int, grid: Grid) -> tuple[Model, dict[str, Any]]:
 def by_hand(axes: Mapping[str, Sequence[Any]]) -> Sweep:
     """A grid as it is typed on a command line."""
     labels, x = {"grid": " x ".join(axes)}, next(iter(axes))
-    sweep = Sweep(name="grid", title="lm1b", figure="curves", x=x, claims=(), labels=labels)
+    sweep = Sweep(
+        name="grid", title="lm1b", figure="curves", x=x, claims=(), labels=labels
+    )
     for index, values in enumerate(product(*axes.values())):
         point = dict(zip(axes, values, strict=True))
-        heads, size = point.get("model.heads", 2 + index), point.get("model.head_size") or 32
+        heads, size = (
+            point.get("model.heads", 2 + index),
+            point.get("model.head_size") or 32,
+        )
         sweep.add("grid", point, Model(64, heads, size), {0: 43.0 - index, 1: 42.5})
     return sweep
 
@@ -90,7 +98,10 @@ Knee = Callable[[int], int]
 
 
 def theorem1(
-    bidirectional: Knee = lambda n: n - 1, causal: Knee = lambda n: n // 2, *, seeds: int = 2
+    bidirectional: Knee = lambda n: n - 1,
+    causal: Knee = lambda n: n // 2,
+    *,
+    seeds: int = 2,
 ) -> Sweep:
     """Errors that halve from one head size to the next, and collapse at the knees given."""
     sweep = Sweep(
@@ -103,12 +114,17 @@ def theorem1(
         labels={"bidirectional": "every key is seen", "causal": "causal mask"},
     )
     # The mask and the length are no part of a synthetic run's name, so heads are.
-    for heads, arm, knee in ((2, "bidirectional", bidirectional), (1, "causal", causal)):
+    for heads, arm, knee in (
+        (2, "bidirectional", bidirectional),
+        (1, "causal", causal),
+    ):
         for length in (5, 7):
             for size in range(1, length + 1):
                 error = 0.5**size * (1e-7 if size >= knee(length) else 1.0)
                 draw = random.Random(f"{arm}{length}{size}")
-                measured = {seed: error * 10 ** draw.gauss(0, 0.1) for seed in range(seeds)}
+                measured = {
+                    seed: error * 10 ** draw.gauss(0, 0.1) for seed in range(seeds)
+                }
                 values = {"task.sequence_length": length, "model.head_size": size}
                 sweep.add(arm, values, Model(length, heads, size), measured)
     return sweep

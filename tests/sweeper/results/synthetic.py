@@ -104,24 +104,41 @@ class Sweep:
             "feedforward_size": values.get("model.feedforward_size", FEEDFORWARD),
             "attention": {"name": values.get("model.attention.name", "multi_head")},
         }
-        point = {"experiment": self.name, "arm": arm, "values": values, "matched": matched}
+        point = {
+            "experiment": self.name,
+            "arm": arm,
+            "values": values,
+            "matched": matched,
+        }
         names = {"experiment": self.name, "arm": arm, "label": arm}
         for seed, value in measured.items():
-            run = f"lm1b-d{model.embedding_size}-h{model.heads}x{model.head_size}-s{seed}"
+            run = (
+                f"lm1b-d{model.embedding_size}-h{model.heads}x{model.head_size}-s{seed}"
+            )
             config = {"seed": seed, "model": sizes}
             if self.records.get(run, {"config": config})["config"] != config:
                 run += f"-{len(self.records)}"
-            self.records[run] = {"id": run, "config": config, "size": model.size, "names": names}
+            self.records[run] = {
+                "id": run,
+                "config": config,
+                "size": model.size,
+                "names": names,
+            }
             if value is not None:
                 self.results[run] = {
-                    "metrics": {self.metric: value, "test/loss": math.log(abs(value) + 1)},
+                    "metrics": {
+                        self.metric: value,
+                        "test/loss": math.log(abs(value) + 1),
+                    },
                     "steps": 97,
                     "tokens_seen": 97 * 1024,
                     "seconds": 12.5,
                     "tokens_per_second": 7946.2,
                     "device": "a CPU, 2 threads",
                 }
-            self.points.append({**point, "values": dict(values), "seed": seed, "run": run})
+            self.points.append(
+                {**point, "values": dict(values), "seed": seed, "run": run}
+            )
 
     @property
     def plan(self) -> dict[str, Any]:
@@ -131,7 +148,9 @@ class Sweep:
         return {
             "command": ["python", "sweep.py", "-m", f"experiment={self.name}"],
             "scale": "demo",
-            "experiments": {self.name: {**{key: getattr(self, key) for key in told}, "arms": arms}},
+            "experiments": {
+                self.name: {**{key: getattr(self, key) for key in told}, "arms": arms}
+            },
             "points": self.points,
             "runs": {
                 id: {"size": record["size"], "steps": 97, "batch_tokens": 1024}

@@ -22,7 +22,9 @@ from tests.sweeper.results.synthetic import METRIC, Model, Sweep
 SMALL = Model(64, 2, 32)
 
 
-def one_arm(values: dict[int, float | None] | None = None, *, name: str = "small") -> Sweep:
+def one_arm(
+    values: dict[int, float | None] | None = None, *, name: str = "small"
+) -> Sweep:
     sweep = Sweep(name=name, labels={"fixed": "fixed"}, claims=())
     sweep.add("fixed", {"model.heads": 2}, SMALL, values or {0: 43.7})
     return sweep
@@ -35,7 +37,9 @@ def test_a_row_a_point_and_seed_whose_columns_are_described(tmp_path):
     table = sweep.table(tmp_path)
     keys = [(row["arm"], row["point"], row["seed"]) for row in table.rows]
     assert len(keys) == len(set(keys)) == len(sweep.points)
-    assert [row["run"] for row in table.rows] == [point["run"] for point in sweep.points]
+    assert [row["run"] for row in table.rows] == [
+        point["run"] for point in sweep.points
+    ]
     for column in table.columns:
         free = column.startswith(("model.", "test/", "task."))
         assert free or column in (module.__doc__ or ""), column
@@ -52,7 +56,11 @@ def test_a_finished_run_fills_every_column(tmp_path):
     assert row["model.attention.name"] == "multi_head"
     assert row["params_total"] == SMALL.size["params_total"]
     assert row[METRIC] == 43.7
-    assert (row["steps"], row["seconds"], row["device"]) == (97, 12.5, "a CPU, 2 threads")
+    assert (row["steps"], row["seconds"], row["device"]) == (
+        97,
+        12.5,
+        "a CPU, 2 threads",
+    )
     assert "energy_joules" not in row
 
 
@@ -74,7 +82,12 @@ def test_unfinished_runs_keep_their_row_and_their_size(tmp_path):
     failed.claim({}).finish("nan", "the loss is nan at step 7")
     stopped.claim({}).finish("interrupted")
     [table] = collect(tmp_path)
-    assert [row["state"] for row in table.rows] == ["failed", "interrupted", "new", "done"]
+    assert [row["state"] for row in table.rows] == [
+        "failed",
+        "interrupted",
+        "new",
+        "done",
+    ]
     assert "the loss is nan at step 7" in table.rows[0]["reason"]
     for row in table.rows[:3]:
         assert row["params_total"] == SMALL.size["params_total"]
@@ -84,7 +97,10 @@ def test_unfinished_runs_keep_their_row_and_their_size(tmp_path):
 def test_a_planned_run_without_a_record_has_a_row(tmp_path):
     sweep = one_arm({0: None})
     sweep.records, records = {}, sweep.records
-    plan = {**sweep.plan, "runs": {id: {"size": r["size"]} for id, r in records.items()}}
+    plan = {
+        **sweep.plan,
+        "runs": {id: {"size": r["size"]} for id, r in records.items()},
+    }
     write_plan(tmp_path, plan)
     [row] = collect(tmp_path)[0].rows
     assert (row["state"], row["model.heads"], row["width"]) == ("new", 2, 64)
@@ -102,7 +118,9 @@ def test_points_are_told_apart_where_two_keys_end_alike(tmp_path):
 
 
 def test_a_key_that_one_arm_fixes_and_another_varies_has_a_cell_in_both(tmp_path):
-    sweep = Sweep(name="steps", x="trainer.steps", labels={"a": "a", "b": "b"}, claims=())
+    sweep = Sweep(
+        name="steps", x="trainer.steps", labels={"a": "a", "b": "b"}, claims=()
+    )
     sweep.add("a", {}, SMALL, {0: 43.0})
     sweep.add("b", {"trainer.steps": 8}, Model(64, 4, 32), {0: 42.0})
     for record, steps in zip(sweep.records.values(), (4, 8), strict=True):
@@ -129,7 +147,12 @@ def test_collecting_twice_gives_the_same_bytes_and_touches_no_record(tmp_path):
 
 def test_a_cell_is_nothing_a_truth_value_a_number_or_words(tmp_path):
     sweep = one_arm()
-    values = {"data.pieces": [7, 11], "data.shuffled": True, "data.name": "", "data.root": None}
+    values = {
+        "data.pieces": [7, 11],
+        "data.shuffled": True,
+        "data.name": "",
+        "data.root": None,
+    }
     for point in sweep.points:
         point["values"] |= values
     [result] = sweep.results.values()
@@ -138,16 +161,23 @@ def test_a_cell_is_nothing_a_truth_value_a_number_or_words(tmp_path):
     wanted = {"data.pieces": "[7,11]", "data.shuffled": True, "model.heads": 2}
     assert {key: row[key] for key in wanted} == wanted
     assert [row[key] for key in ("data.name", "data.root", "device")] == [None] * 3
-    assert all(cell is None or isinstance(cell, bool | int | float | str) for cell in row.values())
+    assert all(
+        cell is None or isinstance(cell, bool | int | float | str)
+        for cell in row.values()
+    )
 
 
-def finished(tmp_path: Path, *attempts: dict[str, Any], seed: int = 0, **result: Any) -> None:
+def finished(
+    tmp_path: Path, *attempts: dict[str, Any], seed: int = 0, **result: Any
+) -> None:
     """Finish the run of a seed by the last of these attempts; each continues the one before."""
     [id] = [row["run"] for row in collect(tmp_path)[0].rows if row["seed"] == seed]
     run = RunStore(tmp_path).run(str(id))
     for facts in attempts:
         attempt = run.claim({"continues": len(run.attempts()), **facts})
-    run.publish_result(attempt, {"metrics": {METRIC: 43.0}, "device": "2 x card", **result})
+    run.publish_result(
+        attempt, {"metrics": {METRIC: 43.0}, "device": "2 x card", **result}
+    )
 
 
 def test_a_run_that_was_continued_names_all_that_trained_it_and_is_marked(tmp_path):
@@ -182,15 +212,23 @@ def test_runs_on_data_that_differ_though_the_text_is_one_are_marked(tmp_path):
     [
         (("a", {"tasks": "1"}), ("b", {"tasks": "1"}), ""),
         (("a", {"tasks": "1"}), ("a", {"tasks": "2"}), "a; they differ in tasks."),
-        (("a", {"tasks": "1", "tasks/lm1b": "1"}), ("b", {"tasks": "1", "tasks/squad": "2"}), ""),
+        (
+            ("a", {"tasks": "1", "tasks/lm1b": "1"}),
+            ("b", {"tasks": "1", "tasks/squad": "2"}),
+            "",
+        ),
         ((), ("b", {"tasks": "1"}), ""),
     ],
     ids=["commits alike", "one commit", "tasks", "unknown"],
 )
-def test_versions_are_mixed_where_something_that_trains_differs(tmp_path, one, other, told):
+def test_versions_are_mixed_where_something_that_trains_differs(
+    tmp_path, one, other, told
+):
     one_arm({0: None, 1: None}).write(tmp_path)
     for seed, facts in enumerate((one, other)):
-        finished(tmp_path, dict(zip(("code", "code_parts"), facts, strict=False)), seed=seed)
+        finished(
+            tmp_path, dict(zip(("code", "code_parts"), facts, strict=False)), seed=seed
+        )
     expected = [f"Runs of 2 versions of the program: {told}"] if told else []
     assert mixed(collect(tmp_path)[0]) == expected
 
@@ -202,13 +240,17 @@ def test_the_parameters_of_a_row_are_those_of_its_pre_training(tmp_path):
         assert row["params_total"] == MODELS[row["model.heads"]].size["params_total"]
 
 
-@pytest.mark.parametrize("metric", [m for metrics in FINETUNE.values() for m in metrics])
+@pytest.mark.parametrize(
+    "metric", [m for metrics in FINETUNE.values() for m in metrics]
+)
 def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(tmp_path, metric):
     table = Finetuned(seeds=3).table(tmp_path)
     assert missing(table, metric) == ""
     for point, model in zip(points(table, metric), MODELS.values(), strict=True):
         times = 100 if metric == "test/accuracy" else 1  # as it is shown: in per cent
-        assert point.values == {seed: times * score(metric, model, seed) for seed in range(3)}
+        assert point.values == {
+            seed: times * score(metric, model, seed) for seed in range(3)
+        }
 
 
 def test_a_fine_tuning_is_named_by_the_swept_steps_of_its_pre_training(tmp_path):
@@ -231,12 +273,16 @@ def test_head_sizes_that_are_equal_in_all_layers_are_collected(tmp_path):
     [row] = sweep.table(tmp_path / "equal").rows
     assert row["point"] == "heads=2 head_size=[8,[8,8]]"
     record["config"]["model"]["head_size"] = [8, 4]
-    with pytest.raises(UserError, match=r"head_size=\[8,\[8,8\]\], the value of its point"):
+    with pytest.raises(
+        UserError, match=r"head_size=\[8,\[8,8\]\], the value of its point"
+    ):
         sweep.table(tmp_path / "apart")
 
 
 def test_what_is_unfinished_counts_pre_training_too(tmp_path):
-    sweep = Finetuned(done=lambda task, heads, seed: task != "pretraining" or heads != 12)
+    sweep = Finetuned(
+        done=lambda task, heads, seed: task != "pretraining" or heads != 12
+    )
     table = sweep.table(tmp_path)
     assert missing(table) == f"1 of {3 + 3 * 2 * 2} runs is missing: 1 not started."
     found = points(table, "test/loss")  # a metric of no fine-tuning task
@@ -269,7 +315,9 @@ def test_a_point_without_a_name_is_not_learned_by_that_of_its_arm(tmp_path):
     rows = [row for row in table.rows if row["task"] == "mnli"]
     only = {**rows[0], "point": None, "test/accuracy": 0.3531}
     [told] = not_learned(replace(table, rows=[only]))
-    assert told.endswith(f"the majority class: {table.label(rows[0]['arm'])} (1 of 1 seed).")
+    assert told.endswith(
+        f"the majority class: {table.label(rows[0]['arm'])} (1 of 1 seed)."
+    )
 
 
 @pytest.mark.parametrize("metric", ["perplexity", "perplexity_per_word", "loss"])
@@ -280,9 +328,14 @@ def test_a_language_model_no_better_than_the_unigram_is_not_learned(tmp_path, me
         sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), {0: 1.0})
     table, rows = sweep.table(tmp_path), []
     for row, loss in zip(table.rows, (3.0, 4.6), strict=True):
-        perplexities = {"perplexity": math.exp(loss), "perplexity_per_word": math.exp(2 * loss)}
+        perplexities = {
+            "perplexity": math.exp(loss),
+            "perplexity_per_word": math.exp(2 * loss),
+        }
         measured = {"loss": loss, "unigram_perplexity": 100.0, **perplexities}
-        rows.append({**row, **{f"test/{name}": value for name, value in measured.items()}})
+        rows.append(
+            {**row, **{f"test/{name}": value for name, value in measured.items()}}
+        )
     of_metric = {**table.experiment, "metric": f"test/{metric}"}
     [told] = not_learned(replace(table, rows=rows, experiment=of_metric))
     assert "not learned, no better than the unigram: " in told
@@ -296,7 +349,10 @@ def test_settings_that_were_not_learned_are_counted_with_their_seeds(tmp_path):
     [told] = not_learned(replace(table, rows=[*chance, *rows[5:]]))
     assert "heads=8 (1 of 1 seed); " in told
     assert told.endswith("; and 1 more setting.")
-    arms = {arm: {**of, "metric": "test/accuracy"} for arm, of in table.experiment["arms"].items()}
+    arms = {
+        arm: {**of, "metric": "test/accuracy"}
+        for arm, of in table.experiment["arms"].items()
+    }
     own = {**table.experiment, "finetune": {}, "metric": "test/loss", "arms": arms}
     [of_arms] = not_learned(replace(table, experiment=own, rows=[*chance, *rows[5:]]))
     assert told == f"MNLI {of_arms}"

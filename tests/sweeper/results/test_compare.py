@@ -23,7 +23,9 @@ def sweep(outputs, *, fixed=40.0, seeds=(0, 1, 2, 3, 4)):
     made = Sweep(claims=("small_beats_large",))
     for arm, size, middle in (("standard", 64, 40.0), ("fixed", 32, fixed)):
         for heads in HEADS:
-            values = {seed: middle + 0.4 * ((seed * 7 + heads) % 5 - 2) for seed in seeds}
+            values = {
+                seed: middle + 0.4 * ((seed * 7 + heads) % 5 - 2) for seed in seeds
+            }
             made.add(arm, {"model.heads": heads}, Model(size, heads, 16), values)
     return made.write(outputs)
 
@@ -34,19 +36,31 @@ def compared(capsys, *words, outputs="outputs"):
 
 
 @pytest.mark.parametrize(
-    ("models", "told"), [("1", "nothing that trains"), ("2", "models")], ids=["same", "edited"]
+    ("models", "told"),
+    [("1", "nothing that trains"), ("2", "models")],
+    ids=["same", "edited"],
 )
-def test_versions_are_told_beside_whether_results_differ(tmp_path, capsys, models, told):
+def test_versions_are_told_beside_whether_results_differ(
+    tmp_path, capsys, models, told
+):
     one, other = sweep(tmp_path / "one"), sweep(tmp_path / "other")
-    for folder, code, parts in ((one, "aaa", {"models": "1"}), (other, "bbb", {"models": models})):
+    for folder, code, parts in (
+        (one, "aaa", {"models": "1"}),
+        (other, "bbb", {"models": models}),
+    ):
         for path in folder.glob("runs/*/attempts/*/attempt.json"):
             facts = {"code": code, "code_parts": parts, "versions": {"torch": "2.8"}}
-            path.write_text(json.dumps(with_checksum(json.loads(path.read_text()) | facts)))
+            path.write_text(
+                json.dumps(with_checksum(json.loads(path.read_text()) | facts))
+            )
     code, said = compared(capsys, one, other)
     assert code == 0
     assert f"code: aaa -> bbb ({told} changed)" in said
     assert "torch:" not in said
-    assert "30 of 30 values of shared seeds are equal to the last digit: nothing differs." in said
+    assert (
+        "30 of 30 values of shared seeds are equal to the last digit: nothing differs."
+        in said
+    )
     assert "Every claim that both judge has the same verdict." in said
 
 
@@ -59,7 +73,10 @@ def test_precision_and_learning_rates_of_runs_are_told(tmp_path, capsys):
             config = record["config"]
             rate = rates[str(config["model"]["heads"])][place]
             config["optimizer"] = {"learning_rate": rate}
-            config["trainer"] = {"precision": ("32-true", "bf16-mixed")[place], "threads": place}
+            config["trainer"] = {
+                "precision": ("32-true", "bf16-mixed")[place],
+                "threads": place,
+            }
             path.write_text(json.dumps(with_checksum(record)))
     _, said = compared(capsys, one, other)
     assert said.splitlines()[1:3] == [
@@ -80,7 +97,10 @@ def test_sweeps_without_a_common_point_have_no_differences(tmp_path):
 
 
 def test_a_flipped_claim_is_named_and_told_by_the_exit_code(tmp_path, capsys):
-    one, other = sweep(tmp_path / "one", fixed=36.0), sweep(tmp_path / "other", fixed=44.0)
+    one, other = (
+        sweep(tmp_path / "one", fixed=36.0),
+        sweep(tmp_path / "other", fixed=44.0),
+    )
     code, said = compared(capsys, one, other)
     assert code == 1
     assert re.search(r"FLIPPED small_beats_large.*: supported -> not supported", said)
@@ -97,7 +117,9 @@ def test_a_claim_that_flips_by_its_margin_or_its_points_says_so(tmp_path, capsys
 
     def made(name, size, heads, error=0.05):
         margin = {METRIC: {"size": size, "reason": "It does not matter."}}
-        one = Sweep(claims=("fixed_keeps_improving",), margin=margin, labels={"fixed": "fixed"})
+        one = Sweep(
+            claims=("fixed_keeps_improving",), margin=margin, labels={"fixed": "fixed"}
+        )
         one.error = error
         for number, own in zip(heads, scatter, strict=False):
             seeds = dict(enumerate(40 + own))
@@ -124,7 +146,9 @@ def test_an_arm_with_a_metric_of_its_own_is_compared_and_shown(tmp_path):
         made = Sweep(claims=(), labels={"a": "a", "b": "b"})
         for arm, mean in (("a", 40.0), ("b", middle)):
             seeds = {seed: mean * (1 + 0.01 * seed) for seed in range(3)}
-            made.add(arm, {"model.heads": 2}, Model(64 if arm == "a" else 32, 2, 16), seeds)
+            made.add(
+                arm, {"model.heads": 2}, Model(64 if arm == "a" else 32, 2, 16), seeds
+            )
         tables.append(made.table(tmp_path / folder))
         tables[-1].experiment["arms"]["b"]["metric"] = "test/loss"
     said = "\n".join(differences(*tables))
@@ -166,7 +190,10 @@ def test_without_shared_seeds_means_are_compared(tmp_path, capsys):
     code, said = compared(capsys, one, other)
     assert code == 0
     assert "0 of 0 values of shared seeds" in said
-    ends = [tuple(map(float, pair)) for pair in re.findall(r"\[([-\d.]+), ([-\d.]+)\]", said)]
+    ends = [
+        tuple(map(float, pair))
+        for pair in re.findall(r"\[([-\d.]+), ([-\d.]+)\]", said)
+    ]
     assert len(ends) == 6
     assert all(low < 0 < high for low, high in ends)
 
@@ -181,7 +208,9 @@ def test_all_intervals_hold_at_once_where_points_spread_unequally(first):
             ("arm", str(point)): (dict(enumerate(a)), dict(enumerate(b, first)))
             for point, (a, b) in enumerate(zip(one, other, strict=True))
         }
-        wrong += any(found.low > 0 or found.high < 0 for found in estimates(pairs, False))
+        wrong += any(
+            found.low > 0 or found.high < 0 for found in estimates(pairs, False)
+        )
     assert wrong <= 19  # three standard errors above 5 %
 
 
@@ -190,7 +219,12 @@ def test_a_claim_that_one_of_them_judges_is_named(tmp_path, capsys):
     for folder, claims in zip(folders, ((), ("fixed_keeps_improving",)), strict=True):
         made = Sweep(claims=claims)
         for heads in HEADS:
-            made.add("fixed", {"model.heads": heads}, Model(32, heads, 16), {0: 40.0, 1: 41.0})
+            made.add(
+                "fixed",
+                {"model.heads": heads},
+                Model(32, heads, 16),
+                {0: 40.0, 1: 41.0},
+            )
         made.write(folder)
     code, said = compared(capsys, *folders)
     assert code == 0
@@ -199,7 +233,14 @@ def test_a_claim_that_one_of_them_judges_is_named(tmp_path, capsys):
 
 def test_plans_and_experiments_are_named_in_folders_or_without(tmp_path, capsys):
     folder = sweep(tmp_path / "one")
-    names = [folder, "fig1", "1", folder / "fig1", folder / "1", folder / "plans" / "0001.json"]
+    names = [
+        folder,
+        "fig1",
+        "1",
+        folder / "fig1",
+        folder / "1",
+        folder / "plans" / "0001.json",
+    ]
     for name in names:
         code, said = compared(capsys, names[0], name, outputs=folder)
         assert (code, "nothing differs" in said) == (0, True), name

@@ -64,7 +64,9 @@ def server():
 def panels(sweep: Sweep, outputs: Path) -> list[dict[str, Any]]:
     """Title and axes of every panel of the view of a sweep, as the server is given them."""
     view = workspace(Project(ENTITY, "headroom"), [sweep.table(outputs)])
-    spec = json.loads(view._to_model().model_dump_json(by_alias=True, exclude_none=True))["spec"]
+    spec = json.loads(
+        view._to_model().model_dump_json(by_alias=True, exclude_none=True)
+    )["spec"]
     parts = spec["section"]["panelBankConfig"]["sections"]
     return [panel["config"] for part in parts for panel in part["panels"]]
 
@@ -72,14 +74,20 @@ def panels(sweep: Sweep, outputs: Path) -> list[dict[str, Any]]:
 def test_a_panel_does_not_call_a_fraction_per_cent(tmp_path):
     made = sweep()
     made.metric = "test/accuracy"
-    titles = [panel["chartTitle"] for panel in panels(made, tmp_path) if "yAxis" in panel]
+    titles = [
+        panel["chartTitle"] for panel in panels(made, tmp_path) if "yAxis" in panel
+    ]
     assert any(title.startswith("accuracy ") for title in titles)
     assert not any("%" in title for title in titles)
 
 
 def test_the_view_draws_loss_by_arm_and_what_was_measured_against_sizes(tmp_path):
     made = sweep()
-    without = {panel["yAxis"] for panel in panels(made, tmp_path / "without") if "yAxis" in panel}
+    without = {
+        panel["yAxis"]
+        for panel in panels(made, tmp_path / "without")
+        if "yAxis" in panel
+    }
     assert without == {"summary:test/perplexity", "summary:tokens_per_second"}
     for result in made.results.values():
         result["metrics"] |= {"test/attention_rank": 7.5, "test/attention_entropy": 1.5}
@@ -123,7 +131,9 @@ def test_dashboard_saves_one_view_and_sends_everything(tmp_path, server):
         for id, artifact in server.artifacts.items()
         if artifact["artifactTypeName"] == "experiment"
     }
-    assert {artifact["artifactCollectionName"] for artifact in artifacts.values()} == {"fig1"}
+    assert {artifact["artifactCollectionName"] for artifact in artifacts.values()} == {
+        "fig1"
+    }
     assert all(artifact["committed"] for artifact in artifacts.values())
     newest = list(artifacts)[-1]
     for path in ("tables/fig1.csv", "tables/fig1.claims.json", "figures/fig1.pdf"):
@@ -131,11 +141,15 @@ def test_dashboard_saves_one_view_and_sends_everything(tmp_path, server):
 
 
 @pytest.mark.slow
-def test_dashboard_gives_a_run_the_tag_of_an_experiment_that_was_planned_after_it(tmp_path, server):
+def test_dashboard_gives_a_run_the_tag_of_an_experiment_that_was_planned_after_it(
+    tmp_path, server
+):
     made = sweep()
     [first, second, *_] = made.records
     for run, tags in ((first, ["fig3", "lm1b"]), (second, ["fig3", "fig1"])):
-        server.runs[run] = Remote(run, "headroom", {"tags": tags}, summary={"test/loss": 2.5})
+        server.runs[run] = Remote(
+            run, "headroom", {"tags": tags}, summary={"test/loss": 2.5}
+        )
     done = command(made.write(tmp_path), "dashboard", "fig1")
     assert (done.code, done.err) == (0, "")
     assert server.runs[first].about["tags"] == ["fig3", "lm1b", "fig1"]
@@ -148,7 +162,9 @@ def test_dashboard_offline_needs_no_key_and_no_server(tmp_path, monkeypatch):
     outputs = sweep().write(tmp_path / "of a sweep")
     done = command(outputs, "dashboard", "--offline")
     assert (done.code, done.out) == (0, f"wandb sync '{outputs / 'wandb'}'\n")
-    [log] = outputs.glob("wandb/offline-run-*-experiment-fig1/run-experiment-fig1.wandb")
+    [log] = outputs.glob(
+        "wandb/offline-run-*-experiment-fig1/run-experiment-fig1.wandb"
+    )
     assert b"fig1.csv" in log.read_bytes()
 
 
@@ -169,7 +185,9 @@ def test_what_cannot_be_is_one_sentence(case, tmp_path, monkeypatch):
     if case == "no package":
         monkeypatch.setitem(sys.modules, "wandb_workspaces.workspaces", None)
     if case != "no plan":
-        (figure1(grid=FEW, seeds=1) if case == "not mirrored" else sweep()).write(tmp_path)
+        (figure1(grid=FEW, seeds=1) if case == "not mirrored" else sweep()).write(
+            tmp_path
+        )
     done = command(tmp_path, "dashboard", *words)
     assert done.code == 2
     assert expected in done.err

@@ -36,7 +36,9 @@ def test_a_record_that_cannot_be_read_is_told(tmp_path):
     console = Console(file=io.StringIO())
     assert print_everything(console, outputs, [sweep.name])
     run = sorted(sweep.results)[0]
-    RunStore(outputs).run(run).attempts()[0].path.joinpath("attempt.json").write_text("{")
+    RunStore(outputs).run(run).attempts()[0].path.joinpath("attempt.json").write_text(
+        "{"
+    )
     assert not print_everything(console, outputs, [sweep.name])
     assert f"run {run}: " in console.file.getvalue()  # type: ignore[attr-defined]
 
@@ -47,7 +49,10 @@ def test_each_verdict_has_a_line_that_says_what_would_decide_it(tmp_path):
     for width in (80, 120, 200):
         [head, *rows] = [line.plain for line in brief([table], verdicts, width)]
         assert head.split()[:3] == ["experiment", "verdict", "claim"]
-        told = {line.split()[1]: (line.split()[0], line) for line in (row[12:] for row in rows)}
+        told = {
+            line.split()[1]: (line.split()[0], line)
+            for line in (row[12:] for row in rows)
+        }
         assert list(told) == [verdict.claim for verdict in verdicts[table.name]]
         assert told["fixed_keeps_improving"][0] == "supported"
         assert told["standard_worsens_beyond"][0] == "undecided"
@@ -64,7 +69,9 @@ def test_what_a_reader_must_know_has_a_line_that_experiments_share(tmp_path):
 
 
 def test_measures_that_agree_share_a_line(tmp_path):
-    table = Finetuned("fig2", about={"claims": ["fixed_keeps_improving"]}).table(tmp_path)
+    table = Finetuned("fig2", about={"claims": ["fixed_keeps_improving"]}).table(
+        tmp_path
+    )
     [_, row] = brief([table], {"fig2": verdicts_on(table)}, 200)
     assert "fixed_keeps_improving" in row.plain
 
@@ -72,7 +79,9 @@ def test_measures_that_agree_share_a_line(tmp_path):
 def test_files_are_named_and_the_page_is_of_all_that_was_planned(tmp_path):
     by_hand({"model.heads": [2, 3]}).write(tmp_path)
     lines = ended(tmp_path, "grid")
-    assert any(line.startswith("grid  ") and "heads=2" in line for line in lines)  # no claims: rows
+    assert any(
+        line.startswith("grid  ") and "heads=2" in line for line in lines
+    )  # no claims: rows
     figure1(grid=FEW, seeds=1).write(tmp_path)
     lines = [line.strip() for line in ended(tmp_path, "fig1")]
     page, figure = tmp_path / "report.html", tmp_path / "figures" / "fig1.png"
@@ -96,21 +105,29 @@ def test_what_is_missing_is_said_once(tmp_path):
     sweep = by_hand({"model.heads": [2, 3]})
     sweep.points[0]["run"] = "another-run"
     sweep.write(tmp_path)
-    told = [line for line in ended(tmp_path, "grid") if "1 of 4 runs is missing" in line]
+    told = [
+        line for line in ended(tmp_path, "grid") if "1 of 4 runs is missing" in line
+    ]
     assert len(told) == 1
 
 
-def test_another_experiment_that_cannot_be_judged_keeps_no_sweep_from_its_page(tmp_path):
+def test_another_experiment_that_cannot_be_judged_keeps_no_sweep_from_its_page(
+    tmp_path,
+):
     broken = figure1(grid=FEW, seeds=1)
     broken.claims = ("no_such_claim",)
     broken.write(tmp_path)
     by_hand({"model.heads": [2, 3]}).write(tmp_path)
     lines = ended(tmp_path, "grid", width=400)
     assert any("no_such_claim" in line for line in lines)
-    assert [one["name"] for one in content_of(tmp_path / "report.html")["experiments"]] == ["grid"]
+    assert [
+        one["name"] for one in content_of(tmp_path / "report.html")["experiments"]
+    ] == ["grid"]
 
 
-def test_a_figure_is_drawn_again_where_it_is_not_as_drawn_from_its_table_and_only_there(tmp_path):
+def test_a_figure_is_drawn_again_where_it_is_not_as_drawn_from_its_table_and_only_there(
+    tmp_path,
+):
     by_hand({"model.heads": [2, 3]}).write(tmp_path)
     ended(tmp_path, "grid")
     figure = tmp_path / "figures" / "grid.svg"
@@ -134,7 +151,9 @@ def living(tmp_path, monkeypatch):
     clock = SimpleNamespace(now=1000.0, used=0.0)
     clock.monotonic, clock.thread_time = lambda: clock.now, lambda: clock.used
     monkeypatch.setattr(publish, "time", clock)
-    results = publish.ResultsAsTheyCome(Console(file=io.StringIO()), tmp_path, {}, slots=2)
+    results = publish.ResultsAsTheyCome(
+        Console(file=io.StringIO()), tmp_path, {}, slots=2
+    )
     return results, clock, tmp_path / "report.html"
 
 
@@ -146,17 +165,25 @@ def mirrored(sweep: Sweep, experiment: str, mode: str = "offline") -> Sweep:
     return sweep
 
 
-def test_the_last_lines_suggest_what_works_with_the_logger_of_the_newest_sweep(tmp_path):
+def test_the_last_lines_suggest_what_works_with_the_logger_of_the_newest_sweep(
+    tmp_path,
+):
     by_hand({"model.heads": [2, 3]}).write(tmp_path)
     wandb, option = tmp_path / "wandb", f"--outputs {tmp_path}"
     (wandb / "offline-run-20250101_000000-of-another-sweep").mkdir(parents=True)
-    assert f"    python -m sweeper collect {option}" in ended(tmp_path, "grid", width=400)
+    assert f"    python -m sweeper collect {option}" in ended(
+        tmp_path, "grid", width=400
+    )
     online = mirrored(figure1(grid=FEW, seeds=1), "fig1", "online")
     online.write(tmp_path)
-    assert f"    python -m sweeper dashboard fig1 {option}" in ended(tmp_path, "fig1", width=400)
+    assert f"    python -m sweeper dashboard fig1 {option}" in ended(
+        tmp_path, "fig1", width=400
+    )
     (wandb / f"offline-run-20250101_000000-{next(iter(online.records))}").mkdir()
     assert f"    wandb sync {wandb}" in ended(tmp_path, "fig1", width=400)
-    assert f"    python -m sweeper collect grid {option}" in ended(tmp_path, "grid", width=400)
+    assert f"    python -m sweeper collect grid {option}" in ended(
+        tmp_path, "grid", width=400
+    )
 
 
 def test_who_has_trained_a_grid_is_not_told_to_train_one(tmp_path):
@@ -168,22 +195,34 @@ def test_who_has_trained_a_grid_is_not_told_to_train_one(tmp_path):
 
 def test_the_last_lines_say_in_which_groups_of_wandb_the_runs_are(tmp_path):
     first = mirrored(by_hand({"model.heads": [2, 3]}), "mine")
-    first.name, first.points = "mine", [{**one, "experiment": "mine"} for one in first.points]
+    first.name, first.points = (
+        "mine",
+        [{**one, "experiment": "mine"} for one in first.points],
+    )
     first.write(tmp_path)
     mirrored(by_hand({"model.heads": [2, 3, 5]}), "grid").write(tmp_path)
     own = len(RunStore(tmp_path).ids()) - len(first.records)
-    [line] = [line for line in ended(tmp_path, "grid", width=400) if "Weights & Biases: " in line]
+    [line] = [
+        line
+        for line in ended(tmp_path, "grid", width=400)
+        if "Weights & Biases: " in line
+    ]
     where = f"{own} of its {own + len(first.records)} runs in the group of its name, "
     assert f"{where}{len(first.records)} in the group mine, which trained them." in line
     assert line.endswith("the tag grid after python -m sweeper dashboard grid.")
-    assert not any("in the group" in line for line in ended(tmp_path, "mine", width=400))
+    assert not any(
+        "in the group" in line for line in ended(tmp_path, "mine", width=400)
+    )
 
 
 def test_the_page_lives_while_a_sweep_trains_and_is_whole_once_it_is_stopped(living):
     results, _, page = living
     results.write_page()
     assert f'name="refresh" content="{publish.PAGE_S:.0f}"' in page.read_text()
-    assert {run["state"] for run in content_of(page)["runs"].values()} == {"done", "new"}
+    assert {run["state"] for run in content_of(page)["runs"].values()} == {
+        "done",
+        "new",
+    }
     figure1(grid=FEW, seeds=2).write(page.parent)  # the other runs end meanwhile
     with pytest.raises(SystemExit), results:
         raise SystemExit(130)
@@ -191,7 +230,9 @@ def test_the_page_lives_while_a_sweep_trains_and_is_whole_once_it_is_stopped(liv
     assert {run["state"] for run in content_of(page)["runs"].values()} == {"done"}
 
 
-def test_the_page_takes_a_share_of_the_time_of_the_runs_and_no_more(living, monkeypatch):
+def test_the_page_takes_a_share_of_the_time_of_the_runs_and_no_more(
+    living, monkeypatch
+):
     results, clock, _ = living
     written = []
     monkeypatch.setattr(results, "write_page", lambda: written.append(clock.now))
@@ -233,7 +274,9 @@ def fixed_heads(seeds):
     for heads in (2, 4, 8):
         truth = 44 - heads
         values = {
-            seed: truth * (1 + 0.01 * ((5 * seed + heads) % 7 - 3)) if seed < seeds else None
+            seed: truth * (1 + 0.01 * ((5 * seed + heads) % 7 - 3))
+            if seed < seeds
+            else None
             for seed in range(3)
         }
         made.add("fixed", {"model.heads": heads}, Model(64, heads, 16), values)

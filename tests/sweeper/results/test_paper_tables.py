@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from sweeper.results.collect import collect, write_tables
-from sweeper.results.paper_tables import ABSENT, Block, as_latex, as_text, paper_table, summarise
+from sweeper.results.paper_tables import (
+    ABSENT,
+    Block,
+    as_latex,
+    as_text,
+    paper_table,
+    summarise,
+)
 from sweeper.store.numbers import short
 from tests.sweeper.results.finetuned import Finetuned, described
 from tests.sweeper.results.synthetic import Model, Sweep
@@ -38,7 +45,12 @@ def test_mean_and_sd_stand_in_the_rows_of_the_paper_and_another_scale_below(tmp_
 def test_a_small_number_is_not_printed_as_zero(tmp_path):
     sweep = Sweep(figure="table", labels={"fixed": "fixed"}, claims=())
     for heads, value in {2: 4e-9, 3: 0.0, 5: 1.004}.items():
-        sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), {0: value, 1: value * 2})
+        sweep.add(
+            "fixed",
+            {"model.heads": heads},
+            Model(64, heads, 32),
+            {0: value, 1: value * 2},
+        )
     [block] = paper_table(sweep.table(tmp_path)).blocks
     assert block.lines[-1][1:] == ("6e-09 ± 2.8e-09", "0.00 ± 0.00", "1.51 ± 0.71")
     alike = Sweep(figure="table", labels={"fixed": "fixed"}, claims=())
@@ -85,7 +97,9 @@ def test_every_number_of_the_paper_is_in_the_text(tmp_path, name):
     assert len(paper) >= 3
     for entry in paper.values():
         assert entry["params"] in text
-        assert all(f"{v[0]} ± {v[1]}" in text for key, v in entry.items() if key != "params")
+        assert all(
+            f"{v[0]} ± {v[1]}" in text for key, v in entry.items() if key != "params"
+        )
 
 
 def test_the_files_hold_the_same_cells(tmp_path):
@@ -121,17 +135,33 @@ def test_latex_is_escaped_and_balanced(tmp_path):
 def test_a_line_a_point_with_mean_sd_size_and_match_error(tmp_path):
     sweep = Sweep(labels={"fixed": "fixed"})
     models = [Model(64, heads, 32) for heads in (2, 3)]
-    matched = {"to": "7", "count": "params_total", "target": 1, "achieved": 1, "error": -0.00123}
+    matched = {
+        "to": "7",
+        "count": "params_total",
+        "target": 1,
+        "achieved": 1,
+        "error": -0.00123,
+    }
     sweep.add("fixed", {"model.heads": 2}, models[0], {0: 41.0, 1: 43.0}, matched)
     sweep.add("fixed", {"model.heads": 3}, models[1], {0: 40.0, 1: None})
     [title, header, first, second, closing] = summarise(sweep.table(tmp_path))
     sizes = [short(model.size["params_total"]) for model in models]
     assert title == "fig1: test perplexity per subword"
     assert header.split()[:4] == ["arm", "point", "seeds", "mean"]
-    assert first.split() == ["fixed", "heads=2", "2/2", "42", "±", "1.4", sizes[0], "-0.12%"]
+    assert first.split() == [
+        "fixed",
+        "heads=2",
+        "2/2",
+        "42",
+        "±",
+        "1.4",
+        sizes[0],
+        "-0.12%",
+    ]
     assert second.split() == ["fixed", "heads=3", "1/2", "40", sizes[1]]
     assert closing == "1 of 4 runs is missing: 1 not started."
     end = header.index("parameters") + len("parameters")
     assert all(
-        row[end - 1].isalnum() and row[end : end + 1] in ("", " ") for row in (first, second)
+        row[end - 1].isalnum() and row[end : end + 1] in ("", " ")
+        for row in (first, second)
     )

@@ -20,7 +20,11 @@ def scores(effects, seeds=6, shared=0.3, own=0.05, **columns):
     draw = np.random.default_rng(7)
     of_seed = draw.normal(0, shared, seeds)
     rows = [
-        {"arm": arm, "seed": seed, "value": 10 + effect + of_seed[seed] + draw.normal(0, own)}
+        {
+            "arm": arm,
+            "seed": seed,
+            "value": 10 + effect + of_seed[seed] + draw.normal(0, own),
+        }
         for arm, effect in effects.items()
         for seed in range(seeds)
     ]
@@ -28,7 +32,9 @@ def scores(effects, seeds=6, shared=0.3, own=0.05, **columns):
 
 
 def test_each_arm_is_compared_with_the_baseline_by_pairs():
-    found = judge_scores(scores({"a": 0.0, "b": -0.6, "c": 0.6}), better="lower", margin="1%")
+    found = judge_scores(
+        scores({"a": 0.0, "b": -0.6, "c": 0.6}), better="lower", margin="1%"
+    )
     assert [(one.claim, one.verdict) for one in found] == [
         ("b", Decision.SUPPORTED),
         ("c", Decision.NOT_SUPPORTED),
@@ -48,7 +54,9 @@ def test_higher_can_be_better_and_any_arm_the_baseline():
 
 
 def test_equal_arms_differ_by_less_than_the_margin_and_two_seeds_decide_nothing():
-    [same] = judge_scores(scores({"a": 0.0, "b": 0.0}, seeds=9), better="lower", margin="0.5")
+    [same] = judge_scores(
+        scores({"a": 0.0, "b": 0.0}, seeds=9), better="lower", margin="0.5"
+    )
     assert same.verdict is Decision.NO_DIFFERENCE
     [few] = judge_scores(scores({"a": 0.0, "b": -0.6}, seeds=2), better="lower")
     assert few.verdict is Decision.UNDECIDED
@@ -70,7 +78,10 @@ def test_arms_that_share_no_seed_are_compared_without_pairs():
 def test_history_lends_the_spread_between_seeds():
     table = scores({"a": 0.0, "b": -0.25}, seeds=3)
     past = pd.concat(
-        [scores({"x": 0.0, "y": 0.2}, seeds=5).assign(comparison=number) for number in range(4)]
+        [
+            scores({"x": 0.0, "y": 0.2}, seeds=5).assign(comparison=number)
+            for number in range(4)
+        ]
     )
     [alone] = judge_scores(table, better="lower")
     [helped] = judge_scores(table, better="lower", history=past)
@@ -118,7 +129,9 @@ def test_a_table_that_a_sweep_wrote_has_the_verdicts_of_its_page(tmp_path):
     table = figure1().table(tmp_path)
     path = write_table(tmp_path, table)
     expected = [(one.claim, one.verdict, one.measure) for one in verdicts_on(table)]
-    assert [(one.claim, one.verdict, one.measure) for one in judge_table(path)] == expected
+    assert [
+        (one.claim, one.verdict, one.measure) for one in judge_table(path)
+    ] == expected
     assert {verdict for _, verdict, _ in expected} > {Decision.SUPPORTED}
 
 
@@ -126,7 +139,9 @@ def test_the_command_prints_verdicts_and_tells_by_its_exit_code(tmp_path, capsys
     path = tmp_path / "scores.csv"
     scores({"a": 0.0, "b": -0.6}).to_csv(path, index=False)
     assert main(["judge", str(path), "--better", "lower", "--margin", "1%"]) == 0
-    assert capsys.readouterr().out.startswith("b, value: supported\n    Arm b over a better by 6.")
+    assert capsys.readouterr().out.startswith(
+        "b, value: supported\n    Arm b over a better by 6."
+    )
     assert main(["judge", str(path), "--better", "lower", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["claim"] == "b"
     assert main(["judge", str(path)]) == 2

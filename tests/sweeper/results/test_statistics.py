@@ -19,7 +19,14 @@ from sweeper.results.statistics.blocks import (
     variances,
     within_points,
 )
-from sweeper.results.statistics.estimates import Spread, interval, mean, pooled, sd, spread_of
+from sweeper.results.statistics.estimates import (
+    Spread,
+    interval,
+    mean,
+    pooled,
+    sd,
+    spread_of,
+)
 from sweeper.results.statistics.sequential import (
     DESIGNED,
     FIRST,
@@ -58,7 +65,9 @@ def estimate(table: Sequence[Sequence[float]] | Floats) -> Estimate:
 
 @pytest.mark.parametrize("level", [0.025, 0.005])
 def test_a_mean_of_nothing_hardly_ever_leaves_its_boundary(level):
-    paths = np.random.default_rng(3).standard_normal((10_000, 4 * DESIGNED)).cumsum(axis=1)
+    paths = (
+        np.random.default_rng(3).standard_normal((10_000, 4 * DESIGNED)).cumsum(axis=1)
+    )
     seeds = range(1, paths.shape[1] + 1)
     edges = [bound(n, level) * n**0.5 for n in seeds]
     outside = (np.abs(paths) > edges).any(axis=1).mean()
@@ -67,7 +76,9 @@ def test_a_mean_of_nothing_hardly_ever_leaves_its_boundary(level):
 
 def test_there_is_no_boundary_before_the_first_look_and_one_for_ever_after():
     assert all(np.isinf(bound(n, 0.01)) for n in (0, 1, FIRST - 1))
-    late = [bound(n, 0.01) for n in (DESIGNED + 1, 2 * DESIGNED, 2 * DESIGNED + 1, 10**6)]
+    late = [
+        bound(n, 0.01) for n in (DESIGNED + 1, 2 * DESIGNED, 2 * DESIGNED + 1, 10**6)
+    ]
     assert np.all(np.diff(late) >= 0)
     assert late[-1] < 7
     assert np.isinf(reach(FIRST - 1, 5, 0.01))
@@ -86,7 +97,9 @@ def test_the_residual_of_the_table_is_that_of_two_way_analysis_of_variance():
     table = np.array(drawn(*range(5), seeds=4)) + np.array([0.0, 5.0, -3.0, 11.0])
     rest = table - table.mean(axis=1)[:, None] - table.mean(axis=0) + table.mean()
     assert residual(table) == pytest.approx(Variance((rest**2).sum() / 12, 12))
-    assert within_points(table).value > 10 * residual(table).value, "seeds have an effect"
+    assert within_points(table).value > 10 * residual(table).value, (
+        "seeds have an effect"
+    )
 
 
 def test_a_table_with_holes_is_fitted_by_least_squares():
@@ -161,7 +174,9 @@ def test_points_of_an_arm_keep_their_common_seeds_together():
     together = np.vstack([apart(base, other), apart(base, other)])
     weights = np.array([[0.5, -0.5, 0.5, -0.5]])
     [found] = estimates(together, weights)
-    assert found.error == pytest.approx((np.var(base, ddof=1) + np.var(other, ddof=1)) / 8, rel=0.5)
+    assert found.error == pytest.approx(
+        (np.var(base, ddof=1) + np.var(other, ddof=1)) / 8, rel=0.5
+    )
     assert found.error > 0.7 * estimate(apart(base, other)).error
 
 
@@ -174,7 +189,12 @@ def test_a_seed_that_diverged_widens_its_own_point_alone():
 
 def test_one_seed_or_two_and_values_that_do_not_differ_decide_nothing():
     equal = [[1.0] * 7, [1 + 1e-12] * 7]
-    for groups in ([[1.0], [5.0]], [[1.0, 1.1], [5.0, 5.1]], equal, [[np.nan], [np.nan]]):
+    for groups in (
+        [[1.0], [5.0]],
+        [[1.0, 1.1], [5.0, 5.1]],
+        equal,
+        [[np.nan], [np.nan]],
+    ):
         found = intervals(estimates(np.array(groups), PAIR), np.full((1, 2), 0.005))
         assert np.isinf(found.lows).all()
         assert np.isinf(found.highs).all()
@@ -196,7 +216,9 @@ def test_an_interim_analysis_has_the_first_seeds_of_each_point():
 def test_the_intersection_is_empty_where_analyses_lie_apart():
     found = seen((3, 4)).within(seen((1, 2)))
     assert found.lows > found.highs
-    assert not any(decisions(Above(0), seen((-3, -2)).within(seen((2, 3))), np.array([9.0])))
+    assert not any(
+        decisions(Above(0), seen((-3, -2)).within(seen((2, 3))), np.array([9.0]))
+    )
 
 
 def test_the_level_is_shared_only_where_any_miss_would_do():
@@ -238,19 +260,28 @@ def seen(*ends: tuple[float, float]) -> Intervals:
 )
 def test_answers_follow_from_intervals(claim, found, margin, said):
     answered = decisions(claim, seen(*found), np.full(len(found), margin))._asdict()
-    assert [name for name, holds in answered.items() if holds] == ([said] if said else [])
+    assert [name for name, holds in answered.items() if holds] == (
+        [said] if said else []
+    )
 
 
 def test_bimodal_seeds_are_seen_and_ordinary_seeds_are_not():
-    assert is_bimodal([[0.33, 0.6, 0.34, 0.61, 0.33, 0.6], [0.6, 0.61, 0.33, 0.6, 0.34, 0.33]])
+    assert is_bimodal(
+        [[0.33, 0.6, 0.34, 0.61, 0.33, 0.6], [0.6, 0.61, 0.33, 0.6, 0.34, 0.33]]
+    )
     assert not is_bimodal(drawn(0, 5, seeds=7))
     assert not is_bimodal([[0.33, 0.33, 0.34], [0.6, 0.61, 0.6]])
 
 
 def test_ties_on_the_steps_of_a_metric_are_no_modes():
-    tied = [[97.0, 98.0, 97.0, 98.0, 98.0, 97.0], [92.0, 93.0, 93.0 + 1e-13, 92.0, 93.0, 92.0]]
+    tied = [
+        [97.0, 98.0, 97.0, 98.0, 98.0, 97.0],
+        [92.0, 93.0, 93.0 + 1e-13, 92.0, 93.0, 92.0],
+    ]
     assert not is_bimodal(tied)
-    assert is_bimodal([[33.0, 95.0, 33.0, 94.7, 95.0, 33.3], [33.3, 95.0, 95.0, 95.0, 33.0, 33.3]])
+    assert is_bimodal(
+        [[33.0, 95.0, 33.0, 94.7, 95.0, 33.3], [33.3, 95.0, 95.0, 95.0, 33.0, 33.3]]
+    )
     learned = [[0.0, 100.0, 100.0, 0.0, 100.0], [0.0, 0.0, 100.0, 0.0, 100.0, 0.0, 0.0]]
     assert is_bimodal(learned, coarsest=5.0)
 
@@ -275,8 +306,12 @@ def test_pooled_spread_is_that_of_analysis_of_variance():
     assert spread is not None
     assert spread.df == 4 + 2 + 1
     every = np.concatenate(groups)
-    between = sum(len(group) * (np.mean(group) - every.mean()) ** 2 for group in groups) / 2
-    assert between / spread.sd**2 == pytest.approx(scipy.stats.f_oneway(*groups).statistic)
+    between = (
+        sum(len(group) * (np.mean(group) - every.mean()) ** 2 for group in groups) / 2
+    )
+    assert between / spread.sd**2 == pytest.approx(
+        scipy.stats.f_oneway(*groups).statistic
+    )
 
 
 @pytest.mark.parametrize("sds", [[1.0] * 7 + [4.0], np.geomspace(0.2, 0.9, 16)])
@@ -296,13 +331,20 @@ def test_intervals_of_figures_hold_for_the_widest_point_and_for_the_narrowest(sd
 
 
 def test_a_setting_with_wild_seeds_keeps_its_own_spread():
-    calm = [[40.0, 40.2, 39.9], [41.0, 41.1, 41.3], [42.0, 42.2, 41.8], [43.0, 43.1, 42.8]]
+    calm = [
+        [40.0, 40.2, 39.9],
+        [41.0, 41.1, 41.3],
+        [42.0, 42.2, 41.8],
+        [43.0, 43.1, 42.8],
+    ]
     wild = [40.0, 41.0, 400.0]
     spread = pooled([*calm, wild])
     assert spread_of(wild, spread) == Spread(sd(wild) or 0.0, 2)
     assert spread_of(calm[0], spread) == spread
     equal = pooled([[5.0, 5.0], [7.0, 7.0]])
-    assert interval(7.0, 2, spread_of([7.0, 7.0], equal)) == (7.0, 7.0), "an interval of no width"
+    assert interval(7.0, 2, spread_of([7.0, 7.0], equal)) == (7.0, 7.0), (
+        "an interval of no width"
+    )
 
 
 @pytest.mark.parametrize("value", [7.8e153, -1e200])

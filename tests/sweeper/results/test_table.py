@@ -35,7 +35,9 @@ FORMULAS = ["=cmd()", "+1", "-rf", "@SUM(A1)", "\tx", "\rx", "'quoted", "-5"]
 
 def table(rows: list[dict[str, Any]], name: str = "fig1") -> Table:
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    return Table(name, {"metric": "test/loss", "arms": {}}, {}, {"a=1": {"a": 1}}, columns, rows)
+    return Table(
+        name, {"metric": "test/loss", "arms": {}}, {}, {"a=1": {"a": 1}}, columns, rows
+    )
 
 
 def cells(path: Path) -> list[list[str]]:
@@ -49,7 +51,9 @@ def test_every_cell_is_there_as_text_that_says_it_exactly(tmp_path):
     heads, line, half_a_letter = cells(path)
     told = {True: "true", None: ""}
     assert heads == list(CELLS)
-    assert line == [told[v] if v is True or v is None else str(v) for v in CELLS.values()]
+    assert line == [
+        told[v] if v is True or v is None else str(v) for v in CELLS.values()
+    ]
     assert float(line[2]) == 0.1 + 0.2
     assert half_a_letter[-1] == "\\ud800"
     assert pd.read_csv(path)["whole"][0] == 29_384_705
@@ -88,16 +92,25 @@ def trials(measured, *, test=1.0):
         for rate, losses in measured.items()
         for seed, loss in enumerate(losses)
     ]  # fmt: skip
-    about = {"metric": LOSS, "arms": {"a": {}}, "tune": {"grid": {RATE: list(measured)}}}
+    about = {
+        "metric": LOSS,
+        "arms": {"a": {}},
+        "tune": {"grid": {RATE: list(measured)}},
+    }
     settings = {
-        f"heads=2 learning_rate={rate}": {"model.heads": 2, RATE: rate} for rate in measured
+        f"heads=2 learning_rate={rate}": {"model.heads": 2, RATE: rate}
+        for rate in measured
     }
     return Table("x_trials", about, {}, settings, list(rows[0]), rows)
 
 
 def test_the_least_loss_is_chosen_and_its_trials_are_named():
     [choice] = choices(trials({0.1: [3.0], 0.2: [2.0], 0.4: [2.5]}))
-    assert (choice.arm, choice.setting, choice.values) == ("a", {"model.heads": 2}, {RATE: 0.2})
+    assert (choice.arm, choice.setting, choice.values) == (
+        "a",
+        {"model.heads": 2},
+        {RATE: 0.2},
+    )
     assert (choice.among, choice.best) == (3, ["r0.2-s0"])
     assert choice.trials == ["r0.2-s0", "r0.4-s0", "r0.1-s0"]
 
@@ -121,21 +134,32 @@ def test_a_value_that_diverged_for_any_seed_is_worse_than_all_others():
 
 def test_trials_of_a_pre_training_can_choose_by_each_of_its_tasks():
     for task in ("mlm", "nsp"):
-        assert direction(f"validation/{task}_accuracy") == -direction(f"test/{task}_loss") == 1
+        assert (
+            direction(f"validation/{task}_accuracy")
+            == -direction(f"test/{task}_loss")
+            == 1
+        )
 
 
 def test_a_trial_that_is_not_done_or_never_validated_decides_nothing():
     found = trials({0.1: [3.0], 0.2: [2.0]})
-    assert not settled(replace(found, rows=[{**row, "state": "new"} for row in found.rows]))
+    assert not settled(
+        replace(found, rows=[{**row, "state": "new"} for row in found.rows])
+    )
     with pytest.raises(UserError, match="was trained without validation/loss"):
         choices(replace(found, rows=[{**row, LOSS: None} for row in found.rows]))
 
 
 def test_of_the_two_best_by_the_first_seed_the_better_mean_is_chosen():
     [choice] = choices(trials({0.1: [2.1, 2.1, 2.1], 0.2: [2.0, 2.4, 2.3], 0.4: [2.2]}))
-    assert (choice.values, choice.best) == ({RATE: 0.1}, ["r0.1-s0", "r0.1-s1", "r0.1-s2"])
+    assert (choice.values, choice.best) == (
+        {RATE: 0.1},
+        ["r0.1-s0", "r0.1-s1", "r0.1-s2"],
+    )
     assert choice.difference == pytest.approx(0.4 / 3)
-    [one_left] = choices(trials({0.1: [2.1, 2.1, 2.1], 0.2: [2.0, None, 2.3], 0.4: [2.2]}))
+    [one_left] = choices(
+        trials({0.1: [2.1, 2.1, 2.1], 0.2: [2.0, None, 2.3], 0.4: [2.2]})
+    )
     assert (one_left.values, one_left.alternative) == ({RATE: 0.1}, None)
 
 
@@ -153,22 +177,40 @@ def test_a_value_that_trials_cannot_tell_from_the_chosen_one_is_an_alternative()
 
 
 @pytest.mark.parametrize(("last", "own"), [(4.3, False), (4.6, True)])
-def test_the_error_of_a_choice_is_pooled_over_settings_unless_one_spreads_more(last, own):
+def test_the_error_of_a_choice_is_pooled_over_settings_unless_one_spreads_more(
+    last, own
+):
     one = trials({0.1: [2.1, 2.1, 2.2], 0.2: [2.0, 2.0, 2.0]})
     other = trials({0.1: [4.0, 4.0, last], 0.2: [4.0, 4.1, 4.0]})
     rows = [{**row, "arm": "b", "run": f"b-{row['run']}"} for row in other.rows]
     both = choices(replace(one, rows=[*one.rows, *rows]))
-    narrow, wide = np.var([0.1, 0.1, 0.2], ddof=1), np.var([0.0, -0.1, last - 4.0], ddof=1)
+    narrow, wide = (
+        np.var([0.1, 0.1, 0.2], ddof=1),
+        np.var([0.0, -0.1, last - 4.0], ddof=1),
+    )
     half = stats.t.ppf(0.975, 4) * math.sqrt((narrow + wide) / 6)
     alone = stats.t.ppf(0.975, 2) * math.sqrt(wide / 3)
-    assert [choice.error for choice in both] == pytest.approx([half, alone if own else half])
+    assert [choice.error for choice in both] == pytest.approx(
+        [half, alone if own else half]
+    )
     assert [bool(choice.alternative) for choice in both] == [True, True]
 
 
 def test_the_words_say_what_was_chosen_among_how_many_and_what_is_open():
-    made = {"values": {RATE: 0.1}, "among": 3, "at_end": [], "alternative": None, "error": 0.0123}
+    made = {
+        "values": {RATE: 0.1},
+        "among": 3,
+        "at_end": [],
+        "alternative": None,
+        "error": 0.0123,
+    }
     standard = {"arm": "standard", **made}
-    at_end = {**standard, "values": {RATE: 0.4}, "at_end": [RATE], "alternative": {RATE: 0.2}}
+    at_end = {
+        **standard,
+        "values": {RATE: 0.4},
+        "at_end": [RATE],
+        "alternative": {RATE: 0.2},
+    }
     tuning = [standard, at_end, {"arm": "fixed", **made}]
     tune = {"per": "size", "seeds": [7, 8, 9]}
     assert tuned_in_words({"tune": tune, "tuning": tuning}) == [

@@ -22,7 +22,9 @@ GPU = Resources("auto", devices=1, nodes=1, threads=1)
 
 
 def test_each_backend_has_a_file_and_a_yaml():
-    found = {path.stem for path in (ROOT / "conf" / "hydra" / "launcher").glob("*.yaml")}
+    found = {
+        path.stem for path in (ROOT / "conf" / "hydra" / "launcher").glob("*.yaml")
+    }
     assert set(names(BACKENDS)) == found
     assert found >= {"local", "slurm", "ray"}
 
@@ -31,14 +33,20 @@ def test_ray_is_asked_for_parts_of_a_gpu_or_for_whole_ones():
     half = launcher("ray", gpus_per_device=0.5)
     assert half.request(GPU, gpus=True) == {"num_cpus": 1, "num_gpus": 0.5}
     assert half.request(CPU, gpus=True)["num_gpus"] == 0
-    with pytest.raises(UserError, match=r"gpus_per_device=0\.5: expected a whole number"):
+    with pytest.raises(
+        UserError, match=r"gpus_per_device=0\.5: expected a whole number"
+    ):
         half.request(Resources("gpu", devices=3, nodes=1, threads=1), gpus=True)
 
 
 @pytest.mark.parametrize(
     ("nodes", "slots", "device"),
     [
-        ([{"CPU": 3}, {"CPU": 2}], 2, "cpu"),  # a run that takes 2 CPUs fits once on each
+        (
+            [{"CPU": 3}, {"CPU": 2}],
+            2,
+            "cpu",
+        ),  # a run that takes 2 CPUs fits once on each
         ([{"CPU": 8, "GPU": 4}, {"CPU": 2}], 2, "gpu"),  # 2 CPUs and 2 GPUs a run
     ],
     ids=["no GPU", "a GPU"],
@@ -51,7 +59,9 @@ def test_auto_is_what_the_ray_cluster_has(nodes, slots, device):
     made.check_room()
     assert (made.slots, made.device) == (slots, device)
     context = replace(context, resources={replace(auto, devices=5)})
-    with pytest.raises(UserError, match=r"hydra/launcher=ray: expected a node with 5 CPUs and"):
+    with pytest.raises(
+        UserError, match=r"hydra/launcher=ray: expected a node with 5 CPUs and"
+    ):
         RayBackend(ray, context).check_room()
 
 
@@ -72,7 +82,10 @@ def gpus(tmp_path, monkeypatch):
 
     def fake(count, parts=()):
         first, *others = (f"GPU {n}: one (UUID: GPU-{n}a)" for n in range(count))
-        mig = [f"  MIG {size}  Device  {n}: (UUID: MIG-{n}b)" for n, size in enumerate(parts)]
+        mig = [
+            f"  MIG {size}  Device  {n}: (UUID: MIG-{n}b)"
+            for n, size in enumerate(parts)
+        ]
         lines = "\\n".join([first, *mig, *others])
         (tmp_path / "nvidia-smi").write_text(f'#!/bin/sh\nprintf "{lines}\\n"\n')
         (tmp_path / "nvidia-smi").chmod(0o755)
@@ -140,11 +153,15 @@ def test_a_run_that_is_granted_no_gpu_sees_none(demand, monkeypatch):
 ASKED = Resources("gpu", devices=1, nodes=1, threads=1)
 
 
-def test_without_the_gpu_that_is_asked_for_a_sweep_is_planned_and_not_trained(monkeypatch):
+def test_without_the_gpu_that_is_asked_for_a_sweep_is_planned_and_not_trained(
+    monkeypatch,
+):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     planned = on(ASKED)
-    with pytest.raises(UserError, match="accelerator=gpu: expected a GPU on this machine") as told:
+    with pytest.raises(
+        UserError, match="accelerator=gpu: expected a GPU on this machine"
+    ) as told:
         planned.warm()
     assert "plan with trainer.accelerator=cpu" in str(told.value)
 
@@ -190,8 +207,16 @@ def test_where_no_gpu_may_be_used_there_is_the_cpu(gpus, monkeypatch):
 @pytest.mark.parametrize(
     ("needed", "options", "words"),
     [
-        (GPU, {"slots": 3}, "hydra.launcher.slots=3: expected at most 2, the number of runs"),
-        (CPU, {"slots": 5000}, "slots=5000: expected a number of at least 1 and at most 1000"),
+        (
+            GPU,
+            {"slots": 3},
+            "hydra.launcher.slots=3: expected at most 2, the number of runs",
+        ),
+        (
+            CPU,
+            {"slots": 5000},
+            "slots=5000: expected a number of at least 1 and at most 1000",
+        ),
         (Resources("gpu", 3, 1, 1), {}, "trainer.devices=3: expected at most 2"),
         (TWO, {}, "trainer.devices=2: expected at most 1, the number of whole"),
         (Resources("cpu", 1, 2, 1), {}, "trainer.num_nodes=2: expected 1"),

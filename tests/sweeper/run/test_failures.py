@@ -71,7 +71,9 @@ def watched():
     def watched(moments):
         sent = []
         for heartbeats, (now[0], work) in enumerate(moments):
-            beat = None if work is None else {"beat": heartbeats, "work": work, "step": 1}
+            beat = (
+                None if work is None else {"beat": heartbeats, "work": work, "step": 1}
+            )
             sent.append(watchdog.due("run/1", beat))
         return sent, watchdog.hung("run/1")
 
@@ -103,7 +105,9 @@ MOMENTS = {
 
 
 @pytest.mark.parametrize(("moments", "signals"), MOMENTS.values(), ids=MOMENTS)
-def test_a_run_without_progress_is_signalled_and_said_to_hang(watched, moments, signals):
+def test_a_run_without_progress_is_signalled_and_said_to_hang(
+    watched, moments, signals
+):
     sent, hung = watched(moments)
     assert sent == signals
     assert bool(hung) == any(signals)

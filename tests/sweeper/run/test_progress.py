@@ -24,7 +24,9 @@ def test_runs_take_turns_in_the_slots_and_the_longest_of_few_decides():
     assert makespan({}, {"a": (7, None), "b": (5, None), "c": (3, None)}, 2) == 8
     assert makespan({"a": 11}, {"b": (3, None)}, 2) == 11
     assert makespan({"a": 2, "b": 11}, {"c": (3, None), "d": (5, None)}, 2) == 11
-    assert makespan({"a": 2, "b": 3, "c": 5}, {"d": (7, None)}, 2) == 9, "another sweep has more"
+    assert makespan({"a": 2, "b": 3, "c": 5}, {"d": (7, None)}, 2) == 9, (
+        "another sweep has more"
+    )
 
 
 def test_a_child_starts_after_its_parent_and_no_slot_waits_for_it():
@@ -133,12 +135,16 @@ def test_a_run_that_is_watched_tells_its_pace_and_in_the_end_what_it_took(story)
     one.wait(PACE_S)
     [(_, seconds, beside, share)] = one.learned
     assert (seconds, beside, share) == (1.5 * PACE_S, None, pytest.approx(0.3))
-    one.runs["a"].publish_result(attempt, {"metrics": {}, "seconds": 5.5, "overhead_seconds": 2.0})
+    one.runs["a"].publish_result(
+        attempt, {"metrics": {}, "seconds": 5.5, "overhead_seconds": 2.0}
+    )
     attempt.finish("done")
     one.now += 1
     one.phase("a", Phase.DONE, handle=None)
     took = 2 + 0.5 + 1.5 * PACE_S + 1
-    assert one.learned[1:] == [("a", 5.5, took - 5.5, 1.0)], "start and end of its process, too"
+    assert one.learned[1:] == [("a", 5.5, took - 5.5, 1.0)], (
+        "start and end of its process, too"
+    )
     assert one.told() == 0
 
 
@@ -147,7 +153,9 @@ def test_what_another_sweep_has_trained_is_learned_from_its_result(story):
     attempt = one.runs["a"].claim({})
     one.begin()
     one.phase("a", Phase.RUNNING, handle=None)
-    one.runs["a"].publish_result(attempt, {"metrics": {}, "seconds": 5.5, "overhead_seconds": 2.0})
+    one.runs["a"].publish_result(
+        attempt, {"metrics": {}, "seconds": 5.5, "overhead_seconds": 2.0}
+    )
     one.now += 77
     one.phase("a", Phase.DONE, handle=None)
     assert one.learned == [("a", 5.5, 2.0, 1.0)]
@@ -170,7 +178,11 @@ def test_where_nothing_more_is_started_only_what_runs_counts(story):
     assert one.told() == 60
 
 
-LABEL = "an experiment with a long name/" + "an-arm-whose-name-is-longer-than-a-line-" * 5 + "end"
+LABEL = (
+    "an experiment with a long name/"
+    + "an-arm-whose-name-is-longer-than-a-line-" * 5
+    + "end"
+)
 
 
 class Watched:
@@ -181,11 +193,16 @@ class Watched:
         self.names = [*self.schedule.states]
         steps = dict.fromkeys(self.names, STEPS)
         self.now = 0.0  # as on a machine that has just booted
-        left = TimeLeft(store, steps, lambda run: WHOLE, lambda *measured: False, lambda: self.now)
+        left = TimeLeft(
+            store, steps, lambda run: WHOLE, lambda *measured: False, lambda: self.now
+        )
         width = 120 if terminal else PIPE_WIDTH
         self.file = io.StringIO()
         console = Console(file=self.file, width=width, force_terminal=terminal)
-        labels, metrics = dict.fromkeys(self.names, LABEL), dict.fromkeys(self.names, "loss")
+        labels, metrics = (
+            dict.fromkeys(self.names, LABEL),
+            dict.fromkeys(self.names, "loss"),
+        )
         self.display = Display(console, labels, metrics, left)
 
     def phase(self, name, phase, reason=""):
@@ -254,7 +271,9 @@ def test_a_terminal_shows_a_bar_and_a_row_for_each_run_that_trains(tell, store):
     assert all(len(name) > 40 for name in names)
     shared, _, own = LABEL.partition("/")
     assert shared not in plain, "the one experiment takes no room"
-    assert all(own.startswith(name) for name in names), "a name is cut at the edge, not broken"
+    assert all(own.startswith(name) for name in names), (
+        "a name is cut at the edge, not broken"
+    )
     assert all(len(line.rstrip()) <= 120 for line in plain.splitlines())
     assert "about" not in plain, "nothing was measured yet"
     assert "step" in plain

@@ -86,7 +86,13 @@ def test_an_adopted_run_keeps_the_slot_of_its_gpu(tell, store):
 
 
 def test_parents_go_first_and_a_failed_parent_blocks_its_children_by_name(tell):
-    jobs = [job("c", 9, "p"), job("d", 9, "q"), job("p", 1), job("q", 1), job("e", 9, "d")]
+    jobs = [
+        job("c", 9, "p"),
+        job("d", 9, "q"),
+        job("p", 1),
+        job("q", 1),
+        job("e", 9, "d"),
+    ]
     schedule, backend = tell(jobs, {jobs[3].run: ["crash"]})
     assert not schedule.execute()
     ended = {"p": Phase.DONE, "c": Phase.DONE, "q": Phase.FAILED}
@@ -96,16 +102,25 @@ def test_parents_go_first_and_a_failed_parent_blocks_its_children_by_name(tell):
 
 
 @pytest.mark.parametrize("presses", [1, 2])
-def test_ctrl_c_asks_jobs_to_save_and_starts_nothing_more_and_a_second_stops_them(tell, presses):
+def test_ctrl_c_asks_jobs_to_save_and_starts_nothing_more_and_a_second_stops_them(
+    tell, presses
+):
     jobs = [job("a", 3), job("b", 2), job("c", 1)]
-    story = {jobs[0].run: [*["ctrl-c"] * presses, "interrupted"], jobs[1].run: ["interrupted"]}
+    story = {
+        jobs[0].run: [*["ctrl-c"] * presses, "interrupted"],
+        jobs[1].run: ["interrupted"],
+    }
     schedule, backend = tell(jobs, story)
     with pytest.raises(KeyboardInterrupt):
         schedule.execute()
     asked = [signal.SIGTERM, signal.SIGKILL][:presses]
     assert backend.signals == [(job, number) for number in asked for job in (1, 2)]
     if presses == 1:
-        assert phases(schedule) == {"a": Phase.STOPPED, "b": Phase.STOPPED, "c": Phase.WAITING}
+        assert phases(schedule) == {
+            "a": Phase.STOPPED,
+            "b": Phase.STOPPED,
+            "c": Phase.WAITING,
+        }
         assert "interrupted" in schedule.states[jobs[0].run].reason
 
 
@@ -184,7 +199,9 @@ def test_a_signal_that_came_while_jobs_were_started_is_heeded_after(tell):
     with signals, signals.held():
         schedule.check_for_stop = signals.check
         backend.ended = lambda timeout, ended=backend.ended: (
-            ended(timeout) if backend.signals else os.kill(os.getpid(), signal.SIGTERM) or []
+            ended(timeout)
+            if backend.signals
+            else os.kill(os.getpid(), signal.SIGTERM) or []
         )
         with pytest.raises(Stopped) as stopped:
             schedule.execute()
@@ -219,15 +236,22 @@ STORIES = {
 @pytest.mark.parametrize(("story", "starts", "reason"), STORIES.values(), ids=STORIES)
 def test_runs_that_fail_are_tried_as_often_as_it_may_help(tell, story, starts, reason):
     jobs = {name: job(name) for name in story}
-    ended = {name: Phase.DONE if "done" in words else Phase.FAILED for name, words in story.items()}
-    schedule, backend = tell([*jobs.values()], {jobs[name].run: [*story[name]] for name in story})
+    ended = {
+        name: Phase.DONE if "done" in words else Phase.FAILED
+        for name, words in story.items()
+    }
+    schedule, backend = tell(
+        [*jobs.values()], {jobs[name].run: [*story[name]] for name in story}
+    )
     assert not schedule.execute()
     assert phases(schedule) == ended
     assert {name: backend.started.count(jobs[name].run) for name in story} == starts
     assert reason in schedule.states[jobs["a"].run].reason
 
 
-def test_a_start_that_made_no_attempt_is_not_given_the_reason_of_an_earlier_one(tell, store):
+def test_a_start_that_made_no_attempt_is_not_given_the_reason_of_an_earlier_one(
+    tell, store
+):
     schedule, backend = tell([job("a")], {job("a").run: ["nan"]})
     assert not schedule.execute()
     schedule, backend = tell([job("a")], {job("a").run: ["dropped"]})
@@ -271,7 +295,10 @@ def test_a_run_out_of_gpu_memory_is_started_again_with_half_the_rows_at_a_time(
     schedule.changed = lambda _, state: state and said.append(state.reason)
     assert not schedule.execute()
     again = len(tried) > 1
-    assert phases(schedule) == {"a": Phase.DONE if again else Phase.FAILED, "b": Phase.FAILED}
+    assert phases(schedule) == {
+        "a": Phase.DONE if again else Phase.FAILED,
+        "b": Phase.FAILED,
+    }
     attempts = schedule.store.run(jobs[0].run).attempts()
     assert [one.info()["micro_batches"] for one in attempts] == tried
     assert any("each batch in 4 parts" in reason for reason in said) == again
@@ -303,7 +330,9 @@ def test_a_full_disk_makes_every_run_wait_and_none_fail(tell):
     jobs = [job("a", 2), job("b", 1)]
     story = {jobs[0].run: ["disk_full"] * 5 + ["done"]}
     clock = map(float, count(1)).__next__
-    schedule, backend = tell(jobs, story, slots=1, policy=policy(wait_s=4.0), clock=clock)
+    schedule, backend = tell(
+        jobs, story, slots=1, policy=policy(wait_s=4.0), clock=clock
+    )
     assert schedule.execute()
     assert backend.started.count(jobs[0].run) == 6
     assert schedule.states[jobs[1].run].not_before > 0
@@ -342,7 +371,11 @@ def test_a_hanging_run_is_signalled_said_to_hang_and_started_again(tell, store):
     backend.ended, schedule.changed = ended, changed
     schedule.watchdog = Watchdog(5.0, 2.0, lambda: now[0])
     assert schedule.execute()
-    assert [number for _, number in backend.signals] == [DUMP, signal.SIGTERM, signal.SIGKILL]
+    assert [number for _, number in backend.signals] == [
+        DUMP,
+        signal.SIGTERM,
+        signal.SIGKILL,
+    ]
     assert claimed[0].exit()["cause"] == "hang"
 
 
@@ -366,13 +399,17 @@ def swept(tell, store):
     return sweep
 
 
-def test_nothing_more_is_started_once_it_is_spent_and_typed_again_with_more_it_goes_on(swept):
+def test_nothing_more_is_started_once_it_is_spent_and_typed_again_with_more_it_goes_on(
+    swept,
+):
     assert swept(2.0, chosen=1.5)[:3] == (False, 1, 4), "what tuning took counts"
     done, started, waiting, why = swept(2.0)
     assert (done, started, waiting) == (False, 1, 3)
     assert why.startswith("hydra.sweeper.budget_device_hours=2 is spent (2 in all)")
     assert swept(2.0)[:3] == (False, 0, 3)
-    assert swept(3.5)[:3] == (False, 2, 1), "what is under way when it is spent is let end"
+    assert swept(3.5)[:3] == (False, 2, 1), (
+        "what is under way when it is spent is let end"
+    )
     assert swept(None) == (True, 1, 0, "")
 
 
@@ -418,7 +455,9 @@ def test_a_run_that_gets_on_costs_one_question_a_poll(tell, store, asked, moment
         asked.clear()
         assert poller.poll(states)
         moments[0] += 30.0
-    assert sorted(asked) == [f"runs/{s.job.run}/attempts/0001/beat.json" for s in states]
+    assert sorted(asked) == [
+        f"runs/{s.job.run}/attempts/0001/beat.json" for s in states
+    ]
     assert [s.status.heartbeat["step"] for s in states] == [2] * 3
     assert {s.status.state for s in states} == {State.RUNNING}
 
@@ -444,7 +483,9 @@ def test_of_many_runs_each_is_looked_at_the_more_rarely(tell, store, moments):
     assert poller.poll(states)
 
 
-def test_a_run_that_waits_for_room_is_asked_about_now_and_then(tell, store, asked, moments):
+def test_a_run_that_waits_for_room_is_asked_about_now_and_then(
+    tell, store, asked, moments
+):
     tell([job("a")], {})
     poller = StatusPoller(store, 30.0)
     assert poller.before_start(job("a").run) is State.NEW

@@ -12,7 +12,15 @@ import pytest
 
 from sweeper.run import slurm as slurm_module
 from sweeper.run.backend import BackendContext, Job, Resources
-from sweeper.run.slurm import NO_LIMIT, SILENT, Limits, NotNow, SlurmBackend, read_limits, request
+from sweeper.run.slurm import (
+    NO_LIMIT,
+    SILENT,
+    Limits,
+    NotNow,
+    SlurmBackend,
+    read_limits,
+    request,
+)
 from sweeper.run.slurm_job import RunsWork, belongs, job_file
 from sweeper.size_server import SizeServer
 from sweeper.store.errors import UserError
@@ -31,7 +39,9 @@ class Cluster:
         self._ids = map(str, itertools.count(1))
         monkeypatch.setattr(slurm_module, "queue", self._queue)
         monkeypatch.setattr(slurm_module, "read_accounts", lambda jobs: {})
-        monkeypatch.setattr(slurm_module, "send", lambda *sent: self.signals.append(sent))
+        monkeypatch.setattr(
+            slurm_module, "send", lambda *sent: self.signals.append(sent)
+        )
         monkeypatch.setattr("time.sleep", lambda seconds: None)
         given = replace(launcher("slurm"), poll_s=0.1, **options)
         resources = {Resources.of(config())}
@@ -50,7 +60,9 @@ class Cluster:
     def _queue(self):
         if not self.answers:
             return None
-        return {job: (state, self.names.get(job, "")) for job, state in self.states.items()}
+        return {
+            job: (state, self.names.get(job, "")) for job, state in self.states.items()
+        }
 
     def start(self, name, after=None, **keys):
         run = freeze(self.outputs, keys, name)
@@ -76,7 +88,9 @@ def test_jobs_that_are_refused_are_submitted_when_there_is_room(cluster):
     for number in range(9):
         slurm.start(f"r{number}")
     slurm.poll()
-    assert [runs for runs, _ in slurm.submitted] == [[f"r{number}"] for number in range(6)]
+    assert [runs for runs, _ in slurm.submitted] == [
+        [f"r{number}"] for number in range(6)
+    ]
     assert "QOSMaxSubmitJobPerUserLimit" in slurm.backend.note
     for job in ("1", "2", "3"):
         slurm.states[job] = "FAILED"
@@ -103,7 +117,9 @@ def test_a_child_is_submitted_behind_its_parent_and_never_before(cluster):
     assert slurm.submitted == [(["parent"], ""), (["child"], "1")]
     slurm.states |= {"1": "FAILED", "2": "CANCELLED"}
     assert slurm.poll() == [parent, child]
-    assert slurm.backend.exit_reason(child) == ""  # Slurm dropped it, and nobody cancelled it
+    assert (
+        slurm.backend.exit_reason(child) == ""
+    )  # Slurm dropped it, and nobody cancelled it
 
 
 def test_a_child_whose_parent_failed_before_there_was_room_is_not_submitted(cluster):
@@ -150,7 +166,13 @@ def test_only_alike_runs_share_a_job(cluster):
         slurm.start(name, **{"trainer.num_nodes": 2})
     slurm.poll()
     slurm.poll()
-    assert slurm.jobs() == [["parent", "other"], ["wide"], ["nodes"], ["more"], ["child"]]
+    assert slurm.jobs() == [
+        ["parent", "other"],
+        ["wide"],
+        ["nodes"],
+        ["more"],
+        ["child"],
+    ]
 
 
 def test_no_more_jobs_wait_than_the_cluster_takes(cluster):
@@ -181,7 +203,9 @@ def test_a_run_that_an_earlier_sweep_submitted_is_followed(cluster):
         earlier.start(name)
     make_directory(earlier.outputs / "slurm")
     for name in "ab":
-        publish_json(job_file(earlier.outputs / "runs" / name), {"job": "9", "name": "batch"})
+        publish_json(
+            job_file(earlier.outputs / "runs" / name), {"job": "9", "name": "batch"}
+        )
     slurm = cluster()
     slurm.states, slurm.names = {"9": "RUNNING"}, {"9": "batch"}
     handles = [slurm.start(name) for name in "ab"]
@@ -203,7 +227,9 @@ def test_a_job_of_several_runs_ends_only_what_it_had_begun(cluster):
     assert "its use of host memory" in slurm.backend.exit_reason(handles[0])
     slurm.poll()
     assert slurm.submitted[1:] == [(["b", "c", "d"], "")]
-    slurm.states["2"] = "FAILED"  # before it had begun anything: this counts as a try of the runs
+    slurm.states["2"] = (
+        "FAILED"  # before it had begun anything: this counts as a try of the runs
+    )
     assert slurm.poll() == handles[1:]
 
 
@@ -232,7 +258,12 @@ def test_nothing_is_started_or_lost_while_slurm_does_not_answer(cluster):
 
 
 def test_variables_of_a_surrounding_job_do_not_reach_the_jobs_of_a_sweep(monkeypatch):
-    for name in ("SLURM_CONF", "SLURM_MEM_PER_CPU", "SBATCH_PARTITION", "SRUN_CPUS_PER_TASK"):
+    for name in (
+        "SLURM_CONF",
+        "SLURM_MEM_PER_CPU",
+        "SBATCH_PARTITION",
+        "SRUN_CPUS_PER_TASK",
+    ):
         monkeypatch.setenv(name, "there")
     slurm_module.leave_allocation()
     own = {name for name in os.environ if name.startswith(("SLURM", "SBATCH", "SRUN"))}
@@ -241,15 +272,21 @@ def test_variables_of_a_surrounding_job_do_not_reach_the_jobs_of_a_sweep(monkeyp
 
 def test_sbatch_is_asked_for_what_a_run_takes(tmp_path, monkeypatch):
     monkeypatch.setattr(slurm_module, "_has_gpus", lambda partition: True)
-    options = launcher("slurm", timeout_min=7, mem_gb=1.5, partition="p", signal_delay_s=5)
-    gpus = request(options, Resources("auto", devices=3, nodes=2, threads=5), tmp_path, "17")
+    options = launcher(
+        "slurm", timeout_min=7, mem_gb=1.5, partition="p", signal_delay_s=5
+    )
+    gpus = request(
+        options, Resources("auto", devices=3, nodes=2, threads=5), tmp_path, "17"
+    )
     held = {"dependency": "afterok:17", "kill-on-invalid-dep": "yes"}
     assert gpus == {
         "time": 7, "partition": "p", "setup": [], "signal_delay_s": 5, "array_parallelism": 256,
         "nodes": 2, "ntasks_per_node": 1, "cpus_per_task": 15, "mem": "1536MB", "gpus_per_node": 3,
         "additional_parameters": {"chdir": str(tmp_path), "requeue": True, **held},
     }  # fmt: skip
-    typed = replace(launcher("slurm"), gres="gpu:a100:2", exclude="n[03,17]", reservation="course")
+    typed = replace(
+        launcher("slurm"), gres="gpu:a100:2", exclude="n[03,17]", reservation="course"
+    )
     gpu, cpu = (
         request(typed, Resources(kind, devices=1, nodes=1, threads=1), tmp_path)
         for kind in ("auto", "cpu")
@@ -262,12 +299,15 @@ def test_sbatch_is_asked_for_what_a_run_takes(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("value", ["", "a\nb"])
 def test_a_word_cannot_become_two_lines_of_the_script(value):
-    with pytest.raises(UserError, match=r"hydra\.launcher\.partition=.*a word without blanks"):
+    with pytest.raises(
+        UserError, match=r"hydra\.launcher\.partition=.*a word without blanks"
+    ):
         launcher("slurm", partition=f"'{value}'")
 
 
 CONFIGURATION = (
-    "Configuration data\nMaxArraySize            = 16\nMaxJobCount             = 10000\n"
+    "Configuration data\nMaxArraySize            = 16\n"
+    "MaxJobCount             = 10000\n"
 )
 PARTITIONS = (
     "PartitionName=all AllowGroups=ALL Default=YES QoS=N/A State=UP\\n"
@@ -281,8 +321,12 @@ def commands(tmp_path, monkeypatch):
     """Slurm's commands; each answers with the first text whose words it is given."""
 
     def fake(name, **answers):
-        cases = "".join(f"*'{key}'*) printf '{text}';;\n" for key, text in answers.items())
-        (tmp_path / name).write_text(f'#!/bin/sh\ncase "$*" in\n{cases}*) exit 1;;\nesac\n')
+        cases = "".join(
+            f"*'{key}'*) printf '{text}';;\n" for key, text in answers.items()
+        )
+        (tmp_path / name).write_text(
+            f'#!/bin/sh\ncase "$*" in\n{cases}*) exit 1;;\nesac\n'
+        )
         (tmp_path / name).chmod(0o755)
 
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
@@ -386,7 +430,9 @@ def requeue(work):
 @pytest.fixture
 def work(tmp_path):
     """Make a job of runs that end with codes; `when` is called once, while one runs."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)}
+    before = {
+        number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)
+    }
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "__init__.py").touch()  # before another on PYTHONPATH
     (tmp_path / "tasks" / "train.py").write_text(TRAIN)
@@ -428,13 +474,22 @@ def test_a_run_is_trained_by_the_job_that_it_was_handed_in_as_last(tmp_path):
         # Even if the run ends as if it had not been asked.
         ((DONE_AT_ONCE, 0), signal_all, 75, "a", "a"),
     ],
-    ids=["done", "one fails", "one stops", "by Slurm", "before the time limit", "done at once"],
+    ids=[
+        "done",
+        "one fails",
+        "one stops",
+        "by Slurm",
+        "before the time limit",
+        "done at once",
+    ],
 )
 def test_a_job_trains_its_runs_in_order_until_it_is_asked_to_stop(
     work, codes, when, code, trained, saved
 ):
     if when is requeue:
-        pytest.importorskip("submitit")  # before the run starts: a skip would leave it behind
+        pytest.importorskip(
+            "submitit"
+        )  # before the run starts: a skip would leave it behind
     one = work(codes, when or (lambda work: None))
     assert one.ends() == code
     assert (one.names(), one.names("saved")) == (trained, saved)

@@ -39,7 +39,12 @@ def freeze(store):
             "task": {"name": "lm1b"},
             "model": {"name": "decoder", "attention": {"name": "multi_head"}},
             "optimizer": {"name": "adamw"},
-            "trainer": {"accelerator": "cpu", "devices": 1, "num_nodes": 1, "threads": 1},
+            "trainer": {
+                "accelerator": "cpu",
+                "devices": 1,
+                "num_nodes": 1,
+                "threads": 1,
+            },
             "logger": {"name": logger},
         }
         names = {**NAMES, "label": f"seed={name}"}
@@ -53,7 +58,9 @@ def freeze(store):
 @pytest.fixture
 def machine(store, monkeypatch):
     def machine(**story):
-        made = Machine(store, {f"lm1b-s0-{name}": list(what) for name, what in story.items()})
+        made = Machine(
+            store, {f"lm1b-s0-{name}": list(what) for name, what in story.items()}
+        )
         monkeypatch.setattr(unfinished.local, "backend", made.open)
         return made
 
@@ -64,7 +71,9 @@ def started(machine):
     return [name[-1] for name in machine.started]
 
 
-def test_parents_start_first_then_the_longest_and_nothing_that_is_done(store, freeze, machine):
+def test_parents_start_first_then_the_longest_and_nothing_that_is_done(
+    store, freeze, machine
+):
     parent = freeze("p", flops=2.0)
     freeze("c", flops=9.0, parent=parent)
     freeze("a", flops=3.0)
@@ -89,14 +98,18 @@ def test_after_a_signal_the_same_command_continues(store, freeze, machine, capsy
     here.start = stopped
     assert train(store.outputs) == 128 + signal.SIGTERM
     printed = capsys.readouterr().out
-    assert "SIGTERM: running jobs were saved. Repeat the command to continue." in printed
+    assert (
+        "SIGTERM: running jobs were saved. Repeat the command to continue." in printed
+    )
     del here.start
     assert train(store.outputs) == 0
     assert started(here) == ["a", "a", "b"]
     assert {store.run(id).status().state for id in store.ids()} == {State.DONE}
 
 
-def test_a_failed_parent_blocks_its_children_and_the_exit_code_says_so(store, freeze, machine):
+def test_a_failed_parent_blocks_its_children_and_the_exit_code_says_so(
+    store, freeze, machine
+):
     freeze("c", parent=freeze("p"))
     here = machine(p=["nan"])
     assert train(store.outputs) == 1
@@ -113,15 +126,21 @@ def test_without_wandb_runs_train_without_their_mirror(
     monkeypatch.setattr(unfinished, "find_spec", lambda name: installed or None)
     assert train(store.outputs) == 0
     assert here.context.logger == ("wandb" if installed else "none")
-    assert capsys.readouterr().out.count("wandb is not installed") == (0 if installed else 1)
+    assert capsys.readouterr().out.count("wandb is not installed") == (
+        0 if installed else 1
+    )
 
 
 def test_a_folder_without_planned_runs_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"outputs=.*: expected a folder with planned runs; plan"):
+    with pytest.raises(
+        UserError, match=r"outputs=.*: expected a folder with planned runs; plan"
+    ):
         train(tmp_path)
 
 
-def test_runs_in_a_zip_of_an_earlier_version_are_read_once_they_are_unzipped(store, freeze):
+def test_runs_in_a_zip_of_an_earlier_version_are_read_once_they_are_unzipped(
+    store, freeze
+):
     act(freeze("a"), "done")
     result = store.run("lm1b-s0-a").result()
     archive = store.outputs / "archives" / "fig2-0001.zip"

@@ -19,7 +19,11 @@ def record():
     return {
         "format": 1,
         "id": "lm1b-d256-h8x32-s0",
-        "config": {"seed": 0, "model": {"heads": 7, "layers": 3}, "logger": {"mode": "offline"}},
+        "config": {
+            "seed": 0,
+            "model": {"heads": 7, "layers": 3},
+            "logger": {"mode": "offline"},
+        },
         "size": {"params_total": 10007},
         "names": {"experiment": "fig1", "arm": "fixed", "label": "fixed head size"},
     }

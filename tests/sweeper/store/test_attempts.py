@@ -50,7 +50,10 @@ def test_the_times_of_files_decide_nothing(store, run, age):
     now = [1009.0]
     run = Run(run.path, Watcher(lease=89.0, clock=lambda: now[0]))
     attempt = run.claim({})
-    foreign = read_json(attempt.path / "attempt.json") | {"host": "another", "boot": "another"}
+    foreign = read_json(attempt.path / "attempt.json") | {
+        "host": "another",
+        "boot": "another",
+    }
     (attempt.path / "attempt.json").write_text(json.dumps(with_checksum(foreign)))
     attempt.heartbeat(step=1)
     for path in attempt.path.rglob("*"):
@@ -69,7 +72,13 @@ def test_a_beat_keeps_what_it_is_not_told_anew(run):
     attempt.heartbeat(step=3, steps=7, loss=math.nan)
     attempt.heartbeat()
     attempt.heartbeat(step=5)
-    assert attempt.last_heartbeat() == {"beat": 3, "work": 0, "step": 5, "steps": 7, "loss": "nan"}
+    assert attempt.last_heartbeat() == {
+        "beat": 3,
+        "work": 0,
+        "step": 5,
+        "steps": 7,
+        "loss": "nan",
+    }
 
 
 def test_a_beat_that_cannot_be_written_or_read_ends_nothing(run, failing):
@@ -84,7 +93,11 @@ def test_a_beat_that_cannot_be_written_or_read_ends_nothing(run, failing):
 
 def test_the_first_word_about_the_end_stays(run):
     attempt = run.claim({})
-    words = {"cause": "nan", "message": "loss is nan at step 7", "traceback": "Traceback"}
+    words = {
+        "cause": "nan",
+        "message": "loss is nan at step 7",
+        "traceback": "Traceback",
+    }
     assert attempt.finish(*words.values())
     assert not attempt.finish("crash", "the process is gone")
     assert attempt.exit() == words
@@ -134,7 +147,10 @@ print(*[run.claim({"owner": sys.argv[2]}).number for _ in range(20)])
 
 def test_two_processes_that_claim_20_times_never_get_the_same(run, race):
     outputs = race(CLAIM_MANY, 2, run.path)
-    numbers = {owner: [int(word) for word in text.split()] for owner, text in enumerate(outputs)}
+    numbers = {
+        owner: [int(word) for word in text.split()]
+        for owner, text in enumerate(outputs)
+    }
     assert [len(own) for own in numbers.values()] == [20, 20]
     assert not set(numbers[0]) & set(numbers[1])
     assert [attempt.number for attempt in run.attempts()] == list(range(1, 41))
@@ -182,7 +198,10 @@ def test_attempts_that_only_heartbeats_tell_dead_are_waited_for_at_once(run):
     run = Run(run.path, Watcher(lease=89.0, clock=lambda: now[0]))
     for step in (1, 2):
         attempt = run.claim({})
-        foreign = read_json(attempt.path / "attempt.json") | {"host": "another", "boot": "another"}
+        foreign = read_json(attempt.path / "attempt.json") | {
+            "host": "another",
+            "boot": "another",
+        }
         (attempt.path / "attempt.json").write_text(json.dumps(with_checksum(foreign)))
         attempt.heartbeat(step=step)
     assert run.status().attempt == 2
@@ -201,7 +220,11 @@ def test_the_copy_of_a_run_in_training_is_not_in_training(run, tmp_path):
 
 @pytest.mark.parametrize(
     ("owner", "left"),
-    [({"pid_started": -1}, False), ({}, True), ({"boot": "x", "host": "another"}, True)],
+    [
+        ({"pid_started": -1}, False),
+        ({}, True),
+        ({"boot": "x", "host": "another"}, True),
+    ],
     ids=["dead", "alive", "elsewhere"],
 )
 def test_only_leftovers_of_the_dead_are_removed(run, owner, left):
@@ -241,15 +264,25 @@ HISTORIES = {
     "beyond the resumed step nothing counts": ([(0, 17), (5, 7)], None, "1111122"),
     "a restart from nothing supersedes all": ([(0, 7), (0, 3)], None, "222"),
     "an attempt that came to nothing": ([(0, 7), (0, 2), (5, 7)], None, "2211133"),
-    "a done run ends with the attempt that finished it": ([(0, 13), (5, 7)], 1, "1" * 13),
+    "a done run ends with the attempt that finished it": (
+        [(0, 13), (5, 7)],
+        1,
+        "1" * 13,
+    ),
 }
 
 
-@pytest.mark.parametrize(("spans", "winner", "expected"), HISTORIES.values(), ids=HISTORIES)
+@pytest.mark.parametrize(
+    ("spans", "winner", "expected"), HISTORIES.values(), ids=HISTORIES
+)
 def test_attempts_add_up_to_the_history_of_one_run(run, spans, winner, expected):
-    attempts = [attempt_with(run, *span, str(number)) for number, span in enumerate(spans, 1)]
+    attempts = [
+        attempt_with(run, *span, str(number)) for number, span in enumerate(spans, 1)
+    ]
     if winner:
-        run.publish_result(attempts[winner - 1], {"metrics": {"test/loss": 3.25}, "steps": 1000})
+        run.publish_result(
+            attempts[winner - 1], {"metrics": {"test/loss": 3.25}, "steps": 1000}
+        )
     history = [(row["step"], row["by"]) for row in run.history()]
     assert history == [*enumerate(expected, 1)], "each step once, in order"
 
@@ -265,7 +298,10 @@ def test_a_row_that_a_resumed_attempt_writes_at_the_step_it_resumed_at_joins(run
 
 
 def test_checkpoints_come_newest_step_first_over_all_attempts(run):
-    for attempt, steps in ((run.claim({}), (5, 700, 1100)), (run.claim({}), (700, 900))):
+    for attempt, steps in (
+        (run.claim({}), (5, 700, 1100)),
+        (run.claim({}), (700, 900)),
+    ):
         for step in steps:
             (attempt.checkpoint_dir / f"step-{step:08d}.ckpt").write_text("x")
         (attempt.checkpoint_dir / f"step-{step:08d}.ckpt.sha256").write_text("x")

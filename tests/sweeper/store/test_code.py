@@ -15,7 +15,12 @@ from sweeper.store.runs import lineage
 from tests.tasks.jobs import config, freeze
 
 FILES = (
-    *("models/block.py", "models/attention/wide.py", "tasks/train.py", "tasks/training/loop.py"),
+    *(
+        "models/block.py",
+        "models/attention/wide.py",
+        "tasks/train.py",
+        "tasks/training/loop.py",
+    ),
     *("tasks/size_server/fork.py", "tasks/lm1b/task.py", "tasks/squad/task.py"),
     "tasks/export/folder.py",
     *("sweeper/store/runs.py", "sweeper/run/schedule.py"),
@@ -62,7 +67,9 @@ def root(committed, tmp_path):
         ("docs/install.md", "lm1b", []),
     ],
 )
-def test_what_changed_is_told_by_parts_where_it_matters_to_a_task(root, name, task, changed):
+def test_what_changed_is_told_by_parts_where_it_matters_to_a_task(
+    root, name, task, changed
+):
     before = Code.read(root).parts(task)
     (root / name).write_text("edited\n")
     assert differing([before, Code.read(root).parts(task)]) == changed
@@ -71,7 +78,9 @@ def test_what_changed_is_told_by_parts_where_it_matters_to_a_task(root, name, ta
 def test_a_package_of_other_people_is_a_part(root):
     one, other = ({"package": "mine", "sha256": letter * 64} for letter in "ab")
     code = Code.read(root)
-    assert differing([code.parts("lm1b", [one]), code.parts("lm1b", [other])]) == ["package mine"]
+    assert differing([code.parts("lm1b", [one]), code.parts("lm1b", [other])]) == [
+        "package mine"
+    ]
 
 
 def test_two_dirty_trees_are_told_apart_and_what_trains_alone_makes_one_dirty(root):
@@ -95,11 +104,17 @@ def test_what_editors_leave_beside_a_file_is_no_code(root):
     assert Code.read(root).files == before
 
 
-def test_what_is_pinned_stays_and_is_shared_by_all_that_have_the_same_code(root, tmp_path):
+def test_what_is_pinned_stays_and_is_shared_by_all_that_have_the_same_code(
+    root, tmp_path
+):
     code = Code.read(root)
     folder = pin(tmp_path, code, [])
     assert folder.parent == tmp_path / "code"
-    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    names = {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
     unpinned = {"docs/install.md", "sweeper/results/judge.py"}
     assert names == {*FILES} - unpinned | {"REVISION", "changes.diff"}
     assert (folder / "REVISION").read_text() == code.revision
@@ -109,7 +124,9 @@ def test_what_is_pinned_stays_and_is_shared_by_all_that_have_the_same_code(root,
     assert pin(tmp_path, Code.read(root), []) == folder
     assert (folder / "models" / "block.py").stat().st_ino == inode
     (root / "models/block.py").write_text("edited\n")
-    assert pin(tmp_path, code, []) == folder  # what was read is kept, whatever lies there now
+    assert (
+        pin(tmp_path, code, []) == folder
+    )  # what was read is kept, whatever lies there now
     other = pin(tmp_path, Code.read(root), [])
     assert other != folder
     assert (other / "models" / "block.py").read_text() == "edited\n"
@@ -130,9 +147,14 @@ def test_pinned_code_names_every_commit_that_has_it(root, tmp_path):
 
 def test_what_was_pinned_and_changed_since_is_not_run(root, tmp_path):
     folder = pin(tmp_path, Code.read(root), [])
-    for spoil in (Path.unlink, lambda path: path.symlink_to(root / "models" / "block.py")):
+    for spoil in (
+        Path.unlink,
+        lambda path: path.symlink_to(root / "models" / "block.py"),
+    ):
         spoil(folder / "models" / "block.py")
-        with pytest.raises(UserError, match=r"models/block\.py was changed after the code"):
+        with pytest.raises(
+            UserError, match=r"models/block\.py was changed after the code"
+        ):
             pin(tmp_path, Code.read(root), [])
     assert (root / "models" / "block.py").read_text() == "models/block.py\n"
     (tmp_path / "other").mkdir()
@@ -152,7 +174,9 @@ def test_code_that_somebody_planted_beside_the_pinned_code_is_never_run(root, tm
     assert not any((folder / name).exists() for name in planted)
     for name in ("torch.py", "models/planted.so"):
         (folder / name).write_text("planted")
-        with pytest.raises(UserError, match=rf"{name} was added after the code was copied there"):
+        with pytest.raises(
+            UserError, match=rf"{name} was added after the code was copied there"
+        ):
             pin(tmp_path, Code.read(root), [])
         (folder / name).unlink()
     (folder / "numpy").symlink_to(root / "models")
@@ -168,7 +192,9 @@ def test_a_package_that_a_run_names_is_pinned_with_it(tmp_path, installed, monke
     assert not (own / "of_mine").exists()
     assert (beside / "of_mine" / "__init__.py").read_text() == "class Mine: ..."
     assert (beside / "of_mine-1.2.3.dist-info" / "entry_points.txt").exists()
-    monkeypatch.syspath_prepend(beside)  # as jobs start, and the package is installed, too
+    monkeypatch.syspath_prepend(
+        beside
+    )  # as jobs start, and the package is installed, too
     assert len(entry_points(group="headroom.attention", name="wide")) == 1
 
 
@@ -177,7 +203,10 @@ def test_what_was_continued_comes_of_all_that_trained_it(tmp_path):
     for facts in (
         {"code": "old", "code_parts": {"models": "z"}},
         {"code": "one", "code_parts": {"models": "a"}, "continues": 1},
-        {"code": "lost", "code_parts": {"models": "b"}},  # from the beginning: of nothing else
+        {
+            "code": "lost",
+            "code_parts": {"models": "b"},
+        },  # from the beginning: of nothing else
         {"code": "two", "code_parts": {"models": "c"}, "continues": 2},
     ):
         run.claim(facts)
@@ -193,7 +222,9 @@ def test_attempts_that_would_continue_themselves_have_an_end(tmp_path, continues
     assert len(lineage(run, 1)) == 1
 
 
-def test_the_revision_is_that_of_the_program_whatever_git_is_told(root, tmp_path, monkeypatch):
+def test_the_revision_is_that_of_the_program_whatever_git_is_told(
+    root, tmp_path, monkeypatch
+):
     expected = Code.read(root).revision
     other = tmp_path / "other"
     other.mkdir()
@@ -204,7 +235,9 @@ def test_the_revision_is_that_of_the_program_whatever_git_is_told(root, tmp_path
     assert Code.read(root).revision == expected
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
+@pytest.mark.skipif(
+    os.getuid() != 0, reason="only root can give a folder to another user"
+)
 def test_a_program_that_belongs_to_another_user_has_its_revision(root):
     expected = Code.read(root).revision
     assert expected != "unknown"

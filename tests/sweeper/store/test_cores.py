@@ -19,10 +19,21 @@ from sweeper.store.cores import cores
             {"cpu/cpu.cfs_quota_us": "250000", "cpu/cpu.cfs_period_us": "100000"},
             2,
         ),
-        ("4:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 7),
+        (
+            "4:cpu:/\n",
+            {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"},
+            7,
+        ),
         ("", {}, 7),
     ],
-    ids=["version 2", "of a parent", "half a core", "version 1", "no quota", "no groups"],
+    ids=[
+        "version 2",
+        "of a parent",
+        "half a core",
+        "version 1",
+        "no quota",
+        "no groups",
+    ],
 )
 def test_the_quota_of_a_container_limits_the_cores(
     own_groups, files, expected, tmp_path, monkeypatch

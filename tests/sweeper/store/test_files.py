@@ -62,10 +62,14 @@ def finished(path: Path) -> list[Path]:
     return [other for other in path.parent.iterdir() if not other.name.startswith(".")]
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["not_done", "done_but_reported_failed"])
+@pytest.mark.parametrize(
+    "after", [False, True], ids=["not_done", "done_but_reported_failed"]
+)
 @pytest.mark.parametrize("replace", [True, False], ids=["replace", "keep_first"])
 @pytest.mark.parametrize("existing", [True, False], ids=["over_a_file", "fresh"])
-def test_publish_with_a_failure_at_every_call_leaves_old_or_new(tmp_path, after, replace, existing):
+def test_publish_with_a_failure_at_every_call_leaves_old_or_new(
+    tmp_path, after, replace, existing
+):
     path = tmp_path / "result.json"
     allowed = {OLD if existing else None, NEW if replace or not existing else None}
     for fail_at in range(1, 100):
@@ -84,7 +88,9 @@ def test_publish_with_a_failure_at_every_call_leaves_old_or_new(tmp_path, after,
         if len(calls) < fail_at:
             break
     assert fail_at > 6, "every step of publish was made to fail once"
-    assert publish(path, OLD, replace=True), "leftovers of failed writers are in nobody's way"
+    assert publish(path, OLD, replace=True), (
+        "leftovers of failed writers are in nobody's way"
+    )
 
 
 PUBLISH_FOREVER = """
@@ -130,7 +136,9 @@ def test_publish_is_durable_before_it_is_visible_or_never_waits_for_the_disk(tmp
         assert ("fsync" in order) == durable
         if durable:
             assert order.index("write") < order.index("fsync") < order.index("rename")
-            assert "fsync" in order[order.index("rename") :], "the name is made durable too"
+            assert "fsync" in order[order.index("rename") :], (
+                "the name is made durable too"
+            )
 
 
 @pytest.fixture
@@ -161,13 +169,23 @@ def test_a_link_planted_at_the_temporary_name_is_refused(tmp_path, victim, monke
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b'{"a": 1', b"\0" * 101, b"\xff\xfe{}", b'{"a": NaN}', b"[" * 100003, b"1" * 10007],
+    [
+        b"",
+        b'{"a": 1',
+        b"\0" * 101,
+        b"\xff\xfe{}",
+        b'{"a": NaN}',
+        b"[" * 100003,
+        b"1" * 10007,
+    ],
     ids=lambda content: ascii(content[:9]),
 )
 def test_a_damaged_json_file_is_named_in_one_sentence(tmp_path, content):
     path = tmp_path / "run.json"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"run\.json cannot be read: .*; restore") as caught:
+    with pytest.raises(
+        UserError, match=r"run\.json cannot be read: .*; restore"
+    ) as caught:
         read_json(path)
     assert str(caught.value).isprintable()
 
@@ -187,12 +205,20 @@ def test_what_is_no_file_is_refused_without_waiting(tmp_path, make):
 
 def test_another_format_is_refused(tmp_path):
     publish_json(tmp_path / "run.json", {"format": 2})
-    with pytest.raises(UserError, match="it has format 2, not 1; use the version that wrote it"):
+    with pytest.raises(
+        UserError, match="it has format 2, not 1; use the version that wrote it"
+    ):
         read_versioned(tmp_path / "run.json")
 
 
 def test_json_comes_back_as_it_went_and_nan_is_refused(tmp_path):
-    value = {"loss": 0.1, "name": "\u202e\n\0ü", "n": 2**63, "none": None, "list": [1, {"a": True}]}
+    value = {
+        "loss": 0.1,
+        "name": "\u202e\n\0ü",
+        "n": 2**63,
+        "none": None,
+        "list": [1, {"a": True}],
+    }
     assert read_json(tmp_path / "x.json") is None
     publish_json(tmp_path / "x.json", value)
     assert read_json(tmp_path / "x.json") == value
@@ -203,14 +229,38 @@ def test_json_comes_back_as_it_went_and_nan_is_refused(tmp_path):
 
 
 def test_canonical_text_does_not_depend_on_the_order_of_keys():
-    one, other = {"b": [1, 2], "a": {"d": 1, "c": 2}}, {"a": {"c": 2, "d": 1}, "b": [1, 2]}
+    one, other = (
+        {"b": [1, 2], "a": {"d": 1, "c": 2}},
+        {"a": {"c": 2, "d": 1}, "b": [1, 2]},
+    )
     assert canonical(one) == canonical(other)
     assert canonical({"a": 1}) != canonical({"a": 1.0})
 
 
 HOSTILE_NAMES = [
-    *("", ".", "..", "../../etc/passwd", "/etc/passwd", "a/b", "a\\b", "~", ".ssh", "-rf", "a\0b"),
-    *("lm1b\n", "a\nb", "\x1b[2J", "a b", "$(touch x)", "${oc.env:HOME}", ";touch x", "%2e%2e%2f"),
+    *(
+        "",
+        ".",
+        "..",
+        "../../etc/passwd",
+        "/etc/passwd",
+        "a/b",
+        "a\\b",
+        "~",
+        ".ssh",
+        "-rf",
+        "a\0b",
+    ),
+    *(
+        "lm1b\n",
+        "a\nb",
+        "\x1b[2J",
+        "a b",
+        "$(touch x)",
+        "${oc.env:HOME}",
+        ";touch x",
+        "%2e%2e%2f",
+    ),
     *("‥", "a\uff0fb", "run-٣", "\udcff", "a" * 129, "__pycache__"),
 ]
 

@@ -53,7 +53,12 @@ def test_every_key_that_can_change_a_result_changes_the_id(config):
 
 def test_paths_devices_loggers_and_cadences_do_not_change_the_id(config):
     ids = keys_and_ids(config, volatile=True)
-    assert {"data.root", "trainer.devices", "logger.mode", "trainer.log_every"} <= ids.keys()
+    assert {
+        "data.root",
+        "trainer.devices",
+        "logger.mode",
+        "trainer.log_every",
+    } <= ids.keys()
     assert {*ids.values()} == {run_id(config)}
 
 
@@ -70,7 +75,9 @@ def test_a_key_that_holds_what_it_was_introduced_with_renames_no_run(config):
     for *sections, key in (name.split(".") for name in INTRODUCED_AS):
         del functools.reduce(operator.getitem, sections, before)[key]
     assert run_id(before) == run_id(changed(config, INTRODUCED_AS))
-    others = [run_id(changed(config, {**INTRODUCED_AS, key: 13})) for key in INTRODUCED_AS]
+    others = [
+        run_id(changed(config, {**INTRODUCED_AS, key: 13})) for key in INTRODUCED_AS
+    ]
     assert len({run_id(before), *others}) == len(others) + 1 > 1
 
 
@@ -89,7 +96,11 @@ def test_the_id_reads_as_task_sizes_seed_and_hash(config):
 
 @pytest.mark.parametrize("text", HOSTILE_NAMES, ids=ascii)
 def test_no_value_can_put_a_path_into_an_id(text):
-    config = {"task": {"name": text}, "seed": text, "model": {"heads": text, "head_size": text}}
+    config = {
+        "task": {"name": text},
+        "seed": text,
+        "model": {"heads": text, "head_size": text},
+    }
     assert set(run_id(config)) <= set(
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"
     )
@@ -97,16 +108,22 @@ def test_no_value_can_put_a_path_into_an_id(text):
 
 KNOWN = Path(__file__).with_name("identity_keys.json")
 GROUPS = ("task", "model", "model/attention", "data", "optimizer", "trainer")
-OPTIONS = [f"{g}={path.stem}" for g in GROUPS for path in sorted((CONF / g).glob("*.yaml"))]
+OPTIONS = [
+    f"{g}={path.stem}" for g in GROUPS for path in sorted((CONF / g).glob("*.yaml"))
+]
 
 
 def keys_of(option: str) -> set[str]:
     """The keys of an option that are part of a run's name, whatever their values."""
     section = option.partition("=")[0].replace("/", ".")
-    inner = [group.replace("/", ".") for group in GROUPS if group.startswith(f"{section}/")]
+    inner = [
+        group.replace("/", ".") for group in GROUPS if group.startswith(f"{section}/")
+    ]
     found = set(leaves(identity(shipped().base([option]).run({}))))
     return {
-        key for key in found if below(key, [section]) and not below(key, [*inner, *INTRODUCED_AS])
+        key
+        for key in found
+        if below(key, [section]) and not below(key, [*inner, *INTRODUCED_AS])
     }
 
 
@@ -114,7 +131,9 @@ def keys_of(option: str) -> set[str]:
 def test_a_new_key_says_what_it_was_before_it_came(option):
     """Fails for whoever adds a key without saying so: else all that it touches trains again."""
     known = json.loads(KNOWN.read_text("utf-8"))
-    assert option in known, f"{option} is new: add the keys of its runs' names to {KNOWN.name}."
+    assert option in known, (
+        f"{option} is new: add the keys of its runs' names to {KNOWN.name}."
+    )
     new, gone = (keys_of(option) - {*known[option]}, {*known[option]} - keys_of(option))
     assert not new, (
         f"{', '.join(sorted(new))} of {option} would rename every run that has it: add each to "
@@ -122,10 +141,14 @@ def test_a_new_key_says_what_it_was_before_it_came(option):
         "and give what reads it in tasks/ the same default; or, if it can change no result, to "
         "NOT_IN_IDENTITY."
     )
-    assert not gone, f"without {', '.join(sorted(gone))} every run of {option} is another run."
+    assert not gone, (
+        f"without {', '.join(sorted(gone))} every run of {option} is another run."
+    )
 
 
 def test_beside_the_groups_of_yaml_there_are_two_keys(config):
     sections = tuple(f"{group}." for group in GROUPS)
     found = [key for key in leaves(identity(config)) if not key.startswith(sections)]
-    assert sorted({*found} - INTRODUCED_AS.keys()) == ["parent", "seed"], "see INTRODUCED_AS"
+    assert sorted({*found} - INTRODUCED_AS.keys()) == ["parent", "seed"], (
+        "see INTRODUCED_AS"
+    )

@@ -10,7 +10,14 @@ import pytest
 
 from sweeper.store import liveness
 from sweeper.store.files import publish_json
-from sweeper.store.liveness import HeartbeatFile, Watcher, alive, identity, read_heartbeat, send
+from sweeper.store.liveness import (
+    HeartbeatFile,
+    Watcher,
+    alive,
+    identity,
+    read_heartbeat,
+    send,
+)
 from sweeper.store.registry import ROOT
 
 TELL = """
@@ -48,7 +55,9 @@ def test_only_the_process_meant_is_signalled_and_then_it_is_dead(child):
     "elsewhere",
     [
         {"boot": "x", "host": "another"},
-        {"boot": "x"},  # another machine of the same image, or this one before it was started anew
+        {
+            "boot": "x"
+        },  # another machine of the same image, or this one before it was started anew
         {"boot": "x", "machine": "another"},
         {"pid_namespace": "pid:[1]"},  # a container on this host
         {"pid": None},
@@ -81,11 +90,15 @@ def test_a_foreign_attempt_lives_while_its_beat_changes(watcher, now):
         now[0] += LEASE - 1
     for number in (3, 2, 1):
         now[0] += 10 * LEASE
-        assert watcher.alive("a", FOREIGN, {"beat": number}), "any other value is a sign of life"
+        assert watcher.alive("a", FOREIGN, {"beat": number}), (
+            "any other value is a sign of life"
+        )
 
 
 @pytest.mark.parametrize("heartbeat", [{"beat": 5}, None], ids=["beat", "never beat"])
-def test_a_foreign_attempt_is_dead_after_a_whole_lease_without_a_change(watcher, now, heartbeat):
+def test_a_foreign_attempt_is_dead_after_a_whole_lease_without_a_change(
+    watcher, now, heartbeat
+):
     assert watcher.alive("a", FOREIGN, heartbeat), "the first sight proves nothing"
     now[0] += LEASE - 1
     assert watcher.alive("a", FOREIGN, heartbeat)
@@ -102,9 +115,13 @@ def test_wall_clocks_are_never_asked(monkeypatch):
     assert watcher.alive("b", identity(), None)
 
 
-def test_where_boots_have_no_number_machines_of_one_image_are_not_taken_for_each_other(monkeypatch):
+def test_where_boots_have_no_number_machines_of_one_image_are_not_taken_for_each_other(
+    monkeypatch,
+):
     real = liveness._first_line
-    monkeypatch.setattr(liveness, "_first_line", lambda p: "" if p.name == "boot_id" else real(p))
+    monkeypatch.setattr(
+        liveness, "_first_line", lambda p: "" if p.name == "boot_id" else real(p)
+    )
     info = identity()
     assert alive(info) is None
     assert not send(info, signal.SIGKILL)
@@ -144,7 +161,9 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 99, b'{"boot": 7}'], ids=repr)
-def test_a_lock_elsewhere_is_waited_for_as_long_as_it_is_told_of(content, tmp_path, monkeypatch):
+def test_a_lock_elsewhere_is_waited_for_as_long_as_it_is_told_of(
+    content, tmp_path, monkeypatch
+):
     """That of another machine, or one that says nothing: nobody waits for it without end."""
     now, moments = [0.0], []
     other = tmp_path / "data.lock-0001"
@@ -179,7 +198,9 @@ def test_a_beat_is_written_over_in_place_and_a_torn_one_is_none(tmp_path):
 
 def test_nothing_rests_on_locks_that_network_file_systems_break():
     asked = re.compile(r"^\s*(import|from) (fcntl|filelock)|\bflock\(", re.MULTILINE)
-    code = [path for room in ("sweeper", "tasks") for path in (ROOT / room).rglob("*.py")]
+    code = [
+        path for room in ("sweeper", "tasks") for path in (ROOT / room).rglob("*.py")
+    ]
     assert len(code) > 100
     assert [str(path) for path in code if asked.search(path.read_text())] == []
     assert os.name == "posix"

@@ -12,7 +12,11 @@ from sweeper.store.metrics import MetricsWriter, read_metrics, spell_float
 
 ROWS: list[dict[str, Any]] = [
     {"step": 7, "train/loss": 5.25, "phase": "train"},
-    {"step": 11, "train/loss": 1e-17, "note": 'a "quoted" word, {"step": 3} and ünïcode\n'},
+    {
+        "step": 11,
+        "train/loss": 1e-17,
+        "note": 'a "quoted" word, {"step": 3} and ünïcode\n',
+    },
     {"step": 13, "validation/loss": 3.0, "best": True, "none": None},
     {"step": 17, '\n{"step": 4, "train/loss": 0.0}\n': 2},
 ]
@@ -46,7 +50,11 @@ def test_truncated_at_every_byte_only_the_cut_line_is_lost_and_never_the_next(tm
     data = written(path, ROWS)
     for length in range(len(data) + 1):
         path.write_bytes(data[:length])
-        whole = [row for row, (_, end) in zip(ROWS, line_spans(data), strict=True) if end <= length]
+        whole = [
+            row
+            for row, (_, end) in zip(ROWS, line_spans(data), strict=True)
+            if end <= length
+        ]
         rows, damaged = read_metrics(path)
         assert rows == whole
         assert damaged <= 1
@@ -61,13 +69,17 @@ def test_truncated_at_every_byte_only_the_cut_line_is_lost_and_never_the_next(tm
         *(lambda old, new=new: new for new in b'\n\0"'),
     ],
 )
-def test_with_any_byte_changed_only_its_line_is_lost_and_no_wrong_row_is_read(tmp_path, change):
+def test_with_any_byte_changed_only_its_line_is_lost_and_no_wrong_row_is_read(
+    tmp_path, change
+):
     path = tmp_path / "m"
     data = written(path, ROWS)
     spans = line_spans(data)
     for at, old in enumerate(data):
         path.write_bytes(data[:at] + bytes([change(old)]) + data[at + 1 :])
-        others = [row for row, (a, b) in zip(ROWS, spans, strict=True) if not a <= at < b]
+        others = [
+            row for row, (a, b) in zip(ROWS, spans, strict=True) if not a <= at < b
+        ]
         rows, damaged = read_metrics(path)
         assert rows == (ROWS if change(old) == old else others)
         assert (damaged >= 1) == (change(old) != old)
@@ -94,8 +106,12 @@ def test_whole_rows_are_found_amid_damage(tmp_path, damage, kept):
     assert damaged >= 1
 
 
-@pytest.mark.parametrize("tail", [b"\0" * 4099, b'{"step": ', b"x" * 10007, b""], ids=len)
-def test_opening_cuts_a_torn_tail_but_no_row_that_lacks_only_its_line_end(tmp_path, tail):
+@pytest.mark.parametrize(
+    "tail", [b"\0" * 4099, b'{"step": ', b"x" * 10007, b""], ids=len
+)
+def test_opening_cuts_a_torn_tail_but_no_row_that_lacks_only_its_line_end(
+    tmp_path, tail
+):
     path = tmp_path / "m"
     whole = written(path, ROWS)
     path.write_bytes(whole + tail if tail else whole[:-1])
@@ -126,7 +142,9 @@ def test_a_row_is_written_in_one_call(tmp_path, monkeypatch):
     calls = []
     real = os.write
     with MetricsWriter(tmp_path / "m") as writer, monkeypatch.context() as patch:
-        patch.setattr(os, "write", lambda fd, data: calls.append(len(data)) or real(fd, data))
+        patch.setattr(
+            os, "write", lambda fd, data: calls.append(len(data)) or real(fd, data)
+        )
         writer.write({"step": 3, "note": "x" * 20011})
     assert calls == [(tmp_path / "m").stat().st_size]
 
@@ -152,7 +170,10 @@ def test_floats_that_json_lacks_come_back_as_floats(tmp_path, value):
     ids=str,
 )
 def test_a_row_that_could_not_be_read_back_is_refused(tmp_path, row):
-    with MetricsWriter(tmp_path / "m") as writer, pytest.raises(ValueError, match="a row"):
+    with (
+        MetricsWriter(tmp_path / "m") as writer,
+        pytest.raises(ValueError, match="a row"),
+    ):
         writer.write(row)
     assert (tmp_path / "m").read_bytes() == b""
 

@@ -22,7 +22,9 @@ def plan(*experiments: str, **more: Any) -> dict[str, Any]:
 def test_the_same_plan_again_is_the_same_file_whatever_its_estimate(tmp_path):
     first = write_plan(tmp_path, plan("fig1", scale="demo", estimate={"a": 3.0}))
     before = first.read_bytes()
-    again = dict(reversed(plan("fig1", scale="demo", estimate={}).items())) | {"number": 97}
+    again = dict(reversed(plan("fig1", scale="demo", estimate={}).items())) | {
+        "number": 97
+    }
     assert write_plan(tmp_path, again) == first
     assert first.read_bytes() == before
     assert len(plans(tmp_path)) == 1
@@ -34,15 +36,22 @@ def test_a_plan_of_other_experiments_in_between_makes_no_new_one(tmp_path):
     both = write_plan(tmp_path, plan("fig3", "fig4"))
     assert write_plan(tmp_path, plan("fig1")) == first
     assert write_plan(tmp_path, plan("fig3")) != both
-    assert write_plan(tmp_path, plan("fig3", "fig4")) != both  # it would not be fig3's newest
+    assert (
+        write_plan(tmp_path, plan("fig3", "fig4")) != both
+    )  # it would not be fig3's newest
 
 
 def test_plans_are_numbered_and_the_latest_of_an_experiment_is_found(tmp_path):
     assert newest(tmp_path) == {}
     assert plans(tmp_path) == list(tmp_path.iterdir()) == []
-    assert write_plan(tmp_path, plan("fig1", scale="demo")) == tmp_path / "plans/0001.json"
+    assert (
+        write_plan(tmp_path, plan("fig1", scale="demo")) == tmp_path / "plans/0001.json"
+    )
     write_plan(tmp_path, plan("fig1", "fig3", scale="gpu"))
-    assert write_plan(tmp_path, plan("fig2", scale="paper")) == tmp_path / "plans/0003.json"
+    assert (
+        write_plan(tmp_path, plan("fig2", scale="paper"))
+        == tmp_path / "plans/0003.json"
+    )
     assert [value["number"] for value in plans(tmp_path)] == [1, 2, 3]
     scales = {name: found["scale"] for name, found in newest(tmp_path).items()}
     assert scales == {"fig1": "gpu", "fig3": "gpu", "fig2": "paper"}

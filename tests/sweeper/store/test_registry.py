@@ -26,14 +26,27 @@ def test_every_kind_has_things_of_our_own_and_a_group_of_its_own():
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.word)
 def test_listing_imports_nothing(kind, installed):
-    installed("costly", "raise AssertionError('imported')", {kind.group: "costly = costly"})
+    installed(
+        "costly", "raise AssertionError('imported')", {kind.group: "costly = costly"}
+    )
     assert "costly" in names(kind)
     assert "costly" not in sys.modules
 
 
 @pytest.mark.parametrize(
     "name",
-    ["rotary", "", "__init__", "fig1.math", "../draw", "os", "fig1 ", None, ["fig1"], 7],
+    [
+        "rotary",
+        "",
+        "__init__",
+        "fig1.math",
+        "../draw",
+        "os",
+        "fig1 ",
+        None,
+        ["fig1"],
+        7,
+    ],
 )
 def test_an_unknown_name_is_answered_with_those_there_are(name):
     said = re.escape(name if isinstance(name, str) else json.dumps(name))
@@ -44,7 +57,9 @@ def test_an_unknown_name_is_answered_with_those_there_are(name):
 
 
 def test_what_a_package_registers_is_found_beside_our_own(installed):
-    installed("mine", "def draw(table): return table * 2", {"headroom.figures": "mine = mine"})
+    installed(
+        "mine", "def draw(table): return table * 2", {"headroom.figures": "mine = mine"}
+    )
     assert {"mine", "fig1"} < set(names(FIGURES))
     assert "mine" not in names(CLAIMS)
     assert draw_of("mine") == "a tablea table"
@@ -70,11 +85,16 @@ def test_a_name_that_stands_for_two_things_is_one_sentence(installed, first):
         ("1 / 0", "of the package broken cannot be imported .ZeroDivisionError"),
         ("import sys; sys.exit('bye')", "cannot be imported .SystemExit: bye"),
         ("input()", "cannot be imported .(EOF|OS)Error"),
-        ("while True: pass", "cannot be imported .TimeoutError: its import takes more than 0.3"),
+        (
+            "while True: pass",
+            "cannot be imported .TimeoutError: its import takes more than 0.3",
+        ),
     ],
     ids=["import", "number", "raises", "exits", "reads", "hangs"],
 )
-def test_a_module_that_is_no_figure_is_one_sentence(installed, monkeypatch, source, told):
+def test_a_module_that_is_no_figure_is_one_sentence(
+    installed, monkeypatch, source, told
+):
     monkeypatch.setattr(importing, "LONGEST_S", 0.3)
     installed("broken", source, {"headroom.figures": "broken = broken"})
     with pytest.raises(UserError, match=f"figure broken: .*{told}") as caught:
@@ -137,13 +157,19 @@ def test_of_an_outside_thing_its_package_and_its_source_are_told(installed):
         "name": "attention variant wide", "package": "mine", "version": "1.2.3",
     }  # fmt: skip
     assert before == made_of(ATTENTION, "wide")
-    (module.parent / "helper.py").write_text("SIZE = 2")  # what it imports belongs to it
+    (module.parent / "helper.py").write_text(
+        "SIZE = 2"
+    )  # what it imports belongs to it
     installed.forget()
     after = made_of(ATTENTION, "wide")
     assert after["sha256"] != before["sha256"]
     assert {**after, "sha256": ""} == {**before, "sha256": ""}
     assert "mine" not in sys.modules
-    for none in ("multi_head", "nope", None):  # of our own and of the unknown nothing is told
+    for none in (
+        "multi_head",
+        "nope",
+        None,
+    ):  # of our own and of the unknown nothing is told
         assert made_of(ATTENTION, none) == {}
 
 
@@ -156,7 +182,9 @@ def test_yaml_of_a_package_is_read_unless_one_of_ours_would_hide_it(installed, n
     path.parent.mkdir(parents=True)
     path.touch()
     if "fig1" in name:
-        with pytest.raises(UserError, match=f"{name} of the package mine: conf/ has a file of"):
+        with pytest.raises(
+            UserError, match=f"{name} of the package mine: conf/ has a file of"
+        ):
             registry.folders_of_conf()
     else:
         assert registry.folders_of_conf() == {"m": module.parent / "conf"}

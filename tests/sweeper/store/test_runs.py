@@ -26,7 +26,9 @@ def test_a_record_comes_back_as_it_was_frozen(store, record):
 def test_freezing_again_changes_nothing(store, record):
     path = store.freeze(record).path / "run.json"
     before = (path.read_bytes(), path.stat().st_ino)
-    again = copy.deepcopy(record) | {"names": {"experiment": "fig3", "arm": "x", "label": "y"}}
+    again = copy.deepcopy(record) | {
+        "names": {"experiment": "fig3", "arm": "x", "label": "y"}
+    }
     again["config"] = dict(reversed(again["config"].items())) | {"seed": 0.0}
     store.freeze(again)
     assert (path.read_bytes(), path.stat().st_ino) == before
@@ -43,7 +45,9 @@ def test_freezing_again_changes_nothing(store, record):
     ],
     ids=["value", "type", "added_null", "added", "removed"],
 )
-def test_another_config_under_the_same_id_is_refused_by_name(store, record, change, key):
+def test_another_config_under_the_same_id_is_refused_by_name(
+    store, record, change, key
+):
     run = store.freeze(record)
     other = record | {"config": record["config"] | change}
     with pytest.raises(UserError, match=rf"run {run.id}: .* another {key} ") as caught:
@@ -84,7 +88,13 @@ def test_what_is_no_run_directory_is_told_in_a_sentence(run, tmp_path):
     copied = run.path.with_name("renamed")
     copied.mkdir()
     (copied / "run.json").write_bytes((run.path / "run.json").read_bytes())
-    for path in (tmp_path, run.path.parent, run.path / "run.json", tmp_path / "none", copied):
+    for path in (
+        tmp_path,
+        run.path.parent,
+        run.path / "run.json",
+        tmp_path / "none",
+        copied,
+    ):
         with pytest.raises(UserError, match="expected"):
             Run.open(path)
 
@@ -99,7 +109,9 @@ def test_ids_are_the_frozen_runs_in_order(store, record):
     assert store.ids() == sorted(names)
 
 
-def test_only_a_run_elsewhere_whose_heartbeat_moves_is_in_training(store, record, monkeypatch):
+def test_only_a_run_elsewhere_whose_heartbeat_moves_is_in_training(
+    store, record, monkeypatch
+):
     now, ids = [0.0], ("done", "dead", "alive")
     store = RunStore(store.outputs, Watcher(89.0, lambda: now[0]))
     attempts = {id: store.freeze(record | {"id": id}).claim({}) for id in ids}
@@ -151,7 +163,11 @@ def test_of_5_finishers_at_once_one_publishes(run, race, kind):
     assert run.result()["attempt"] == winner
     differing = sorted(path.name for path in run.path.glob("differs-*.json"))
     losers = [number for number in range(1, 6) if number != winner]
-    expected = [f"differs-{number:04d}.json" for number in losers] if kind == "different" else []
+    expected = (
+        [f"differs-{number:04d}.json" for number in losers]
+        if kind == "different"
+        else []
+    )
     assert differing == expected
     status = run.status()
     assert status.state is State.DONE
@@ -178,7 +194,11 @@ def test_a_run_nobody_tried_is_new(run):
         ("interrupted", State.INTERRUPTED, "interrupted at step 3 of 7"),
         ("out_of_gpu_memory", State.FAILED, "out_of_gpu_memory: 3 GiB asked"),
         ("nan", State.FAILED, "nan: 3 GiB asked"),
-        ("done", State.FAILED, "no_result: exit.json says `done`, but there is no result.json"),
+        (
+            "done",
+            State.FAILED,
+            "no_result: exit.json says `done`, but there is no result.json",
+        ),
     ],
 )
 def test_the_newest_attempt_decides(run, cause, state, reason):
@@ -189,7 +209,11 @@ def test_the_newest_attempt_decides(run, cause, state, reason):
     attempt.heartbeat(step=3, steps=7)
     attempt.finish(cause, "3 GiB asked")
     status = run.status()
-    assert (status.state, status.reason, status.attempt) == (state, f"{reason} (attempt 2)", 2)
+    assert (status.state, status.reason, status.attempt) == (
+        state,
+        f"{reason} (attempt 2)",
+        2,
+    )
 
 
 def test_a_result_published_while_the_state_is_read_is_not_missed(run, monkeypatch):
@@ -217,7 +241,9 @@ def test_a_last_word_said_while_the_state_is_read_is_not_missed(run, monkeypatch
 
 
 @pytest.mark.parametrize("name", ["result.json", "attempts/0001/exit.json"])
-@pytest.mark.parametrize("content", [b"\0" * 101, b'{"format": 1}', b"[]", b"{"], ids=repr)
+@pytest.mark.parametrize(
+    "content", [b"\0" * 101, b'{"format": 1}', b"[]", b"{"], ids=repr
+)
 def test_a_damaged_file_is_the_reason_and_stops_no_survey(run, name, content):
     attempt = run.claim({})
     attempt.finish("crash")
@@ -232,7 +258,10 @@ def test_a_record_whose_seal_was_made_anew_is_not_the_run_of_its_name(tmp_path):
     config = {"task": {"name": "lm1b"}, "seed": 3, "logger": {"name": "none"}}
     run = RunStore(tmp_path).freeze({"id": run_id(config), "config": config})
     path = run.path / "run.json"
-    for changed, refused in (({"seed": 5}, True), ({"logger": {"name": "wandb"}}, False)):
+    for changed, refused in (
+        ({"seed": 5}, True),
+        ({"logger": {"name": "wandb"}}, False),
+    ):
         path.unlink()
         record = {"format": FORMAT, "id": run.id, "config": {**config, **changed}}
         assert publish_with_checksum(path, record)
@@ -250,7 +279,9 @@ def test_every_cut_and_every_changed_letter_is_noticed(run, name):
     whole = path.read_bytes()
     read = run.record if name == "run.json" else run.result
     good = read()
-    seal = whole.index(b'"sha256"')  # a file that says no digest at all is read as it is
+    seal = whole.index(
+        b'"sha256"'
+    )  # a file that says no digest at all is read as it is
     for place in [*range(seal), *range(seal + 10, len(whole))]:
         for damaged in (whole[:place], whole[:place] + b"7" + whole[place + 1 :]):
             path.write_bytes(damaged)

@@ -22,8 +22,16 @@ TODAY = {
 }
 LATENT = {"name": "latent", "latent_size": 11, "rotary_size": 4, "value_size": 7}
 CASES = {
-    "MistralForCausalLM": {"name": "grouped_query", "key_value_heads": 2, "qk_norm": False},
-    "Qwen3ForCausalLM": {"name": "grouped_query", "key_value_heads": 3, "qk_norm": True},
+    "MistralForCausalLM": {
+        "name": "grouped_query",
+        "key_value_heads": 2,
+        "qk_norm": False,
+    },
+    "Qwen3ForCausalLM": {
+        "name": "grouped_query",
+        "key_value_heads": 3,
+        "qk_norm": True,
+    },
     "DeepseekV3ForCausalLM": {**LATENT, "query_latent_size": None},
     "DeepseekV3ForCausalLM, a latent of queries": {**LATENT, "query_latent_size": 13},
 }
@@ -35,7 +43,9 @@ def section(changes):
 
 def reference(settings, state, dtype):
     """Build their model with our weights; it normalises in `dtype`, not in single precision."""
-    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    transformers = pytest.importorskip(
+        "transformers", reason="transformers is not installed"
+    )
     name = settings["architectures"][0]
     made = getattr(transformers, name.replace("ForCausalLM", "Config"))(**settings)
     made._attn_implementation = "sdpa"
@@ -43,7 +53,9 @@ def reference(settings, state, dtype):
     for parent in [*model.modules()]:
         for child, layer in [*parent.named_children()]:
             if type(layer).__name__.endswith("RMSNorm"):
-                norm = nn.RMSNorm(len(layer.weight), eps=layer.variance_epsilon, dtype=dtype)
+                norm = nn.RMSNorm(
+                    len(layer.weight), eps=layer.variance_epsilon, dtype=dtype
+                )
                 setattr(parent, child, norm)
     missing, unexpected = model.load_state_dict(state, strict=False)
     assert not unexpected
@@ -91,7 +103,9 @@ def test_logits_and_gradients_are_those_of_transformers(name, dtype, tolerance, 
     assert found.keys() == expected.keys()
     for key, gradient in expected.items():
         size = tolerance * float(gradient.abs().max())
-        torch.testing.assert_close(found[key], gradient, rtol=tolerance, atol=size, msg=key)
+        torch.testing.assert_close(
+            found[key], gradient, rtol=tolerance, atol=size, msg=key
+        )
 
 
 def test_older_versions_of_transformers_read_the_base_of_rotations_by_its_own_key():
@@ -108,11 +122,23 @@ def test_older_versions_of_transformers_read_the_base_of_rotations_by_its_own_ke
             "supports another value; export a run of model=today whose heads have one size.",
         ),
         ({"model.biases": True}, "model.biases=true: expected false, since"),
-        ({"model.normalisation": "layer"}, "model.normalisation=layer: expected rms, since"),
-        ({"model.feedforward": "plain"}, "model.feedforward=plain: expected gated, since"),
-        ({"model.scale_embeddings": True}, "model.scale_embeddings=true: expected false, since"),
+        (
+            {"model.normalisation": "layer"},
+            "model.normalisation=layer: expected rms, since",
+        ),
+        (
+            {"model.feedforward": "plain"},
+            "model.feedforward=plain: expected gated, since",
+        ),
+        (
+            {"model.scale_embeddings": True},
+            "model.scale_embeddings=true: expected false, since",
+        ),
         ({"model.rotary_size": 4}, "model.rotary_size=4: expected null, since"),
-        ({"model.head_size": [4, 6]}, "model.head_size=[4, 6]: expected one size for all heads"),
+        (
+            {"model.head_size": [4, 6]},
+            "model.head_size=[4, 6]: expected one size for all heads",
+        ),
         (
             {"model.attention": {"name": "decoupled", "value_size": 3}},
             "model.attention.name=decoupled: expected one of multi_head, grouped_query, latent",

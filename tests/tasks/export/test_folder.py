@@ -30,13 +30,21 @@ RUNS = {
 }
 
 
-def test_a_run_is_named_by_its_id_or_by_a_point_in_words_too(tmp_path, monkeypatch, capsys):
+def test_a_run_is_named_by_its_id_or_by_a_point_in_words_too(
+    tmp_path, monkeypatch, capsys
+):
     run = freeze(tmp_path / "outputs")
-    point = {"experiment": "mine", "arm": "fixed", "values": {"model.heads": 3}, "matched": None}
+    point = {
+        "experiment": "mine",
+        "arm": "fixed",
+        "values": {"model.heads": 3},
+        "matched": None,
+    }
     points = [{**point, "run": run.id, "seed": 3}, {**point, "run": "other", "seed": 4}]
     sizes = {one["run"]: {"size": {}, "parent": None} for one in points}
     write_plan(
-        run.outputs, {"experiments": {"mine": {"arms": {}}}, "points": points, "runs": sizes}
+        run.outputs,
+        {"experiments": {"mine": {"arms": {}}}, "points": points, "runs": sizes},
     )
     monkeypatch.chdir(tmp_path)
     for given in ("mine/fixed heads=3 seed=3", "mine/seed=3", run.id, str(run.path)):
@@ -67,7 +75,9 @@ def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
     about = json.loads((folder / "tokenizer_config.json").read_text())
     bert = name.startswith("Bert")
     assert (
-        ("token_type_ids" in about.get("model_input_names", ())) == ("mask_token" in about) == bert
+        ("token_type_ids" in about.get("model_input_names", ()))
+        == ("mask_token" in about)
+        == bert
     )
     pieces = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
     first, last = (pieces.get(about.get(key)) for key in ("bos_token", "eos_token"))
@@ -80,7 +90,9 @@ def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
     assert "DIR=" in (said := capsys.readouterr().err)
     assert "expected a new or empty folder" in said
 
-    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    transformers = pytest.importorskip(
+        "transformers", reason="transformers is not installed"
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = getattr(transformers, name).from_pretrained(folder).eval()
@@ -95,13 +107,20 @@ def test_the_card_of_joined_sentences_says_that_a_row_is_measured(tmp_path):
     run = headroom.run(trained(tmp_path, {**TODAY, **few}).id, outputs=tmp_path)
     run.export(tmp_path / "exported")
     card = (tmp_path / "exported" / "README.md").read_text()
-    assert "A row of sentences is measured with token 0 before it and token 1 after each" in card
+    assert (
+        "A row of sentences is measured with token 0 before it and token 1 after each"
+        in card
+    )
 
 
 def test_a_tokenizer_that_is_gone_is_named(tmp_path):
-    run = headroom.run(trained(tmp_path, {**TODAY, "trainer.steps": 1}).id, outputs=tmp_path)
+    run = headroom.run(
+        trained(tmp_path, {**TODAY, "trainer.steps": 1}).id, outputs=tmp_path
+    )
     shutil.rmtree(tmp_path / "data")
-    with pytest.raises(UserError, match=r"tokenizer\.json is missing; restore it, or prepare"):
+    with pytest.raises(
+        UserError, match=r"tokenizer\.json is missing; restore it, or prepare"
+    ):
         run.export(tmp_path / "exported")
 
 
@@ -115,7 +134,9 @@ def outputs_of(name, model, ours):
         given = {"attention_mask": mask_B1TT, "position_ids": batch["positions"]}
         return [(model(batch["tokens"], **given).logits, expected)]
     types_BT, mask_BT = batch["token_type_ids"], batch["attention_mask"]
-    found = model(batch["tokens"], token_type_ids=types_BT, attention_mask=mask_BT.long())
+    found = model(
+        batch["tokens"], token_type_ids=types_BT, attention_mask=mask_BT.long()
+    )
     if name == "BertForSequenceClassification":
         return [(found.logits, expected)]
     if name == "BertForQuestionAnswering":
@@ -131,9 +152,16 @@ def outputs_of(name, model, ours):
 def test_a_card_names_the_measure_of_each_verdict(tmp_path, monkeypatch):
     plan = {"points": [{"run": "squad-1", "experiment": "fig2"}]}
     monkeypatch.setattr(exported, "newest", lambda _: {"fig2": plan})
-    verdict = {"claim": "wins", "verdict": "undecided", "sentence": "Why.", "measure": "SQuAD F1"}
+    verdict = {
+        "claim": "wins",
+        "verdict": "undecided",
+        "sentence": "Why.",
+        "measure": "SQuAD F1",
+    }
     (tmp_path / "tables").mkdir()
-    (tmp_path / "tables" / "fig2.claims.json").write_text(json.dumps({"verdicts": [verdict]}))
+    (tmp_path / "tables" / "fig2.claims.json").write_text(
+        json.dumps({"verdicts": [verdict]})
+    )
     found = exported._verdicts(SimpleNamespace(id="squad-1", outputs=tmp_path))
     assert found == ["- fig2, wins, SQuAD F1: undecided. Why."]
 
@@ -147,7 +175,9 @@ def test_a_card_names_the_measure_of_each_verdict(tmp_path, monkeypatch):
     ids=["decoder", "numbers"],
 )
 def test_what_no_class_computes_is_refused(tmp_path, changes, told):
-    run = headroom.run(trained(tmp_path, {**changes, "trainer.steps": 1}).id, outputs=tmp_path)
+    run = headroom.run(
+        trained(tmp_path, {**changes, "trainer.steps": 1}).id, outputs=tmp_path
+    )
     with pytest.raises(UserError) as caught:
         run.export(tmp_path / "exported")
     assert told in str(caught.value)
@@ -162,13 +192,18 @@ def test_a_key_that_the_export_does_not_know_is_refused(key):
     section["sinks"] = False
     with pytest.raises(UserError) as caught:
         check_mapped(model)
-    assert f"model.{key}=False: expected a key that the export maps" in str(caught.value)
+    assert f"model.{key}=False: expected a key that the export maps" in str(
+        caught.value
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"model.heads": 3}, "model.head_size=5: expected null or 5.66667, embedding_size /"),
+        (
+            {"model.heads": 3},
+            "model.head_size=5: expected null or 5.66667, embedding_size /",
+        ),
         ({"model.head_size": UNEVEN}, f"model.head_size={UNEVEN}: expected null"),
         ({"model.activation": "relu"}, "model.activation=relu: expected gelu"),
     ],

@@ -25,7 +25,8 @@ def _folder(root, *names):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         rows = [
-            {"premise": f"{path.name} {n}", "hypothesis": "h", "label": n % 3} for n in range(5)
+            {"premise": f"{path.name} {n}", "hypothesis": "h", "label": n % 3}
+            for n in range(5)
         ]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return root
@@ -33,7 +34,10 @@ def _folder(root, *names):
 
 def _premises(root):
     splits = MultiNLI().load(_data(root=str(root)), root / "sample")[0]
-    return {split: {pair.premise.split()[0] for pair in pairs} for split, pairs in splits.items()}
+    return {
+        split: {pair.premise.split()[0] for pair in pairs}
+        for split, pairs in splits.items()
+    }
 
 
 def test_files_are_told_by_their_official_names(tmp_path):
@@ -47,7 +51,9 @@ def test_files_are_told_by_their_official_names(tmp_path):
         "strain.jsonl",
     )
     found = _premises(_folder(tmp_path, *train, *test, *others))
-    assert found["train"] | found["validation"] == {name.split("/")[-1] for name in train}
+    assert found["train"] | found["validation"] == {
+        name.split("/")[-1] for name in train
+    }
     assert found["test"] == {"multinli_1.0_dev_matched.jsonl"}
 
 
@@ -64,7 +70,9 @@ def test_a_folder_without_the_files_is_one_sentence(tmp_path, data_set, made):
     root = tmp_path / "data"
     if made:
         root.mkdir()
-    with pytest.raises(UserError, match=r"data.root=.*expected a folder with train") as caught:
+    with pytest.raises(
+        UserError, match=r"data.root=.*expected a folder with train"
+    ) as caught:
         data_set.digest(_data(root=str(root)))
     assert "\n" not in str(caught.value)
 
@@ -127,13 +135,19 @@ def test_rows_that_repeat_or_are_tested_on_and_packed_files_are_noted(tmp_path, 
     root = _folder(tmp_path, "train.jsonl", "dev_matched.jsonl", "train-2.jsonl.gz")
     rows = (root / "dev_matched.jsonl").read_text().splitlines(keepends=True)
     with (root / "train.jsonl").open("a") as file:
-        file.writelines([rows[0], rows[0].replace("dev", "d\\u0000ev"), rows[1], rows[1]])
+        file.writelines(
+            [rows[0], rows[0].replace("dev", "d\\u0000ev"), rows[1], rows[1]]
+        )
     MultiNLI().load(_data(root=str(root)), tmp_path / "sample")
     left_out, odd, leaked, repeated = capsys.readouterr().err.splitlines()
     assert left_out.startswith(f"note: {root}: files that are not read (if")
     assert left_out.endswith(": train-2.jsonl.gz.")
-    assert odd.startswith("note: MNLI, train: 1 row with letters that are not UTF-8, now replaced")
-    assert leaked.startswith("note: MNLI: 40.0% of the 5 rows of the test split (2) stand in the")
+    assert odd.startswith(
+        "note: MNLI, train: 1 row with letters that are not UTF-8, now replaced"
+    )
+    assert leaked.startswith(
+        "note: MNLI: 40.0% of the 5 rows of the test split (2) stand in the"
+    )
     assert repeated.startswith(
         "note: MNLI: 11.1% of the 9 rows of the training split (1) are equal"
     )
@@ -157,9 +171,13 @@ def test_the_hubs_names_of_classes_decide_what_a_number_means(hub):
     assert rows["train"]["labels"] == ["contradiction", "entailment", "neutral"]
     assert [pair.label for pair in splits["test"]] == [0, 1, 2]
     assert "labels" not in _hub_of(hub, {"label": _ClassLabel(*LABELS)})[1]["train"]
-    with pytest.raises(UserError, match=r"has the classes contradiction, .* and entailment, neut"):
+    with pytest.raises(
+        UserError, match=r"has the classes contradiction, .* and entailment, neut"
+    ):
         _hub_of(hub, {"label": swapped}, {"label": _ClassLabel(*LABELS)})
-    with pytest.raises(UserError, match="has the classes no, yes, perhaps; name them entail"):
+    with pytest.raises(
+        UserError, match="has the classes no, yes, perhaps; name them entail"
+    ):
         _hub_of(hub, {"label": _ClassLabel("no", "yes", "perhaps")})
 
 
@@ -180,15 +198,21 @@ def test_questions_come_as_lines_of_json(tmp_path, suffix):
     splits, about = SQuAD().load(_data(root=str(tmp_path)), tmp_path / "sample")
     assert [question.id for question in splits["test"]] == [f"q{n}" for n in range(7)]
     reasons = ("not JSON", "not a question", "empty line")
-    assert about["test"]["dropped"] == {f"dev.{suffix}: {reason}": 1 for reason in sorted(reasons)}
+    assert about["test"]["dropped"] == {
+        f"dev.{suffix}: {reason}": 1 for reason in sorted(reasons)
+    }
 
 
 def test_pairs_come_from_the_hub(hub, tmp_path):
     labels = [n % 4 - 1 for n in range(1009)]
     texts = [f"p{n}" for n in range(1009)]
     columns = {"premise": texts, "hypothesis": texts, "label": labels, "genre": texts}
-    asked = hub({"train": columns, "validation_matched": columns, "test_matched": columns})
-    splits, rows = MultiNLI().load(_data(source="hub", digest="hub:some/set@c0ffee"), tmp_path)
+    asked = hub(
+        {"train": columns, "validation_matched": columns, "test_matched": columns}
+    )
+    splits, rows = MultiNLI().load(
+        _data(source="hub", digest="hub:some/set@c0ffee"), tmp_path
+    )
     assert asked == [("some/set", {"name": None, "revision": "c0ffee"})]
     assert [pair.label for pair in splits["test"]] == [n for n in labels if n >= 0]
     assert rows["test"]["dropped"] == {"validation_matched: no gold label": 253}

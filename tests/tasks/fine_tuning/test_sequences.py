@@ -6,13 +6,21 @@ import pytest
 from sweeper.store.errors import UserError
 from tasks.fine_tuning.shared import ROUND, Sequences, write
 
-TEXTS = [([11, 12], [13]), ([14], [15, 16, 17]), (list(range(20, 60)), [18]), ([], [19])]
+TEXTS = [
+    ([11, 12], [13]),
+    ([14], [15, 16, 17]),
+    (list(range(20, 60)), [18]),
+    ([], [19]),
+]
 ROWS = [[2, *first, 3, *second, 3] for first, second in TEXTS]
 
 
 @pytest.fixture
 def folder(tmp_path):
-    columns = {"seconds": [2 + len(first) for first, _ in TEXTS], "labels": [5, 7, 11, 13]}
+    columns = {
+        "seconds": [2 + len(first) for first, _ in TEXTS],
+        "labels": [5, 7, 11, 13],
+    }
     write(tmp_path / "train", ROWS, columns, {"kept": 4})
     return tmp_path / "train"
 

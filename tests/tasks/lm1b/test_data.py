@@ -31,7 +31,11 @@ def corpus_of(lines):
 
 def packed(segments, length):
     packer = FirstFit(length)
-    rows = [row for segment in segments if (row := packer.add(in_bytes(segment))) is not None]
+    rows = [
+        row
+        for segment in segments
+        if (row := packer.add(in_bytes(segment))) is not None
+    ]
     rows += packer.open
     array = np.zeros((len(rows), length), np.uint16)
     for target, row in zip(array, map(pieces_of, rows), strict=True):
@@ -63,7 +67,10 @@ def segments_of(rows):
     """The segments of expanded rows, read off the segment numbers alone."""
     found = []
     for targets, segments in zip(rows["targets"], rows["segments"], strict=True):
-        found += [tuple(targets[segments == number]) for number in range(1, segments.max() + 1)]
+        found += [
+            tuple(targets[segments == number])
+            for number in range(1, segments.max() + 1)
+        ]
     return found
 
 
@@ -91,7 +98,9 @@ def test_packing_loses_and_adds_nothing_and_every_segment_begins_anew(lengths):
 
 def test_rows_fill_well_with_sentences_of_newspaper_lengths():
     # Log-normal about a mean of 29 pieces, as LM1B's sentences: evenly spaced quantiles of it.
-    normal = np.array([NormalDist().inv_cdf((number + 0.5) / 997) for number in range(997)])
+    normal = np.array(
+        [NormalDist().inv_cdf((number + 0.5) / 997) for number in range(997)]
+    )
     lengths = np.clip(np.round(np.exp(3.2 + 0.55 * normal)), 2, 256).astype(int)
     assert 27 < lengths.mean() < 31
     order = np.random.default_rng(3).permutation(len(lengths))
@@ -135,7 +144,9 @@ def test_a_packed_split_holds_every_sentence_and_counts_it(tmp_path, length):
     assert about["fill"] == pytest.approx(about["tokens"] / (len(rows) * length))
 
 
-def test_joined_sentences_fill_every_row_and_see_all_that_is_before_them_in_it(tmp_path):
+def test_joined_sentences_fill_every_row_and_see_all_that_is_before_them_in_it(
+    tmp_path,
+):
     about = pack_test(tmp_path, corpus_of([*LINES, LONG]), lambda: Joined(31))
     rows = PackedRows(tmp_path)
     batch = rows.rows(np.arange(len(rows)))
@@ -153,40 +164,54 @@ def test_joined_sentences_fill_every_row_and_see_all_that_is_before_them_in_it(t
 
 
 def test_bytes_that_are_no_utf_8_are_told(tmp_path, capsys):
-    corpus = Corpus("lines", lambda: iter([[b"don\x92t"]]), lambda: iter([[b"don\x92t", b"do"]]))
+    corpus = Corpus(
+        "lines", lambda: iter([[b"don\x92t"]]), lambda: iter([[b"don\x92t", b"do"]])
+    )
     pack_test(tmp_path, corpus, lambda: FirstFit(31))
     said = "note: lines: 1 line with letters that are not UTF-8, now replaced; save it as UTF-8.\n"
     assert capsys.readouterr().err == said
 
 
-def test_test_lines_that_are_trained_on_and_lines_that_repeat_are_told(tmp_path, capsys):
+def test_test_lines_that_are_trained_on_and_lines_that_repeat_are_told(
+    tmp_path, capsys
+):
     train = [f"Sentence {number} .".encode() for number in range(90)]
     test = [*train[:3], *(f"Other {number} .".encode() for number in range(7))]
-    corpus = Corpus("lines", lambda: iter([[*train, *train[:10]]]), lambda: iter([test]))
+    corpus = Corpus(
+        "lines", lambda: iter([[*train, *train[:10]]]), lambda: iter([test])
+    )
     folders = {split: tmp_path / split for split in SPLITS}
     pack(corpus, folders, TOKENIZER, lambda: FirstFit(31))
     leaked, repeated = capsys.readouterr().err.splitlines()
-    assert leaked.startswith("note: lines: 30.0% of the 10 lines of the test split (3) stand in")
+    assert leaked.startswith(
+        "note: lines: 30.0% of the 10 lines of the test split (3) stand in"
+    )
     assert repeated.startswith("note: lines: 10.")
     assert "lines of the training split (10) are equal to an earlier one." in repeated
 
 
 def test_lines_that_are_too_long_are_told(tmp_path, capsys):
     pack_test(tmp_path, corpus_of([*LINES, "a " * 600_000]), lambda: FirstFit(31))
-    assert capsys.readouterr().err.startswith("note: lines: 1 line of over 1,000,000 bytes or with")
+    assert capsys.readouterr().err.startswith(
+        "note: lines: 1 line of over 1,000,000 bytes or with"
+    )
     with pytest.raises(UserError, match="skipped; break its long lines"):
         pack_test(tmp_path, corpus_of(["a" * 20_001]), lambda: FirstFit(31))
 
 
 def test_rows_do_not_depend_on_the_number_of_processes(tmp_path):
-    many = [f"{line} {number}" for number in range(20) for line in LINES]  # more chunks than FEW
+    many = [
+        f"{line} {number}" for number in range(20) for line in LINES
+    ]  # more chunks than FEW
     corpus = Corpus("lines", lambda: iter([[line.encode() for line in many]]), None)
     found = []
     for processes in (1, 3):
         folders = {split: tmp_path / str(processes) / split for split in SPLITS}
         pack(corpus, folders, TOKENIZER, lambda: FirstFit(31), processes)
         files = sorted((tmp_path / str(processes)).rglob("*.*"))
-        found.append([(path.parent.name, path.name, path.read_bytes()) for path in files])
+        found.append(
+            [(path.parent.name, path.name, path.read_bytes()) for path in files]
+        )
     assert len(many) > FEW * CHUNK
     assert len(found[0]) == 2 * len(SPLITS)
     assert found[0] == found[1]

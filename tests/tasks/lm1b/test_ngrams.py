@@ -26,7 +26,9 @@ class KneserNey:
             self.of_context[gram[:-1]] += count
             self.followers[gram[:-1]].add(gram[-1])
         if order > 1:
-            self.shorter = KneserNey(Counter(gram[1:] for gram in self.counts), order - 1, size)
+            self.shorter = KneserNey(
+                Counter(gram[1:] for gram in self.counts), order - 1, size
+            )
 
     def probability(self, gram):
         lower = self.shorter.probability(gram[1:]) if self.order > 1 else 1 / self.size
@@ -34,13 +36,18 @@ class KneserNey:
         if not total:
             return lower
         discounted = max(self.counts[gram] - ngrams.DISCOUNT, 0) / total
-        return discounted + ngrams.DISCOUNT * len(self.followers[gram[:-1]]) / total * lower
+        return (
+            discounted
+            + ngrams.DISCOUNT * len(self.followers[gram[:-1]]) / total * lower
+        )
 
 
 def segments(data, split, numbers):
     """The segments of rows, piece by piece."""
     rows = data.splits[split].rows(numbers)
-    for targets, marks in zip(rows["targets"].tolist(), rows["segments"].tolist(), strict=True):
+    for targets, marks in zip(
+        rows["targets"].tolist(), rows["segments"].tolist(), strict=True
+    ):
         found = defaultdict(list)
         for target, mark in zip(targets, marks, strict=True):
             found[mark].append(target)
@@ -60,15 +67,20 @@ def slow(data, rows):
     tested = np.arange(len(data.splits["test"]))
     found = {}
     for name, order in {"unigram": 1, "bigram": 2, "trigram": 3}.items():
-        model = KneserNey(Counter(grams(segments(data, "train", rows), order)), order, size)
+        model = KneserNey(
+            Counter(grams(segments(data, "train", rows), order)), order, size
+        )
         logs = [
-            math.log(model.probability(g)) for g in grams(segments(data, "test", tested), order)
+            math.log(model.probability(g))
+            for g in grams(segments(data, "test", tested), order)
         ]
         found[f"test/{name}_perplexity"] = math.exp(-math.fsum(logs) / len(logs))
     return found
 
 
-@pytest.mark.parametrize("changes", [{}, {"task.joined": True}, {"data.sentences": 5003}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"task.joined": True}, {"data.sentences": 5003}]
+)
 def test_they_are_equal_to_a_slow_implementation(changes, shared):
     data = opened(shared, {**changes, **ROW_A_STEP}).data
     most = len(data.splits["train"])
@@ -85,7 +97,9 @@ def test_the_probabilities_of_a_context_sum_to_one():
     for context in (0, 7, 1 * 49 + 3 * 7, 6 * 49 + 6 * 7):
         every = context + np.arange(7)
         for order in ngrams.ORDERS.values():
-            assert ngrams.probabilities(fitted, every, 7, order).sum() == pytest.approx(1)
+            assert ngrams.probabilities(fitted, every, 7, order).sum() == pytest.approx(
+                1
+            )
 
 
 def test_without_a_training_row_every_piece_is_as_likely(shared):

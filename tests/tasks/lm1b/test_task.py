@@ -12,7 +12,9 @@ from tasks.lm1b.task import LanguageModel
 from tests.tasks.jobs import ended, last_word, write_corpus
 from tests.tasks.small import evaluated, opened
 
-NGRAMS = {f"test/{name}_perplexity" for name in ORDERS}  # beside what the model measures
+NGRAMS = {
+    f"test/{name}_perplexity" for name in ORDERS
+}  # beside what the model measures
 
 
 def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(prepared):
@@ -27,9 +29,14 @@ def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(pr
                 nats -= float(logs_BTV[row, place, batch["targets"][row, place]])
                 pieces += 1
     metrics = evaluated(task)
-    assert set(metrics) == {*task.measured, *NGRAMS}  # what experiments are held against
+    assert set(metrics) == {
+        *task.measured,
+        *NGRAMS,
+    }  # what experiments are held against
     assert metrics["test/loss"] == pytest.approx(nats / pieces, rel=1e-5)
-    assert metrics["test/perplexity"] == pytest.approx(math.exp(nats / pieces), rel=1e-4)
+    assert metrics["test/perplexity"] == pytest.approx(
+        math.exp(nats / pieces), rel=1e-4
+    )
     assert pieces == task.data.facts["test_tokens"]
 
 
@@ -37,7 +44,9 @@ def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(pr
 def test_the_size_of_its_batches_does_not_matter(rows, prepared):
     one = evaluated(opened(prepared))
     other = evaluated(opened(prepared, {"task.batch_tokens": rows * 31}))
-    measured = {name: value for name, value in one.items() if name not in NGRAMS}  # of more rows
+    measured = {
+        name: value for name, value in one.items() if name not in NGRAMS
+    }  # of more rows
     assert {name: other[name] for name in measured} == pytest.approx(measured, rel=1e-5)
 
 
@@ -56,15 +65,24 @@ def test_bits_per_byte_are_of_the_text_as_it_was_read(shared):
     task = opened(shared, {"data.source": "local", "data.root": folder})
     metrics = task.metrics("test", {"nats": 1009.0, "tokens": 503.0})
     about = task.data.splits["test"].about
-    assert metrics["test/bits_per_byte"] == pytest.approx(1009 / math.log(2) / about["bytes"])
+    assert metrics["test/bits_per_byte"] == pytest.approx(
+        1009 / math.log(2) / about["bytes"]
+    )
     sizes = [split.about["bytes"] for split in task.data.splits.values()]
     assert sum(sizes) == sum(len(f"{line}\n".encode()) for line in lines)
 
 
-def test_lines_without_spaces_have_no_perplexity_per_word_and_their_runs_end_well(shared):
+def test_lines_without_spaces_have_no_perplexity_per_word_and_their_runs_end_well(
+    shared,
+):
     """A line of 400 letters is one word: the exponential of all its nats overflows."""
-    lines = ["".join(chr(0x4E00 + n * k % 503) for k in range(400)) for n in range(2, 301)]
-    text = {"data.source": "local", "data.root": write_corpus(shared / "chinese", lines)}
+    lines = [
+        "".join(chr(0x4E00 + n * k % 503) for k in range(400)) for n in range(2, 301)
+    ]
+    text = {
+        "data.source": "local",
+        "data.root": write_corpus(shared / "chinese", lines),
+    }
     metrics = ended(shared, text, "chinese").result()["metrics"]
     expected = {*LanguageModel.measured, *NGRAMS} - {"test/perplexity_per_word"}
     assert set(metrics) == expected
@@ -84,7 +102,9 @@ class _LooksAhead(torch.nn.Module):
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "64-true"])
 @pytest.mark.parametrize("rows", [1, 3])
-def test_a_trained_model_that_looks_ahead_on_real_rows_is_refused(prepared, precision, rows):
+def test_a_trained_model_that_looks_ahead_on_real_rows_is_refused(
+    prepared, precision, rows
+):
     changes = {"trainer.precision": precision, "task.batch_tokens": rows * 31}
     evaluated(opened(prepared, changes))
     task = opened(prepared, changes)
@@ -112,7 +132,9 @@ def test_a_run_whose_variant_looks_ahead_fails_and_keeps_no_result(outputs):
     assert "later tokens of the test split change them" in last_word(run)["message"]
 
 
-def test_a_model_that_is_evaluated_is_neither_changed_nor_left_in_another_mode(prepared):
+def test_a_model_that_is_evaluated_is_neither_changed_nor_left_in_another_mode(
+    prepared,
+):
     task = opened(prepared)
     model = task.model
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -127,9 +149,14 @@ def test_a_model_that_is_evaluated_is_neither_changed_nor_left_in_another_mode(p
 def test_an_epoch_of_batches_holds_every_row_once(prepared):
     task = opened(prepared, {"task.batch_tokens": 31})
     rows = len(task.data.splits["train"])
-    seen = {tuple(task.data.batch(step)["targets"][0].tolist()) for step in range(1, rows + 1)}
+    seen = {
+        tuple(task.data.batch(step)["targets"][0].tolist())
+        for step in range(1, rows + 1)
+    }
     everything = task.data.splits["train"]
-    there = {tuple(batch["targets"][0].tolist()) for batch in task.data.batches("train")}
+    there = {
+        tuple(batch["targets"][0].tolist()) for batch in task.data.batches("train")
+    }
     assert seen == there
     assert len(everything) == rows
 
@@ -144,17 +171,26 @@ def test_what_each_head_does_is_measured_on_the_test_split_alone(prepared):
     for name in ("rank", "entropy"):
         values = [value for layer in layers for value in layer[name]]
         assert len(values) == 2 * heads
-        assert metrics[f"test/attention_{name}"] == pytest.approx(sum(values) / len(values))
+        assert metrics[f"test/attention_{name}"] == pytest.approx(
+            sum(values) / len(values)
+        )
     assert 1 < metrics["test/attention_rank"] <= head_size
 
 
-def test_a_layer_of_heads_of_several_sizes_is_one_layer_with_heads_in_their_order(prepared):
+def test_a_layer_of_heads_of_several_sizes_is_one_layer_with_heads_in_their_order(
+    prepared,
+):
     sizes = [[5, 1, 3], 7]
     task = opened(prepared, {"model.heads": 3, "model.head_size": sizes})
     evaluated(task)
     layers = task.files()["attention.json"]["layers"]
-    assert [(len(layer["rank"]), len(layer["entropy"])) for layer in layers] == [(3, 3), (3, 3)]
-    assert layers[0]["rank"] == sizes[0]  # of fresh heads, which use all that their size allows
+    assert [(len(layer["rank"]), len(layer["entropy"])) for layer in layers] == [
+        (3, 3),
+        (3, 3),
+    ]
+    assert (
+        layers[0]["rank"] == sizes[0]
+    )  # of fresh heads, which use all that their size allows
 
 
 def test_a_model_that_diverged_has_a_loss_that_says_so_and_nothing_else(prepared):

@@ -17,7 +17,14 @@ from tasks.size_server.sizes import size
 from tasks.synthetic import samples
 from tasks.synthetic.samples import World
 from tests.tasks.jobs import config, ended
-from tests.tasks.small import MNLI, PRETRAINING, evaluated, made, opened, prepared_folder
+from tests.tasks.small import (
+    MNLI,
+    PRETRAINING,
+    evaluated,
+    made,
+    opened,
+    prepared_folder,
+)
 
 WORLD = World(competitors=5, directions=23)
 OFFICIAL = {
@@ -48,7 +55,9 @@ def _line(columns, row):
 
 
 def _written(path, *lines):
-    path.write_bytes(b"\n".join(x.encode() if isinstance(x, str) else x for x in lines) + b"\n")
+    path.write_bytes(
+        b"\n".join(x.encode() if isinstance(x, str) else x for x in lines) + b"\n"
+    )
     return path
 
 
@@ -56,8 +65,12 @@ def _written(path, *lines):
     ("name", "lines"),
     [
         pytest.param("train.jsonl", [json.dumps(OFFICIAL)], id="official_jsonl"),
-        pytest.param("train.txt", ["\t".join(TXT), _line(TXT, OFFICIAL)], id="official_txt"),
-        pytest.param("train.tsv", ["\t".join(GLUE), _line(GLUE, OFFICIAL)], id="glue_tsv"),
+        pytest.param(
+            "train.txt", ["\t".join(TXT), _line(TXT, OFFICIAL)], id="official_txt"
+        ),
+        pytest.param(
+            "train.tsv", ["\t".join(GLUE), _line(GLUE, OFFICIAL)], id="glue_tsv"
+        ),
         pytest.param(
             "train.tsv",
             ["\ufeff" + "\t".join(GLUE) + "\r", _line(GLUE, OFFICIAL) + "\r"],
@@ -92,10 +105,16 @@ def test_an_official_txt_may_leave_off_annotators_but_no_other_column(tmp_path):
     whole = _line(TXT, OFFICIAL).split("\t")
     shifted = whole[:3] + whole[4:]
     path = tmp_path / "train.txt"
-    lines = ("\t".join(cells) for cells in (TXT, whole[:11], shifted, [*whole, "x"], whole[:10]))
+    lines = (
+        "\t".join(cells)
+        for cells in (TXT, whole[:11], shifted, [*whole, "x"], whole[:10])
+    )
     pairs, report = _read(_written(path, *lines))
     assert [pair.label for pair in pairs] == [2]
-    assert report.dropped == {"train.txt: duplicate id": 1, "train.txt: wrong number of columns": 2}
+    assert report.dropped == {
+        "train.txt: duplicate id": 1,
+        "train.txt: wrong number of columns": 2,
+    }
     assert report.about()["places"]["train.txt: wrong number of columns"] == ["3", "4"]
 
 
@@ -113,22 +132,49 @@ MUTATIONS = {
     "untouched": (lambda row, rng: _text(row), None),
     "label_dash": (lambda row, rng: _text({**row, "gold_label": "-"}), "no gold label"),
     "truncated": (lambda row, rng: _text(row)[: rng.randrange(1, 60)], "not JSON"),
-    "empty_premise": (lambda row, rng: _text({**row, "sentence1": " \u3000"}), "empty text"),
-    "empty_hypothesis": (lambda row, rng: _text({**row, "sentence2": ""}), "empty text"),
-    "text_is_a_number": (lambda row, rng: _text({**row, "sentence1": 5}), "a text is missing"),
-    "text_absent": (lambda row, rng: _text({**row, "sentence2": None}), "a text is missing"),
+    "empty_premise": (
+        lambda row, rng: _text({**row, "sentence1": " \u3000"}),
+        "empty text",
+    ),
+    "empty_hypothesis": (
+        lambda row, rng: _text({**row, "sentence2": ""}),
+        "empty text",
+    ),
+    "text_is_a_number": (
+        lambda row, rng: _text({**row, "sentence1": 5}),
+        "a text is missing",
+    ),
+    "text_absent": (
+        lambda row, rng: _text({**row, "sentence2": None}),
+        "a text is missing",
+    ),
     "duplicate_id": (lambda row, rng: _text({**row, "pairID": "0e"}), "duplicate id"),
     "not_an_object": (lambda row, rng: b"[1, 2]", "not a row of named fields"),
     "nan": (lambda row, rng: _text({**row, "x": float("nan")}), "not JSON"),
-    "key_twice": (lambda row, rng: _text(row)[:-1] + b', "gold_label": "entailment"}', "not JSON"),
+    "key_twice": (
+        lambda row, rng: _text(row)[:-1] + b', "gold_label": "entailment"}',
+        "not JSON",
+    ),
     "nested_without_end": (lambda row, rng: b"[" * 100_000, "not JSON"),
-    "number_of_6000_digits": (lambda row, rng: b'{"x": ' + b"9" * 6000 + b"}", "not JSON"),
-    "ten_megabytes": (lambda row, rng: _text({**row, "sentence1": "x" * 10**7}), "too long"),
+    "number_of_6000_digits": (
+        lambda row, rng: b'{"x": ' + b"9" * 6000 + b"}",
+        "not JSON",
+    ),
+    "ten_megabytes": (
+        lambda row, rng: _text({**row, "sentence1": "x" * 10**7}),
+        "too long",
+    ),
     "empty_line": (lambda row, rng: b"", "empty line"),
     "invalid_utf8": (lambda row, rng: _text(row).replace(b'."', b'.\xff"', 1), None),
-    "lone_surrogate": (lambda row, rng: _text({**row, "sentence1": "a \ud800 b"}), None),
+    "lone_surrogate": (
+        lambda row, rng: _text({**row, "sentence1": "a \ud800 b"}),
+        None,
+    ),
     "nul": (lambda row, rng: _text({**row, "sentence2": "a \0 b"}), None),
-    "line_separator": (lambda row, rng: _text({**row, "sentence2": "a \u2028 b"}), None),
+    "line_separator": (
+        lambda row, rng: _text({**row, "sentence2": "a \u2028 b"}),
+        None,
+    ),
 }
 
 
@@ -150,10 +196,14 @@ def test_of_mutated_rows_each_is_kept_with_its_label_or_dropped_and_counted(tmp_
     assert [pair.label for pair in read] == labels
     assert report.kept + sum(report.dropped.values()) == report.total == len(lines)
     assert report.mended == {("train.jsonl", "characters replaced"): 9}
-    assert not any("\ud800" in text or "\0" in text for pair in read for text in pair.texts())
+    assert not any(
+        "\ud800" in text or "\0" in text for pair in read for text in pair.texts()
+    )
     few, odd = report.notes()
     assert "are kept" in few
-    assert odd == "9 rows with letters that are not UTF-8, now replaced; save it as UTF-8."
+    assert (
+        odd == "9 rows with letters that are not UTF-8, now replaced; save it as UTF-8."
+    )
 
 
 def test_the_shared_pairs_are_read_whole(shared_data):
@@ -206,7 +256,9 @@ def test_a_split_is_evaluated_whole_and_words_alone_tell_little(shared):
     assert set(validation) == {"validation/accuracy", "validation/loss"}
 
 
-def test_the_names_of_classes_of_the_hub_are_facts_of_the_data_and_of_its_export(hub, tmp_path):
+def test_the_names_of_classes_of_the_hub_are_facts_of_the_data_and_of_its_export(
+    hub, tmp_path
+):
     names = ["contradiction", "entailment", "neutral"]
     rows = [samples.pair(number, WORLD) for number in range(60)]
     columns = {
@@ -218,15 +270,21 @@ def test_the_names_of_classes_of_the_hub_are_facts_of_the_data_and_of_its_export
     hub({"train": columns, "validation_matched": columns}, [features, features])
     task = opened(tmp_path, {**MNLI, "data.source": "hub", "data.hub.path": "some/set"})
     assert task.data.facts["labels"] == names
-    section = task.config.model.model_copy(update={"head_size": None, "embedding_size": 15})
-    found = encoder_config(section, "mnli", task.model.state_dict(), task.data.facts["labels"])
+    section = task.config.model.model_copy(
+        update={"head_size": None, "embedding_size": 15}
+    )
+    found = encoder_config(
+        section, "mnli", task.model.state_dict(), task.data.facts["labels"]
+    )
     assert found["label2id"] == {name: number for number, name in enumerate(names)}
 
 
 def test_the_model_has_the_parameters_of_its_parts():
     found, pretraining = size(config(MNLI)), size(config(PRETRAINING))
     d, vocabulary = 17, 307
-    heads = d * d + d + 2 * d + vocabulary + 2 * d + 2  # masked tokens and next sentence
+    heads = (
+        d * d + d + 2 * d + vocabulary + 2 * d + 2
+    )  # masked tokens and next sentence
     assert found["params_total"] == pretraining["params_total"] - heads + 3 * d + 3
 
 
@@ -240,7 +298,10 @@ def test_a_child_is_trained_from_the_weights_of_its_parent(shared, tokenizer):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({**PRETRAINING, "model.heads": 5}, r"same model and vocabulary_size \(encoder"),
+        (
+            {**PRETRAINING, "model.heads": 5},
+            r"same model and vocabulary_size \(encoder",
+        ),
         ({**PRETRAINING, "task.vocabulary_size": 1013}, "tokens.weight is"),
         ({}, "name a run of task=pretraining"),
     ],
@@ -255,16 +316,24 @@ def test_the_weights_of_another_model_are_one_sentence(changes, said):
 
 
 def test_a_parent_without_its_data_is_one_sentence(tmp_path):
-    with pytest.raises(UserError, match=r"tokenizer\.json or its \.sha256 file is missing"):
+    with pytest.raises(
+        UserError, match=r"tokenizer\.json or its \.sha256 file is missing"
+    ):
         prepared_folder(tmp_path, CHILD)
 
 
-def test_a_vocabulary_smaller_than_the_parents_is_told_before_training(shared, tokenizer):
+def test_a_vocabulary_smaller_than_the_parents_is_told_before_training(
+    shared, tokenizer
+):
     with pytest.raises(UserError, match=r"copy the parent's task.vocabulary_size"):
-        opened(shared, {**MNLI, "task.tokenizer": tokenizer, "task.vocabulary_size": 53})
+        opened(
+            shared, {**MNLI, "task.tokenizer": tokenizer, "task.vocabulary_size": 53}
+        )
 
 
 def test_the_pairs_of_a_child_are_the_parents_pieces(shared, tokenizer):
-    child, alone = (opened(shared, {**MNLI, "task.tokenizer": of}) for of in (tokenizer, None))
+    child, alone = (
+        opened(shared, {**MNLI, "task.tokenizer": of}) for of in (tokenizer, None)
+    )
     names = [shared / "data" / task.data.folder_name() for task in (child, alone)]
     assert [(name / "tokenizer.json").exists() for name in names] == [False, True]

@@ -40,7 +40,12 @@ FRAMED = (
 )
 FRAMES = [["Ada", "Ada was born.", "She wrote."], ["The end."], ["Another one."]]
 BROKEN = "CHAPTER I\n\nIt rained so\nhard that we\nstayed in. We\nread.\n\nThen Mr.\nHyde came."
-CHAPTER = ["CHAPTER I", "It rained so hard that we stayed in.", "We read.", "Then Mr. Hyde came."]
+CHAPTER = [
+    "CHAPTER I",
+    "It rained so hard that we stayed in.",
+    "We read.",
+    "Then Mr. Hyde came.",
+]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +76,10 @@ def books(folder, numbers, name="text.txt"):
 
 def in_splits(documents):
     with TemporaryFile() as file:
-        return [(at, text.decode().split("\n")) for at, text in SplitDocuments(documents, file)]
+        return [
+            (at, text.decode().split("\n"))
+            for at, text in SplitDocuments(documents, file)
+        ]
 
 
 def test_equal_documents_are_in_one_split_and_the_shares_are_exact(tmp_path):
@@ -79,7 +87,11 @@ def test_equal_documents_are_in_one_split_and_the_shares_are_exact(tmp_path):
     books(tmp_path, range(0, 1000, 3), "b.txt")  # copies of every third
     documents = Library().open(local(tmp_path), "blank_line", tmp_path / "none")
     splits = {(split, document[0]) for split, document in in_splits(documents)}
-    assert Counter(split for split, _ in splits) == {"train": 940, "validation": 10, "test": 50}
+    assert Counter(split for split, _ in splits) == {
+        "train": 940,
+        "validation": 10,
+        "test": 50,
+    }
     assert len(splits) == 1000
 
 
@@ -88,7 +100,11 @@ def test_a_split_of_the_sources_own_is_left_as_it_is(tmp_path):
     books(tmp_path, range(100, 107), "test.txt")
     documents = Library().open(local(tmp_path), "blank_line", tmp_path / "none")
     found = in_splits(documents)
-    assert Counter(split for split, _ in found) == {"train": 98, "validation": 2, "test": 7}
+    assert Counter(split for split, _ in found) == {
+        "train": 98,
+        "validation": 2,
+        "test": 7,
+    }
     expected = [("test", f"Book {n}.") for n in range(100, 107)]
     assert [(split, document[0]) for split, document in found[100:]] == expected
 
@@ -103,7 +119,9 @@ def test_documents_of_one_sentence_are_told(tmp_path, capsys, every):
     if every == 2:  # each document has two
         assert said == ""
         return
-    assert said.startswith(f"note: {tmp_path}: 82% of the documents are a single sentence, whose")
+    assert said.startswith(
+        f"note: {tmp_path}: 82% of the documents are a single sentence, whose"
+    )
     assert said.endswith("trivial; choose task.documents=file.\n")
 
 
@@ -112,7 +130,10 @@ def test_too_few_documents_are_one_sentence_for_the_user(tmp_path):
     with pytest.raises(UserError, match=r"has 5 different documents.*task\.documents"):
         in_splits(Library().open(local(tmp_path), "blank_line", tmp_path / "none"))
     books(tmp_path, range(6))
-    assert len(in_splits(Library().open(local(tmp_path), "blank_line", tmp_path / "none"))) == 6
+    assert (
+        len(in_splits(Library().open(local(tmp_path), "blank_line", tmp_path / "none")))
+        == 6
+    )
 
 
 # What may stand in a line of a file that nobody has checked.
@@ -150,7 +171,9 @@ def test_of_mutated_texts_every_line_is_kept_or_skipped_for_a_reason(rule, tmp_p
             for place, line in enumerate(good)
         ]
         content = b"\n".join(lines)
-        content = content[: chance.randrange(len(content))] if number % 5 == 0 else content
+        content = (
+            content[: chance.randrange(len(content))] if number % 5 == 0 else content
+        )
         path = tmp_path / f"{number}.txt"
         path.write_bytes(content)
         counts = Counts()
@@ -167,7 +190,9 @@ def test_of_mutated_texts_every_line_is_kept_or_skipped_for_a_reason(rule, tmp_p
 def test_novels_and_wikipedia_are_read(shared_data, tmp_path):
     wikipedia = shared_data / "wikipedia" / "wiki.utf8"
     counts = Counts()
-    documents = list(Library().open(local(wikipedia), "file", tmp_path).read(counts=counts))
+    documents = list(
+        Library().open(local(wikipedia), "file", tmp_path).read(counts=counts)
+    )
     assert counts.skipped["markup"] == 2 * 2349
     assert 2000 < len(documents) <= 2349 + 20
     assert documents[0][0] == "2007 European Parliament election in Romania"
@@ -191,7 +216,9 @@ def test_every_sentence_is_there_in_order_in_the_split_of_its_document(folder):
     documents = Library().open(SAMPLE, "blank_line", folder / "sample")
     expected = {split: [] for split in SPLITS}
     for split, document in in_splits(documents):
-        ids = [e.ids for e in tokenizer.encode_batch(document, add_special_tokens=False)]
+        ids = [
+            e.ids for e in tokenizer.encode_batch(document, add_special_tokens=False)
+        ]
         expected[split].append(ids)
     for split in SPLITS:
         encoded = EncodedDocuments(folder / split)
@@ -209,7 +236,9 @@ def written(folder, documents):
     return local(folder)
 
 
-def test_lines_are_counted_and_the_tokenizer_learns_from_no_document_that_is_kept_back(tmp_path):
+def test_lines_are_counted_and_the_tokenizer_learns_from_no_document_that_is_kept_back(
+    tmp_path,
+):
     documents = [f"{chr(0x4E00 + n)} story {n}.\nIt was told." for n in range(101)]
     data = written(tmp_path / "text", documents)
     folder = prepared(tmp_path, data)

@@ -5,7 +5,14 @@ import pytest
 
 from sweeper.store.files import publish_json
 from tasks.pretraining.documents import ABOUT, FORMAT, EncodedDocuments, encode
-from tasks.pretraining.pairs import CounterRng, Pairs, PairSource, mask, predictions, rows_of
+from tasks.pretraining.pairs import (
+    CounterRng,
+    Pairs,
+    PairSource,
+    mask,
+    predictions,
+    rows_of,
+)
 
 MANY = np.arange(10_007)
 
@@ -58,14 +65,18 @@ def masked(rows):
     return mask(tokens, tokens >= PIECES.start, lengths, rng, PIECES)
 
 
-@pytest.mark.parametrize(("length", "most"), [(64, 10), (128, 20), (384, 58), (512, 77)])
+@pytest.mark.parametrize(
+    ("length", "most"), [(64, 10), (128, 20), (384, 58), (512, 77)]
+)
 def test_a_row_has_room_for_fifteen_percent(length, most):
     assert predictions(length) == most
 
 
 def test_fifteen_percent_of_the_real_positions_are_hidden_and_one_at_least(rows):
     # create_pretraining_data.py: min(max_predictions, max(1, int(round(len(tokens) * 0.15))))
-    expected = [min(8, max(1, round(length * 0.15))) for length in rows["lengths"].tolist()]
+    expected = [
+        min(8, max(1, round(length * 0.15))) for length in rows["lengths"].tolist()
+    ]
     assert masked(rows)["hidden"].sum(axis=1).tolist() == expected
     assert min(expected) == 1
 
@@ -78,7 +89,9 @@ def test_pieces_alone_are_hidden_and_the_targets_are_what_stood_there(rows):
     assert np.array_equal(result["targets"][result["hidden"]], there)
     assert there.min() >= PIECES.start
     untouched = np.ones_like(before, bool)
-    for row, (places, hidden) in enumerate(zip(result["places"], result["hidden"], strict=True)):
+    for row, (places, hidden) in enumerate(
+        zip(result["places"], result["hidden"], strict=True)
+    ):
         assert len(set(places[hidden].tolist())) == hidden.sum()
         untouched[row, places[hidden]] = False
     assert np.array_equal(result["tokens"][untouched], before[untouched])
@@ -168,10 +181,14 @@ def test_each_text_lies_in_one_document(documents, pairs):
     for start, length in texts_of(pairs):
         last = start + length - 1
         assert last.max() < documents.about["pieces"]
-        assert np.array_equal(document_of(documents, start), document_of(documents, last))
+        assert np.array_equal(
+            document_of(documents, start), document_of(documents, last)
+        )
 
 
-def test_a_random_second_text_is_another_documents_and_the_next_one_follows(documents, pairs):
+def test_a_random_second_text_is_another_documents_and_the_next_one_follows(
+    documents, pairs
+):
     random = pairs.random_next == 1
     first = document_of(documents, pairs.first_start)
     second = document_of(documents, pairs.second_start)
@@ -186,7 +203,9 @@ def test_a_random_second_text_is_another_documents_and_the_next_one_follows(docu
     assert np.all(np.isin(end[whole], documents.sentences_S))
 
 
-def test_half_of_the_pairs_and_all_single_sentences_have_a_random_second_text(documents, pairs):
+def test_half_of_the_pairs_and_all_single_sentences_have_a_random_second_text(
+    documents, pairs
+):
     sizes = np.diff(documents.documents_C)
     sentences = sizes[document_of(documents, pairs.first_start)]
     assert np.all(pairs.random_next[sentences == 1] == 1)
@@ -207,7 +226,9 @@ def test_documents_take_part_in_proportion_to_their_length(documents, pairs):
     second = document_of(documents, pairs.second_start[pairs.random_next == 1])
     others = share * ((share / (1 - share)).sum() - share / (1 - share))
     counts = np.bincount(second, minlength=53)
-    assert counts / len(second) == pytest.approx(others, abs=5 * np.sqrt(0.1 / len(second)))
+    assert counts / len(second) == pytest.approx(
+        others, abs=5 * np.sqrt(0.1 / len(second))
+    )
 
 
 def test_rows_are_full_where_their_document_can_fill_them(documents, pairs):
@@ -257,7 +278,9 @@ def test_a_row_is_the_pair_between_its_marks(documents, pairs):
         assert rows["tokens"][row].tolist() == [CLS, *a, SEP, *b, SEP, *rest]
         types = [0] * (len(a) + 2) + [1] * (len(b) + 1)
         assert rows["token_type_ids"][row].tolist() == types + rest
-        assert rows["attention_mask"][row].tolist() == [True] * size + [False] * len(rest)
+        assert rows["attention_mask"][row].tolist() == [True] * size + [False] * len(
+            rest
+        )
 
 
 def test_a_pair_is_shortened_to_the_lengths_bert_shortens_it_to(documents):

@@ -54,14 +54,19 @@ def test_the_cost_of_a_position_is_three_times_every_product_of_a_forward_pass()
     # Two operations a multiplication; D=17, W=15, F=23, V=307, T=43, 7 of them predicted.
     block = 4 * 17 * 15 + 2 * 17 * 23 + 2 * 43 * 15
     heads = 7 * (17 * 17 + 17 * 307) + 17 * 17 + 17 * 2
-    assert size(config(PRETRAINING))["flops_per_token"] == 3 * 2 * (2 * 43 * block + heads) // 43
+    assert (
+        size(config(PRETRAINING))["flops_per_token"]
+        == 3 * 2 * (2 * 43 * block + heads) // 43
+    )
 
 
 def test_each_phase_warms_up_and_ends_near_zero():
     task = made({**PRETRAINING, "optimizer.schedule": "linear"})
     rates = [task.learning_rate(step) for step in range(1, 20)]
     # 14 steps with a warm-up of 3, then 5 with one of 2; a step after the last would be 0.
-    first = [0.01 * s / 3 for s in (1, 2, 3)] + [0.01 * (15 - s) / 12 for s in range(4, 15)]
+    first = [0.01 * s / 3 for s in (1, 2, 3)] + [
+        0.01 * (15 - s) / 12 for s in range(4, 15)
+    ]
     second = [0.01 * s / 2 for s in (1, 2)] + [0.01 * (6 - s) / 4 for s in (3, 4, 5)]
     assert rates == pytest.approx(first + second)
 
@@ -74,14 +79,18 @@ def test_fresh_weights_have_the_deviation_that_was_asked_for():
         return made(changes).model.requires_grad_(False)
 
     wide, berts = built(0.1), built(0.02)
-    for (name, one), other in zip(wide.named_parameters(), berts.parameters(), strict=True):
+    for (name, one), other in zip(
+        wide.named_parameters(), berts.parameters(), strict=True
+    ):
         if one.ndim >= 2:
             # Drawn within two deviations, a normal keeps 0.88 of its own.
             assert float(other.std()) == pytest.approx(0.88 * 0.02, rel=0.1), name
             assert other.abs().max() <= 0.04, name
             assert torch.allclose(one, 5 * other)
         else:
-            expected = torch.zeros_like(one) if name.endswith("bias") else torch.ones_like(one)
+            expected = (
+                torch.zeros_like(one) if name.endswith("bias") else torch.ones_like(one)
+            )
             assert torch.equal(one, expected), name
             assert torch.equal(other, expected), name
 
@@ -95,7 +104,12 @@ def test_a_batch_is_rows_of_pairs_with_pieces_hidden(shared):
         length, rows = (43, 3) if step <= 14 else (67, 2)
         batch = task.data.batch(step)
         tokens, real = batch["tokens"], batch["attention_mask"]
-        assert tokens.shape == batch["token_type_ids"].shape == real.shape == (rows, length)
+        assert (
+            tokens.shape
+            == batch["token_type_ids"].shape
+            == real.shape
+            == (rows, length)
+        )
         assert torch.equal(tokens[:, 0], torch.full((rows,), CLS))
         assert ((tokens == SEP).sum(1) == 2).all()
         assert (tokens[~real] == 0).all()
@@ -108,10 +122,15 @@ def test_a_batch_is_rows_of_pairs_with_pieces_hidden(shared):
 
 
 def test_masks_pairs_and_labels_are_drawn_anew_in_every_epoch(shared):
-    task = opened(shared, {**PRETRAINING, "task.batch_tokens": 43, "trainer.steps": 100_000})
+    task = opened(
+        shared, {**PRETRAINING, "task.batch_tokens": 43, "trainer.steps": 100_000}
+    )
     epoch = task.data.open(shared / "data" / task.data.folder_name())["rows_per_epoch"]
     epochs = [
-        {tuple(task.data.batch(e * epoch + row + 1)["tokens"][0].tolist()) for row in range(epoch)}
+        {
+            tuple(task.data.batch(e * epoch + row + 1)["tokens"][0].tolist())
+            for row in range(epoch)
+        }
         for e in range(2)
     ]
     assert len(epochs[0]) > 0.9 * epoch
@@ -134,7 +153,9 @@ def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(shared
     task = opened(shared, PRETRAINING)
     model = task.model.eval().requires_grad_(False)
     batch = task.data.batch(1)
-    hidden_BTD = model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
+    hidden_BTD = model(
+        batch["tokens"], batch["token_type_ids"], batch["attention_mask"]
+    )
     every_BT = torch.arange(hidden_BTD.shape[1]).expand(len(hidden_BTD), -1)
     logs_BTV = model.token_logits(hidden_BTD, every_BT).double().log_softmax(-1)
     places_BM, targets_BM = batch["places"], batch["targets"]
@@ -154,13 +175,19 @@ def test_metrics_are_exact_over_a_split(shared):
     with torch.no_grad():
         for batch in task.data.batches("test"):
             model.eval()
-            hidden_BTD = model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
+            hidden_BTD = model(
+                batch["tokens"], batch["token_type_ids"], batch["attention_mask"]
+            )
             logits_BMV = model.token_logits(hidden_BTD, batch["places"])
             targets_BM, chosen = batch["targets"], batch["targets"] != IGNORED
-            nats += float(F.cross_entropy(logits_BMV[chosen], targets_BM[chosen], reduction="sum"))
+            nats += float(
+                F.cross_entropy(logits_BMV[chosen], targets_BM[chosen], reduction="sum")
+            )
             right += float((logits_BMV.argmax(-1) == targets_BM)[chosen].sum())
             masked += float(chosen.sum())
-            next_right += float((model.next_logits(hidden_BTD).argmax(-1) == batch["next"]).sum())
+            next_right += float(
+                (model.next_logits(hidden_BTD).argmax(-1) == batch["next"]).sum()
+            )
             rows += len(chosen)
     metrics = evaluated(task)
     assert metrics["test/mlm_loss"] == pytest.approx(nats / masked, rel=1e-4)
@@ -171,13 +198,19 @@ def test_metrics_are_exact_over_a_split(shared):
 
 
 def test_a_second_phase_of_no_steps_asks_for_nothing(shared):
-    task = opened(shared, {**PRETRAINING, "task.second_phase.steps": 0, "model.positions": 43})
+    task = opened(
+        shared, {**PRETRAINING, "task.second_phase.steps": 0, "model.positions": 43}
+    )
     assert task.data.batch(19)["tokens"].shape == (3, 43)
     assert task.data.tokens_seen(19) == 19 * 129
 
 
 def test_an_encoder_learns(shared):
-    changes = {"task.batch_tokens": 23 * 43, "task.second_phase.steps": 0, "model.dropout": 0.0}
+    changes = {
+        "task.batch_tokens": 23 * 43,
+        "task.second_phase.steps": 0,
+        "model.dropout": 0.0,
+    }
     task = opened(shared, {**PRETRAINING, **changes, "trainer.steps": 60})
     model = task.model
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
@@ -196,7 +229,9 @@ def whole(shared):
     return ended(shared, PRETRAINING, "whole")
 
 
-@pytest.mark.parametrize("step", [15, 18])  # continued from step 12 of the first phase, and from 16
+@pytest.mark.parametrize(
+    "step", [15, 18]
+)  # continued from step 12 of the first phase, and from 16
 def test_a_job_killed_in_the_second_phase_ends_with_the_same_bits(step, shared, whole):
     kill = partial(at_call, MaskedDocuments, "batch", step, kill_self)
     broken = ended(shared, PRETRAINING, f"broken-{step}", sabotage=kill, code=-9)

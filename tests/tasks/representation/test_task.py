@@ -22,7 +22,9 @@ def test_problems_are_a_function_of_the_seed_and_not_of_the_head():
     assert not torch.equal(one["inputs"], seeded["inputs"])
     assert not torch.equal(one["logs"], seeded["logs"])
     assert one["logs"].shape == (PROBLEMS, LENGTH, LENGTH)
-    torch.testing.assert_close(one["logs"].exp().sum(1), torch.ones(PROBLEMS, LENGTH).double())
+    torch.testing.assert_close(
+        one["logs"].exp().sum(1), torch.ones(PROBLEMS, LENGTH).double()
+    )
 
 
 @pytest.mark.parametrize(
@@ -33,7 +35,9 @@ def test_the_construction_has_no_error_and_another_head_has(mask, smallest):
     model, batch = task.model, task.data.batch(1)
     assert evaluated(task)["test/context_error"] > 1e-3
     with torch.no_grad():
-        for problem, (x_DN, logs_NN) in enumerate(zip(batch["inputs"], batch["logs"], strict=True)):
+        for problem, (x_DN, logs_NN) in enumerate(
+            zip(batch["inputs"], batch["logs"], strict=True)
+        ):
             weights = represent(x_DN, logs_NN.exp(), smallest, causal=mask == "causal")
             model.query[problem], model.key[problem] = weights
     assert evaluated(task)["test/context_error"] < 1e-9
@@ -43,7 +47,9 @@ def test_the_construction_has_no_error_and_another_head_has(mask, smallest):
 @pytest.mark.parametrize(
     ("mask", "smallest"), [("bidirectional", LENGTH - 1), ("causal", LENGTH // 2)]
 )
-def test_gradient_descent_finds_contexts_at_the_smallest_head_and_not_below(mask, smallest):
+def test_gradient_descent_finds_contexts_at_the_smallest_head_and_not_below(
+    mask, smallest
+):
     """The measured knee, apart from the construction."""
     errors = {}
     for head_size in (smallest - 1, smallest):
@@ -62,5 +68,9 @@ def test_gradient_descent_finds_contexts_at_the_smallest_head_and_not_below(mask
 
 def test_sizes_are_those_of_all_problems_together():
     found = size(config(REPRESENTATION))
-    assert found["params_total"] == found["params_non_embedding"] == PROBLEMS * 2 * 3 * SIZE
+    assert (
+        found["params_total"]
+        == found["params_non_embedding"]
+        == PROBLEMS * 2 * 3 * SIZE
+    )
     assert found["tokens"] == 19 * PROBLEMS * LENGTH

@@ -50,7 +50,14 @@ def planned(installed, source, name="mine", changes={}):  # noqa: B006
         "context = F.scaled_dot_product_attention(q, F.pad(k, (0, 0, 1, 0)), "
         "F.pad(v, (0, 0, 1, 0)), F.pad(mask_B1TT, (1, 0), value=True))",
     ],
-    ids=["keywords", "own softmax", "positions", "shared keys", "broadcast keys", "one key more"],
+    ids=[
+        "keywords",
+        "own softmax",
+        "positions",
+        "shared keys",
+        "broadcast keys",
+        "one key more",
+    ],
 )
 def test_a_variant_that_keeps_it_has_a_size(installed, attend):
     found = planned(installed, VARIANT.format(signature=SIGNATURE, attend=attend))
@@ -59,14 +66,18 @@ def test_a_variant_that_keeps_it_has_a_size(installed, attend):
 
 def test_its_own_options_are_those_of_its_constructor(installed):
     source = VARIANT.format(signature=f"{SIGNATURE}, rank: int", attend=ATTEND)
-    with pytest.raises(UserError, match=r"attention\.rank=\(missing\): expected a whole number"):
+    with pytest.raises(
+        UserError, match=r"attention\.rank=\(missing\): expected a whole number"
+    ):
         planned(installed, source)
     assert size(config({"model.attention": {"name": "mine", "rank": 5}}))
 
 
 PEEKS = f"{ATTEND}; context = context + v.roll(-1, 2)"
 BATCH = f"{ATTEND}; context = context + context.mean(0, keepdim=True)"
-BLOCKS = f"{ATTEND}\n        if len(x_BTD[0]) % 16 == 0: context = context + v.mean(2, True)"
+BLOCKS = (
+    f"{ATTEND}\n        if len(x_BTD[0]) % 16 == 0: context = context + v.mean(2, True)"
+)
 DRAWN = f"{ATTEND}; context = context * vars(self).setdefault('o', __import__('random').random())"
 MODES = f"{ATTEND}; context = context * (0.9 if self.training else 1.0)"
 BREACHES = {
@@ -74,7 +85,10 @@ BREACHES = {
         {"signature": "self, embedding_size, heads, head_size"},
         "Variant(embedding_siz",
     ),
-    "two sizes": ({"signature": "self, heads, head_size, *, bias, dropout"}, "Variant(embedding_s"),
+    "two sizes": (
+        {"signature": "self, heads, head_size, *, bias, dropout"},
+        "Variant(embedding_s",
+    ),
     "untyped": ({"signature": f"{SIGNATURE}, rank=3"}, "a type for its option rank"),
     "shapes": ("context = q @ k", "but it raised RuntimeError"),
     "positions": ("context = v[..., :1, :]", "but it returned (1, 1, 17)"),
@@ -83,19 +97,28 @@ BREACHES = {
         "context = F.scaled_dot_product_attention(q[0], k[0], v[0])[None]",
         "but it returned (1, 10, 17)",
     ),
-    "no mask": ("context = F.scaled_dot_product_attention(q, k, v)", "position 1 changes the"),
+    "no mask": (
+        "context = F.scaled_dot_product_attention(q, k, v)",
+        "position 1 changes the",
+    ),
     "across segments": (
         "context = F.scaled_dot_product_attention(q, k, v, is_causal=True)",
         "position 0 changes the output at position 4 under a causal mask",
     ),
-    "next position": (PEEKS, "position 1 changes the output at position 0 under a causal mask"),
+    "next position": (
+        PEEKS,
+        "position 1 changes the output at position 0 under a causal mask",
+    ),
     "from padding": (
         f"{ATTEND}; context[:, :, 8:] += context[:, :, :1]",
         "position 0 changes the output at position 8",
     ),
     "other rows": (BATCH, "not to depend on the other rows of its batch, but they do"),
     "in whole blocks": (BLOCKS, "changes the output at position 0 under a causal mask"),
-    "not in its state": (DRAWN, "built anew and has loaded its state_dict, but they differ"),
+    "not in its state": (
+        DRAWN,
+        "built anew and has loaded its state_dict, but they differ",
+    ),
     "modes": (MODES, "equal outputs in training and in evaluation without dropout"),
     "unused": (f"{ATTEND}; context = context.detach()", "but qkv.weight receives none"),
     "not a number": (f"{ATTEND}; context = context / 0 * 0", "changes the output"),
@@ -115,15 +138,25 @@ def test_a_variant_that_breaks_it_is_one_sentence(installed, breach, told):
     assert "\n" not in sentence
 
 
-OWN = {"task.sequence_length": 96, "task.batch_tokens": 96, "trainer.precision": "bf16-mixed"}
+OWN = {
+    "task.sequence_length": 96,
+    "task.batch_tokens": 96,
+    "trainer.precision": "bf16-mixed",
+}
 
 
 @pytest.mark.parametrize(
     "cheats",
-    ["len(x_BTD[0]) > 64", "len(x_BTD[0]) % 2", "q.dtype == __import__('torch').bfloat16"],
+    [
+        "len(x_BTD[0]) > 64",
+        "len(x_BTD[0]) % 2",
+        "q.dtype == __import__('torch').bfloat16",
+    ],
     ids=["long rows", "odd rows", "precision"],
 )
-def test_a_variant_that_looks_ahead_in_rows_of_the_run_alone_is_refused(installed, cheats):
+def test_a_variant_that_looks_ahead_in_rows_of_the_run_alone_is_refused(
+    installed, cheats
+):
     attend = f"{ATTEND}\n        if {cheats}: context = context + v.roll(-1, 2)"
     source = VARIANT.format(signature=SIGNATURE, attend=attend)
     with pytest.raises(UserError, match="changes the output at position"):
@@ -139,16 +172,28 @@ def test_each_number_of_heads_is_tried_not_only_the_first_of_its_kind(installed)
         size(config({"model.attention": {"name": "mine"}, "model.heads": 6}))
 
 
-ROTARY = {"model.position_encoding": "rotary", "model.rotary_size": 2, "model.head_size": 4}
+ROTARY = {
+    "model.position_encoding": "rotary",
+    "model.rotary_size": 2,
+    "model.head_size": 4,
+}
 
 
-def test_a_variant_turns_queries_and_keys_or_is_refused_under_rotary_positions(installed):
+def test_a_variant_turns_queries_and_keys_or_is_refused_under_rotary_positions(
+    installed,
+):
     source = VARIANT.format(signature=SIGNATURE, attend=ATTEND)
-    with pytest.raises(UserError, match=r"name=mine: expected a variant that takes a rotation"):
+    with pytest.raises(
+        UserError, match=r"name=mine: expected a variant that takes a rotation"
+    ):
         planned(installed, source, changes=ROTARY)
     takes = source.replace("mask_B1TT=None):", "mask_B1TT=None, rotation=None):")
-    takes = takes.replace("super().__init__()", "super().__init__()\n        self.rotary_size = 4")
-    with pytest.raises(UserError, match="depend on the rotation, but they are the same without it"):
+    takes = takes.replace(
+        "super().__init__()", "super().__init__()\n        self.rotary_size = 4"
+    )
+    with pytest.raises(
+        UserError, match="depend on the rotation, but they are the same without it"
+    ):
         planned(installed, takes, "ignores", ROTARY)
     turned = "q, k = (x.transpose(1, 2) for x in (q, k))\n        if rotation:\n"
     turned += "            q, k = rotation(q, 4), rotation(k, 4)\n"
@@ -160,14 +205,18 @@ def test_each_shape_is_checked_and_a_refused_value_is_the_users(installed):
     signature = f"{SIGNATURE}, groups: int = 4"
     refuses = "if heads % groups: raise ValueError(f'{heads} heads in {groups} groups')"
     source = VARIANT.format(signature=signature, attend=ATTEND)
-    source = source.replace("super().__init__()", f"super().__init__()\n        {refuses}")
+    source = source.replace(
+        "super().__init__()", f"super().__init__()\n        {refuses}"
+    )
     mine = {"model.attention": {"name": "mine"}, "model.heads": 8}
     assert planned(installed, source, changes=mine)
     with pytest.raises(UserError) as caught:
         size(config({**mine, "model.heads": 6}))
     told = "heads=6, head_size=5, groups=4 (6 heads in 4 groups); choose other sizes or options."
     assert str(caught.value).endswith(told)
-    with pytest.raises(UserError, match=r"heads=1, head_size=5, groups=4 \(1 heads in 4 groups\)"):
+    with pytest.raises(
+        UserError, match=r"heads=1, head_size=5, groups=4 \(1 heads in 4 groups\)"
+    ):
         size(config({**mine, "model.head_size": [[5] + 7 * [3]] * 2}))
 
 
@@ -176,4 +225,6 @@ def test_each_shape_is_checked_and_a_refused_value_is_the_users(installed):
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 def test_our_own_variants_keep_it(name, sizes, precision):
     build = variant(name)
-    assert attention_contract.behaviour_fault(build, *sizes, precision=precision) is None
+    assert (
+        attention_contract.behaviour_fault(build, *sizes, precision=precision) is None
+    )

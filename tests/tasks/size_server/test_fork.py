@@ -14,7 +14,9 @@ from tests.tasks.jobs import config
 
 @pytest.mark.parametrize("refusals", [0, 3, 4])
 def test_a_fork_that_is_refused_is_tried_again(refusals, monkeypatch):
-    answers = [BlockingIOError(11, "Resource temporarily unavailable")] * refusals + [1009]
+    answers = [BlockingIOError(11, "Resource temporarily unavailable")] * refusals + [
+        1009
+    ]
 
     def answer():
         if isinstance(one := answers.pop(0), Exception):
@@ -39,7 +41,10 @@ def test_jobs_find_what_they_need_imported_and_no_gpu_in_use(tmp_path):
     W&B imports 80 modules for each run unless they are there. What Lightning imports without need
     is left out, unless it was there before, and can be imported afterwards.
     """
-    for absent in ("torchvision", "transformers"):  # as if they were installed, of any version
+    for absent in (
+        "torchvision",
+        "transformers",
+    ):  # as if they were installed, of any version
         (tmp_path / absent).mkdir()
         (tmp_path / absent / "__init__.py").touch()
         (tmp_path / f"{absent}-9.0.dist-info").mkdir()
@@ -73,7 +78,9 @@ def test_jobs_find_what_they_need_imported_and_no_gpu_in_use(tmp_path):
         print(scipy.signal.__name__)
     """
     command = [sys.executable, "-c", program, str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+    )
     unused, *_, from_wandb, importable = done.stdout.splitlines()
     assert (unused, importable) == ("scipy", "scipy.signal")
     assert int(from_wandb) < 20

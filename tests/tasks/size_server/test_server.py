@@ -59,16 +59,28 @@ NOWHERE = {"data.source": "local", "data.root": "/nowhere"}
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        ({"op": "size", "config": config({"model.heads": 0})}, "model.heads=0: expected a whole"),
+        (
+            {"op": "size", "config": config({"model.heads": 0})},
+            "model.heads=0: expected a whole",
+        ),
         ({"op": "size", "config": {}}, "task=null: expected a group of keys"),
         ({"op": "size"}, "KeyError"),
         ({"op": "data", "config": config(NOWHERE)}, "data.root=/nowhere: expected"),
         ({"op": "seize"}, "op=seize: expected size, speed, data"),
         ({"op": "fork", "target": "os"}, "target=os: expected one of train, prepare"),
     ],
-    ids=["wrong value", "nothing", "no config", "no text", "no such question", "no such job"],
+    ids=[
+        "wrong value",
+        "nothing",
+        "no config",
+        "no text",
+        "no such question",
+        "no such job",
+    ],
 )
-def test_a_wrong_question_gets_one_sentence_and_the_next_one_an_answer(request_, words, server):
+def test_a_wrong_question_gets_one_sentence_and_the_next_one_an_answer(
+    request_, words, server
+):
     error = ask(server, **request_)["error"]
     assert error.startswith(words)
     assert "\n" not in error
@@ -101,13 +113,17 @@ def test_a_job_is_in_a_group_of_its_own_with_its_environment(server, outputs):
         shared = open_pipes(pid) & open_pipes(own)
         assert not shared, "it would keep the protocol open after the server"
     finally:
-        assert ask(server, op="signal", of=job, signal=signal.SIGTERM)["signalled"] is True
+        assert (
+            ask(server, op="signal", of=job, signal=signal.SIGTERM)["signalled"] is True
+        )
         assert server.exit_code(job) == 75
     assert run.status().state is State.INTERRUPTED
     assert ask(server, op="signal", of=job, signal=signal.SIGTERM)["signalled"] is False
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV], ids=lambda n: n.name)
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, signal.SIGSEGV], ids=lambda n: n.name
+)
 def test_a_job_that_dies_takes_nothing_with_it(number, server, outputs):
     run = freeze(outputs, {"trainer.steps": 10**6})
     job = fork(server, run)
@@ -124,7 +140,12 @@ def test_when_nobody_listens_any_more_it_ends_with_its_last_job(tmp_path):
     with subprocess.Popen(command, cwd=ROOT, **pipes) as server:
         assert json.loads(server.stdout.readline()) == {"ready": True}
         for number, run in enumerate(runs):
-            asked = {"id": number, "op": "fork", "target": "prepare", "argument": str(run.path)}
+            asked = {
+                "id": number,
+                "op": "fork",
+                "target": "prepare",
+                "argument": str(run.path),
+            }
             print(json.dumps(asked), file=server.stdin, flush=True)
             assert "pid" in json.loads(server.stdout.readline())
         server.stdout.close()
@@ -135,7 +156,9 @@ def test_when_nobody_listens_any_more_it_ends_with_its_last_job(tmp_path):
         assert (folder / "test" / "rows.json").exists()
 
 
-def test_text_that_the_interpreter_prints_at_its_start_is_no_answer(tmp_path, monkeypatch):
+def test_text_that_the_interpreter_prints_at_its_start_is_no_answer(
+    tmp_path, monkeypatch
+):
     (tmp_path / "sitecustomize.py").write_text("print('Welcome'); print(7)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with closing(SizeServer()) as server:

@@ -18,7 +18,9 @@ def test_a_task_whose_forward_pass_reads_the_labels_is_refused(monkeypatch):
         return self.model.logits(hidden_BTD)
 
     monkeypatch.setattr(LanguageModel, "forward", forward)
-    with pytest.raises(UserError, match=r"task\.name=lm1b: expected a forward pass that reads no"):
+    with pytest.raises(
+        UserError, match=r"task\.name=lm1b: expected a forward pass that reads no"
+    ):
         size(config())
 
 
@@ -29,14 +31,19 @@ def test_it_counts_what_training_would_train(tied):
     model = module_of(parse(tree)).model
     assert counted["params_total"] == sum(p.numel() for p in model.parameters())
     assert counted["params_embedding"] == 307 * 17 * (1 if tied else 2)
-    assert counted["params_total"] == counted["params_embedding"] + counted["params_non_embedding"]
+    assert (
+        counted["params_total"]
+        == counted["params_embedding"] + counted["params_non_embedding"]
+    )
     assert (counted["head_size"], counted["width"]) == (5, 15)
 
 
 def test_training_flops_are_six_for_each_weight_and_the_attention_in_full():
     layers, d, w, f, v, t = 2, 17, 15, 23, 307, 31
     matrices = layers * (4 * d * w + 2 * d * f) + v * d
-    attention = layers * 2 * t * w  # scores and weighted sums, each position with all of its row
+    attention = (
+        layers * 2 * t * w
+    )  # scores and weighted sums, each position with all of its row
     assert size(config())["flops_per_token"] == 6 * (matrices + attention)
 
 
@@ -67,8 +74,12 @@ CASES = [  # every task of text, and every variant that counts in a way of its o
     ("lm1b", LATENT),
     ("pretraining", {"name": "collaborative", "shared_size": None}),
     pytest.param("lm1b", {"name": "multi_head"}, marks=pytest.mark.slow),
-    pytest.param("mnli", {"name": "grouped_query", "key_value_heads": 4}, marks=pytest.mark.slow),
-    pytest.param("squad", {"name": "collaborative", "shared_size": 7}, marks=pytest.mark.slow),
+    pytest.param(
+        "mnli", {"name": "grouped_query", "key_value_heads": 4}, marks=pytest.mark.slow
+    ),
+    pytest.param(
+        "squad", {"name": "collaborative", "shared_size": 7}, marks=pytest.mark.slow
+    ),
 ]
 HELD_OUT = 3
 
@@ -82,7 +93,9 @@ def shaped(task, attention, rng):
         "attention": attention,
         "heads": heads,
         "head_size": None if heuristic else rng.randint(1, 99),
-        "embedding_size": heads * rng.randint(1, 20) if heuristic else rng.randint(1, 300),
+        "embedding_size": heads * rng.randint(1, 20)
+        if heuristic
+        else rng.randint(1, 300),
         "feedforward_size": rng.randint(1, 900),
     }
     return parse(changed)
@@ -107,7 +120,9 @@ def test_what_polynomials_says_is_what_a_build_says(task, attention):
     )  # else the held-out ones were built, and nothing is shown
 
 
-@pytest.mark.parametrize("count", [lambda m: m.heads * m.head_size**2, lambda m: m.head_size // 3])
+@pytest.mark.parametrize(
+    "count", [lambda m: m.heads * m.head_size**2, lambda m: m.head_size // 3]
+)
 def test_counts_that_few_head_sizes_do_not_tell_from_others_are_exact(count):
     polynomials = CountPolynomials(lambda run: {"n": count(run.model)})
     sizes = (8, 16, 32, 40)
@@ -120,7 +135,9 @@ def test_counts_that_few_head_sizes_do_not_tell_from_others_are_exact(count):
 
 def test_counts_that_are_no_such_polynomial_are_always_built():
     """A branch on the shape, as a variant may have: a build that was there first gives it away."""
-    polynomials = CountPolynomials(lambda run: {"n": 3 * (run.model.feedforward_size > 20)})
+    polynomials = CountPolynomials(
+        lambda run: {"n": 3 * (run.model.feedforward_size > 20)}
+    )
     for feedforward in [*range(1, BUILT_FIRST + 1), 97, 20, 21]:
         run = parse(config({"model.feedforward_size": feedforward}))
         assert polynomials.counts(run) == {"n": 3 * (feedforward > 20)}

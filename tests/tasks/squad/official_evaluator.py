@@ -41,6 +41,8 @@ def evaluate(dataset: list[Any], predictions: dict[str, str]) -> dict[str, float
                     continue
                 ground_truths = [answer["text"] for answer in qa["answers"]]
                 prediction = predictions[qa["id"]]
-                exact_match += max(exact_match_score(prediction, truth) for truth in ground_truths)
+                exact_match += max(
+                    exact_match_score(prediction, truth) for truth in ground_truths
+                )
                 f1 += max(f1_score(prediction, truth) for truth in ground_truths)
     return {"exact_match": 100.0 * exact_match / total, "f1": 100.0 * f1 / total}

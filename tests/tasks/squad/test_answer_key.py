@@ -24,7 +24,9 @@ def test_windows_are_those_of_run_squad(length, room, stride):
 
 
 @given(st.integers(1, 120), st.integers(1, 40), st.integers(1, 40))
-def test_a_piece_is_at_home_where_run_squad_says_it_has_most_context(length, room, stride):
+def test_a_piece_is_at_home_where_run_squad_says_it_has_most_context(
+    length, room, stride
+):
     cut = windows(length, room, stride)
     expected = []
     for piece in range(length):
@@ -74,7 +76,9 @@ def test_the_span_is_the_first_of_run_squads_list(
         for last in best_indexes(ends)
         if may_start[first] and may_end[last] and 0 <= last - first < longest
     ]
-    expected = sorted(found, key=lambda span: span.score, reverse=True)[0] if found else None
+    expected = (
+        sorted(found, key=lambda span: span.score, reverse=True)[0] if found else None
+    )
     actual = best_span(
         np.array(starts),
         np.array(ends),

@@ -46,11 +46,17 @@ def _answer(text, start):
         pytest.param([_answer("sol", 0)], -1, "", id="part_of_a_word"),
         pytest.param([_answer("silver", 14)], -1, "", id="nowhere"),
         pytest.param([_answer("", 5), _answer(" ", 8)], -1, "", id="empty"),
-        pytest.param([_answer("silver", 1), _answer("gold", 14)], 14, "gold", id="the_second"),
-        pytest.param([_answer("cheap", 1), _answer("gold", 14)], 14, "gold", id="standing_first"),
+        pytest.param(
+            [_answer("silver", 1), _answer("gold", 14)], 14, "gold", id="the_second"
+        ),
+        pytest.param(
+            [_answer("cheap", 1), _answer("gold", 14)], 14, "gold", id="standing_first"
+        ),
     ],
 )
-def test_an_answer_is_where_it_stands_or_in_the_one_place_it_can_be(answers, start, text):
+def test_an_answer_is_where_it_stands_or_in_the_one_place_it_can_be(
+    answers, start, text
+):
     question = _question(*answers)
     assert isinstance(question, Question)
     assert (question.start, question.text) == (start, text)
@@ -76,7 +82,9 @@ def test_the_hubs_rows_are_the_files_questions():
         "context": CONTEXT,
         "answers": {"text": ["silver", "gold"], "answer_start": [1, 14]},
     }
-    assert SQuAD().example_of(row) == _question(_answer("silver", 1), _answer("gold", 14))
+    assert SQuAD().example_of(row) == _question(
+        _answer("silver", 1), _answer("gold", 14)
+    )
     for answers in (None, {"text": ["gold"], "answer_start": []}, {"text": "gold"}):
         assert SQuAD().example_of({**row, "answers": answers}) == Malformed("no answer")
 
@@ -92,7 +100,9 @@ def _place(entry, change):
 
 def _truncate(entry, rng):
     answer = entry["qas"][0]["answers"][0]
-    entry["context"] = entry["context"][: answer["answer_start"] + len(answer["text"]) - 1]
+    entry["context"] = entry["context"][
+        : answer["answer_start"] + len(answer["text"]) - 1
+    ]
 
 
 def _double(entry, rng):
@@ -103,7 +113,10 @@ def _double(entry, rng):
 # What is done to a question, and what becomes of it: the reason it is dropped for, or None.
 MUTATIONS = {
     "untouched": (lambda entry, rng: None, None),
-    "place_off": (lambda e, rng: _place(e, lambda at: at + rng.choice((-3, -1, 1, 2))), None),
+    "place_off": (
+        lambda e, rng: _place(e, lambda at: at + rng.choice((-3, -1, 1, 2))),
+        None,
+    ),
     "place_is_text": (lambda e, rng: _place(e, str), None),
     "answer_absent": (_change(answers=[_answer("moonlight", 3)]), NOWHERE),
     "answer_ambiguous": (_double, NOWHERE),
@@ -111,7 +124,10 @@ MUTATIONS = {
     "answers_none": (_change(answers=[]), "no answer"),
     "answers_null": (_change(answers=None), "no answer"),
     "answer_is_a_number": (_change(answers=[3]), "no answer"),
-    "answer_text_null": (_change(answers=[{"text": None, "answer_start": 0}]), "no answer"),
+    "answer_text_null": (
+        _change(answers=[{"text": None, "answer_start": 0}]),
+        "no answer",
+    ),
     "question_null": (_change(question=None), "a text is missing"),
     "question_empty": (_change(question="\t"), "empty text"),
     "context_empty": (lambda entry, rng: entry.update(context=""), "empty text"),
@@ -123,8 +139,14 @@ MUTATIONS = {
     "id_absent": (lambda entry, rng: entry["qas"][0].pop("id"), "no id"),
     "id_is_a_number": (_change(id=5), "no id"),
     "id_twice": (_change(id="0-0"), "duplicate id"),
-    "questions_absent": (lambda entry, rng: entry.pop("qas"), "a paragraph without questions"),
-    "question_is_a_number": (lambda entry, rng: entry.update(qas=[7]), "not a question"),
+    "questions_absent": (
+        lambda entry, rng: entry.pop("qas"),
+        "a paragraph without questions",
+    ),
+    "question_is_a_number": (
+        lambda entry, rng: entry.update(qas=[7]),
+        "not a question",
+    ),
     "lone_surrogate": (lambda e, rng: e.update(context=e["context"] + " \ud800"), None),
     "nul": (lambda e, rng: e.update(context=e["context"] + " \0"), None),
 }
@@ -145,27 +167,46 @@ def test_of_mutated_questions_each_keeps_its_answer_or_is_dropped_and_counted(tm
             key = f"train.json: {reason}"
             expected[key] = expected.get(key, 0) + 1
     path = tmp_path / "train.json"
-    path.write_text(json.dumps({"version": "1.1", "data": [{"paragraphs": entries}, 5]}))
+    path.write_text(
+        json.dumps({"version": "1.1", "data": [{"paragraphs": entries}, 5]})
+    )
     report, data = RowReport(), SQuAD()
     rows = (
-        (at, r if isinstance(r, Malformed) else data.trainable(r)) for at, r in data.read_file(path)
+        (at, r if isinstance(r, Malformed) else data.trainable(r))
+        for at, r in data.read_file(path)
     )
     kept = list(report.kept_of(path.name, rows))
-    assert report.dropped == {**expected, "train.json: an article without paragraphs": 1}
-    assert [question.context[q.start :][: len(q.text)] for q in kept for question in [q]] == texts
-    assert report.kept + sum(report.dropped.values()) == report.total == 3 * len(MUTATIONS) + 1
-    assert report.about()["places"]["train.json: no id"][0] == "data[0].paragraphs[15].qas[0]"
+    assert report.dropped == {
+        **expected,
+        "train.json: an article without paragraphs": 1,
+    }
+    assert [
+        question.context[q.start :][: len(q.text)] for q in kept for question in [q]
+    ] == texts
+    assert (
+        report.kept + sum(report.dropped.values())
+        == report.total
+        == 3 * len(MUTATIONS) + 1
+    )
+    assert (
+        report.about()["places"]["train.json: no id"][0]
+        == "data[0].paragraphs[15].qas[0]"
+    )
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        pytest.param(b'{"version": "1.1", "data": [{"para', "is not JSON", id="truncated"),
+        pytest.param(
+            b'{"version": "1.1", "data": [{"para', "is not JSON", id="truncated"
+        ),
         pytest.param(b"", "is not JSON", id="empty"),
         pytest.param(b"[" * 100_000, "nested too deeply", id="nested_without_end"),
         pytest.param(b'{"data": NaN}', "NaN is no JSON number", id="nan"),
         pytest.param(b'{"data": [], "data": []}', "a key comes twice", id="key_twice"),
-        pytest.param(b'{"data": {}}', 'expected a list under "data"', id="data_is_no_list"),
+        pytest.param(
+            b'{"data": {}}', 'expected a list under "data"', id="data_is_no_list"
+        ),
         pytest.param(b"[]", 'expected a list under "data"', id="no_object"),
         pytest.param('{"data": []}'.encode("utf-16"), "is UTF-16", id="utf_16"),
     ],
@@ -194,12 +235,18 @@ def test_invalid_utf8_keeps_the_question_and_its_answer(tmp_path):
 def test_every_answer_of_the_shared_questions_stands(shared_data):
     for name, count in (("train-v1.1.sample.json", 3547), ("xquad.en.json", 1190)):
         report = RowReport()
-        found = list(report.kept_of(name, SQuAD().read_file(shared_data / "squad" / name)))
+        found = list(
+            report.kept_of(name, SQuAD().read_file(shared_data / "squad" / name))
+        )
         assert len(found) == report.total == count
         assert all(question.start >= 0 for question in found)
 
 
-LONG = {**SQUAD, "data.competitors": 31, "data.directions": 37}  # paragraphs of several windows
+LONG = {
+    **SQUAD,
+    "data.competitors": 31,
+    "data.directions": 37,
+}  # paragraphs of several windows
 
 
 class Oracle(nn.Module):
@@ -251,17 +298,25 @@ def _own_questions(root):
         {
             "id": f"q{number}",
             "question": f"What number {number}?",
-            "answers": [{"text": text, "answer_start": PARAGRAPH.index(text)}, {"text": "no"}],
+            "answers": [
+                {"text": text, "answer_start": PARAGRAPH.index(text)},
+                {"text": "no"},
+            ],
         }
         for number, text in enumerate(GOLD)
     ]
-    short = [{"id": n, "question": "What?", "answers": [{"text": "Gold"}]} for n in SHORT]
+    short = [
+        {"id": n, "question": "What?", "answers": [{"text": "Gold"}]} for n in SHORT
+    ]
     root.mkdir()
     for name, own, others in (
         ("train-v1.1.json", questions[1:], short[:1]),
         ("dev-v1.1.json", questions, short),
     ):
-        paragraphs = [{"context": PARAGRAPH, "qas": own}, {"context": "Gold.", "qas": others}]
+        paragraphs = [
+            {"context": PARAGRAPH, "qas": own},
+            {"context": "Gold.", "qas": others},
+        ]
         data = [{"title": "t", "paragraphs": paragraphs}]
         (root / name).write_text(json.dumps({"version": "1.1", "data": data}))
     return root
@@ -270,8 +325,16 @@ def _own_questions(root):
 def test_answers_are_cut_from_the_text_to_the_letter(tmp_path):
     """A batch is as wide as its longest row; batches of several widths are scored together."""
     root = _own_questions(tmp_path / "data")
-    changes = {"data.source": "local", "data.root": str(root), "task.tokenizer_lines": 3}
-    lengths = {"task.sequence_length": 61, "task.batch_tokens": 5 * 61, "task.stride": 23}
+    changes = {
+        "data.source": "local",
+        "data.root": str(root),
+        "task.tokenizer_lines": 3,
+    }
+    lengths = {
+        "task.sequence_length": 61,
+        "task.batch_tokens": 5 * 61,
+        "task.stride": 23,
+    }
     task = opened(tmp_path, {**SQUAD, **changes, **lengths, "task.answer_length": 37})
     facts = task.data.facts
     assert facts["test_rows"] > facts["test_questions"] == len(GOLD) + len(SHORT)
@@ -291,9 +354,21 @@ def test_whoever_knows_every_answer_scores_100_on_real_questions(shared_data, tm
     real["data"] = real["data"][:7]
     for name in ("train-v1.1.json", "dev-v1.1.json"):
         (root / name).write_text(json.dumps(real))
-    changes = {"data.source": "local", "data.root": str(root), "task.vocabulary_size": 2003}
-    changes |= {"task.sequence_length": 128, "task.batch_tokens": 31 * 128, "task.stride": 41}
-    changes |= {"task.answer_length": 97, "task.tokenizer_lines": 5003, "model.positions": 131}
+    changes = {
+        "data.source": "local",
+        "data.root": str(root),
+        "task.vocabulary_size": 2003,
+    }
+    changes |= {
+        "task.sequence_length": 128,
+        "task.batch_tokens": 31 * 128,
+        "task.stride": 41,
+    }
+    changes |= {
+        "task.answer_length": 97,
+        "task.tokenizer_lines": 5003,
+        "model.positions": 131,
+    }
     task = opened(tmp_path, {**SQUAD, **changes})
     metrics = evaluated(task, model=Oracle(task, "test"))
     # An answer may begin or end within a word of the text; the pieces around it then go with it.
@@ -312,7 +387,9 @@ def test_the_scores_are_the_official_ones_of_the_predictions_left_beside_the_res
     path = tmp_path / name
     path.write_text(json.dumps(predictions))
     dataset = shared / "data" / task.data.folder_name() / "sample" / "dev-v1.1.json"
-    official = official_evaluator.evaluate(json.loads(dataset.read_text())["data"], predictions)
+    official = official_evaluator.evaluate(
+        json.loads(dataset.read_text())["data"], predictions
+    )
     assert 0 < metrics["test/f1"] < 100
     for key in ("exact_match", "f1"):
         assert metrics[f"test/{key}"] == pytest.approx(official[key], abs=1e-9)
@@ -328,7 +405,9 @@ def test_on_the_sample_words_alone_find_no_answer(shared):
 
 def test_a_window_without_the_answer_points_at_its_first_position(shared):
     task = opened(shared, LONG)
-    batches = [batch for split in ("validation", "test") for batch in task.data.batches(split)]
+    batches = [
+        batch for split in ("validation", "test") for batch in task.data.batches(split)
+    ]
     starts = torch.cat([batch["start"] for batch in batches])
     ends = torch.cat([batch["end"] for batch in batches])
     assert (starts == 0).any()
@@ -344,8 +423,15 @@ def test_a_window_without_the_answer_points_at_its_first_position(shared):
 def test_windows_without_any_known_answer_teach_nothing(shared):
     task = opened(shared, SQUAD).eval()
     batch = task.data.batch(1)
-    nowhere = {**batch, **{end: torch.full_like(batch[end], -100) for end in ("start", "end")}}
+    nowhere = {
+        **batch,
+        **{end: torch.full_like(batch[end], -100) for end in ("start", "end")},
+    }
     assert task.training_step(nowhere, 0).item() == 0.0
-    assert task.metrics("test", {"nats": 0.0, "windows": 0.0}) == {}  # and not a loss of 0
+    assert (
+        task.metrics("test", {"nats": 0.0, "windows": 0.0}) == {}
+    )  # and not a loss of 0
     half = {key: torch.cat((batch[key], nowhere[key])) for key in batch}
-    torch.testing.assert_close(task.training_step(half, 0), task.training_step(batch, 0))
+    torch.testing.assert_close(
+        task.training_step(half, 0), task.training_step(batch, 0)
+    )

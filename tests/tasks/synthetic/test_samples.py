@@ -20,10 +20,14 @@ ENCODERS = ("pretraining", "mnli", "squad")
 WORLD = World(competitors=5, directions=23)
 CHANCE = World(competitors=5, directions=0)
 SEVEN = World(competitors=7, directions=23)
-FAMILY_OF = {couple.members[0]: couple.name for couple in World(4, samples.FAMILIES).couples}
+FAMILY_OF = {
+    couple.members[0]: couple.name for couple in World(4, samples.FAMILIES).couples
+}
 
 
-@pytest.mark.parametrize(("kind", "members"), [("families", samples.MEMBERS), ("couples", 1)])
+@pytest.mark.parametrize(
+    ("kind", "members"), [("families", samples.MEMBERS), ("couples", 1)]
+)
 def test_no_word_is_the_name_of_two_things(kind, members):
     families = getattr(World(competitors=4, directions=samples.FAMILIES), kind)
     words = [word for family in families for word in (family.name, *family.members)]
@@ -31,16 +35,22 @@ def test_no_word_is_the_name_of_two_things(kind, members):
     assert len(set(words)) == len(words) == samples.FAMILIES * (1 + members)
 
 
-@pytest.mark.parametrize(("competitors", "directions"), [(4, 5), (12, 113), (61, 64), (64, 200)])
+@pytest.mark.parametrize(
+    ("competitors", "directions"), [(4, 5), (12, 113), (61, 64), (64, 200)]
+)
 def test_families_and_names_are_as_many_as_the_world_says(competitors, directions):
     rng, world = StableRandom("world"), World(competitors, directions)
     gatherings = [world.gathering(rng) for _ in range(499)]
-    assert {person.family for came in gatherings for person in came} == set(world.families)
+    assert {person.family for came in gatherings for person in came} == set(
+        world.families
+    )
     assert len(world.families) == directions
     sizes = Counter(len(came) for came in gatherings)
     third = max(samples.FEWEST_PRESENT, round(competitors / 3))
     assert (min(sizes), max(sizes)) == (third, competitors)
-    assert sizes[competitors] >= 0.28 * 499  # a third of them, or more where shares coincide
+    assert (
+        sizes[competitors] >= 0.28 * 499
+    )  # a third of them, or more where shares coincide
     for came in gatherings:
         assert len({person.family for person in came}) == len(came)
         assert all(person.name in person.family.members for person in came)
@@ -66,7 +76,10 @@ def test_every_word_of_the_demos_language_models_is_one_piece(planted):
 @pytest.mark.parametrize("planted", [True, False])
 def test_every_word_of_the_demos_encoders_is_one_piece_and_every_text_one_row(planted):
     """So a place in a text is a position, and places of two texts lie equally far apart."""
-    demos = [OmegaConf.load(CONF / "scale" / "task" / f"{task}_demo.yaml") for task in ENCODERS]
+    demos = [
+        OmegaConf.load(CONF / "scale" / "task" / f"{task}_demo.yaml")
+        for task in ENCODERS
+    ]
     worlds = {World(demo.data.competitors, demo.data.directions) for demo in demos}
     assert len(worlds) == 1
     world = worlds.pop() if planted else World(worlds.pop().competitors, 0)
@@ -75,11 +88,14 @@ def test_every_word_of_the_demos_encoders_is_one_piece_and_every_text_one_row(pl
     texts = [document(0, world)]
     texts += [[row["sentence1"], row["sentence2"]] for row in [samples.pair(0, world)]]
     texts += [
-        [qa["question"], p["context"]] for p in [samples.paragraph(0, world)] for qa in p["qas"]
+        [qa["question"], p["context"]]
+        for p in [samples.paragraph(0, world)]
+        for qa in p["qas"]
     ]
     for text in texts:
         pieces = [
-            len(tokenizer.encode(part.rstrip("?."), add_special_tokens=False).ids) for part in text
+            len(tokenizer.encode(part.rstrip("?."), add_special_tokens=False).ids)
+            for part in text
         ]
         assert pieces == [world.competitors] * 2
     longest = 2 * (world.competitors + 1) + 3  # full stops and three marks
@@ -110,7 +126,10 @@ def words(sentence):
 @pytest.mark.parametrize(
     ("text", "beginning"),
     [
-        (next(samples.sentences(SEVEN)), "Came Kesi Lile Libo Seku Donu Doku Saki : Babi Kesi"),
+        (
+            next(samples.sentences(SEVEN)),
+            "Came Kesi Lile Libo Seku Donu Doku Saki : Babi Kesi",
+        ),
         (document(0, WORLD)[0], "Di Mo Me Mi Me."),
         (samples.pair(0, WORLD)["sentence1"], "Se Mi Sa Nelu Nelu."),
         (samples.paragraph(0, WORLD)["context"], "Bo Na Base Nu Ne."),
@@ -139,7 +158,9 @@ def test_a_longer_sample_begins_with_a_shorter_and_is_written_once(name, tmp_pat
     sample, texts = getattr(samples, name), []
     for length in (101, 307):
         sample.write(tmp_path / str(length), length, WORLD)
-        files = sorted(path for path in (tmp_path / str(length)).rglob("*") if path.is_file())
+        files = sorted(
+            path for path in (tmp_path / str(length)).rglob("*") if path.is_file()
+        )
         times = [path.stat().st_mtime_ns for path in files]
         sample.write(tmp_path / str(length), length, WORLD)
         assert [path.stat().st_mtime_ns for path in files] == times
@@ -195,7 +216,11 @@ def test_without_directions_who_is_told_of_has_nothing_to_do_with_who_came():
     for came, told in told_of(world):
         assert all(name in members[family] for family, name in told)
         there += [name in came for _, name in told]
-    chance = mean(len(came) for came, _ in told_of(world)) / len(world.families) / samples.MEMBERS
+    chance = (
+        mean(len(came) for came, _ in told_of(world))
+        / len(world.families)
+        / samples.MEMBERS
+    )
     assert mean(there) == pytest.approx(chance, abs=0.005)  # of 5,000 names
 
 
@@ -206,8 +231,15 @@ def test_the_next_sentence_tells_the_families_in_the_order_in_which_they_came():
 
 
 def test_without_directions_the_next_sentence_has_nothing_to_do_with_it():
-    found = [[words(sentence) for sentence in document(number, CHANCE)] for number in range(999)]
-    fits = [FAMILY_OF[a] == b for came, told in found for a, b in zip(came, told, strict=True)]
+    found = [
+        [words(sentence) for sentence in document(number, CHANCE)]
+        for number in range(999)
+    ]
+    fits = [
+        FAMILY_OF[a] == b
+        for came, told in found
+        for a, b in zip(came, told, strict=True)
+    ]
     assert mean(fits) == pytest.approx(1 / len(CHANCE.couples), abs=0.01)
 
 
@@ -246,15 +278,21 @@ def test_without_directions_no_label_follows():
 
 
 @pytest.mark.parametrize("world", [WORLD, CHANCE], ids=["planted", "chance"])
-def test_a_question_has_one_answer_at_its_place_and_it_follows_where_one_is_planted(world):
+def test_a_question_has_one_answer_at_its_place_and_it_follows_where_one_is_planted(
+    world,
+):
     fits = []
     for number in range(307):
         paragraph = samples.paragraph(number, world)
         came = words(paragraph["context"])
-        assert len({qa["question"] for qa in paragraph["qas"]}) == samples.QUESTIONS_EACH
+        assert (
+            len({qa["question"] for qa in paragraph["qas"]}) == samples.QUESTIONS_EACH
+        )
         for qa in paragraph["qas"]:
             [answer] = qa["answers"]
-            assert paragraph["context"][answer["answer_start"] :].startswith(answer["text"])
+            assert paragraph["context"][answer["answer_start"] :].startswith(
+                answer["text"]
+            )
             assert came.count(answer["text"]) == 1
             told = [FAMILY_OF[name] for name in qa["question"].rstrip("?").split()]
             assert sorted(told) == sorted(came)

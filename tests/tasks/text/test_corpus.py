@@ -19,12 +19,16 @@ def local(root):
 def write(root, files):
     for name, lines in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        (root / name).write_text(
+            "".join(f"{line}\n" for line in lines), encoding="utf-8"
+        )
     return root
 
 
 def sentences(count, start=0):
-    return [f"sentence {number} , as it stands ." for number in range(start, start + count)]
+    return [
+        f"sentence {number} , as it stands ." for number in range(start, start + count)
+    ]
 
 
 def everything(splits):
@@ -40,11 +44,16 @@ def read(data, folder):
 SAMPLE = {"source": "sample", "sentences": 1000, "competitors": 5, "directions": 7}
 OFFICIAL = "1-billion-word-language-modeling-benchmark-r13output/"
 TRAIN = OFFICIAL + "training-monolingual.tokenized.shuffled/news.en-00001-of-00100"
-TEST = OFFICIAL + "heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-of-00050"
+TEST = (
+    OFFICIAL + "heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-of-00050"
+)
 
 
 def test_a_folder_is_divided_without_loss_or_overlap(tmp_path):
-    root = write(tmp_path, {"b.txt": sentences(3000), "a/c.txt": [*sentences(2000, 3000), "", ""]})
+    root = write(
+        tmp_path,
+        {"b.txt": sentences(3000), "a/c.txt": [*sentences(2000, 3000), "", ""]},
+    )
     splits, counts = read(local(root), tmp_path / "unused")
     assert sorted(everything(splits)) == sorted(sentences(5000))
     assert sum(count.total for count in counts.values()) == 5002
@@ -67,7 +76,9 @@ def test_text_to_be_read_on_is_divided_by_whole_blocks_of_lines(tmp_path):
 
 def test_a_block_that_begins_with_an_empty_line_is_divided_by_its_first_text(tmp_path):
     lines = sentences(7000)
-    spaced = [one for line in lines for one in ("", line)]  # blocks of 10 begin with an empty line
+    spaced = [
+        one for line in lines for one in ("", line)
+    ]  # blocks of 10 begin with an empty line
     corpus = CORPORA.open(local(write(tmp_path, {"book.txt": spaced})), tmp_path)
     found = {split: list(replace(corpus, together=10).lines(split)) for split in SPLITS}
     assert sorted(everything(found)) == sorted(lines)
@@ -151,7 +162,10 @@ def test_the_digest_says_what_the_text_is(tmp_path):
 
 
 def test_a_dataset_in_a_local_folder_is_another_text_once_its_files_change(tmp_path):
-    data = {"source": "hub", "hub": {"path": str(tmp_path), "name": None, "revision": None}}
+    data = {
+        "source": "hub",
+        "hub": {"path": str(tmp_path), "name": None, "revision": None},
+    }
     found = []
     for text in ("one", "two"):
         (tmp_path / "train.jsonl").write_text(text)
@@ -160,8 +174,14 @@ def test_a_dataset_in_a_local_folder_is_another_text_once_its_files_change(tmp_p
 
 
 def test_a_folder_that_is_missing_is_said_in_one_sentence(tmp_path):
-    for ask in (CORPORA.digest, CORPORA.describe, lambda data: CORPORA.open(data, tmp_path)):
-        with pytest.raises(UserError, match=r"^data\.root=/nowhere: expected a folder.*\.$"):
+    for ask in (
+        CORPORA.digest,
+        CORPORA.describe,
+        lambda data: CORPORA.open(data, tmp_path),
+    ):
+        with pytest.raises(
+            UserError, match=r"^data\.root=/nowhere: expected a folder.*\.$"
+        ):
             ask(local("/nowhere"))
 
 
@@ -191,11 +211,18 @@ def test_an_empty_split_is_named(tmp_path):
 
 def test_describing_tells_a_person_what_is_read(tmp_path):
     write(tmp_path, {"a.txt": sentences(11)})
-    assert CORPORA.describe(local(tmp_path)) == f"1 text file, 0.0 MB, folder {tmp_path.name}"
+    assert (
+        CORPORA.describe(local(tmp_path))
+        == f"1 text file, 0.0 MB, folder {tmp_path.name}"
+    )
     planted = "planted: to find one of 5 names of 7 families"
-    assert CORPORA.describe(SAMPLE) == f"generated sample of 1,000 sentences ({planted})"
+    assert (
+        CORPORA.describe(SAMPLE) == f"generated sample of 1,000 sentences ({planted})"
+    )
     assert "(nothing planted)" in CORPORA.describe({**SAMPLE, "directions": 0})
-    assert CORPORA.describe({"source": "hub", "hub": HUB}).startswith("someone/corpus@abc123")
+    assert CORPORA.describe({"source": "hub", "hub": HUB}).startswith(
+        "someone/corpus@abc123"
+    )
 
 
 @pytest.mark.parametrize("has_test", [True, False], ids=["own_test", "no_test"])

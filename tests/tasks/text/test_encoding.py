@@ -18,7 +18,9 @@ def square(number):
 @pytest.mark.parametrize("processes", [1, 5])
 @pytest.mark.parametrize("count", [0, FEW, FEW + 1, FEW + 23])
 def test_results_come_in_the_order_of_their_items(processes, count):
-    assert list(in_order(square, range(count), processes)) == [n * n for n in range(count)]
+    assert list(in_order(square, range(count), processes)) == [
+        n * n for n in range(count)
+    ]
 
 
 def test_a_long_item_keeps_no_process_from_going_on(tmp_path):

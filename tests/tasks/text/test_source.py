@@ -20,7 +20,9 @@ from tasks.text.source import (
     read_line,
 )
 
-BASE = [f"sentence {number} of a small file , with ünïcödé in it ." for number in range(23)]
+BASE = [
+    f"sentence {number} of a small file , with ünïcödé in it ." for number in range(23)
+]
 DAMAGES = {
     "nul": lambda raw: raw[:7] + b"\0" + raw[7:],
     "invalid": lambda raw: raw[:5] + b"\xff\xfe\xfa" + raw[5:],
@@ -61,12 +63,16 @@ def test_no_damage_raises_or_goes_uncounted(tmp_path, damage):
         counts, lines = Counts(), lines_of(tmp_path, b"\n".join([*raws, b"the end"]))
         kept = [line.text for line in lines if counts.add(line)]
         assert counts.total == len(BASE) + 1 == len(kept) + sum(counts.skipped.values())
-        assert len(kept) == counts.total - 3 * (damage in ("empty", "blank", "too_long"))
+        assert len(kept) == counts.total - 3 * (
+            damage in ("empty", "blank", "too_long")
+        )
         assert all(text.encode() and "\0" not in text for text in kept)
 
 
 def test_reasons_are_counted_by_name(tmp_path):
-    content = b"\xef\xbb\xbffirst\r\n\r\n<doc id=1>\nb\xff\nc\0\n" + b"y" * 10**7 + b"\nlast"
+    content = (
+        b"\xef\xbb\xbffirst\r\n\r\n<doc id=1>\nb\xff\nc\0\n" + b"y" * 10**7 + b"\nlast"
+    )
     counts, lines = Counts(), lines_of(tmp_path, content)
     texts = [line.text for line in lines if counts.add(line)]
     assert texts == ["first", "b\ufffd", "c\ufffd", "last"]
@@ -92,7 +98,13 @@ def test_latin_1_is_refused_and_a_damaged_letter_is_mended(tmp_path):
 @pytest.mark.parametrize(
     "name",
     [
-        *("test.txt", "wiki.test.tokens", "TEST.txt", "test/a.txt", "test-00000-of-00001.txt"),
+        *(
+            "test.txt",
+            "wiki.test.tokens",
+            "TEST.txt",
+            "test/a.txt",
+            "test-00000-of-00001.txt",
+        ),
         *("x_test.txt", "eval.txt", "evaluation/a.txt", "my testing 2.txt"),
     ],
 )
@@ -107,7 +119,9 @@ def test_a_test_file_of_a_folder_is_not_trained_on(tmp_path, name):
     assert (hash_files(found) == as_before) == (name in ("test.txt", "test/a.txt"))
 
 
-@pytest.mark.parametrize("name", ["latest.txt", "contest.txt", "testament.txt", "evaluated.txt"])
+@pytest.mark.parametrize(
+    "name", ["latest.txt", "contest.txt", "testament.txt", "evaluated.txt"]
+)
 def test_words_that_hold_the_name_of_a_split_are_none(tmp_path, name):
     for path in (name, "other.txt"):
         (tmp_path / path).write_text(path)

@@ -31,12 +31,18 @@ from tasks.text.tokenizer import (
     [
         pytest.param(["It rained.", "We stayed in."], id="full stops"),
         pytest.param(["Why?", "Because!", "So be it…", "Well."], id="other marks"),
-        pytest.param(['He said "Hi."', '"Oh?" she said.', "(It is so.)", "Yes."], id="quotes"),
+        pytest.param(
+            ['He said "Hi."', '"Oh?" she said.', "(It is so.)", "Yes."], id="quotes"
+        ),
         pytest.param(["Mr. Smith met Dr. J. Doe.", "They spoke."], id="abbreviations"),
         pytest.param(["The U.S. Army came.", "J.R.R. Tolkien wrote."], id="initials"),
         pytest.param(["So said I.", "Then we left."], id="the word I"),
-        pytest.param(['"Stop!" he cried.', "It cost 3.50 crowns."], id="marks within a sentence"),
-        pytest.param(["He paused... and went on.", "At 5 p.m. sharp."], id="small letters"),
+        pytest.param(
+            ['"Stop!" he cried.', "It cost 3.50 crowns."], id="marks within a sentence"
+        ),
+        pytest.param(
+            ["He paused... and went on.", "At 5 p.m. sharp."], id="small letters"
+        ),
         pytest.param(["Tokenized text .", "Stands like this ."], id="tokenized"),
         pytest.param(["昨日は雨だった。", "家にいた。"], id="no white space"),
     ],
@@ -46,7 +52,10 @@ def test_a_text_is_cut_into_its_sentences(sentences):
     assert split_sentences(joint.join(sentences)) == sentences
 
 
-@given(st.text(alphabet="aB.!?。 \t\n\"')”»\u2028\ufffd", max_size=60) | st.text(max_size=60))
+@given(
+    st.text(alphabet="aB.!?。 \t\n\"')”»\u2028\ufffd", max_size=60)
+    | st.text(max_size=60)
+)
 def test_nothing_but_white_space_is_lost_and_no_sentence_is_empty(text):
     sentences = split_sentences(text)
     assert all(sentence == sentence.strip() != "" for sentence in sentences)
@@ -90,7 +99,9 @@ def test_decoding_gives_back_every_text(text):
     assert BPE.decode(ids(Encoder(BPE), text), skip_special_tokens=False) == text
 
 
-@pytest.mark.parametrize("text", ["⟨pad⟩ ⟨end⟩", "<pad></s>[PAD]", "a\u2028b", "\u202eשלום 🙂"])
+@pytest.mark.parametrize(
+    "text", ["⟨pad⟩ ⟨end⟩", "<pad></s>[PAD]", "a\u2028b", "\u202eשלום 🙂"]
+)
 def test_no_text_can_write_the_marks(text):
     assert not {PAD, END} & {*ids(Encoder(train_bpe([text] * 50, 499)), text)}
 
@@ -167,10 +178,15 @@ def test_a_damaged_tokenizer_is_refused(tmp_path, damage):
 
 
 def test_wordpiece_is_berts():
-    tokenizer = train_wordpiece(["The unhappy bakers ran .", "Happier bakers run ."] * 20, 120)
+    tokenizer = train_wordpiece(
+        ["The unhappy bakers ran .", "Happier bakers run ."] * 20, 120
+    )
     assert [tokenizer.token_to_id(mark) for mark in BERT_MARKS] == [0, 1, 2, 3, 4]
     encoding = tokenizer.encode("THE bakers", "ran ☃")
     assert encoding.tokens[0] == "[CLS]"
     assert encoding.tokens[-2:] == ["[UNK]", "[SEP]"]
     assert encoding.tokens.count("[SEP]") == 2
-    assert tokenizer.decode(tokenizer.encode("The happier bakers").ids) == "the happier bakers"
+    assert (
+        tokenizer.decode(tokenizer.encode("The happier bakers").ids)
+        == "the happier bakers"
+    )

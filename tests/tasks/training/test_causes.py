@@ -35,7 +35,8 @@ def hit_a_bug():
 
 
 @pytest.mark.parametrize(
-    ("sabotage", "cause"), [(allocate_too_much, "out_of_host_memory"), (hit_a_bug, "crash")]
+    ("sabotage", "cause"),
+    [(allocate_too_much, "out_of_host_memory"), (hit_a_bug, "crash")],
 )
 def test_the_cause_of_a_failure_is_told_apart(sabotage, cause, outputs):
     run = ended(outputs, sabotage=sabotage, code=1)
@@ -50,12 +51,27 @@ def test_the_cause_of_a_failure_is_told_apart(sabotage, cause, outputs):
 @pytest.mark.parametrize(
     ("message", "cause"),
     [
-        ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "gpu"),
+        (
+            "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+            "gpu",
+        ),
         ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "gpu"),
-        ("cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate`", "gpu"),
-        ("NCCL error, unhandled cuda error. Last error:\nCuda failure 2 'out of memory'", "gpu"),
-        ("NCCL error, unhandled cuda error. Last error:\nCuda failure 'out of memory'", "gpu"),
-        ("NCCL error, unhandled cuda error. Last error:\nCuda failure 217 'peer access'", None),
+        (
+            "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate`",
+            "gpu",
+        ),
+        (
+            "NCCL error, unhandled cuda error. Last error:\nCuda failure 2 'out of memory'",
+            "gpu",
+        ),
+        (
+            "NCCL error, unhandled cuda error. Last error:\nCuda failure 'out of memory'",
+            "gpu",
+        ),
+        (
+            "NCCL error, unhandled cuda error. Last error:\nCuda failure 217 'peer access'",
+            None,
+        ),
         ("std::bad_alloc", "host"),
     ],
 )
@@ -138,7 +154,9 @@ def test_a_config_that_is_wrong_is_one_sentence_without_a_traceback(outputs):
 
 
 @pytest.mark.parametrize(("accelerator", "shown"), [("gpu", ""), ("auto", "GPU-1a")])
-def test_a_gpu_that_pytorch_cannot_use_is_one_sentence(outputs, monkeypatch, accelerator, shown):
+def test_a_gpu_that_pytorch_cannot_use_is_one_sentence(
+    outputs, monkeypatch, accelerator, shown
+):
     if torch.cuda.is_available():
         pytest.skip("there is one")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)

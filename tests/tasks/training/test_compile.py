@@ -16,7 +16,9 @@ def test_a_compiled_run_learns_what_a_plain_one_does(prepared, monkeypatch, tmp_
     plain = freeze(prepared, same, name="plain")
     compiled = freeze(prepared, {**same, "trainer.compile": True}, name="compiled")
     for run in (plain, compiled):
-        subprocess.run([sys.executable, "-m", "tasks.train", run.path], cwd=ROOT, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "tasks.train", run.path], cwd=ROOT, check=True
+        )
 
     expected, found = science(plain), science(compiled)
     assert found["metrics"] == pytest.approx(expected["metrics"], rel=1e-4)

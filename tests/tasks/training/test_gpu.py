@@ -30,14 +30,20 @@ def started(run, variables=()):
     """In a process of its own: CUDA may be in use here, and does not survive a fork."""
     command = [sys.executable, "-m", "tasks.train", str(run.path)]
     environment = {**os.environ, **dict(variables)}
-    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, env=environment)
+    return subprocess.Popen(
+        command, cwd=ROOT, stderr=subprocess.DEVNULL, env=environment
+    )
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 def test_the_same_record_gives_the_same_bits_there_too(precision, outputs):
     # Of this size fused attention is differentiated by blocks, in any order if nobody forbids it.
-    shape = {"model.head_size": 32, "task.sequence_length": 256, "task.batch_tokens": 3 * 256}
+    shape = {
+        "model.head_size": 32,
+        "task.sequence_length": 256,
+        "task.batch_tokens": 3 * 256,
+    }
     changes = {"trainer.accelerator": "gpu", "trainer.precision": precision, **shape}
     runs = [freeze(outputs, changes, name=name) for name in ("one", "other")]
     assert [started(run).wait() for run in runs] == [0, 0]
@@ -47,7 +53,9 @@ def test_the_same_record_gives_the_same_bits_there_too(precision, outputs):
 @pytest.mark.gpu
 def test_it_learns_what_a_cpu_learns(outputs):
     on_cpu = ended(outputs, {"model.dropout": 0.0}, "cpu")
-    on_gpu = freeze(outputs, {"model.dropout": 0.0, "trainer.accelerator": "gpu"}, "gpu")
+    on_gpu = freeze(
+        outputs, {"model.dropout": 0.0, "trainer.accelerator": "gpu"}, "gpu"
+    )
     assert started(on_gpu).wait() == 0
     loss = science(on_cpu)["metrics"]["test/loss"]
     assert science(on_gpu)["metrics"]["test/loss"] == pytest.approx(loss, rel=0.01)
@@ -58,21 +66,31 @@ def test_it_learns_what_a_cpu_learns(outputs):
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["lm1b", "pretraining", "mnli", "squad"])
 def test_steps_that_are_recorded_give_the_bits_of_plain_ones(name, outputs):
-    here = {"trainer.accelerator": "gpu", "trainer.precision": "bf16-mixed", **SMALL[name]}
+    here = {
+        "trainer.accelerator": "gpu",
+        "trainer.precision": "bf16-mixed",
+        **SMALL[name],
+    }
     runs = [
         freeze(outputs, {**here, "trainer.cuda_graph": graph}, name=str(graph))
         for graph in (True, False)
     ]
     assert [started(run).wait() for run in runs] == [0, 0]
     assert science(runs[0]) == science(runs[1])
-    assert "without CUDA graphs" not in runs[0].attempts()[0].log_path.read_text("utf-8")
+    assert "without CUDA graphs" not in runs[0].attempts()[0].log_path.read_text(
+        "utf-8"
+    )
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("spoiler", ["a wait", "a number of Python"])
 def test_a_step_that_cannot_be_recorded_is_taken_plainly(spoiler, shared, capfd):
     machine.compute_repeatably("cuda")
-    changes = {**SMALL["lm1b"], "trainer.accelerator": "gpu", "trainer.precision": "32-true"}
+    changes = {
+        **SMALL["lm1b"],
+        "trainer.accelerator": "gpu",
+        "trainer.precision": "32-true",
+    }
     called = itertools.count()
 
     def spoil(module, inputs, output):
@@ -111,7 +129,9 @@ def test_attention_that_skips_what_a_causal_mask_hides_gives_the_same_bits(head_
         mask_B1TT.causal = skips
         torch.manual_seed(0)
         context = attended(*qkv, mask_B1TT, dropout=0.1, scale=0.3)
-        found.append([context, *torch.autograd.grad(context.float().square().sum(), qkv)])
+        found.append(
+            [context, *torch.autograd.grad(context.float().square().sum(), qkv)]
+        )
     assert all(map(torch.equal, *found))
 
 
@@ -142,7 +162,11 @@ def in_training(outputs):
 @pytest.mark.parametrize("name", ["squad", "pretraining", "representation"])
 def test_ranks_share_the_rows_and_the_evaluation_of_every_kind_of_data(tmp_path, name):
     # Two problems: a single one of each rank would be spread over both heads without an error.
-    own = {"task.problems_per_run": 2} if name == "representation" else {"model.dropout": 0.0}
+    own = (
+        {"task.problems_per_run": 2}
+        if name == "representation"
+        else {"model.dropout": 0.0}
+    )
     changes = {**SMALL[name], **own}
     alone = ended(tmp_path, changes, "one")
     run = freeze(tmp_path, {**changes, "trainer.devices": 2}, "two")
@@ -164,7 +188,9 @@ def test_a_run_that_is_stopped_continues_on_any_number_of_devices(tmp_path):
             process.send_signal(signal.SIGTERM)
         codes.append(process.wait())
     assert codes == [INTERRUPTED, INTERRUPTED, 0]
-    assert [attempt.exit()["cause"] for attempt in run.attempts()[:2]] == ["interrupted"] * 2
+    assert [attempt.exit()["cause"] for attempt in run.attempts()[:2]] == [
+        "interrupted"
+    ] * 2
     resumed = [attempt.info()["resumed_from"] for attempt in run.attempts()]
     assert 0 == resumed[0] < resumed[1] < resumed[2]
     assert run.result()["device"].startswith("2 x ")
@@ -225,4 +251,6 @@ def test_more_devices_than_a_batch_has_rows_is_one_sentence(tmp_path):
     run = freeze(tmp_path, {"trainer.devices": 2, "task.batch_tokens": 31})
     assert started(run).wait() == 1
     assert last_word(run)["cause"] == "config"
-    assert last_word(run)["message"].startswith("trainer.devices=2: expected at most 1 devices")
+    assert last_word(run)["message"].startswith(
+        "trainer.devices=2: expected at most 1 devices"
+    )

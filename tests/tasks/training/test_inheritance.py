@@ -60,7 +60,10 @@ def test_weights_that_share_already_are_taken_as_they_are():
 
 
 def test_other_heads_than_the_parents_are_refused():
-    original, model = Decoder(**DECODER), Decoder(**{**DECODER, "heads": 5, "head_size": 3})
+    original, model = (
+        Decoder(**DECODER),
+        Decoder(**{**DECODER, "heads": 5, "head_size": 3}),
+    )
     shared = Decoder(**{**DECODER, "heads": 5, "head_size": 3}, attention=_shared(7))
     own, parents = (one.blocks[0].attention.qkv.weight for one in (model, original))
     assert own.shape == parents.shape
@@ -73,18 +76,26 @@ def test_heads_whose_queries_and_keys_are_normalised_have_no_shared_form():
     normalised = Decoder(**DECODER, attention=partial(MultiHeadAttention, qk_norm=True))
     told = r"collaborative: expected a parent with model\.attention\.qk_norm=false"
     with pytest.raises(UserError, match=told):
-        adapted(Decoder(**DECODER, attention=_shared(7)), normalised.state_dict(), DECODER["heads"])
+        adapted(
+            Decoder(**DECODER, attention=_shared(7)),
+            normalised.state_dict(),
+            DECODER["heads"],
+        )
 
 
 def test_without_tensorly_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorly.decomposition", None)
     model = Decoder(**DECODER, attention=_shared(7))
-    with pytest.raises(UserError, match="needs tensorly, which is not installed; install it"):
+    with pytest.raises(
+        UserError, match="needs tensorly, which is not installed; install it"
+    ):
         adapted(model, Decoder(**DECODER).state_dict(), DECODER["heads"])
 
 
 def test_a_run_without_steps_is_its_parent_with_shared_heads(prepared):
-    parent = ended(prepared, {"trainer.validate_every": 0, "trainer.steps": 5}, "parent")
+    parent = ended(
+        prepared, {"trainer.validate_every": 0, "trainer.steps": 5}, "parent"
+    )
     shared = {
         "parent": parent.id,
         "model.attention": {"name": "collaborative", "shared_size": WIDTH},

@@ -17,7 +17,15 @@ from sweeper.store.runs import lineage
 from tasks.module import TaskModule
 from tasks.process import freeze_gc
 from tasks.training import machine
-from tests.tasks.jobs import at_call, config, ended, freeze, run_job, science, terminate_self
+from tests.tasks.jobs import (
+    at_call,
+    config,
+    ended,
+    freeze,
+    run_job,
+    science,
+    terminate_self,
+)
 
 BLOCK, ROUNDS = 8 * 2**20, 10
 # Page faults of taking and freeing the same blocks again, in a process that nothing has set up.
@@ -130,8 +138,12 @@ def recorded(run):
 
 
 @pytest.mark.slow
-def test_a_job_that_waited_while_the_code_was_edited_computes_what_it_would_have(program, outputs):
-    undisturbed, waited, later = (freeze(outputs, {}, name) for name in ("one", "two", "three"))
+def test_a_job_that_waited_while_the_code_was_edited_computes_what_it_would_have(
+    program, outputs
+):
+    undisturbed, waited, later = (
+        freeze(outputs, {}, name) for name in ("one", "two", "three")
+    )
     first = Place(str(waited.path), str(pin(outputs, Code.read(program), [])))
     path = program / "models" / "initialisation.py"
     path.write_text(path.read_text().replace("xavier_uniform_", "xavier_normal_"))
@@ -143,7 +155,9 @@ def test_a_job_that_waited_while_the_code_was_edited_computes_what_it_would_have
     assert differing([recorded(waited), recorded(later)]) == ["models"]
 
 
-def test_a_run_that_is_continued_with_other_code_says_so_and_names_both(outputs, monkeypatch):
+def test_a_run_that_is_continued_with_other_code_says_so_and_names_both(
+    outputs, monkeypatch
+):
     stop = partial(at_call, TaskModule, "training_step", 7, terminate_self)
     run = ended(outputs, sabotage=stop, code=75)
     now = loaded_code()

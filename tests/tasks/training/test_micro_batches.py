@@ -6,7 +6,14 @@ import torch
 from sweeper.store.files import publish_json
 from tasks.module import TaskModule
 from tasks.training.steps import Steps, fabric_for
-from tests.tasks.jobs import assert_alike, ended, freeze, instead_of_call, last_word, run_job
+from tests.tasks.jobs import (
+    assert_alike,
+    ended,
+    freeze,
+    instead_of_call,
+    last_word,
+    run_job,
+)
 from tests.tasks.small import SMALL, opened
 
 STILL = {"model.dropout": 0.0}  # dropout draws other masks for parts than for the whole
@@ -69,19 +76,30 @@ def test_a_run_out_of_gpu_memory_goes_on_in_parts_to_the_same_numbers(shared):
 def test_more_parts_than_rows_are_refused_where_they_are_typed(shared):
     run = freeze(shared, {**STILL, "trainer.micro_batches": 4}, "typed")
     assert run_job(run) == 1
-    assert last_word(run)["message"].startswith("trainer.micro_batches=4: expected at most 3, ")
+    assert last_word(run)["message"].startswith(
+        "trainer.micro_batches=4: expected at most 3, "
+    )
 
 
 def test_there_are_as_many_parts_as_the_larger_phase_has_rows(shared):
-    second = {"steps": 2, "warmup_steps": 0, "sequence_length": 23, "batch_tokens": 8 * 23}
+    second = {
+        "steps": 2,
+        "warmup_steps": 0,
+        "sequence_length": 23,
+        "batch_tokens": 8 * 23,
+    }
     longer = {"task.second_phase": second, "trainer.micro_batches": 9}
     run = freeze(shared, {**SMALL["pretraining"], **longer}, "two-phases")
     assert run_job(run) == 1
     assert "expected at most 8, " in last_word(run)["message"]
 
 
-@pytest.mark.parametrize("asked", [4, 8])  # as before, and as earlier versions could store
-def test_a_batch_of_three_rows_has_three_parts_at_most_and_may_fit_elsewhere(shared, asked):
+@pytest.mark.parametrize(
+    "asked", [4, 8]
+)  # as before, and as earlier versions could store
+def test_a_batch_of_three_rows_has_three_parts_at_most_and_may_fit_elsewhere(
+    shared, asked
+):
     def out_of_memory():
         error = torch.OutOfMemoryError("CUDA out of memory")
         instead_of_call(TaskModule, "training_step", 1, error)
@@ -90,7 +108,10 @@ def test_a_batch_of_three_rows_has_three_parts_at_most_and_may_fit_elsewhere(sha
     publish_json(run.path / "micro_batches.json", {"micro_batches": asked})
     assert run_job(run, out_of_memory) == 1
     assert last_word(run)["cause"] == "out_of_gpu_memory"
-    assert "one row at a time, in 3 parts); make the model smaller" in last_word(run)["message"]
+    assert (
+        "one row at a time, in 3 parts); make the model smaller"
+        in last_word(run)["message"]
+    )
     assert run.halve_micro_batches(run.attempts()[-1]) == 0
     assert run_job(run) == 0
     assert run.result()["micro_batches"] == 3

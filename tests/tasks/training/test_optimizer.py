@@ -40,7 +40,9 @@ def test_cosine_rises_to_its_peak_and_falls_along_half_a_wave():
     found = rates("cosine", 23, 5)
     assert found[:5] == pytest.approx([0.02, 0.04, 0.06, 0.08, 0.1])
     assert found[5] == pytest.approx(0.05 * (1 + math.cos(math.pi / 19)))
-    assert found[13] + found[14] == pytest.approx(0.1)  # it is symmetric about its middle
+    assert found[13] + found[14] == pytest.approx(
+        0.1
+    )  # it is symmetric about its middle
     assert found[-1] == pytest.approx(0.05 * (1 - math.cos(math.pi / 19)))
 
 
@@ -78,7 +80,9 @@ def test_muon_takes_the_matrices_between_layers_and_adamw_the_rest():
     task = made({"optimizer.name": "muon"})
     model = task.model
     combined = task.configure_optimizers()
-    matrices, decayed, rest = ([id(p) for p in g["params"]] for g in combined.param_groups)
+    matrices, decayed, rest = (
+        [id(p) for p in g["params"]] for g in combined.param_groups
+    )
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     assert sorted([*matrices, *decayed, *rest]) == sorted(names)
     assert all(name.startswith("blocks") for name in map(names.get, matrices))
@@ -91,11 +95,15 @@ def test_muon_moves_a_matrix_by_as_much_as_adamw_would():
     # values become about 1.
     task = made({"optimizer.name": "muon", "optimizer.weight_decay": 0.0})
     weight = next(
-        p for n, p in task.model.named_parameters() if n.startswith("blocks") and p.ndim == 2
+        p
+        for n, p in task.model.named_parameters()
+        if n.startswith("blocks") and p.ndim == 2
     )
     before = weight.detach().clone()
     for parameter in task.model.parameters():
-        parameter.grad = torch.randn_like(parameter, generator=torch.Generator().manual_seed(0))
+        parameter.grad = torch.randn_like(
+            parameter, generator=torch.Generator().manual_seed(0)
+        )
     task.configure_optimizers().step()
     moved = (weight.detach() - before).square().mean().sqrt()
     rate = task.config.optimizer.learning_rate
@@ -124,7 +132,9 @@ def test_the_first_step_moves_every_weight_by_the_learning_rate():
     torch.testing.assert_close(after, before + 0.02)
 
 
-@pytest.mark.parametrize(("largest", "norm"), [(0.5, 0.5), (None, 21.0)], ids=["clipped", "free"])
+@pytest.mark.parametrize(
+    ("largest", "norm"), [(0.5, 0.5), (None, 21.0)], ids=["clipped", "free"]
+)
 def test_gradients_are_clipped_to_their_global_norm(largest, norm):
     task = made({"optimizer.gradient_clip": largest})
     task.model = nn.ParameterList([torch.zeros(9), torch.zeros(4, 3)])
@@ -132,5 +142,7 @@ def test_gradients_are_clipped_to_their_global_norm(largest, norm):
         parameter.grad = torch.full_like(parameter, math.sqrt(21))
     task.fabric = fabric_for(task.config.trainer, "cpu")
     task.configure_gradient_clipping(task.configure_optimizers())
-    found = torch.cat([p.grad.flatten() for p in task.model if p.grad is not None]).norm()
+    found = torch.cat(
+        [p.grad.flatten() for p in task.model if p.grad is not None]
+    ).norm()
     assert float(found) == pytest.approx(norm, rel=1e-4)

@@ -16,7 +16,15 @@ from tasks.lm1b.task import LanguageModel
 from tasks.module import TaskModule
 from tasks.training import job as attempts
 from tasks.training.progress import Checkpointer
-from tests.tasks.jobs import at_call, ended, freeze, kill_self, run_job, science, terminate_self
+from tests.tasks.jobs import (
+    at_call,
+    ended,
+    freeze,
+    kill_self,
+    run_job,
+    science,
+    terminate_self,
+)
 
 
 def at(owner, name, number, **when):
@@ -63,7 +71,10 @@ TERMINATED = [
 
 @pytest.mark.parametrize(
     ("points", "action", "code"),
-    [(KILLED, kill_self, -signal.SIGKILL), (TERMINATED, terminate_self, attempts.INTERRUPTED)],
+    [
+        (KILLED, kill_self, -signal.SIGKILL),
+        (TERMINATED, terminate_self, attempts.INTERRUPTED),
+    ],
     ids=["killed", "terminated"],
 )
 def test_stopped_at_any_point_and_run_again_it_ends_with_the_same_bits(
@@ -104,7 +115,9 @@ def test_asked_to_stop_before_its_log_is_there_it_says_so(outputs):
     ("number", "last"),
     [(signal.SIGINT, "step-00000012.ckpt"), (signal.SIGTERM, "step-00000013.ckpt")],
 )
-def test_a_second_ctrl_c_stops_it_at_once_and_a_second_sigterm_does_not(outputs, number, last):
+def test_a_second_ctrl_c_stops_it_at_once_and_a_second_sigterm_does_not(
+    outputs, number, last
+):
     def twice():
         terminate_self()
         os.kill(os.getpid(), number)
@@ -118,7 +131,9 @@ def test_asked_again_while_it_says_why_it_stops_it_does_not_wait_for_itself(outp
     def again():
         signal.alarm(20)  # ends it, should it wait for ever
         interrupt = partial(os.kill, os.getpid(), signal.SIGINT)
-        at_call(threading.Condition, "notify_all", 1, interrupt)  # holds the event's lock
+        at_call(
+            threading.Condition, "notify_all", 1, interrupt
+        )  # holds the event's lock
         terminate_self()
 
     run = ended(outputs, sabotage=lambda: step(13)(again), code=75)
@@ -126,13 +141,17 @@ def test_asked_again_while_it_says_why_it_stops_it_does_not_wait_for_itself(outp
 
 
 def test_asked_to_stop_when_the_result_is_about_to_be_published_it_publishes(outputs):
-    run = ended(outputs, sabotage=partial(at_call, Run, "publish_result", 1, terminate_self))
+    run = ended(
+        outputs, sabotage=partial(at_call, Run, "publish_result", 1, terminate_self)
+    )
     assert run.status().state is State.DONE
 
 
 @pytest.fixture(scope="module")
 def _killed_once(_prepared_once, tmp_path_factory):
-    outputs = shutil.copytree(_prepared_once, tmp_path_factory.mktemp("killed") / "outputs")
+    outputs = shutil.copytree(
+        _prepared_once, tmp_path_factory.mktemp("killed") / "outputs"
+    )
     ended(outputs, sabotage=lambda: step(13)(kill_self), code=-9)
     return outputs
 
@@ -143,8 +162,12 @@ def killed(_killed_once, tmp_path):
     return RunStore(shutil.copytree(_killed_once, tmp_path / "outputs")).run("small")
 
 
-@pytest.mark.parametrize("damage", ["bit flip", "cut short", "no digest", "another run's", "all"])
-def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(damage, killed, undisturbed):
+@pytest.mark.parametrize(
+    "damage", ["bit flip", "cut short", "no digest", "another run's", "all"]
+)
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
+    damage, killed, undisturbed
+):
     newest, before = killed.checkpoints()
     content = bytearray(newest.read_bytes())
     if damage == "bit flip":
@@ -185,7 +208,9 @@ class Opens:
         return eval, ("open('ran', 'w')",)
 
 
-def test_a_checkpoint_that_would_run_code_is_refused_in_our_words(tmp_path, monkeypatch):
+def test_a_checkpoint_that_would_run_code_is_refused_in_our_words(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     checkpoint.save({"weights": Opens()}, tmp_path / "weights.ckpt", "run")
     with pytest.raises(UserError) as caught:

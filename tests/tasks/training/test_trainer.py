@@ -9,7 +9,11 @@ from functools import partial
 import pytest
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ModelCheckpoint
+from pytorch_lightning.callbacks import (
+    EarlyStopping,
+    LearningRateMonitor,
+    ModelCheckpoint,
+)
 from pytorch_lightning.loggers import CSVLogger
 
 from headroom_attention import run as finished_run
@@ -38,7 +42,12 @@ def changes_of(name, **trainer):
 
 
 def trainer_for(module, **options):
-    quiet = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+    quiet = (
+        "logger",
+        "enable_checkpointing",
+        "enable_progress_bar",
+        "enable_model_summary",
+    )
     defaults = dict.fromkeys(quiet, False) | {"max_epochs": 1, "accelerator": "cpu"}
     precision = module.config.trainer.precision
     return pl.Trainer(**{**defaults, "precision": precision, **options})
@@ -51,7 +60,9 @@ def digest(module):
 @pytest.fixture(scope="module", params=CASES)
 def pair(request, shared):
     """The name of a case, and a run of it under our loop."""
-    return request.param, ended(shared, changes_of(request.param), f"loop-{request.param}")
+    return request.param, ended(
+        shared, changes_of(request.param), f"loop-{request.param}"
+    )
 
 
 def test_both_end_with_the_same_weights_and_metrics(pair, shared):
@@ -75,7 +86,9 @@ class Crash(pl.Callback):
             raise ZeroDivisionError
 
 
-def test_interrupted_and_continued_both_end_with_the_same_weights(pair, shared, tmp_path):
+def test_interrupted_and_continued_both_end_with_the_same_weights(
+    pair, shared, tmp_path
+):
     name, run = pair
     broken = freeze(shared, changes_of(name), f"broken-{name}")
     stop = partial(at_call, TaskModule, "training_step", 23, terminate_self)
@@ -130,7 +143,10 @@ def test_callbacks_and_loggers_of_lightning_work(shared, tmp_path):
     )
     trainer.fit(module, datamodule=module.data)
     assert trainer.global_step == 10  # no loss is lower by 100
-    assert torch.load(best.best_model_path, weights_only=False)["global_step"] in (5, 10)
+    assert torch.load(best.best_model_path, weights_only=False)["global_step"] in (
+        5,
+        10,
+    )
     [written] = tmp_path.rglob("metrics.csv")
     header = written.read_text().splitlines()[0].split(",")
     assert {"train/loss", "validation/loss", "validation/perplexity"} <= {*header}
@@ -190,7 +206,13 @@ def test_two_processes_end_nearly_alike(name, shared, tmp_path):
     alone = freeze(shared, {**changes_of(name), **still}, f"planned-{name}")
     script = tmp_path / "two.py"
     script.write_text(textwrap.dedent(TWO_PROCESSES))
-    command = [sys.executable, str(script), alone.id, str(shared), str(tmp_path / "two.pt")]
+    command = [
+        sys.executable,
+        str(script),
+        alone.id,
+        str(shared),
+        str(tmp_path / "two.pt"),
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run(command, env=environment, cwd=tmp_path, check=True, timeout=500)
     found = torch.load(tmp_path / "two.pt", weights_only=True)
@@ -198,4 +220,6 @@ def test_two_processes_end_nearly_alike(name, shared, tmp_path):
     for key, weight in found["weights"].items():
         torch.testing.assert_close(weight, ours[key], rtol=1e-6, atol=1e-6)
     expected = run.result()["metrics"]
-    assert {key: found["metrics"][key] for key in expected} == pytest.approx(expected, rel=1e-6)
+    assert {key: found["metrics"][key] for key in expected} == pytest.approx(
+        expected, rel=1e-6
+    )

@@ -72,7 +72,9 @@ def test_a_broken_one_costs_one_warning_and_nothing_else(fault, outputs, undistu
     breaks = BROKEN[fault]
 
     def replace():
-        sys.modules["wandb"] = Stub(*breaks) if breaks else None  # None: the import fails
+        sys.modules["wandb"] = (
+            Stub(*breaks) if breaks else None
+        )  # None: the import fails
         wandb_mirror.FINISH_SECONDS = 1  # of its patience with what hangs
 
     run = ended(outputs, WANDB, sabotage=replace)
@@ -83,6 +85,8 @@ def test_a_broken_one_costs_one_warning_and_nothing_else(fault, outputs, undistu
 
 
 def test_without_it_nothing_of_it_is_imported(outputs):
-    run = ended(outputs, sabotage=lambda: sys.modules.update(wandb=None))  # no import works
+    run = ended(
+        outputs, sabotage=lambda: sys.modules.update(wandb=None)
+    )  # no import works
     assert "W&B" not in run.attempts()[0].log_path.read_text()
     assert run.attempts()[0].warning() == ""

@@ -15,7 +15,14 @@ from sweeper.store.plans import write_plan
 from tasks.module import TaskModule
 from tasks.training import wandb_mirror
 from tasks.training.job import INTERRUPTED
-from tests.tasks.jobs import at_call, ended, instead_of_call, run_job, science, terminate_self
+from tests.tasks.jobs import (
+    at_call,
+    ended,
+    instead_of_call,
+    run_job,
+    science,
+    terminate_self,
+)
 from tests.wandb_server import wandb_server
 
 pytest.importorskip("wandb")
@@ -49,7 +56,9 @@ def wait_for_the_mirror():
 def children():
     folder = Path(f"/proc/{os.getpid()}/task")
     return [
-        int(pid) for task in folder.iterdir() for pid in (task / "children").read_text().split()
+        int(pid)
+        for task in folder.iterdir()
+        for pid in (task / "children").read_text().split()
     ]
 
 
@@ -80,19 +89,27 @@ def test_offline(outputs, undisturbed):
 def synced(server, outputs):
     """The steps and losses that reach W&B from an outputs folder once it is online again."""
     command = [sys.executable, "-m", "wandb", "sync", "--yes", str(outputs / "wandb")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
     [remote] = server.runs.values()
     return {
-        row[wandb_mirror.STEP]: row["train/loss"] for row in remote.history if "train/loss" in row
+        row[wandb_mirror.STEP]: row["train/loss"]
+        for row in remote.history
+        if "train/loss" in row
     }
 
 
 def recorded(run):
-    return {row["step"]: row["train/loss"] for row in run.history() if "train/loss" in row}
+    return {
+        row["step"]: row["train/loss"] for row in run.history() if "train/loss" in row
+    }
 
 
-def test_a_run_that_continues_is_synced_as_one_with_the_rows_of_all_attempts(server, outputs):
+def test_a_run_that_continues_is_synced_as_one_with_the_rows_of_all_attempts(
+    server, outputs
+):
     def stop():
         wait_for_the_mirror()
         at_call(TaskModule, "training_step", 13, terminate_self)
@@ -127,7 +144,10 @@ def test_a_run_of_a_sweep_that_wandb_agent_started_has_its_own_id(outputs, monke
 def test_online_everything_arrives(server, outputs, undisturbed):
     point = {"arm": "none", "run": "small", "seed": 3, "values": {}, "matched": None}
     for name in ("fig1", "fig3"):
-        plan = {"experiments": {name: {"arms": {}}}, "points": [{**point, "experiment": name}]}
+        plan = {
+            "experiments": {name: {"arms": {}}},
+            "points": [{**point, "experiment": name}],
+        }
         write_plan(outputs, {**plan, "runs": {"small": {"size": {}, "parent": None}}})
     run = ended(outputs, ONLINE, sabotage=wait_for_the_mirror)
     assert science(run) == undisturbed
@@ -139,12 +159,21 @@ def test_online_everything_arrives(server, outputs, undisturbed):
     assert remote.about["tags"] == ["none", "fig1", "fig3", "lm1b", "decoder"]
     assert remote.config["model"]["value"]["heads"] == 3
     assert remote.config["names"]["value"]["arm"] == "none"
-    assert {row["trainer/global_step"] for row in remote.history} == {5, 7, 10, 14, 15, 19}
+    assert {row["trainer/global_step"] for row in remote.history} == {
+        5,
+        7,
+        10,
+        14,
+        15,
+        19,
+    }
     losses = [row["train/loss"] for row in remote.history if "train/loss" in row]
     recorded = [row["train/loss"] for row in run.history() if "train/loss" in row]
     assert losses == pytest.approx(recorded, rel=1e-12)
     result = run.result()
-    assert remote.summary["test/loss"] == pytest.approx(result["metrics"]["test/loss"], rel=1e-12)
+    assert remote.summary["test/loss"] == pytest.approx(
+        result["metrics"]["test/loss"], rel=1e-12
+    )
 
 
 @pytest.mark.slow
@@ -173,9 +202,13 @@ def test_a_server_that_goes_away_in_the_middle(outputs, undisturbed):
         def silence():
             wandb_mirror.FINISH_SECONDS = 1
             wait_for_the_mirror()
-            at_call(wandb_mirror.Mirror, "log", 4, lambda: (outputs / "silence").touch())
+            at_call(
+                wandb_mirror.Mirror, "log", 4, lambda: (outputs / "silence").touch()
+            )
 
-        stopper = threading.Thread(target=_stop_when, args=(outputs / "silence", server))
+        stopper = threading.Thread(
+            target=_stop_when, args=(outputs / "silence", server)
+        )
         stopper.start()
         run = ended(outputs, ONLINE, sabotage=silence)
         stopper.join()
@@ -193,7 +226,9 @@ def _stop_when(flag, server):
 @pytest.mark.slow
 @pytest.mark.parametrize("lacking", ["server", "key"])
 def test_online_without(lacking, outputs, undisturbed, monkeypatch):
-    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")  # nobody listens to that port
+    monkeypatch.setenv(
+        "WANDB_BASE_URL", "http://127.0.0.1:9"
+    )  # nobody listens to that port
     monkeypatch.setenv("HOME", str(outputs))  # where a key might be kept
     if lacking == "server":
         monkeypatch.setenv("WANDB_API_KEY", "0" * 40)

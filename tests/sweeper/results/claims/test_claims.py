@@ -18,14 +18,29 @@ from sweeper.results.judge import judge, verdicts_on
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.store.registry import CLAIMS, names
 from tests.sweeper.results.grids import Grid, figure1, theorem1
-from tests.sweeper.results.synthetic import METRIC, Model, Sweep, Truth, contrary, flat, paper
+from tests.sweeper.results.synthetic import (
+    METRIC,
+    Model,
+    Sweep,
+    Truth,
+    contrary,
+    flat,
+    paper,
+)
 
-WORSENS, IMPROVES, BEATS = "standard_worsens_beyond", "fixed_keeps_improving", "small_beats_large"
+WORSENS, IMPROVES, BEATS = (
+    "standard_worsens_beyond",
+    "fixed_keeps_improving",
+    "small_beats_large",
+)
 LARGER = "larger_heads_improve"
 N_MINUS_1, HALF = "bidirectional_takes_n_minus_1", "causal_takes_half"
 SAVES, WINS = "saves_parameters", "wins_at_equal_size"
 BOTTLENECK, EQUAL = "bottleneck_limits_heads", "equal_sizes_beat_schedules"
-SMALL_LOSE, LONGER = "small_heads_lose_at_equal_width", "longer_sequences_take_larger_heads"
+SMALL_LOSE, LONGER = (
+    "small_heads_lose_at_equal_width",
+    "longer_sequences_take_larger_heads",
+)
 SUPPORTED, NOT, SAME, OPEN = Decision
 MARGIN = {METRIC: {"size": "1 %", "reason": "No one would mind."}}
 
@@ -35,7 +50,9 @@ def verdicts(sweep: Sweep, folder: Path) -> dict[str, Verdict]:
 
 
 def answers(sweep: Sweep, folder: Path) -> dict[str, Decision]:
-    return {claim: verdict.verdict for claim, verdict in verdicts(sweep, folder).items()}
+    return {
+        claim: verdict.verdict for claim, verdict in verdicts(sweep, folder).items()
+    }
 
 
 figure = partial(figure1, seeds=5, noise=0.002)  # a Figure 1 with little noise
@@ -73,7 +90,18 @@ def test_the_verdict_is_the_truth(tmp_path, truth, expected):
 
 
 def test_every_claim_that_exists_is_tested_here():
-    every = [WORSENS, IMPROVES, BEATS, LARGER, N_MINUS_1, HALF, SAVES, WINS, SMALL_LOSE, LONGER]
+    every = [
+        WORSENS,
+        IMPROVES,
+        BEATS,
+        LARGER,
+        N_MINUS_1,
+        HALF,
+        SAVES,
+        WINS,
+        SMALL_LOSE,
+        LONGER,
+    ]
     every += [BOTTLENECK, EQUAL, *ARMS, *GAINS]
     assert names(CLAIMS) == sorted(every)
 
@@ -139,7 +167,11 @@ def test_the_strict_form_admits_no_larger_model(tmp_path):
     """A fixed model that wins only by being larger than the largest standard one does not count."""
 
     def large_wins(model):
-        return 30.0 if model.size["params_total"] > 7e6 else 60.0 - model.embedding_size / 8
+        return (
+            30.0
+            if model.size["params_total"] > 7e6
+            else 60.0 - model.embedding_size / 8
+        )
 
     grid = Grid(fixed_heads=(2, 4, 8, 331))
     assert Model(64, 331, 32).size["params_total"] > 7e6
@@ -148,7 +180,9 @@ def test_the_strict_form_admits_no_larger_model(tmp_path):
     assert not any("331" in one["words"] for one in found.numbers["contrasts"])
 
 
-def test_what_else_varies_in_an_arm_is_not_mixed_up_and_a_missing_arm_is_named(tmp_path):
+def test_what_else_varies_in_an_arm_is_not_mixed_up_and_a_missing_arm_is_named(
+    tmp_path,
+):
     sweep = figure(generous)
     values = {"model.embedding_size": 64, "model.heads": 4, "model.layers": 5}
     sweep.add("standard", values, Model(64, 4, 16), {0: 41.0, 1: 42.0})
@@ -162,8 +196,13 @@ def test_what_else_varies_in_an_arm_is_not_mixed_up_and_a_missing_arm_is_named(t
 def test_verdicts_are_kept_beside_the_table(tmp_path):
     figure(generous).write(tmp_path)
     path = tmp_path / "tables" / "fig1.claims.json"
-    [verdicts] = judge(tmp_path, write_tables(tmp_path, collect(tmp_path, ["fig1"]))).values()
-    kept = [(one["verdict"], one["sentence"]) for one in json.loads(path.read_text())["verdicts"]]
+    [verdicts] = judge(
+        tmp_path, write_tables(tmp_path, collect(tmp_path, ["fig1"]))
+    ).values()
+    kept = [
+        (one["verdict"], one["sentence"])
+        for one in json.loads(path.read_text())["verdicts"]
+    ]
     assert kept == [(one.verdict, one.sentence) for one in verdicts]
     before = path.read_bytes()
     judge(tmp_path, write_tables(tmp_path, collect(tmp_path)))
@@ -203,7 +242,12 @@ def test_standard_models_are_compared_if_they_differ_in_heads_only(
         ((lambda n: n - 1, lambda n: n - 1), (SUPPORTED, NOT)),
         ((lambda n: 99, lambda n: 99), (NOT, NOT)),
     ],
-    ids=["as derived", "as in the theorem", "a mask changes nothing", "no head suffices"],
+    ids=[
+        "as derived",
+        "as in the theorem",
+        "a mask changes nothing",
+        "no head suffices",
+    ],
 )
 def test_the_knee_is_where_the_error_collapses(tmp_path, knees, expected):
     found = answers(theorem1(*knees, seeds=7), tmp_path)
@@ -226,15 +270,21 @@ def add(
 ) -> None:
     """A point with five seeds of a value with a little noise; it varies in heads and their size."""
     varied = {"model.heads": model.heads, "model.head_size": model.head_size}
-    noise = (random.Random(f"{arm}{model}{values}{seed}").gauss(0, 0.01) for seed in range(5))
-    sweep.add(arm, values or varied, model, dict(enumerate(value + n for n in noise)), matched)
+    noise = (
+        random.Random(f"{arm}{model}{values}{seed}").gauss(0, 0.01) for seed in range(5)
+    )
+    sweep.add(
+        arm, values or varied, model, dict(enumerate(value + n for n in noise)), matched
+    )
 
 
 def law(fixed_factor: float) -> Truth:
     """Loss follows one power law; heads of 29 need `fixed_factor` times the parameters."""
 
     def perplexity(model: Model) -> float:
-        size = model.size["params_total"] / (fixed_factor if model.head_size == 29 else 1)
+        size = model.size["params_total"] / (
+            fixed_factor if model.head_size == 29 else 1
+        )
         return math.exp(40 * size**-0.2)
 
     return perplexity
@@ -254,11 +304,20 @@ def test_parameters_are_saved_where_the_truth_takes_fewer(tmp_path, factor, expe
 @pytest.mark.parametrize(
     ("sizes", "expected", "first"),
     [  # embedding size, heads, perplexity, spread
-        ([(64, 2, 37, 6), (64, 4, 39, 0.1), (64, 8, 40, 0.1)], SUPPORTED, "4 heads over 8 "),
+        (
+            [(64, 2, 37, 6), (64, 4, 39, 0.1), (64, 8, 40, 0.1)],
+            SUPPORTED,
+            "4 heads over 8 ",
+        ),
         (
             [
                 *((64, 4, 41, 0.1), (64, 8, 40, 0.1), (96, 4, 41, 6), (96, 8, 38, 6)),
-                *((128, 4, 30, 0.1), (128, 8, 33, 0.1), (160, 4, 30, 0.1), (160, 8, 33, 0.1)),
+                *(
+                    (128, 4, 30, 0.1),
+                    (128, 8, 33, 0.1),
+                    (160, 4, 30, 0.1),
+                    (160, 8, 33, 0.1),
+                ),
             ],
             NOT,
             "4 heads over 8 at embedding size 64",
@@ -294,7 +353,11 @@ def test_a_claim_on_curves_of_which_more_varies_is_not_judged_on_some_points(tmp
 @pytest.mark.parametrize(
     ("claim", "arms", "words"),
     [  # by arm, the models as embedding size, heads, head size
-        (LARGER, {"fixed": [(64, 13, 3), (64, 7, 5), (64, 3, 11)]}, "head_size: model.heads."),
+        (
+            LARGER,
+            {"fixed": [(64, 13, 3), (64, 7, 5), (64, 3, 11)]},
+            "head_size: model.heads.",
+        ),
         (
             IMPROVES,
             {"fixed": [(61, 3, 5), (67, 7, 5), (71, 13, 5)]},
@@ -305,7 +368,11 @@ def test_a_claim_on_curves_of_which_more_varies_is_not_judged_on_some_points(tmp
             {"large": [(64, 3, 31), (64, 7, 31)], "small": [(64, 4, 16), (64, 8, 8)]},
             "heads: model.head_size.",
         ),
-        (SMALL_LOSE, {"wide": [(64, 2, 21), (67, 3, 14)]}, "Models of width 42 differ in total"),
+        (
+            SMALL_LOSE,
+            {"wide": [(64, 2, 21), (67, 3, 14)]},
+            "Models of width 42 differ in total",
+        ),
     ],
 )
 def test_a_claim_on_one_size_is_not_judged_where_another_changes_with_it(
@@ -320,7 +387,9 @@ def test_a_claim_on_one_size_is_not_judged_where_another_changes_with_it(
     assert words in found.sentence
 
 
-def as_accuracy(sweep: Sweep, change: Callable[[float], float] = lambda value: value) -> Sweep:
+def as_accuracy(
+    sweep: Sweep, change: Callable[[float], float] = lambda value: value
+) -> Sweep:
     for result in sweep.results.values():
         result["metrics"] = {"test/accuracy": change(result["metrics"][sweep.metric])}
     sweep.metric = "test/accuracy"
@@ -330,14 +399,18 @@ def as_accuracy(sweep: Sweep, change: Callable[[float], float] = lambda value: v
 @pytest.mark.parametrize(("spread", "known"), [(1.0, True), (90.0, False)])
 def test_an_interval_wider_than_percentages_can_differ_is_none(tmp_path, spread, known):
     rng = random.Random(0)
-    sweep = as_accuracy(figure1(law(0.8), seeds=4), lambda _: 0.5 + spread * rng.gauss(0, 0.01))
+    sweep = as_accuracy(
+        figure1(law(0.8), seeds=4), lambda _: 0.5 + spread * rng.gauss(0, 0.01)
+    )
     found = judged(sweep, IMPROVES, tmp_path)
     assert found.verdict == OPEN
     assert ("[no interval]" not in found.effect) == known
 
 
 @pytest.mark.parametrize(("spread", "known"), [(0.01, True), (9.0, False)])
-def test_an_interval_wider_than_perplexities_can_differ_is_none(tmp_path, spread, known):
+def test_an_interval_wider_than_perplexities_can_differ_is_none(
+    tmp_path, spread, known
+):
     rng, sweep = random.Random(0), figure1(law(0.8), seeds=4)
     for result in sweep.results.values():
         result["metrics"][sweep.metric] *= math.exp(spread * rng.gauss(0, 1))
@@ -345,7 +418,9 @@ def test_an_interval_wider_than_perplexities_can_differ_is_none(tmp_path, spread
 
 
 def test_parameters_are_saved_of_a_loss_only(tmp_path):
-    found = judged(as_accuracy(figure1(law(0.8)), lambda loss: 1 / loss), SAVES, tmp_path)
+    found = judged(
+        as_accuracy(figure1(law(0.8)), lambda loss: 1 / loss), SAVES, tmp_path
+    )
     assert found.verdict == OPEN
     assert "about a loss" in found.sentence
 
@@ -355,7 +430,9 @@ def test_parameters_are_saved_of_a_loss_only(tmp_path):
     [(3.0, SUPPORTED), (-3.0, NOT), (0.0, OPEN)],
     ids=["better", "worse", "alike"],
 )
-def test_matched_points_are_compared_with_what_they_are_matched_to(tmp_path, bonus, expected):
+def test_matched_points_are_compared_with_what_they_are_matched_to(
+    tmp_path, bonus, expected
+):
     def truth(model):
         return 43.0 - (bonus if model.head_size == 32 else 0)
 
@@ -366,8 +443,12 @@ def test_matched_points_are_compared_with_what_they_are_matched_to(tmp_path, bon
     add(sweep, "other", Model(67, 5, 3), 43.0, matched=match)
     found = judged(sweep, WINS, tmp_path)
     assert found.verdict == expected
-    matched = {p["run"][:-3] for p in sweep.points if p["matched"] and p["arm"] != "other"}
-    words = f"ver {len(matched)} pairs with equal total parameters, matched over standard"
+    matched = {
+        p["run"][:-3] for p in sweep.points if p["matched"] and p["arm"] != "other"
+    }
+    words = (
+        f"ver {len(matched)} pairs with equal total parameters, matched over standard"
+    )
     assert words in found.sentence
     [contrast] = found.numbers["contrasts"]
     assert contrast["value"] == pytest.approx(math.log(43 / (43 - bonus)), abs=0.004)
@@ -402,14 +483,27 @@ def test_small_heads_are_judged_at_each_width(tmp_path, truth, expected):
             add(sweep, arm, Model(32, heads, size), truth(width, size))
     found = judged(sweep, SMALL_LOSE, tmp_path)
     assert found.verdict == expected
-    assert {one["words"][-3:].strip() for one in found.numbers["contrasts"]} == {"32", "128"}
+    assert {one["words"][-3:].strip() for one in found.numbers["contrasts"]} == {
+        "32",
+        "128",
+    }
 
 
 @pytest.mark.parametrize(
     ("truth", "lengths", "expected", "told"),
     [
-        (lambda n, size: -min(size, n / 2), (5, 23), SUPPORTED, "rom heads of 1 to 11 at n = 23"),
-        (lambda n, size: -min(size, 30 / n), (5, 23), NOT, "rom heads of 1 to 11 at n = 23"),
+        (
+            lambda n, size: -min(size, n / 2),
+            (5, 23),
+            SUPPORTED,
+            "rom heads of 1 to 11 at n = 23",
+        ),
+        (
+            lambda n, size: -min(size, 30 / n),
+            (5, 23),
+            NOT,
+            "rom heads of 1 to 11 at n = 23",
+        ),
         (lambda n, size: 0.0, (5, 23), OPEN, "rom heads of 1 to 11 at n = 23"),
         (lambda n, size: -size, (5,), OPEN, "two sequence lengths"),
     ],
@@ -439,15 +533,21 @@ def test_the_gain_of_larger_heads_is_compared_between_lengths(
     ],
     ids=["large gain more", "small gain more", "one size does", "alike"],
 )
-def test_what_more_heads_are_worth_is_compared_between_their_sizes(tmp_path, gains, expected):
+def test_what_more_heads_are_worth_is_compared_between_their_sizes(
+    tmp_path, gains, expected
+):
     sweep = Sweep(labels=dict(zip(("smallest", "small", "large"), gains, strict=True)))
     for arm, (size, gain) in zip(sweep.labels, gains.items(), strict=True):
         for heads in (2, 4, 16):
             # Larger heads are better by themselves, which must not count.
-            add(sweep, arm, Model(64, heads, size), (60 - size) * heads ** (-gain / 100))
+            add(
+                sweep, arm, Model(64, heads, size), (60 - size) * heads ** (-gain / 100)
+            )
     found = judged(sweep, BOTTLENECK, tmp_path)
     assert found.verdict == expected
-    assert "rom 2 to 16 heads with heads of 32, and not with heads of 4" in found.sentence
+    assert (
+        "rom 2 to 16 heads with heads of 32, and not with heads of 4" in found.sentence
+    )
     differences = [one["value"] for one in found.numbers["contrasts"]]
     truths = [(gains[32] - gains[size]) / 100 * math.log(16 / 2) for size in (4, 8)]
     assert differences == pytest.approx(truths, abs=0.003)
@@ -458,12 +558,17 @@ def test_what_more_heads_are_worth_is_compared_between_their_sizes(tmp_path, gai
     [(41.0, 43.0, SUPPORTED), (41.0, 39.0, NOT), (40.0, 40.0, SAME)],
     ids=["equal is best", "one schedule is better", "alike"],
 )
-def test_one_size_in_all_layers_is_compared_with_schedules(tmp_path, rising, falling, expected):
+def test_one_size_in_all_layers_is_compared_with_schedules(
+    tmp_path, rising, falling, expected
+):
     labels = {"equal": "equal", "rising": "rising", "falling": "falling"}
     sweep = Sweep(labels=labels, margin=MARGIN)
     for arm, truth in (("equal", 40.0), ("rising", rising), ("falling", falling)):
         for heads in (3, 5):  # more heads are better, and so is being larger
-            values = {"model.heads": heads, "model.attention.name": arm}  # so that runs differ
+            values = {
+                "model.heads": heads,
+                "model.attention.name": arm,
+            }  # so that runs differ
             add(sweep, arm, Model(64, heads, 8), truth - heads, values)
     add(sweep, "rising", Model(64, 3, 99), 3.0, {"model.heads": 3, "x": 1})
     found = judged(sweep, EQUAL, tmp_path)
@@ -472,7 +577,9 @@ def test_one_size_in_all_layers_is_compared_with_schedules(tmp_path, rising, fal
         assert "over falling sizes worse by" in found.effect
         assert found.sentence.startswith(found.effect[0].upper() + found.effect[1:])
     sweep.points = [point for point in sweep.points if point["arm"] != "falling"]
-    sweep.points = [p for p in sweep.points if p["arm"] != "rising" or "x" in p["values"]]
+    sweep.points = [
+        p for p in sweep.points if p["arm"] != "rising" or "x" in p["values"]
+    ]
     found = judged(sweep, EQUAL, tmp_path / "unequal")
     assert found.sentence == "No model of arm rising has the size of an equal one."
 
@@ -487,28 +594,43 @@ def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched(tmp_path):
     found = judged(sweep, WINS, tmp_path)
     assert found.verdict == SUPPORTED
     assert "keys over values" in found.sentence
-    add(sweep, "both", Model(64, 7, 3), 42.0, {"model.head_size": 3}, {**match, "to": "7,000"})
+    add(
+        sweep,
+        "both",
+        Model(64, 7, 3),
+        42.0,
+        {"model.head_size": 3},
+        {**match, "to": "7,000"},
+    )
     assert judged(sweep, WINS, tmp_path / "a number").verdict == SUPPORTED
     add(sweep, "both", Model(64, 7, 5), 42.0, {"model.head_size": 5}, match)
     found = judged(sweep, WINS, tmp_path / "two")
     assert found.verdict == OPEN
     assert (
-        "Points of values and both are matched, and no arm has the name standard" in found.sentence
+        "Points of values and both are matched, and no arm has the name standard"
+        in found.sentence
     )
 
 
 def rounds(folder, first, second, seeds, looks=()):
     """The verdict on two arms of these values, after so many seeds and earlier rounds."""
-    sweep = Sweep(claims=[WINS], labels={"standard": "", "fixed": ""}, metric="test/loss")
+    sweep = Sweep(
+        claims=[WINS], labels={"standard": "", "fixed": ""}, metric="test/loss"
+    )
     sweep.error = 0.2
     to = {"to": "standard heads=4", "count": "params_total", "error": 0.0}
-    for arm, values, heads, matched in (("standard", first, 4, None), ("fixed", second, 8, to)):
+    for arm, values, heads, matched in (
+        ("standard", first, 4, None),
+        ("fixed", second, 8, to),
+    ):
         own = dict(enumerate(values[:seeds]))
         sweep.add(arm, {"model.heads": heads}, Model(64, heads, 16), own, matched)
     table = sweep.table(folder)
     firsts = {point["arm"]: point["run"] for point in reversed(sweep.points)}
     looked = [{"seeds_judged": dict.fromkeys(firsts.values(), look)} for look in looks]
-    [verdict] = verdicts_on(replace(table, provenance={"rounds": looked} if looked else {}))
+    [verdict] = verdicts_on(
+        replace(table, provenance={"rounds": looked} if looked else {})
+    )
     return verdict
 
 
@@ -538,8 +660,12 @@ def test_intervals_that_lie_apart_decide_nothing(tmp_path):
 RATE = "optimizer.learning_rate"
 
 
-@pytest.mark.parametrize(("mean", "expected"), [(27.0, SUPPORTED), (30.0, OPEN), (33.0, OPEN)])
-def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(tmp_path, mean, expected):
+@pytest.mark.parametrize(
+    ("mean", "expected"), [(27.0, SUPPORTED), (30.0, OPEN), (33.0, OPEN)]
+)
+def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(
+    tmp_path, mean, expected
+):
     """Trials left two rates open for the fixed arm; with the chosen one it wins."""
     luck = random.Random(4)
     sweep = Sweep(claims=[WINS], labels={"standard": "", "fixed": ""})
@@ -561,7 +687,9 @@ def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(tmp_path, mean
     [contrast] = verdict.numbers["contrasts"]
     assert contrast["low"] < math.log(30 / max(27, mean))
     assert contrast["high"] > math.log(30 / 27)
-    alternatives = {r["point"]: r["alternative_to"] for r in table.rows if r.get("alternative_to")}
+    alternatives = {
+        r["point"]: r["alternative_to"] for r in table.rows if r.get("alternative_to")
+    }
     assert alternatives == {"heads=8 learning_rate=0.02": "fixed heads=8"}
 
 
@@ -593,13 +721,18 @@ def two_arms(claim, gain, width=32):
     for arm, truth in zip(ARMS[claim], (40 - gain, 40), strict=True):
         for heads in (2, 4):
             size = (width if arm == ARMS[claim][0] else 32) // heads
-            values = {"model.heads": heads, "model.attention.name": arm}  # so that runs differ
+            values = {
+                "model.heads": heads,
+                "model.attention.name": arm,
+            }  # so that runs differ
             add(sweep, arm, Cached(64, heads, size), truth - heads, values)
     return sweep
 
 
 @pytest.mark.parametrize("claim", ARMS)
-@pytest.mark.parametrize(("gain", "expected"), [(2.0, SUPPORTED), (-2.0, NOT), (0.0, SAME)])
+@pytest.mark.parametrize(
+    ("gain", "expected"), [(2.0, SUPPORTED), (-2.0, NOT), (0.0, SAME)]
+)
 def test_an_arm_is_compared_with_its_rival(tmp_path, claim, gain, expected):
     found = judged(two_arms(claim, gain), claim, tmp_path)
     assert found.verdict == expected
@@ -610,7 +743,9 @@ def test_an_arm_is_compared_with_its_rival(tmp_path, claim, gain, expected):
 def test_arms_of_other_sizes_are_not_compared(tmp_path, claim):
     found = judged(two_arms(claim, 2.0, width=48), claim, tmp_path)
     assert found.verdict is OPEN
-    assert "points of {} and {} differ in ".format(*ARMS[claim]) in found.sentence.lower()
+    assert (
+        "points of {} and {} differ in ".format(*ARMS[claim]) in found.sentence.lower()
+    )
 
 
 def gains(claim, first, second, width=32):
@@ -618,7 +753,9 @@ def gains(claim, first, second, width=32):
     for arm, gain in zip(GAINS[claim], (first, second), strict=True):
         for size in (2, 4, 16):
             # One arm is better by itself, which must not count.
-            truth = (60 if arm == GAINS[claim][0] else 53) * math.exp(-gain / 100 * math.log2(size))
+            truth = (60 if arm == GAINS[claim][0] else 53) * math.exp(
+                -gain / 100 * math.log2(size)
+            )
             values = {"model.head_size": size, "model.attention.name": arm}
             add(sweep, arm, Model(64, width // size, size), truth, values)
     return sweep
@@ -626,14 +763,17 @@ def gains(claim, first, second, width=32):
 
 @pytest.mark.parametrize("claim", GAINS)
 @pytest.mark.parametrize(
-    ("first", "second", "expected"), [(4.0, 1.0, SUPPORTED), (1.0, 4.0, NOT), (3.0, 3.0, SAME)]
+    ("first", "second", "expected"),
+    [(4.0, 1.0, SUPPORTED), (1.0, 4.0, NOT), (3.0, 3.0, SAME)],
 )
 def test_the_gain_of_larger_heads_is_compared_between_arms(
     tmp_path, claim, first, second, expected
 ):
     found = judged(gains(claim, first, second), claim, tmp_path)
     assert found.verdict == expected
-    words = "rom heads of 2 to 16 at width 32 for {}, and not for {}".format(*GAINS[claim])
+    words = "rom heads of 2 to 16 at width 32 for {}, and not for {}".format(
+        *GAINS[claim]
+    )
     assert words in found.sentence
 
 
@@ -643,4 +783,6 @@ def test_gains_are_compared_at_one_width(tmp_path, claim):
     arm = GAINS[claim][0]
     add(sweep, arm, Model(64, 3, 8), 50.0, {"model.head_size": 8})
     found = judged(sweep, claim, tmp_path)
-    assert found.sentence == "Points of {} and {} differ in width.".format(*GAINS[claim])
+    assert found.sentence == "Points of {} and {} differ in width.".format(
+        *GAINS[claim]
+    )

@@ -9,7 +9,13 @@ import pytest
 from sweeper.results.collect import collect
 from sweeper.results.decision import Question
 from sweeper.results.design import Contrast, asked, with_alternatives
-from sweeper.results.judge import check_decidable, lines, next_seeds, questions, verdicts_on
+from sweeper.results.judge import (
+    check_decidable,
+    lines,
+    next_seeds,
+    questions,
+    verdicts_on,
+)
 from sweeper.results.points import Point
 from sweeper.results.verdict import Decision, Found, Verdict
 from sweeper.store.errors import UserError
@@ -40,11 +46,19 @@ def most_heads(sweep: Sweep) -> str:
     return [str(point["run"]) for point in sweep.points if point["arm"] == "fixed"][-1]
 
 
-@pytest.mark.parametrize(("pretrainings", "expected"), [(1, OPEN), (2, OPEN), (5, SUPPORTED)])
+@pytest.mark.parametrize(
+    ("pretrainings", "expected"), [(1, OPEN), (2, OPEN), (5, SUPPORTED)]
+)
 def test_fine_tuning_seeds_alone_support_nothing(tmp_path, pretrainings, expected):
     about = {"claims": [IMPROVES]}
-    found = verdicts_on(Finetuned(seeds=5, about=about, pretrainings=pretrainings).table(tmp_path))
-    assert [v.measure for v in found] == ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
+    found = verdicts_on(
+        Finetuned(seeds=5, about=about, pretrainings=pretrainings).table(tmp_path)
+    )
+    assert [v.measure for v in found] == [
+        "SQuAD F1",
+        "SQuAD exact match",
+        "MNLI accuracy (%)",
+    ]
     assert {verdict.verdict for verdict in found} == {expected}
     only = ["about these weights only" in verdict.sentence for verdict in found]
     assert all(only) if pretrainings == 1 else not any(only)
@@ -69,14 +83,18 @@ def test_runs_that_are_still_to_come_leave_what_is_there(tmp_path):
 
 def test_runs_that_diverged_leave_their_claims_undecided_and_no_others(tmp_path):
     sweep = figure(generous)
-    sweep.results[most_heads(sweep)]["metrics"] = {"test/loss": 1.0}  # the other was not a number
+    sweep.results[most_heads(sweep)]["metrics"] = {
+        "test/loss": 1.0
+    }  # the other was not a number
     found = verdicts(sweep, tmp_path)
     assert found[WORSENS].verdict == SUPPORTED
     assert found[IMPROVES].verdict == OPEN
     assert "1 of its runs failed or diverged" in found[IMPROVES].sentence
 
 
-def test_a_pre_training_that_diverged_leaves_claims_on_its_fine_tunings_undecided(tmp_path):
+def test_a_pre_training_that_diverged_leaves_claims_on_its_fine_tunings_undecided(
+    tmp_path,
+):
     sweep = Finetuned(
         seeds=5,
         pretrainings=5,
@@ -104,14 +122,20 @@ def test_nothing_is_bought_for_a_claim_that_no_seed_can_decide(tmp_path):
 def test_nothing_is_bought_for_tied_points_where_most_others_tie(tmp_path):
     def asked(noisy):
         claims = ("fixed_size_beats_heuristic",)
-        labels = dict.fromkeys(["fixed", "standard", *(f"other{n}" for n in range(8))], "")
+        labels = dict.fromkeys(
+            ["fixed", "standard", *(f"other{n}" for n in range(8))], ""
+        )
         sweep = Sweep(labels=labels, claims=claims)
         for place, arm in enumerate(labels):
             noise = random.Random(place)
             spread = 0.5 * (place >= len(labels) - noisy)
-            values = {seed: 40.0 + place + noise.gauss(0.0, spread) for seed in range(3)}
+            values = {
+                seed: 40.0 + place + noise.gauss(0.0, spread) for seed in range(3)
+            }
             heads = 2 ** (place + 1)
-            sweep.add(arm, {"model.heads": heads}, Model(64, heads, 4096 // heads), values)
+            sweep.add(
+                arm, {"model.heads": heads}, Model(64, heads, 4096 // heads), values
+            )
         return sweep.table(tmp_path / str(noisy))
 
     [verdict] = verdicts_on(asked(noisy=2))
@@ -126,7 +150,10 @@ def test_a_value_of_zero_is_no_failure(tmp_path):
     sweep.results[most_heads(sweep)]["metrics"][sweep.metric] = 0.0
     found = verdicts(sweep, tmp_path)[IMPROVES]
     assert found.verdict == OPEN
-    assert "1 run has a value of 0 or less, where differences in per cent" in found.sentence
+    assert (
+        "1 run has a value of 0 or less, where differences in per cent"
+        in found.sentence
+    )
 
 
 def test_expected_costs_are_of_all_devices_of_a_run(tmp_path):
@@ -135,7 +162,9 @@ def test_expected_costs_are_of_all_devices_of_a_run(tmp_path):
     table = sweep.table(tmp_path)
     four = replace(table, rows=[{**row, "devices": 4} for row in table.rows])
     (one,), (other,) = (verdicts_on(each) for each in (table, four))
-    assert other.numbers["price"]["hours"] == pytest.approx(4 * one.numbers["price"]["hours"])
+    assert other.numbers["price"]["hours"] == pytest.approx(
+        4 * one.numbers["price"]["hours"]
+    )
 
 
 def test_of_very_many_alternatives_each_and_the_ends_are_asked():
@@ -144,16 +173,25 @@ def test_of_very_many_alternatives_each_and_the_ends_are_asked():
         for n in range(10)
     ]
     means = {
-        one.name: n % 3 for n, one in enumerate(p for q in points for p in (q, *q.alternatives))
+        one.name: n % 3
+        for n, one in enumerate(p for q in points for p in (q, *q.alternatives))
     }
     weights = [(1.0 if n % 2 else -1.0, point) for n, point in enumerate(points[:9])]
     weights += [(1.0, points[9]), (-1.0, points[9])]  # they cancel
-    [few] = asked(with_alternatives(Contrast("few", weights[:8]), lambda one: means[one.name]))
+    [few] = asked(
+        with_alternatives(Contrast("few", weights[:8]), lambda one: means[one.name])
+    )
     assert len(few) == 256
-    [many] = asked(with_alternatives(Contrast("many", weights), lambda one: means[one.name]))
+    [many] = asked(
+        with_alternatives(Contrast("many", weights), lambda one: means[one.name])
+    )
     assert len(many) == 1 + 9 + 2
-    totals = [sum(weight * means[one.name] for weight, one in each.weights) for each in many]
-    best = sum(max(w * means[one.name] for one in (p, *p.alternatives)) for w, p in weights[:9])
+    totals = [
+        sum(weight * means[one.name] for weight, one in each.weights) for each in many
+    ]
+    best = sum(
+        max(w * means[one.name] for one in (p, *p.alternatives)) for w, p in weights[:9]
+    )
     assert max(totals) == totals[-2] == best
     assert min(totals) == totals[-1]
 
@@ -162,13 +200,18 @@ def test_of_very_many_alternatives_each_and_the_ends_are_asked():
 def test_too_few_seeds_decide_nothing(tmp_path, seeds):
     for verdict in verdicts(figure(generous, seeds=seeds), tmp_path).values():
         assert verdict.verdict == OPEN
-        assert f"It takes 3 seeds of every point at least; one has {seeds}." in verdict.sentence
+        assert (
+            f"It takes 3 seeds of every point at least; one has {seeds}."
+            in verdict.sentence
+        )
         assert "in sight" not in verdict.sentence
 
 
 def test_a_claim_that_the_points_cannot_decide_is_refused(tmp_path):
     table = figure(generous, FEW).table(tmp_path)
-    with pytest.raises(UserError, match=r"three or more values of model\.heads, and has 1") as told:
+    with pytest.raises(
+        UserError, match=r"three or more values of model\.heads, and has 1"
+    ) as told:
         check_decidable(table)
     assert f"{WORSENS}: No two numbers of heads" in str(told.value)
     assert "'experiment.claims=[small_beats_large]'." in str(told.value)  # what is left
@@ -181,7 +224,11 @@ def test_a_round_has_the_next_seed_of_every_point_of_undecided_claims(tmp_path):
         sweep.claims = [IMPROVES]
         return sweep.table(tmp_path / f"{truth.__name__} {seeds}")
 
-    for seeds, more in ((1, 2), (2, 1), (5, 1)):  # nothing is decided with fewer than three
+    for seeds, more in (
+        (1, 2),
+        (2, 1),
+        (5, 1),
+    ):  # nothing is decided with fewer than three
         found = next_seeds(asked(flat, seeds), most=11)
         assert {arm for arm, _ in found} >= {"fixed"}
         assert set(found.values()) == {more}
@@ -222,7 +269,9 @@ def test_a_smaller_chance_of_error_takes_wider_intervals(tmp_path):
 
 
 def test_lines_are_narrow_and_cannot_disturb_a_terminal(tmp_path):
-    verdict = Verdict("claim\x1b[2J", Decision.SUPPORTED, "a \x1b[31m\u202e b\n" * 40, {})
+    verdict = Verdict(
+        "claim\x1b[2J", Decision.SUPPORTED, "a \x1b[31m\u202e b\n" * 40, {}
+    )
     printed = lines([verdict], width=80)
     assert max(map(len, printed)) <= 80
     assert all(line.isprintable() for line in printed)
@@ -238,16 +287,28 @@ def test_lines_are_narrow_and_cannot_disturb_a_terminal(tmp_path):
         ((-1.42e-14, -inf, inf), False, "it no different [no interval]"),
         ((0.0, -1e-15, 1e-15), False, "it no different"),
         ((2.0, 2.0, 2.0), False, "it better by 2.000 [2.000, 2.000]"),
-        ((log(1.013), log(1.009), log(1.017)), True, "it better by 1.30 % [0.90, 1.70]"),
+        (
+            (log(1.013), log(1.009), log(1.017)),
+            True,
+            "it better by 1.30 % [0.90, 1.70]",
+        ),
         ((log(1.013), -inf, inf), True, "it better by 1.3 % [no interval]"),
-        ((log(7000), log(5000), log(9000)), True, "it better by a factor of 7,000 [5,000, 9,000]"),
+        (
+            (log(7000), log(5000), log(9000)),
+            True,
+            "it better by a factor of 7,000 [5,000, 9,000]",
+        ),
         ((800.0, -inf, inf), True, "it better by a factor of 1.01e+304 [no interval]"),
     ],
 )
 def test_a_difference_is_as_exact_as_its_interval(ends, ratio, words):
     assert str(Found("it", *ends, ratio)) == words
-    assert Found("it", 5.05e-14, -inf, inf, ratio=False).size() == "0 [no interval]", "rounding"
-    assert Found("it", 23, -0.3, 58, ratio=False).size() == "23 [-0.3, 58]", "an end keeps its sign"
+    assert Found("it", 5.05e-14, -inf, inf, ratio=False).size() == "0 [no interval]", (
+        "rounding"
+    )
+    assert Found("it", 23, -0.3, 58, ratio=False).size() == "23 [-0.3, 58]", (
+        "an end keeps its sign"
+    )
 
 
 draw = random.Random(7)
@@ -256,7 +317,10 @@ draw = random.Random(7)
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        (lambda run: 43.0 + 1e-12 * len(run), "differ by the same for every seed"),  # rounding
+        (
+            lambda run: 43.0 + 1e-12 * len(run),
+            "differ by the same for every seed",
+        ),  # rounding
         (lambda run: draw.choice([33.0, 61.0]) + draw.gauss(0, 0.3), "bimodal"),
     ],
     ids=["differences of rounding", "bimodal"],
@@ -296,7 +360,12 @@ def test_a_claim_whose_sides_are_the_same_runs_is_no_question(tmp_path):
     claims = ("fixed_size_beats_heuristic",)
     sweep = Sweep(labels={"standard": "standard", "fixed": "fixed"}, claims=claims)
     for arm in sweep.labels:
-        sweep.add(arm, {"model.heads": 2}, Model(64, 2, 32), {0: 40.1, 1: 39.8, 2: 40.3, 3: 39.9})
+        sweep.add(
+            arm,
+            {"model.heads": 2},
+            Model(64, 2, 32),
+            {0: 40.1, 1: 39.8, 2: 40.3, 3: 39.9},
+        )
     table = sweep.table(tmp_path)
     [verdict] = verdicts_on(table)
     assert verdict.verdict is Decision.UNDECIDED

@@ -62,9 +62,12 @@ def write_sweep(outputs, sweep, *, steps=41, lines=3):
         for attempt in RunStore(outputs).run(id).attempts():
             with attempt.metrics() as rows:
                 for step in range(1, steps + 1):
-                    rows.write({"step": step, "train/loss": 1 + 7 / step, "learning_rate": 0.1})
+                    rows.write(
+                        {"step": step, "train/loss": 1 + 7 / step, "learning_rate": 0.1}
+                    )
             said = (
-                f"step {line} of {id}: train/loss {7 / line:.3f}" for line in range(1, lines + 1)
+                f"step {line} of {id}: train/loss {7 / line:.3f}"
+                for line in range(1, lines + 1)
             )
             attempt.log_path.write_text("".join(f"{line}\n" for line in said))
 
@@ -88,14 +91,18 @@ def large_sweep(outputs, runs=500):
     for place in range(runs // 2):
         model = Model(64, 2 + place, 32)
         arm = "fixed" if place % 2 else "other"
-        sweep.add(arm, {"model.heads": 2 + place}, model, {0: 43.0 - place / 97, 1: 43.3})
+        sweep.add(
+            arm, {"model.heads": 2 + place}, model, {0: 43.0 - place / 97, 1: 43.3}
+        )
     write_sweep(outputs, sweep, steps=211, lines=101)
     return page_of(outputs)
 
 
 def fine_tuned(outputs):
     """Write the page of models fine-tuned on two tasks; one run is missing."""
-    sweep = Finetuned("fig2", done=lambda task, heads, seed: (task, heads, seed) != ("mnli", 8, 1))
+    sweep = Finetuned(
+        "fig2", done=lambda task, heads, seed: (task, heads, seed) != ("mnli", 8, 1)
+    )
     sweep.table(outputs)
     return page_of(outputs)
 
@@ -107,7 +114,12 @@ def foreign(outputs, words):
     """
     for place, word in enumerate(words):
         sweep = Sweep(
-            name=word, title=word, metric=f"{word}/{word}", x=word, claims=(), labels={word: word}
+            name=word,
+            title=word,
+            metric=f"{word}/{word}",
+            x=word,
+            claims=(),
+            labels={word: word},
         )
         for heads in (2, 3):
             model = Model(64, 2 * place + heads, 32)
@@ -121,7 +133,9 @@ def foreign(outputs, words):
         for id in sweep.records:
             run = RunStore(outputs).run(id)
             if id not in sweep.results:
-                run.claim({"code": word, "versions": {word: word}}).finish("crash", word, word)
+                run.claim({"code": word, "versions": {word: word}}).finish(
+                    "crash", word, word
+                )
             log = f"{word}\n".encode("utf-8", "replace")
             run.attempts()[-1].log_path.write_bytes(log)
     tables, verdicts = collect_and_judge(outputs, None)

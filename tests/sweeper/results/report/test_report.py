@@ -59,12 +59,16 @@ def test_every_run_is_there_with_its_state_verdicts_and_seeds(page: Path) -> Non
     assert failed["reason"] == "nan: the loss is nan at step 7 (attempt 1)"
     [svg] = found["figures"].values()
     assert "95 % interval" in svg  # text stays text
-    missing = f"2 of {len(runs)} runs are missing: 1 failed, {states['new']} not started."
+    missing = (
+        f"2 of {len(runs)} runs are missing: 1 failed, {states['new']} not started."
+    )
     assert missing in experiment["figure_in_words"]
     verdicts = experiment["verdicts"]
     assert len(verdicts) == len(figure1().claims)
     assert all(verdict["question"].endswith("?") for verdict in verdicts)
-    assert {verdict["answer"] for verdict in verdicts} == {"undecided"}  # runs are missing
+    assert {verdict["answer"] for verdict in verdicts} == {
+        "undecided"
+    }  # runs are missing
     assert [verdict["effect"] for verdict in verdicts if verdict["effect"]] == [
         "4 heads of 32 at embedding size 64 over 4 heads of 24 at embedding size 96 "
         "worse by a factor of 79.5 [no interval]"
@@ -73,7 +77,9 @@ def test_every_run_is_there_with_its_state_verdicts_and_seeds(page: Path) -> Non
 
 def test_a_done_run_has_settings_result_curve_and_log(page: Path) -> None:
     found = content_of(page)
-    id, run = next((id, run) for id, run in found["runs"].items() if run["state"] == "done")
+    id, run = next(
+        (id, run) for id, run in found["runs"].items() if run["state"] == "done"
+    )
     settings = found["shared"] | run["settings"]
     assert settings["model.heads"] == run["sizes"]["width"] / run["sizes"]["head_size"]
     assert settings["model.attention.name"] == "multi_head"
@@ -91,22 +97,32 @@ def test_a_claim_without_runs_is_not_measured_yet(tmp_path: Path) -> None:
     verdicts = dict(zip(sweep.claims, shown, strict=True))
     told = verdicts["fixed_keeps_improving"]
     assert told["answer"] == "not measured yet"
-    assert told["sentence"] == "3 of the 4 points that it rests on have no finished run."
+    assert (
+        told["sentence"] == "3 of the 4 points that it rests on have no finished run."
+    )
     assert verdicts["standard_worsens_beyond"]["answer"] == "undecided"
 
 
 def test_experiments_with_claims_come_first(tmp_path: Path) -> None:
-    for name, claims in {"chosen_trials": (), "fig1": ("standard_worsens_beyond",)}.items():
+    for name, claims in {
+        "chosen_trials": (),
+        "fig1": ("standard_worsens_beyond",),
+    }.items():
         sweep = Sweep(name, claims=claims)
         sweep.add("standard", {"model.heads": 4}, Model(64, 4, 16), {0: 60.0})
         write_sweep(tmp_path, sweep)
-    assert [one["name"] for one in data_of(tmp_path)["experiments"]] == ["fig1", "chosen_trials"]
+    assert [one["name"] for one in data_of(tmp_path)["experiments"]] == [
+        "fig1",
+        "chosen_trials",
+    ]
 
 
 def test_columns_that_are_alike_in_all_rows_are_listed_once(page: Path) -> None:
     [experiment] = content_of(page)["experiments"]
     keys = [column["key"] for column in experiment["columns"]]
-    assert {"state", "arm", "point", "seed", "test/perplexity", "reason", "run"} <= set(keys)
+    assert {"state", "arm", "point", "seed", "test/perplexity", "reason", "run"} <= set(
+        keys
+    )
     alike = dict(experiment["alike"])
     assert alike["layers"] == 3
     assert "model.layers" not in keys
@@ -118,14 +134,18 @@ def test_a_fine_tuned_experiment_shows_its_measures_its_paper_table_and_its_colo
 ) -> None:
     [experiment] = content_of(fine_tuned(tmp_path))["experiments"]
     shown = [row["test/accuracy"] for row in experiment["rows"]]
-    assert min(filter(None, shown)) > 1, "accuracies are in percent wherever they are called so"
+    assert min(filter(None, shown)) > 1, (
+        "accuracies are in percent wherever they are called so"
+    )
     assert experiment["paper_table"]["blocks"]
     looks = looks_of([arm["name"] for arm in experiment["arms"]])
     for arm in experiment["arms"]:
         assert PALETTE[arm["colour"]] == looks[arm["name"]].colour.upper()
 
 
-def test_policy_names_the_style_and_the_script_and_allows_nothing_else(page: Path) -> None:
+def test_policy_names_the_style_and_the_script_and_allows_nothing_else(
+    page: Path,
+) -> None:
     text = page.read_text("utf-8")
     [policy] = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
     for name in ("style", "script"):
@@ -139,7 +159,9 @@ def test_policy_names_the_style_and_the_script_and_allows_nothing_else(page: Pat
 def test_the_script_of_the_page_makes_no_markup_of_text() -> None:
     markup = r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|fetch\("
     for name in SCRIPTS:
-        assert not re.findall(markup, files(report).joinpath(name).read_text("utf-8")), name
+        assert not re.findall(
+            markup, files(report).joinpath(name).read_text("utf-8")
+        ), name
 
 
 def test_foreign_text_stays_in_the_data(tmp_path: Path) -> None:
@@ -158,7 +180,9 @@ def test_five_hundred_runs_stay_below_half_a_megabyte(tmp_path: Path) -> None:
     page = large_sweep(tmp_path)
     found = content_of(page)
     assert len(found["runs"]) == 500
-    assert {len(run["curves"]["train/loss"][0]) for run in found["runs"].values()} == {150}
+    assert {len(run["curves"]["train/loss"][0]) for run in found["runs"].values()} == {
+        150
+    }
     assert all(len(run["log"]) == 40 for run in found["runs"].values())
     assert page.stat().st_size < 5e5
 
@@ -169,7 +193,11 @@ def test_thinned_curves_keep_their_ends_and_gaps() -> None:
     assert (steps[0], steps[-1], len(steps)) == (1, 1000, 7)
     assert values == pytest.approx([1 / step for step in steps], rel=1e-3)
     assert curves(rows[:3], 7)["train/loss"][0] == [1, 2, 3]
-    gap = [{"step": 1, "train/loss": 2.0}, {"step": 2, "train/loss": math.nan}, {"step": 3}]
+    gap = [
+        {"step": 1, "train/loss": 2.0},
+        {"step": 2, "train/loss": math.nan},
+        {"step": 3},
+    ]
     assert curves(gap, 7) == {"train/loss": ([1, 2], [2.0, None])}
 
 
@@ -187,13 +215,21 @@ def test_a_damaged_record_is_reported_and_hides_only_itself(tmp_path: Path) -> N
 
 
 def test_settings_that_all_runs_share_are_held_once() -> None:
-    runs = [{"settings": {"a": 1, "b": 2}}, {"settings": {"a": 1, "b": 3}}, {"settings": {}}]
+    runs = [
+        {"settings": {"a": 1, "b": 2}},
+        {"settings": {"a": 1, "b": 3}},
+        {"settings": {}},
+    ]
     assert take_shared_settings(runs) == {"a": 1}
     assert runs == [{"settings": {"b": 2}}, {"settings": {"b": 3}}, {"settings": {}}]
 
 
 def test_hours_count_each_run_once_for_every_device_it_took(tmp_path: Path) -> None:
-    made = {"hardware": {"cpu": "a processor"}, "versions": {"torch": "2"}, "code": "abc"}
+    made = {
+        "hardware": {"cpu": "a processor"},
+        "versions": {"torch": "2"},
+        "code": "abc",
+    }
     two = {"trainer.devices": 2, "trainer.num_nodes": 3}
     runs: dict[str, dict[str, Any]] = {
         "slow": {"result": {"device": "a processor", "seconds": 7200}, "settings": {}},
@@ -222,7 +258,9 @@ def test_the_command_writes_the_page_of_planned_experiments_and_says_where(
     write_sweep(tmp_path, figure1(grid=FEW, seeds=1))
     assert main(["report", "fig1", f"--outputs={tmp_path}"]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'report.html'}\n"
-    assert [one["name"] for one in content_of(tmp_path / "report.html")["experiments"]] == ["fig1"]
+    assert [
+        one["name"] for one in content_of(tmp_path / "report.html")["experiments"]
+    ] == ["fig1"]
     with pytest.raises(UserError, match="fig9"):
         data_of(tmp_path, ["fig9"])
 
@@ -230,7 +268,9 @@ def test_the_command_writes_the_page_of_planned_experiments_and_says_where(
 def test_data_is_json_whatever_it_holds(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text(
-        as_html({"a": "</script>\ud800\u2028", "<b>": [1, 2.5, None, True, math.inf]}, {})
+        as_html(
+            {"a": "</script>\ud800\u2028", "<b>": [1, 2.5, None, True, math.inf]}, {}
+        )
     )
     shown = content_of(page)
     assert shown["a"] == "</script>\\ud800\\u2028"

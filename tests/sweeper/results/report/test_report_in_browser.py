@@ -66,7 +66,9 @@ const kinds = [...document.querySelectorAll("*")].map(
 );
 return kinds.sort();
 """
-TOO_WIDE = "return document.documentElement.scrollWidth > document.documentElement.clientWidth"
+TOO_WIDE = (
+    "return document.documentElement.scrollWidth > document.documentElement.clientWidth"
+)
 PAPER = "return getComputedStyle(document.body).backgroundColor"
 OPEN = "return document.getElementById('run').open"
 
@@ -81,7 +83,9 @@ class Browser:
         """Open a file without a network."""
         self._command("Network.enable", {})
         conditions = {"latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
-        self._command("Network.emulateNetworkConditions", {"offline": True, **conditions})
+        self._command(
+            "Network.emulateNetworkConditions", {"offline": True, **conditions}
+        )
         self._post("url", {"url": "about:blank"})
         self.console()
         self.requests()
@@ -91,7 +95,12 @@ class Browser:
 
     def size(self, width, height=900):
         """Set the size of the window in pixels."""
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        metrics = {
+            "width": width,
+            "height": height,
+            "deviceScaleFactor": 1,
+            "mobile": False,
+        }
         self._command("Emulation.setDeviceMetricsOverride", metrics)
 
     def prefer(self, scheme):
@@ -107,7 +116,11 @@ class Browser:
 
     def click(self, selector, place=0):
         """Click one of the elements that match."""
-        self.run("document.querySelectorAll(arguments[0])[arguments[1]].click()", selector, place)
+        self.run(
+            "document.querySelectorAll(arguments[0])[arguments[1]].click()",
+            selector,
+            place,
+        )
 
     def wait_for(self, selector, words):
         """Wait until an element has the words, also if the page loads itself meanwhile."""
@@ -121,7 +134,9 @@ class Browser:
 
     def each(self, selector, asked):
         """Return a property of each element that matches, or the result of a method."""
-        script = f"return [...document.querySelectorAll(arguments[0])].map(e => e.{asked})"
+        script = (
+            f"return [...document.querySelectorAll(arguments[0])].map(e => e.{asked})"
+        )
         found: list[Any] = self.run(script, selector)
         return found
 
@@ -144,7 +159,9 @@ class Browser:
         """
         entries = self._post("se/log", {"type": "performance"})
         events = [json.loads(entry["message"])["message"] for entry in entries]
-        sent = [e["params"] for e in events if e["method"] == "Network.requestWillBeSent"]
+        sent = [
+            e["params"] for e in events if e["method"] == "Network.requestWillBeSent"
+        ]
         addresses = [str(one["request"]["url"]) for one in sent]
         return [address for address in addresses if not address.startswith("data:")]
 
@@ -174,16 +191,24 @@ def started(tmp_path_factory):
         "browserName": "chrome",
         "goog:chromeOptions": {
             "binary": shutil.which("chromium"),
-            "args": [*ARGUMENTS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"],
+            "args": [
+                *ARGUMENTS,
+                f"--user-data-dir={tmp_path_factory.mktemp('profile')}",
+            ],
         },
         "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
     }
     with subprocess.Popen(
-        ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ["chromedriver", "--port=0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     ) as server:
         try:
             assert server.stdout is not None
-            ready = next(line for line in server.stdout if "started successfully" in line)
+            ready = next(
+                line for line in server.stdout if "started successfully" in line
+            )
             port = ready.split("port ")[1].strip(" .\n")
             address = f"http://127.0.0.1:{port}/session"
             answer = ask("POST", address, {"capabilities": {"alwaysMatch": wanted}})
@@ -229,7 +254,10 @@ def changed(folder, page, **values):
 def runs_of(page):
     """Return the runs whose curves are drawn."""
     prefix = "#run="
-    return {str(href).removeprefix(prefix) for href in page.each(LINES, "getAttribute('href')")}
+    return {
+        str(href).removeprefix(prefix)
+        for href in page.each(LINES, "getAttribute('href')")
+    }
 
 
 def column(page, key):
@@ -238,11 +266,17 @@ def column(page, key):
     return page.texts(f"{ROWS} td:nth-child({place + 1})")
 
 
-def test_it_requests_only_itself_and_its_first_screen_has_verdicts_and_a_figure(page, small):
+def test_it_requests_only_itself_and_its_first_screen_has_verdicts_and_a_figure(
+    page, small
+):
     assert page.requests() == [small.as_uri()]
     count = len(content_of(small)["runs"])
-    assert page.texts(".lead") == [f"Of {count} runs, {count - 2} done, 1 failed, 1 not started."]
-    assert any("the loss is nan at step 7" in words for words in page.texts("#state li"))
+    assert page.texts(".lead") == [
+        f"Of {count} runs, {count - 2} done, 1 failed, 1 not started."
+    ]
+    assert any(
+        "the loss is nan at step 7" in words for words in page.texts("#state li")
+    )
     assert page.texts(".claims .answer") == ["Undecided"] * 3
     assert len(page.texts(".claims .effect")) == 1
     for selector in (".claims li", FIGURE):
@@ -270,7 +304,9 @@ def test_rows_sort_both_ways_with_empty_cells_last(page, small):
 
 
 def test_filter_and_ticks_choose_the_runs_whose_curves_are_drawn(page, small):
-    done = {id for id, run in content_of(small)["runs"].items() if run["state"] == "done"}
+    done = {
+        id for id, run in content_of(small)["runs"].items() if run["state"] == "done"
+    }
     assert runs_of(page) == done
     page.run(CHOOSE, "input[type=search]", "FAILED nan")
     assert column(page, "state") == ["failed"]
@@ -285,7 +321,10 @@ def test_filter_and_ticks_choose_the_runs_whose_curves_are_drawn(page, small):
 
 
 def test_a_curve_opens_its_run_with_all_its_facts(page, small):
-    page.run("location.hash = document.querySelector(arguments[0]).getAttribute('href')", LINES)
+    page.run(
+        "location.hash = document.querySelector(arguments[0]).getAttribute('href')",
+        LINES,
+    )
     [id] = page.texts("#run-name")
     run = content_of(small)["runs"][id]
     assert page.run(OPEN)
@@ -301,7 +340,9 @@ def test_a_curve_opens_its_run_with_all_its_facts(page, small):
 
 
 def test_the_address_of_a_run_opens_it(window, small):
-    failed = next(id for id, run in content_of(small)["runs"].items() if run["state"] == "failed")
+    failed = next(
+        id for id, run in content_of(small)["runs"].items() if run["state"] == "failed"
+    )
     window.open(small, f"#run={failed}")
     assert window.texts("#run-name") == [failed]
     assert "It has written no training curve." in window.texts("dialog .empty")
@@ -347,7 +388,9 @@ def test_a_page_of_an_unfinished_sweep_loads_itself_again_where_its_reader_is(
 ):
     page, data = tmp_path / "report.html", content_of(small)
     run = next(iter(data["runs"]))
-    page.write_text(as_html({**data, "written": "before"}, data["figures"], refresh_s=2))
+    page.write_text(
+        as_html({**data, "written": "before"}, data["figures"], refresh_s=2)
+    )
     window.open(page, f"#run={run}")
     window.run("scrollTo(0, 333)")
     changed(tmp_path, small, written="after")
