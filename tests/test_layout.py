@@ -15,7 +15,7 @@ PROGRAM = [
     *ROOT.glob("*.py"),
     *(path for name in PACKAGES for path in (ROOT / name).rglob("*.py")),
 ]
-LONGEST_FILE, LONGEST_FUNCTION = 600, 90
+LONGEST_FILE, LONGEST_FUNCTION = 700, 100
 
 
 def module_name(path):
