@@ -64,9 +64,8 @@ def run(arguments: list[str]) -> None:
             arguments if flags & {"-m", "--multirun"} else ["--multirun", *arguments]
         )
     sys.argv[1:] = arguments
-    os.environ["HYDRA_FULL_ERROR"] = (
-        "1"  # Hydra hands its exceptions on; else it prints them
-    )
+    # Hydra hands its exceptions on; else it prints them.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
 
     import hydra
 

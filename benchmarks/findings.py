@@ -42,9 +42,8 @@ PAPER = (
 DECIDES = "hydra.sweeper.decide=true"
 SCALES = ("demo", "cpu", "gpu", "paper")
 
-EARLIER = (
-    "earlier"  # the folder of verdicts that were kept before, beside those of today
-)
+# The folder of verdicts that were kept before, beside those of today.
+EARLIER = "earlier"
 
 _FOLDER = re.compile(r"\bfolder (\S+)")  # of the text, in words of the plan
 

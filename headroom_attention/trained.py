@@ -28,9 +28,8 @@ if (
     from tasks.data import TaskData
     from tasks.module import TaskModule
 
-MAPPED_ROWS = (
-    4  # as many as the rank and entropy of heads are measured on (tasks/lm1b/task.py)
-)
+# As many as the rank and entropy of heads are measured on (tasks/lm1b/task.py).
+MAPPED_ROWS = 4
 
 
 def run(id: str, *, outputs: str | Path = "outputs") -> Run:

@@ -17,9 +17,8 @@ from torch.overrides import TorchFunctionMode
 # The arguments of scaled_dot_product_attention that may be positional.
 _TAKEN = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 _Taken = TypeVar("_Taken")
-TOLERANCE = (
-    0.01  # a singular value below this share of the largest does not count for the rank
-)
+# A singular value below this share of the largest does not count for the rank.
+TOLERANCE = 0.01
 
 
 @dataclass(frozen=True)

@@ -163,9 +163,8 @@ class Tuning:
     tunes: dict[str, Tune]  # by experiment; ranges in them grow
     trials: Plan
     finalists: set[str] = field(default_factory=set)  # the argument of `trials`
-    judged: Plan | None = (
-        None  # the judged runs with chosen values; None until all is chosen
-    )
+    # The judged runs with chosen values; None until all is chosen.
+    judged: Plan | None = None
 
     @classmethod
     def of(cls, plan: Plan, process: SizeServer, store: RunStore) -> Tuning:

@@ -40,9 +40,8 @@ class Line:
     )  # the newest, if it is not done
     left_s: float | None = None  # of training at its newest speed, if it is running
     seconds: float | None = None  # of training, if it is done
-    damaged: bool = (
-        False  # whether it counts as failed because its files cannot be read
-    )
+    # Whether it counts as failed because its files cannot be read.
+    damaged: bool = False
     command: str = ""  # that planned its experiment
     changed: Sequence[str] | None = None  # code that changed since it was trained
 

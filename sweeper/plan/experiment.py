@@ -14,9 +14,8 @@ from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.plans import ERROR
 
 SPLIT = "validation/"
-SUFFIX = (
-    "_trials"  # the trials that tune experiment NAME are the experiment NAME_trials
-)
+# The trials that tune experiment NAME are the experiment NAME_trials.
+SUFFIX = "_trials"
 LARGEST_SEED = 2**32 - 1  # of NumPy's random generators
 LARGEST_COUNT = 10**18  # of parameters or FLOPs
 LEAST_SEEDS = 3  # fewer seeds of trials say little about the error of a choice
@@ -198,12 +197,10 @@ class Match:
     solve: str  # the key that is solved for; its value is a whole number
     tolerance: float  # the largest accepted |achieved / target - 1|
     count: Count = Count.params_total  # the size that is matched
-    where: str | None = (
-        None  # only points of the arm `to` that meet this condition are targets
-    )
-    multiple_of: str | int = (
-        1  # the solution is a multiple of this number, or of this key's value
-    )
+    # Only points of the arm `to` that meet this condition are targets.
+    where: str | None = None
+    # The solution is a multiple of this number, or of this key's value.
+    multiple_of: str | int = 1
     same: list[str] = field(
         default_factory=list
     )  # keys that get the value of the target point
@@ -246,9 +243,8 @@ class Experiment:
     title: str
     metric: str
     arms: dict[str, Arm]
-    yaml: str = (
-        ""  # the file in conf/experiment that describes it; empty for a typed grid
-    )
+    # The file in conf/experiment that describes it; empty for a typed grid.
+    yaml: str = ""
     x: str = "params_total"
     figure: str = "curves"
     claims: list[str] = field(default_factory=list)

@@ -179,9 +179,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-_LONGEST = (
-    56  # letters of a typed name, so that a name with a suffix is a valid file name
-)
+# Letters of a typed name, so that a name with a suffix is a valid file name.
+_LONGEST = 56
 _PLAIN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{_LONGEST - 1}}}")
 
 

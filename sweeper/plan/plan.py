@@ -49,9 +49,8 @@ class Configuration:
     config: Mapping[str, Any]  # of the runs; the seed in it counts only if `once`
     size: Size = field(default_factory=dict)
     matched: Matched | None = None
-    parent: Configuration | None = (
-        None  # runs start from the parent's run of the same seed
-    )
+    # Runs start from the parent's run of the same seed.
+    parent: Configuration | None = None
     once: bool = False  # there is one run, with the seed in `config`
     chosen: Chosen | None = None
     alternative_to: Mapping[str, Any] | None = None

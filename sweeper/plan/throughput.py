@@ -10,9 +10,8 @@ from sweeper.store.errors import UserError
 from sweeper.store.files import canonical
 from sweeper.store.runs import RunStore, Taken
 
-BESIDE_S = (
-    1.0  # assumed for the start and the evaluation of a run, until one has finished
-)
+# Assumed for the start and the evaluation of a run, until one has finished.
+BESIDE_S = 1.0
 OTHERS = 50  # finished runs of other plans to read, at most
 NEWEST = 20  # measurements to keep of similar runs: the load of a machine changes
 ENOUGH = 0.05  # of a training: a part long enough to tell how long the rest takes

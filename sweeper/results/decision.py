@@ -354,9 +354,8 @@ class Question:
         for row, weights in zip(found, sums, strict=True):
             for weight, point in weights:
                 row[self.evidence.place(point)] += weight
-        found[np.abs(found) < NOTHING] = (
-            0.0  # both sides of a contrast may have a point
-        )
+        # Both sides of a contrast may have a point.
+        found[np.abs(found) < NOTHING] = 0.0
         return found
 
 

@@ -24,9 +24,8 @@ from sweeper.results.statistics.sequential import (
 from sweeper.results.table import label
 from sweeper.store.numbers import plural
 
-NOTHING = (
-    1e-12  # weights are about 1, those of points that cancel are left from rounding
-)
+# Weights are about 1, those of points that cancel are left from rounding.
+NOTHING = 1e-12
 _SHAPE = (
     "layers",
     "embedding_size",

@@ -316,9 +316,8 @@ class Look:
             axes.plot(xs, ys, "o", color=self.colour, zorder=order, **_RING, **placed)
 
 
-_LIGHTEST = (
-    0.4  # share of an arm's colour in its first curve; the last curve has all of it
-)
+# Share of an arm's colour in its first curve; the last curve has all of it.
+_LIGHTEST = 0.4
 Curve = tuple[str, Hashable]
 """A curve: its arm, and a key that distinguishes the curves of that arm."""
 

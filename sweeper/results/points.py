@@ -398,9 +398,8 @@ BASELINES = {
     "trigram": "trigram",
 }
 
-_LITTLE = (
-    0.1  # share of the best run's lead over a baseline; a run with less has not learned
-)
+# Share of the best run's lead over a baseline; a run with less has not learned.
+_LITTLE = 0.1
 _NAMED = 4  # settings
 # Measures of language models that are functions of the perplexity of the same run.
 _OF_PERPLEXITY = ("test/loss", "test/perplexity_per_word")

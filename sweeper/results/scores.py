@@ -26,9 +26,8 @@ BETTER = {"lower": -1, "higher": 1}
 MOST_ROWS = 10_000
 MOST_SEEDS = 200  # of an arm; the rule judges after each of them
 _COSTS = {"flops": "FLOPs", "seconds": "seconds"}
-_FORMULA_MARK = (
-    "'"  # before a cell of a table that a spreadsheet would take for a formula
-)
+# Before a cell of a table that a spreadsheet would take for a formula.
+_FORMULA_MARK = "'"
 
 
 def judge_table(path: Path) -> list[Verdict]:

@@ -78,12 +78,10 @@ class Job:
 class Backend(Protocol):
     """A place where runs execute. It starts runs from their records and reports ended jobs."""
 
-    code: Path = (
-        ROOT  # the folder that jobs start from, if this process does not fork them
-    )
-    poll_s: float = (
-        1.0  # the least time between two polls of a job, to spare shared disks
-    )
+    # The folder that jobs start from, if this process does not fork them.
+    code: Path = ROOT
+    # The least time between two polls of a job, to spare shared disks.
+    poll_s: float = 1.0
     queues: bool = False  # True: it queues a run behind its running parent
     slots: int  # the number of runs at a time
     device: str  # "cpu" or "gpu"

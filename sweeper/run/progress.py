@@ -43,9 +43,8 @@ class _Running:
     at: float  # time of that heartbeat
     share: float  # share of steps done at `at`
     beside: float = 1.0  # share of the time beside training that was left at `at`
-    first: tuple[float, float] | None = (
-        None  # time and share of the first heartbeat with a step
-    )
+    # Time and share of the first heartbeat with a step.
+    first: tuple[float, float] | None = None
     heartbeat: Mapping[str, Any] = field(default_factory=dict)
 
 

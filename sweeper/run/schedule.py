@@ -20,9 +20,8 @@ from sweeper.store.attempts import Cause
 from sweeper.store.liveness import send
 from sweeper.store.runs import Run, RunStore, State, Status, running
 
-POLL_S = (
-    0.5  # seconds between two checks for ended jobs, and two drawings of the display
-)
+# Seconds between two checks for ended jobs, and two drawings of the display.
+POLL_S = 0.5
 MANY = 15  # if more runs are running, poll each less often, to spare the file server
 
 

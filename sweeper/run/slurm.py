@@ -110,9 +110,8 @@ class SlurmBackend(Backend):
         self._outputs = context.outputs.resolve()
         self._most_jobs = min(self._options.jobs, limits.jobs)
         self._array_size = limits.array
-        self._refusal = (
-            ""  # sbatch's answer to the last submission that it did not take
-        )
+        # Sbatch's answer to the last submission that it did not take.
+        self._refusal = ""
         self._silent = False
         self._runs: dict[int, QueuedRun] = {}  # every run that was started, by handle
         self._waiting: list[int] = []  # runs to submit

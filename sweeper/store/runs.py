@@ -38,9 +38,8 @@ class Status:
     attempt: (
         int  # the newest attempt, or the one that finished the run; 0: no attempt yet
     )
-    heartbeat: dict[str, Any] | None = (
-        None  # of this attempt; None once the run is done
-    )
+    # Of this attempt; None once the run is done.
+    heartbeat: dict[str, Any] | None = None
     cause: Cause | None = None  # why the attempt ended
     seconds: float | None = None  # of training, once the run is done
     result: dict[str, Any] | None = field(default=None, compare=False, repr=False)

@@ -90,9 +90,8 @@ class DataSection(Section):
 class OptimizerSection(Section):
     """An optimizer and the schedule of its learning rate."""
 
-    name: Annotated[str, given("the name of an optimizer", "adamw")] = (
-        "adamw"  # for older records
-    )
+    # For older records.
+    name: Annotated[str, given("the name of an optimizer", "adamw")] = "adamw"
     learning_rate: Annotated[
         float, given("a number above 0 and at most 100", 0.1, gt=0, le=100)
     ]
@@ -120,9 +119,8 @@ class TrainerSection(Section):
     steps: Annotated[int, whole(0, 10**9, 1000)]
     precision: Literal["32-true", "64-true", "bf16-mixed"]
     compile: Annotated[bool, given("true or false", False)]
-    cuda_graph: Annotated[bool, given("true or false", True)] = (
-        True  # for older records
-    )
+    # For older records.
+    cuda_graph: Annotated[bool, given("true or false", True)] = True
     accelerator: Literal["auto", "cpu", "gpu"]
     devices: Annotated[int, whole(1, 1024, 1)]
     num_nodes: Annotated[int, whole(1, 1024, 1)]

@@ -280,9 +280,8 @@ def pack(
         )
 
 
-LINES_TOGETHER = (
-    50  # lines in a stretch of joined sentences: some five rows of 256 pieces
-)
+# Lines in a stretch of joined sentences: some five rows of 256 pieces.
+LINES_TOGETHER = 50
 
 
 class PackedText(PreparedRows):

@@ -29,9 +29,8 @@ from tasks.module import TaskModule
 from tasks.seeds import permutation
 from tasks.text.tokenizer import LARGEST_VOCABULARY, SMALLEST_BPE
 
-MEASURED_ROWS = (
-    4  # of the test split, for the rank and entropy of heads: they hardly vary
-)
+# Of the test split, for the rank and entropy of heads: they hardly vary.
+MEASURED_ROWS = 4
 # Of the largest output. A kernel may add up in another order, in bfloat16 with two or three digits.
 ROUNDING = {"bf16-mixed": 1e-2, "32-true": 1e-4, "64-true": 1e-4}
 
@@ -41,9 +40,8 @@ class LanguageModelSection(TextSection):
 
     vocabulary_size: Annotated[int, whole(SMALLEST_BPE, LARGEST_VOCABULARY, 32_768)]
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
-    joined: Annotated[bool, given("true or false", False)] = (
-        False  # records from before the key
-    )
+    # Records from before the key.
+    joined: Annotated[bool, given("true or false", False)] = False
 
 
 class LanguageModel(TaskModule):

@@ -45,9 +45,8 @@ DTYPES: dict[str, np.dtype] = {
     "sentences": STARTS,
     "documents": STARTS,
 }
-LONGEST_SENTENCE = (
-    128  # pieces; longer text (a table, a list) is split into several sentences
-)
+# Pieces; longer text (a table, a list) is split into several sentences.
+LONGEST_SENTENCE = 128
 CHUNK = 16  # documents that a process encodes at a time
 
 
@@ -116,12 +115,10 @@ def _encoded(
 
 LONGEST = 500  # sentences of a document; longer texts are cut, so that one book can fill all splits
 LINES_TOGETHER = 100  # the most lines over which a sentence may stretch
-MOST_SINGLE = (
-    0.5  # the share of documents of one sentence above which the sweep prints a note
-)
-FEWEST = (
-    2  # documents of a split: a pair may take its second text from another document
-)
+# The share of documents of one sentence above which the sweep prints a note.
+MOST_SINGLE = 0.5
+# Documents of a split: a pair may take its second text from another document.
+FEWEST = 2
 # Held-out documents: a share of all documents, up to a maximum that keeps evaluation quick.
 VALIDATION = (0.01, 500)
 TEST = (0.05, 2000)

@@ -81,9 +81,8 @@ class PretrainingSection(TextSection):
         return int(later), step - first * later
 
 
-EVALUATED = (
-    16_384  # positions in a batch of evaluation, which needs memory for all its logits
-)
+# Positions in a batch of evaluation, which needs memory for all its logits.
+EVALUATED = 16_384
 EVALUATION_SEED = 0  # every run is evaluated on the same pairs with the same masks
 
 

@@ -26,9 +26,8 @@ _LONG = (*[1] * 40, *[2] * 16, *[0] * 8)
 _CHANGED = 20  # positions of a row, each in a row of its own
 _CHANGED_OF_OWN = 3  # of a row as long as the run's, which may be long
 _LONGEST = 2048  # positions; of longer rows, this many are tried
-_LOUD = (
-    10.0  # standard deviations of a changed position: even a small weight on it shows
-)
+# Standard deviations of a changed position: even a small weight on it shows.
+_LOUD = 10.0
 _ROUNDING = {
     "bf16-mixed": 1e-2,
     "32-true": 1e-5,

@@ -207,9 +207,8 @@ def _visible(text: str) -> bool:
 
 
 NOWHERE = -100  # the target of a window if the answer is nowhere in the paragraph
-OUTSIDE = (
-    0  # the target of a window if the answer is in another window: [CLS], as in BERT
-)
+# The target of a window if the answer is in another window: [CLS], as in BERT.
+OUTSIDE = 0
 
 
 class QuestionsSection(FineTuningSection):

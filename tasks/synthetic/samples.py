@@ -30,9 +30,8 @@ Item = TypeVar("Item")
 
 MEMBERS = 3  # of a family: a model that does not use the context must guess among these
 FEWEST_PRESENT, FAMILIES = 4, 200
-UNPLANTED = (
-    64  # families of a decoder's text that plants nothing, as many as in the demo
-)
+# Families of a decoder's text that plants nothing, as many as in the demo.
+UNPLANTED = 64
 UNPLANTED_COUPLES = 12  # families of an encoder's text that plants nothing
 SYLLABLES = [f"{consonant}{vowel}" for consonant in "BDKLMNRS" for vowel in "aeiou"]
 SHARES = (

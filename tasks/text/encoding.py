@@ -36,9 +36,8 @@ _MODEL_INPUT: dict[str, Callable[[str], str]] = {
 # All characters between two spaces, if one is not ASCII. Both pre-tokenizers split at spaces.
 _BEYOND = r" ?[!-~]*+[^\x00-\x7f][^ ]*"
 _CACHED = 250_000  # words, some 60 MB
-_LONGEST = (
-    40  # letters; a line with a longer word (a script without spaces) is not cached
-)
+# Letters; a line with a longer word (a script without spaces) is not cached.
+_LONGEST = 40
 
 
 class _Words(dict[str, bytes]):

@@ -23,12 +23,10 @@ from tasks.synthetic.samples import Sample, World
 
 Item = TypeVar("Item")
 
-LINE_LIMIT = (
-    1_000_000  # bytes; a longer line is no sentence but a file without line ends
-)
-WORD_LIMIT = (
-    20_000  # letters; the time that learning subwords takes grows with their square
-)
+# Bytes; a longer line is no sentence but a file without line ends.
+LINE_LIMIT = 1_000_000
+# Letters; the time that learning subwords takes grows with their square.
+WORD_LIMIT = 20_000
 _WORD = re.compile(r"\w+|\s+|[^\w\s]+")
 REPLACEMENT = "\ufffd"
 NOT_UTF8 = "with letters that are not UTF-8, now replaced; save it as UTF-8"

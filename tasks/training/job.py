@@ -77,13 +77,11 @@ class Job:
             self._interruption = distributed.SynchronizedStop(self._stop_at_once)
         self._mirror: Mirror | None = None
         self._reading_data = False  # if True, a UserError is about the data
-        self._indivisible = (
-            ""  # ends an out-of-memory message if a batch cannot be split further
-        )
+        # Ends an out-of-memory message if a batch cannot be split further.
+        self._indivisible = ""
         self._over = threading.Event()
-        self._terminal = (
-            2  # the stderr of this process, before the attempt's log takes its place
-        )
+        # The stderr of this process, before the attempt's log takes its place.
+        self._terminal = 2
 
     def _claim(self) -> None:
         """Claim an attempt that continues from the newest intact checkpoint."""

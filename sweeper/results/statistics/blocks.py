@@ -30,9 +30,8 @@ Table = Floats
 """Values (points, seeds), larger being better, nan where a seed is not measured."""
 
 WORTH = 4.0  # seeds
-DIVERGED = (
-    1000.0  # times the median variance: such a point says nothing about the others
-)
+# Times the median variance: such a point says nothing about the others.
+DIVERGED = 1000.0
 ROUNDING = 1e-9  # of values, relative to them
 
 

@@ -227,9 +227,8 @@ def test_a_job_of_several_runs_ends_only_what_it_had_begun(cluster):
     assert "its use of host memory" in slurm.backend.exit_reason(handles[0])
     slurm.poll()
     assert slurm.submitted[1:] == [(["b", "c", "d"], "")]
-    slurm.states["2"] = (
-        "FAILED"  # before it had begun anything: this counts as a try of the runs
-    )
+    # Before it had begun anything: this counts as a try of the runs.
+    slurm.states["2"] = "FAILED"
     assert slurm.poll() == handles[1:]
 
 

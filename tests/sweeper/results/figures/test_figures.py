@@ -220,9 +220,8 @@ def test_every_seed_and_every_mean_is_drawn(tmp_path):
 @pytest.mark.parametrize("kind", ["fig1", "fig3", "curves"])
 def test_means_are_geometric_from_a_factor_of_ten(tmp_path, kind):
     sweep = figure1(grid=FEW)
-    sweep.results[sweep.points[-1]["run"]]["metrics"][METRIC] = (
-        900.0  # it did not learn
-    )
+    # It did not learn.
+    sweep.results[sweep.points[-1]["run"]]["metrics"][METRIC] = 900.0
     table = sweep.table(tmp_path)
     figure = draw(kind, table)
     drawn = {float(y) for line in figure.axes[0].get_lines() for y in line.get_ydata()}
