@@ -41,7 +41,7 @@ def run(id: str, *, outputs: str | Path = "outputs") -> Run:
         id = run_of_words(Path(outputs), id)
     found = store.RunStore(Path(outputs)).run(id)
     if not (found.path / "run.json").is_file():
-        expected = f"one that was planned in {outputs}"
+        expected = f"a run that was planned in {outputs}"
         remedy = "headroom.runs() lists them, and so does a table's `run`"
         raise invalid_value("run", id, expected, remedy)
     return Run(found)

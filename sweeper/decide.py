@@ -229,7 +229,7 @@ def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:
     judged_before = {
         "runs": len(last.plan.runs),
         "seeds": dict(last.seeds),
-        "seeds_judged": {ids[0]: len(ids) for ids in _by_point(last.plan)},
+        "seeds_judged": _seeds_judged(last.plan),
         "device_hours": progress.spent_h,
         "verdicts": progress.as_data(),
     }
@@ -296,6 +296,18 @@ def _summary(executor: Executor, last: Round, progress: Progress) -> list[str]:
         who = f"the claim{of} has" if claims == 1 else f"all {claims} claims{of} have"
         lines = [f"{who} an answer {took}."]
     return lines
+
+
+def _seeds_judged(plan: Plan) -> dict[str, int]:
+    """Return the number of seeds of each point, by the run of its first seed.
+
+    Experiments that share a first run may have different numbers; the largest counts, so that no
+    analysis is forgotten.
+    """
+    found: dict[str, int] = {}
+    for first, *others in _by_point(plan):
+        found[first] = max(1 + len(others), found.get(first, 0))
+    return found
 
 
 def _by_point(plan: Plan) -> list[list[str]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -26,6 +28,7 @@ from sweeper.store import registry
 from sweeper.store.changes import Changes
 from sweeper.store.code import Code
 from sweeper.store.errors import invalid_value, sanitize
+from sweeper.store.files import make_directory, publish_json, read_object
 from sweeper.store.numbers import clock, plural
 from sweeper.store.plans import command_of, replaced
 from sweeper.store.runs import RunStore, State, Status
@@ -253,14 +256,25 @@ def _range(
     runs: Sequence[PlannedRun], store: RunStore, slots: int
 ) -> tuple[float, float]:
     """Return the least and the most wall seconds of runs, by a measurement of this machine."""
-    [answer] = size_server().ask([{"op": "speed"}])
     threads = max(run.config["trainer"]["threads"] for run in runs)
-    per_flop = 1 / (answer["flops_per_second"] * threads)
+    per_flop = 1 / (_flops_per_second(store.outputs) * threads)
     least, most = (
         expected_seconds(runs, store, Throughput(times * per_flop), slots)
         for times in SLOWDOWN
     )
     return least, most
+
+
+def _flops_per_second(outputs: Path) -> float:
+    """Return the speed of matrix products on a core of this machine, measured once."""
+    path, machine = outputs / "cache" / "speed.json", socket.gethostname()
+    known = read_object(path) or {}
+    if machine not in known:
+        [answer] = size_server().ask([{"op": "speed"}])
+        known[machine] = answer["flops_per_second"]
+        make_directory(path.parent)
+        publish_json(path, known)
+    return float(known[machine])
 
 
 def expected_seconds(

@@ -79,6 +79,7 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
             answer = input("Remove all of it? [y/N] ")
         if answer.strip().lower() not in ("y", "yes"):
             return False
+    done = [run for run in removal.runs if store.run(run).result() is not None]
     # Into one folder first: a kill leaves no half of a run. Plans last: it can be repeated.
     for left in outputs.glob(".forget.*.tmp"):  # of a command that was killed
         shutil.rmtree(left)
@@ -88,7 +89,7 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
         gone = [*(store.run(run).path for run in removal.runs), *removal.files]
         for number, path in enumerate(path for path in gone if path.exists()):
             path.rename(Path(folder) / str(number))
-    note_forgotten(outputs, name, removal.forgotten)
+    note_forgotten(outputs, name, removal.forgotten, done)
     for plan in removal.plans:
         rewrite(outputs, plan)
     return True

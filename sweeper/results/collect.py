@@ -44,6 +44,7 @@ or not; a run that several arms use has a row in each. Columns, in this order:
                                  was continued with another
     state, reason                new, running, interrupted, failed or done, and why
     run                          the id of the run: outputs/runs/<run>
+    parent                       the run whose weights it starts from, where one has such
 
 A row in memory also has keys that are not columns: `parent`, the run whose weights it starts from;
 `estimate`, the training seconds that the plan expected; `devices`, how many it trains on;
@@ -278,6 +279,7 @@ def _table(
     metrics = [key for key in free if "/" in key and key not in swept]
     other = [key for key in free if key not in model and key not in metrics]
     sizes = [key for key in _SIZES if key in found]
+    parents = ("parent",) if any(row["parent"] for row in rows) else ()
     columns = (
         *_COLUMNS_BEFORE,
         *model,
@@ -286,6 +288,7 @@ def _table(
         *_COLUMNS_MATCH,
         *metrics,
         *_COLUMNS_AFTER,
+        *parents,
     )
     return Table(
         name, plan["experiments"][name], provenance, settings, [*columns], rows, records

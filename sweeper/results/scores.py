@@ -17,7 +17,7 @@ from sweeper.results.decision import Question
 from sweeper.results.design import Contrast
 from sweeper.results.evidence import Evidence
 from sweeper.results.judge import verdicts_on
-from sweeper.results.table import Table
+from sweeper.results.table import MixedCode, Table
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import read_object
@@ -41,7 +41,7 @@ def judge_table(path: Path) -> list[Verdict]:
             f"{path} does not say whether lower scores are better; give --better lower or "
             "--better higher."
         )
-    return verdicts_on(_table_of_sweep(read_scores(path), about))
+    return verdicts_on(_table_of_sweep(_cells(path), about))
 
 
 def judge_scores(
@@ -73,6 +73,8 @@ def judge_scores(
     margins = _margins(margin)
     checked = _checked(scores, pair)
     earlier = _earlier(history, pair)
+    if history is not None and not set(earlier["metric"]) & set(checked["metric"]):
+        raise UserError("The history has no row of a metric that the scores have.")
     questions, costs = [], []
     for metric, rows in checked.groupby("metric", sort=False):
         arms = list(dict.fromkeys(rows["arm"]))
@@ -117,9 +119,13 @@ def exit_code(verdicts: Sequence[Verdict]) -> int:
 
 
 def read_scores(path: Path) -> pd.DataFrame:
-    """Return the cells of a CSV as text."""
+    """Return the cells of a CSV as text; UserError if it has too many rows to be judged."""
+    return _bounded(_cells(path))
+
+
+def _cells(path: Path) -> pd.DataFrame:
     try:
-        return pd.read_csv(path, dtype=str, keep_default_na=False, nrows=MOST_ROWS + 1)
+        return pd.read_csv(path, dtype=str, keep_default_na=False)
     except OSError as error:
         raise UserError(
             f"{path} cannot be read ({error.strerror}); correct the path."
@@ -129,12 +135,17 @@ def read_scores(path: Path) -> pd.DataFrame:
         raise UserError(f"{path} is no CSV with a line of names ({reason}).") from None
 
 
-def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
-    """Return columns arm, seed, value, metric, flops and seconds, each of the right type."""
+def _bounded(frame: pd.DataFrame) -> pd.DataFrame:
     if len(frame) > MOST_ROWS:
         raise UserError(
             f"The scores have more than {MOST_ROWS:,} rows; give one value for each arm and seed."
         )
+    return frame
+
+
+def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
+    """Return columns arm, seed, value, metric, flops and seconds, each of the right type."""
+    _bounded(frame)
     names = [name for name in ("arm", "point") if name in frame]
     missing = [name for name in (pair, "value") if name not in frame]
     if not names:
@@ -145,6 +156,8 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
             f"The scores lack the column {' and '.join(missing)} (they have {has}); expected "
             f"arm, {pair} and value."
         )
+    if frame.empty:
+        raise UserError("The scores have no rows; expected one for each arm and seed.")
     arms = frame[names].astype(str).agg(" ".join, axis=1).str.strip()
     found = pd.DataFrame({"arm": arms, "pair": frame[pair].astype(str)})
     found["metric"] = frame["metric"].astype(str) if "metric" in frame else "value"
@@ -178,12 +191,16 @@ def _earlier(history: pd.DataFrame | None, pair: str) -> pd.DataFrame:
     """Return earlier scores under names that no arm or seed of today has."""
     if history is None:
         return pd.DataFrame({"arm": [], "pair": [], "metric": [], "value": []})
-    group = history["comparison"].astype(str) if "comparison" in history else ""
-    marked = history.assign(
-        **{pair: "before " + group + " " + history[pair].astype(str)}
-    )
-    found = _checked(marked, pair)
-    found["arm"] = "before " + group + " " + found["arm"]
+    if "comparison" in history and pair in history:
+        comparison = history["comparison"].astype(str)
+        history = history.assign(**{pair: comparison + " " + history[pair].astype(str)})
+        arms = [name for name in ("arm", "point") if name in history][:1]
+        history = history.assign(
+            **{name: comparison + " " + history[name].astype(str) for name in arms}
+        )
+    found = _checked(history, pair)
+    found["arm"] = "before " + found["arm"]
+    found["pair"] = "before " + found["pair"]
     return found
 
 
@@ -203,7 +220,7 @@ def _margins(text: str | None) -> Mapping[str, Any]:
 
 def _table(rows: pd.DataFrame, margin: Mapping[str, Any]) -> Table:
     """Return scores as a table whose runs are its rows."""
-    seeds = {name: place for place, name in enumerate(dict.fromkeys(rows["pair"]))}
+    seeds = {name: place for place, name in enumerate(_in_order(rows["pair"]))}
     cells = [
         {
             "arm": arm,
@@ -224,30 +241,60 @@ def _table(rows: pd.DataFrame, margin: Mapping[str, Any]) -> Table:
     return Table("scores", experiment, {}, {}, list(cells[0]), cells)
 
 
+def _in_order(pairs: pd.Series) -> list[str]:
+    """Return the distinct names of seeds, numbers by size.
+
+    The order of rows must not count: the first seeds are judged before the later ones.
+    """
+
+    def key(name: str) -> tuple[bool, float, str]:
+        number = pd.to_numeric(name, errors="coerce")
+        return bool(math.isnan(number)), 0.0 if math.isnan(number) else number, name
+
+    return sorted(set(pairs), key=key)
+
+
 def _cost(rows: pd.DataFrame, arm: str, baseline: str) -> str:
     """Return the ratios of costs to the baseline's in words; empty without such columns."""
     means = rows.groupby("arm")[[cost for cost in _COSTS if cost in rows]].mean()
     ratios = (means.loc[arm] / means.loc[baseline]).items()
-    words = [f"{ratio:.2f} times the {_COSTS[str(cost)]}" for cost, ratio in ratios]
+    words = [
+        f"{ratio:.2f} times the {_COSTS[str(cost)]}"
+        for cost, ratio in ratios
+        if math.isfinite(ratio)
+    ]
     return f" It takes {' and '.join(words)} of {baseline}." if words else ""
 
 
 def _table_of_sweep(frame: pd.DataFrame, about: Path) -> Table:
-    """Return the table that a sweep wrote, with its description."""
+    """Return the table that a sweep wrote, with its description.
+
+    Raises:
+        UserError: it is no such table, or an older one that does not say which runs share a parent.
+    """
     description = read_object(about)
     if description is None or not {"name", "experiment"} <= description.keys():
         raise UserError(f"{about} describes no experiment; collect the table again.")
-    rows = [
-        {name: _cell(text) for name, text in row.items()}
-        for row in frame.to_dict(orient="records")
-    ]
+    experiment = description["experiment"]
+    arms = experiment.get("arms", {}).values()
+    inherits = experiment.get("finetune") or any(arm.get("parent") for arm in arms)
+    if inherits and "parent" not in frame:
+        raise UserError(
+            f"{about.with_suffix('.csv')} lacks the column parent, which says what its runs start "
+            f"from; collect it again."
+        )
+    mixed = description.get("code")
     return Table(
         description["name"],
-        description["experiment"],
+        experiment,
         description.get("provenance") or {},
         description.get("settings") or {},
         list(frame.columns),
-        rows,
+        [
+            {name: _cell(text) for name, text in row.items()}
+            for row in frame.to_dict(orient="records")
+        ],
+        code=MixedCode(mixed["groups"], mixed["files"]) if mixed else None,
     )
 
 

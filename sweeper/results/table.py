@@ -4,7 +4,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -330,6 +330,7 @@ def write_table(outputs: Path, table: Table) -> Path:
     about = {key: getattr(table, key) for key in _ABOUT}
     if table.mixed_code:
         about["mixed_code"] = table.mixed_code
+        about["code"] = asdict(table.code) if table.code else None
     publish_made(
         exported(outputs, table, ".json"),
         files.as_json({"format": files.FORMAT, **about}),

@@ -240,8 +240,9 @@ class SlurmBackend(Backend):
         return f"its Slurm job {ended.id} {FINAL[ended.state]}"
 
     def _drop(self, handle: int) -> None:
-        self._waiting.remove(handle)
-        self._dropped.append(handle)
+        if handle in self._waiting:  # a second signal may come before it is collected
+            self._waiting.remove(handle)
+            self._dropped.append(handle)
 
     def _submit_waiting(self) -> None:
         """Submit the collected runs, one array per kind of resources, until Slurm refuses a job."""
@@ -259,14 +260,17 @@ class SlurmBackend(Backend):
     def _kinds(self) -> dict[tuple[Resources, SlurmJob | None], list[int]]:
         """Return the handles of collected runs by their resources and the job of their parent.
 
-        A run whose parent is not submitted yet is left out; one whose parent failed is dropped.
+        A run whose parent is not submitted yet is left out; one whose parent failed or was dropped
+        is dropped.
         """
         kinds: dict[tuple[Resources, SlurmJob | None], list[int]] = {}
-        waiting = {*self._waiting}
         for handle in [*self._waiting]:
             run = self._runs[handle]
             parent = self._of.get(run.after or 0)
-            if run.after in waiting:
+            if run.after in self._waiting:
+                continue
+            if run.after and parent is None:
+                self._drop(handle)
                 continue
             if (
                 run.after and parent and run.after not in parent.runs

@@ -27,12 +27,14 @@ class Asked:
         claims: pairs of a claim and a metric that judges it.
         terms: in words; see `terms_of`.
         late: those that it was the first to ask, after runs were done.
+        done: the runs that were done when the plan was forgotten.
     """
 
     runs: frozenset[str]
     claims: frozenset[tuple[str, str]]
     terms: tuple[str, ...]
     late: Terms
+    done: frozenset[str] = frozenset()
 
 
 def terms_of(experiment: Mapping[str, Any]) -> tuple[str, ...]:
@@ -40,9 +42,16 @@ def terms_of(experiment: Mapping[str, Any]) -> tuple[str, ...]:
     margins = (experiment.get("margin") or {}).items()
     return (
         *(f"claim {claim}" for claim in experiment.get("claims") or ()),
-        *(f"margin {metric} {about['size']}" for metric, about in margins),
+        *(f"margin {metric} {_size(about['size'])}" for metric, about in margins),
         f"error {experiment.get('error', ERROR):g}",
     )
+
+
+def _size(margin: Any) -> str:
+    """Return a margin in one spelling: "1%", "1 %" and "1.0 %" are the same."""
+    text = str(margin).strip()
+    unit = " %" if text.endswith("%") else ""
+    return f"{float(text.rstrip('% ')):g}{unit}"
 
 
 def asked_of(plan: Mapping[str, Any], name: str) -> Asked:
@@ -61,6 +70,7 @@ def asked_of(plan: Mapping[str, Any], name: str) -> Asked:
         ),
         terms_of(about),
         plan.get("asked", {}).get(name, {}),
+        frozenset(plan.get("done", ())),
     )
 
 
@@ -81,11 +91,12 @@ def late_terms(
         done: returns whether a run is done.
     """
     before = [one for one in known if one.runs & own.runs]
+    forgotten = frozenset().union(*(one.done for one in before))
     found = {}
     for term in own.terms:
         first = next((one for one in before if term in one.terms), None)
         runs = (
-            sorted(filter(done, own.runs))
+            sorted(run for run in own.runs if run in forgotten or done(run))
             if first is None
             else first.late.get(term, [])
         )
@@ -101,9 +112,15 @@ def shared_claims(own: Asked, known: Sequence[Asked]) -> list[tuple[str, str]]:
 
 
 def note_forgotten(
-    outputs: Path, name: str, forgotten: Sequence[Mapping[str, Any]]
+    outputs: Path,
+    name: str,
+    forgotten: Sequence[Mapping[str, Any]],
+    done: Sequence[str],
 ) -> None:
-    """Append a line for what is forgotten under a name: the plans' experiments and points."""
+    """Append a line for what is forgotten under a name.
+
+    It has the experiments and points of the plans, and the runs that were done.
+    """
     when = datetime.now(UTC).isoformat(timespec="seconds")
     with (outputs / HISTORY).open("a", encoding="utf-8") as file:
         for plan in forgotten or [{"experiments": {}, "points": []}]:
@@ -112,7 +129,8 @@ def note_forgotten(
                 for key in ("experiments", "points", "asked")
                 if key in plan
             }
-            file.write(json.dumps({"forgot": name, "when": when, **kept}) + "\n")
+            line = {"forgot": name, "when": when, **kept, "done": [*done]}
+            file.write(json.dumps(line) + "\n")
 
 
 def _forgotten(outputs: Path) -> Iterator[Mapping[str, Any]]:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch.optim import Muon, Optimizer
 
+from sweeper.store.errors import invalid_value
 from tasks.config.sections import OptimizerSection
 from tasks.optimizers import adamw
 
@@ -20,6 +21,11 @@ def optimizer(module: Any, section: OptimizerSection) -> Optimizer:
     embeddings = {id(weight) for weight in module.embedding_parameters()}
     trained = [weight for weight in module.parameters() if weight.requires_grad]
     matrices = [one for one in trained if one.ndim == 2 and id(one) not in embeddings]
+    if not matrices:
+        expected = "a model that has matrices between its embeddings and its outputs"
+        raise invalid_value(
+            "optimizer.name", "muon", expected, "choose optimizer=inverse_sqrt"
+        )
     for_muon = {id(weight) for weight in matrices}
     muon = Muon(
         matrices,

@@ -110,12 +110,16 @@ def check(section: Architecture, length: int = 0, precision: str = "32-true") ->
 
 
 def _own_rows(length: int) -> list[tuple[int, ...]]:
-    """Return packed rows as long as the run's, and one shorter: one is even, the other odd."""
+    """Return packed rows as long as the run's, and one shorter: one is even, the other odd.
+
+    Each has two segments where both have two positions or more: a rotation changes nothing at the
+    first position of a segment.
+    """
     rows = []
     for own in (min(length, _LONGEST), min(length, _LONGEST) - 1):
-        first = own // 2
+        first = own // 2 if own >= 4 else own
         rows.append((*[1] * first, *[2] * (own - first)))
-    return rows if length > 1 else []
+    return [row for row in rows if len(row) > 1]
 
 
 def _layer_sizes(section: Architecture) -> list[tuple[int, int, int]]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.errors import UserError, sanitize
-from tasks.fine_tuning.dataset import load_file
 from tasks.squad import scoring
 
 VERSION = "1.1"
@@ -36,6 +35,8 @@ def score_files(predictions: Path, dataset: Path) -> dict[str, float]:
     Raises:
         UserError: a file is not in the format that the evaluator reads.
     """
+    from tasks.fine_tuning.dataset import load_file  # --help needs no numpy
+
     # json.loads is as lenient as the evaluator: of a repeated key, the last value counts.
     given, gold = (load_file(path, json.loads) for path in (predictions, dataset))
     if not isinstance(given, dict):

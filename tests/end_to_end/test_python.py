@@ -157,7 +157,7 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "run": (
         lambda at: headroom.run("lm1b", **at),
-        "run=lm1b: expected a planned experiment",
+        "run=lm1b: expected a run that was planned in",
     ),
     "key": (
         lambda at: headroom.runs(None, {"model.head": 2}, **at),

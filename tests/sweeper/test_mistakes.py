@@ -346,7 +346,7 @@ COMMANDS = {
     "merge results.zip": "merge was removed: copy the outputs folder back",
     "decide fig1 --effect=1%": "--effect was removed: leave it out: the price of a claim is",
     "bundle fig1 -o fig1.zip": "bundle was removed: zip the outputs folder; python -m sweeper",
-    "judge fig1.zip": "judge was removed: unzip the outputs folder; python -m sweeper collect",
+    "judge fig1.zip": "fig1.zip does not say whether lower scores are better; give --better",
     "archive fig1": "archive was removed: zip the outputs folder",
     "train --outputs HERE/none": "HERE/none: expected a folder with planned runs; plan runs with",
     "train --slots 0": "slots=0: expected a number of at least 1",

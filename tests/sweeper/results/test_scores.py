@@ -1,6 +1,7 @@
 """Scores from anywhere are judged by the rule that judges the claims of a sweep."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,9 +10,10 @@ import pytest
 from sweeper.__main__ import main
 from sweeper.results.judge import verdicts_on
 from sweeper.results.scores import MOST_ROWS, exit_code, judge_scores, judge_table
-from sweeper.results.table import write_table
+from sweeper.results.table import MixedCode, write_table
 from sweeper.results.verdict import Decision
 from sweeper.store.errors import UserError
+from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.grids import figure1
 
 
@@ -114,8 +116,18 @@ WRONG = {
     "nan": (GOOD.assign(value="nan"), "value='nan' in row 1"),
     "text": (GOOD.assign(value=["fast", *GOOD["value"][1:]]), "value='fast' in row 1"),
     "empty": (GOOD.assign(value=["", *GOOD["value"][1:]]), "value='' in row 1"),
+    "none": (GOOD[:0], "have no rows"),
     "large": (pd.DataFrame({"arm": ["a"] * (MOST_ROWS + 1)}), "more than 10,000 rows"),
 }
+
+
+def test_a_history_that_says_nothing_is_one_sentence():
+    for past, words in (
+        (GOOD.drop(columns="seed"), "lack the column seed"),
+        (GOOD.assign(metric="other"), "no row of a metric"),
+    ):
+        with pytest.raises(UserError, match=words):
+            judge_scores(GOOD, better="lower", history=past)
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -125,14 +137,36 @@ def test_scores_that_cannot_be_judged_are_one_sentence(name):
         judge_scores(table, better="lower")
 
 
-def test_a_table_that_a_sweep_wrote_has_the_verdicts_of_its_page(tmp_path):
-    table = figure1().table(tmp_path)
+CODE = MixedCode({"a1": 10, "b2": 20}, ["models/x.py"])
+PRETRAINED = {"claims": ["fixed_keeps_improving"]}
+TABLES = {
+    "trained": lambda at: figure1().table(at),
+    "mixed code": lambda at: replace(figure1().table(at), code=CODE),
+    "one pre-training": lambda at: Finetuned(
+        "fig2", seeds=5, pretrainings=1, about=PRETRAINED
+    ).table(at),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_that_a_sweep_wrote_has_the_verdicts_of_its_page(name, tmp_path):
+    table = TABLES[name](tmp_path)
     path = write_table(tmp_path, table)
     expected = [(one.claim, one.verdict, one.measure) for one in verdicts_on(table)]
     assert [
         (one.claim, one.verdict, one.measure) for one in judge_table(path)
     ] == expected
-    assert {verdict for _, verdict, _ in expected} > {Decision.SUPPORTED}
+    decided = any(verdict is Decision.SUPPORTED for _, verdict, _ in expected)
+    assert decided == (name == "trained")
+
+
+def test_the_order_of_rows_does_not_count():
+    table = scores({"a": 0.0, "b": -0.1}, seeds=12)
+    found = [
+        judge_scores(one, better="lower", baseline="a")[0].numbers["contrasts"]
+        for one in (table, table.sort_values("value"), table[::-1])
+    ]
+    assert found[0] == found[1] == found[2]
 
 
 def test_the_command_prints_verdicts_and_tells_by_its_exit_code(tmp_path, capsys):

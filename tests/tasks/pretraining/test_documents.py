@@ -120,7 +120,7 @@ def test_documents_of_one_sentence_are_told(tmp_path, capsys, every):
         assert said == ""
         return
     assert said.startswith(
-        f"note: {tmp_path}: 82% of the documents are a single sentence, whose"
+        f"note: {tmp_path}: 82% of the documents are a single sentence. Their"
     )
     assert said.endswith("trivial; choose task.documents=file.\n")
 
