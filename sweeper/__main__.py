@@ -338,7 +338,9 @@ COMMANDS: dict[Command, list[Argument]] = {
             help="a row for each arm and seed",
         ),
         _argument(
-            "--better", choices=("lower", "higher"), help="which scores are better"
+            "--better",
+            metavar="lower|higher",
+            help="which scores are better; by metric: loss=lower,accuracy=higher",
         ),
         _argument(
             "--margin", metavar="1%", help="the largest difference that counts as none"

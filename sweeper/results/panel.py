@@ -65,6 +65,7 @@ _GUIDE_WORDS: dict[str, Any] = {
     "color": FAINT_INK,
     "zorder": 1,
 }
+_LINE_OF_WORDS = 0.06  # of the height of a panel
 LETTER = 0.54  # width of a letter in its size, on average
 _TIGHT = 0.93  # of the letters that fit in a line on average
 # Without the dates and versions that matplotlib would write.
@@ -400,14 +401,30 @@ def fill(  # noqa: PLR0913 (all but the first four have names)
     near = {words: at for words, at in guides.items() if floor <= at <= high + reach}
     drawn = [min(max(end, floor), high + reach) for end in ends]
     _scale(axes.yaxis, label(y), seeds, [low, high, *drawn, *near.values()])
-    for words, at in near.items():
+    for at in near.values():
         axes.axhline(at, zorder=1, **GUIDE)
-        axes.annotate(
-            words, (1, at), xycoords=axes.get_yaxis_transform(), **_GUIDE_WORDS
-        )
+    for words, at in _labels(axes, near):
+        across_and_up = axes.get_yaxis_transform()
+        axes.annotate(words, (1, at), xycoords=across_and_up, **_GUIDE_WORDS)
     moved = _dodged(axes, curves) if own and not exact else [0.0] * len(curves)
     for (look, curve), aside in zip(curves, moved, strict=True):
         look.draw(axes, curve, aside)
+
+
+def _labels(axes: Axes, heights: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Return the label of each guide and its height; guides that lie close share one label."""
+    left = axes.get_xlim()[0]
+
+    def share(at: float) -> float:
+        inches = axes.transData.transform((left, at))
+        return float(axes.transAxes.inverted().transform(inches)[1])
+
+    groups: list[list[str]] = []
+    for words in sorted(heights, key=heights.__getitem__):
+        last = heights[groups[-1][-1]] if groups else -math.inf
+        close = groups and share(heights[words]) - share(last) < _LINE_OF_WORDS
+        groups = [*groups[:-1], [*groups[-1], words]] if close else [*groups, [words]]
+    return [(", ".join(group), heights[group[-1]]) for group in groups]
 
 
 def guide_curve(axes: Axes, words: str, places: Sequence[tuple[float, float]]) -> None:

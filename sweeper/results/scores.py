@@ -17,10 +17,12 @@ from sweeper.results.decision import Question
 from sweeper.results.design import Contrast
 from sweeper.results.evidence import Evidence
 from sweeper.results.judge import verdicts_on
+from sweeper.results.statistics.sequential import FIRST
 from sweeper.results.table import MixedCode, Table
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import read_object
+from sweeper.store.numbers import plural
 
 BETTER = {"lower": -1, "higher": 1}
 MOST_ROWS = 10_000
@@ -41,7 +43,10 @@ def judge_table(path: Path) -> list[Verdict]:
             f"{path} does not say whether lower scores are better; give --better lower or "
             "--better higher."
         )
-    return verdicts_on(_table_of_sweep(_cells(path), about))
+    table = _table_of_sweep(_cells(path), about)
+    if not table.experiment.get("claims"):
+        raise UserError(f"{path}: its experiment has no claims to judge.")
+    return verdicts_on(table)
 
 
 def judge_scores(
@@ -58,7 +63,7 @@ def judge_scores(
     Args:
         scores: a row for each arm and seed, with the columns `arm` (or `point`, or both), `seed`
             and `value`, and with `metric`, `flops` and `seconds` if there are any.
-        better: "lower" or "higher".
+        better: "lower" or "higher", or one for each metric, as in "loss=lower,accuracy=higher".
         margin: the largest difference that counts as none, such as "1%" or "0.2"; None for none.
         pair: the column that pairs the rows of two arms.
         baseline: the arm that the others are compared with; the first one by default.
@@ -68,8 +73,6 @@ def judge_scores(
     Raises:
         UserError: a column is missing, or a cell cannot be judged.
     """
-    if better not in BETTER:
-        raise invalid_value("--better", better, "lower or higher", "choose one of them")
     margins = _margins(margin)
     checked = _checked(scores, pair)
     earlier = _earlier(history, pair)
@@ -80,21 +83,50 @@ def judge_scores(
         arms = list(dict.fromkeys(rows["arm"]))
         first = _baseline(arms, baseline)
         with_history = pd.concat([rows, earlier[earlier["metric"] == metric]])
-        evidence = Evidence(
-            _table(with_history, margins), "value", better=BETTER[better]
-        )
+        direction = _direction(better, str(metric))
+        evidence = Evidence(_table(with_history, margins), "value", better=direction)
         points = {point.arm: point for point in evidence.points}
         for arm in arms:
             if arm != first:
                 weights = [(1.0, points[arm]), (-1.0, points[first])]
                 statement = Contrast(f"arm {arm} over {first}", weights)
                 questions.append(Question(arm, str(metric), statement, evidence))
-                costs.append(_cost(rows, arm, first))
+                costs.append(_pairs(rows, arm, first, pair) + _cost(rows, arm, first))
     verdicts = [replace(one, claims=len(questions)).verdict() for one in questions]
     return [
         replace(verdict, sentence=verdict.sentence + cost)
         for verdict, cost in zip(verdicts, costs, strict=True)
     ]
+
+
+def _direction(better: str, metric: str) -> int:
+    """Return -1 if lower values of a metric are better, 1 if higher ones are."""
+    words = better
+    if "=" in better:
+        by_metric = dict(
+            part.strip().split("=", 1) for part in better.split(",") if "=" in part
+        )
+        words = by_metric.get(metric, "")
+    if words not in BETTER:
+        expected = f"lower or higher for {metric}"
+        remedy = "for example --better lower, or --better loss=lower,accuracy=higher"
+        raise invalid_value("--better", better, expected, remedy)
+    return BETTER[words]
+
+
+def _pairs(rows: pd.DataFrame, arm: str, baseline: str, pair: str) -> str:
+    """Return in words how many rows a comparison rests on."""
+    names = rows.groupby("arm")["pair"].agg(set)
+    own, others = names[arm], names[baseline]
+    common = len(own & others)
+    if common < min(FIRST, len(own), len(others)):
+        sizes = f"{len(own)} and {len(others)} rows"
+        return f" The arms have {sizes}, compared without pairs by {pair}."
+    words = f" It rests on {plural(common, 'pair')}."
+    if alone := len(own ^ others):
+        verbs = "has no partner and is" if alone == 1 else "have no partner and are"
+        words += f" {plural(alone, 'row')} {verbs} not used."
+    return words
 
 
 def _baseline(arms: Sequence[str], named: str | None) -> str:

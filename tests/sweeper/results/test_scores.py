@@ -102,6 +102,7 @@ def test_metrics_share_the_error_and_costs_stand_beside_the_effect():
     found = judge_scores(table, better="lower")
     assert [one.measure for one in found] == ["loss", "error"]
     assert {one.numbers["claims"] for one in found} == {2}
+    assert "It rests on 6 pairs." in found[0].sentence
     assert found[0].sentence.endswith(
         "It takes 1.00 times the FLOPs and 1.20 times the seconds of a."
     )
@@ -158,6 +159,19 @@ def test_a_table_that_a_sweep_wrote_has_the_verdicts_of_its_page(name, tmp_path)
     ] == expected
     decided = any(verdict is Decision.SUPPORTED for _, verdict, _ in expected)
     assert decided == (name == "trained")
+
+
+def test_each_metric_may_go_its_own_way_and_a_row_without_a_partner_is_named():
+    table = pd.concat(
+        [scores({"a": 0.0, "b": 0.6}, metric=metric) for metric in ("loss", "accuracy")]
+    )[:-1]
+    found = judge_scores(table, better="loss=lower,accuracy=higher")
+    verdicts = [one.verdict for one in found]
+    assert verdicts == [Decision.NOT_SUPPORTED, Decision.SUPPORTED]
+    words = "It rests on 5 pairs. 1 row has no partner and is not used."
+    assert words in found[1].sentence
+    with pytest.raises(UserError, match="expected lower or higher for accuracy"):
+        judge_scores(table, better="loss=lower")
 
 
 def test_the_order_of_rows_does_not_count():
