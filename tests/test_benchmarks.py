@@ -1,5 +1,6 @@
 """Every benchmark runs at tiny sizes; its tables, and the page of results, follow from records."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,14 @@ from benchmarks.__main__ import BENCHMARKS, DOCUMENT, run
 from benchmarks.controls import DOCUMENT as CONTROLS
 from benchmarks.controls import counted
 from benchmarks.decisions import DOCUMENT as DECISIONS
-from benchmarks.findings import README, RESULTS, page, points, with_summary
+from benchmarks.findings import (
+    README,
+    RESULTS,
+    page,
+    points,
+    with_lengths,
+    with_summary,
+)
 from benchmarks.measure import call, fill, interleaved, present, speed_up, spread
 from sweeper.results.verdict import Decision
 
@@ -95,6 +103,16 @@ def test_ratios_are_paired_within_a_round():
 def test_the_page_in_the_repository_follows_from_its_records():
     assert (RESULTS / "README.md").read_text("utf-8") == page(RESULTS)
     assert (RESULTS / "points.md").read_text("utf-8") == points(RESULTS)
+
+
+def test_the_table_by_length_of_training_follows_from_its_runs():
+    path = RESULTS / "training_length" / "README.md"
+    text = path.read_text("utf-8")
+    assert with_lengths(text, RESULTS) == text
+    said = README.read_text("utf-8").partition("These models had hardly learned")[2]
+    numbers = re.findall(r"(\d+\.\d) %", said.partition("On an H200")[0])
+    assert len(numbers) > 3
+    assert all(f"{number} %" in text for number in numbers)
 
 
 def test_the_table_of_the_readme_follows_from_the_records():
