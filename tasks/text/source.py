@@ -437,8 +437,13 @@ class Source:
         if data["source"] == "sample":
             return self.sample.described(data["sentences"], World.of(data))
         found = self.files(_local(data))
-        count, size = len(found.names), f"{found.bytes() / 1e6:,.1f} MB"
-        return f"{count} text file{'s' * (count > 1)}, {size}, folder {found.root.name}"
+        count = plural(len(found.names), "text file")
+        size = f"{found.bytes() / 1e6:,.1f} MB"
+        tested = (
+            found.test[0] if len(found.test) == 1 else plural(len(found.test), "file")
+        )
+        test = f" (test split: {sanitize(tested)})" if found.test else ""
+        return f"{count}{test}, {size}, folder {found.root.name}"
 
     def root(self, data: Mapping[str, Any], folder: Path) -> Path:
         """Return the folder of text that is not on the hub; write the sample into `folder`."""

@@ -208,7 +208,10 @@ def test_the_last_lines_say_in_which_groups_of_wandb_the_runs_are(tmp_path):
         if "Weights & Biases: " in line
     ]
     where = f"{own} of its {own + len(first.records)} runs in the group of its name, "
-    assert f"{where}{len(first.records)} in the group mine, which planned them first." in line
+    assert (
+        f"{where}{len(first.records)} in the group mine, which planned them first."
+        in line
+    )
     assert line.endswith("the tag grid after python -m sweeper dashboard grid.")
     assert not any(
         "in the group" in line for line in ended(tmp_path, "mine", width=400)

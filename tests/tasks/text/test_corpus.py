@@ -215,6 +215,8 @@ def test_describing_tells_a_person_what_is_read(tmp_path):
         CORPORA.describe(local(tmp_path))
         == f"1 text file, 0.0 MB, folder {tmp_path.name}"
     )
+    write(tmp_path, {"eval.txt": sentences(3)})
+    assert "2 text files (test split: eval.txt), " in CORPORA.describe(local(tmp_path))
     planted = "planted: to find one of 5 names of 7 families"
     assert (
         CORPORA.describe(SAMPLE) == f"generated sample of 1,000 sentences ({planted})"
