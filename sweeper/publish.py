@@ -210,7 +210,10 @@ def _in_wandb(tables: Sequence[Table]) -> Iterator[str]:
                 f"{count} in the group {name}" for name, count in groups.items()
             )
             runs, name = plural(len(mirrored), "run"), table.name
-            where = f"{own} of its {runs} in the group of its name, {others}, which planned them first"
+            where = (
+                f"{own} of its {runs} in the group of its name, {others}, "
+                "which planned them first"
+            )
             tag = f"All have the tag {name} after {as_typed('dashboard')} {name}."
             yield sanitize(f"{name} in Weights & Biases: {where}. {tag}", 1000)
 
