@@ -179,7 +179,8 @@ class SizeServer:
 
     def _gone(self) -> Gone:
         return Gone(
-            "the size server ended unexpectedly; run `python -m tasks.size_server` to see why."
+            "the process that builds the models (tasks.size_server) ended; what it printed above "
+            "says why."
         )
 
 

@@ -142,7 +142,7 @@ def _check_options(options: SweepOptions, plan: Plan) -> None:
         remedy = "train them again here, or plan into another hydra.sweep.dir"
         raise invalid_value("hydra.sweeper.retrain", options.retrain, expected, remedy)
     if options.decide and not plan.claims:
-        remedy = "give it experiment.claims, or leave this out"
+        remedy = "choose one, as in experiment=fig1 (a grid has no claims), or leave this out"
         raise invalid_value(
             "hydra.sweeper.decide", "true", "an experiment with claims", remedy
         )

@@ -73,6 +73,11 @@ def judge_scores(
     Raises:
         UserError: a column is missing, or a cell cannot be judged.
     """
+    for frame in (scores, history):
+        if not isinstance(frame, pd.DataFrame | None):
+            raise UserError(
+                "scores: expected a pandas DataFrame with a row for each run."
+            )
     margins = _margins(margin)
     checked = _checked(scores, pair)
     earlier = _earlier(history, pair)
@@ -185,8 +190,8 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
     if missing:
         has = ", ".join(map(str, frame.columns[:20]))
         raise UserError(
-            f"The scores lack the column {' and '.join(missing)} (they have {has}); expected "
-            f"arm, {pair} and value."
+            f"The scores lack the column {', '.join(missing)} (they have {has}); expected arm, "
+            f"{pair} and value, or another column in place of {pair} by --pair."
         )
     if frame.empty:
         raise UserError("The scores have no rows; expected one for each arm and seed.")

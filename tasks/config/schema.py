@@ -73,6 +73,10 @@ def spelled(value: Any) -> str:
     return str(value)
 
 
+ONE_VALUE = ("int_type", "float_type", "bool_type", "string_type", "literal_error")
+"""Errors of pydantic for values that cannot be lists."""
+
+
 def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
     """Return the problem that one entry of `ValidationError.errors()` describes."""
     # The error's `loc` leads down through sections to a key, and may go on inside its value.
@@ -112,6 +116,10 @@ def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
     if (meant := SYNONYMS.get(str(typed).lower())) in choices:
         examples = [meant]
     remedy = f"choose one of conf/{path}"
-    if examples:
+    one_value = error["type"] in ONE_VALUE
+    if one_value and isinstance(typed, list) and len(typed) > 1:
+        several = ",".join(map(spelled, typed))
+        remedy = f"to sweep these values give them as -m {path}={several}"
+    elif examples:
         remedy = f"give it as {path}={spelled(examples[0])}"
     return Problem(path, value, expected, remedy)

@@ -47,6 +47,11 @@ SENTENCES = {
         "model.attention.name=collaborative: expected a variant that takes a rotation, since "
         "model.position_encoding=rotary; choose one of decoupled, grouped_query, latent, ",
     ),
+    "several values": (
+        {"model.heads": [2, 4]},
+        "model.heads=[2, 4]: expected a whole number from 1 to 65536; to sweep these values "
+        "give them as -m model.heads=2,4.",
+    ),
     "three at once": (
         {"seed": -1, "model.heads": 0, "model.layers": 0},
         "(and 2 more: ",
