@@ -134,6 +134,8 @@ def with_lengths(text: str, results: Path) -> str:
     runs = read_rows(results / "training_length" / "runs.csv")
     by_length: dict[tuple[str, int], list[Row]] = {}
     for row in runs:
+        if row["model.attention.glorot"] != "matrix":
+            continue
         by_length.setdefault((row["text"], int(row["trainer.steps"])), []).append(row)
     rows = []
     for (of_text, steps), own in sorted(
