@@ -284,7 +284,10 @@ def test_a_job_that_ended_before_its_server_is_not_lost_with_it(light, tmp_path)
         light.fork("train", Path(name), environment={}, log=tmp_path)
         for name in ("ends", "lives")
     )
-    with pytest.raises(UserError, match="the process that builds the models .tasks.size_server. ended"):
+    with pytest.raises(
+        UserError,
+        match=r"the process that builds the models \(tasks\.size_server\) ended",
+    ):
         light.ask([{"op": "end"}])
     assert [light.exits.get(timeout=60) for _ in range(2)] == [
         (ends, 3),
