@@ -269,6 +269,19 @@ def _table(
             {**r, "verdicts": r["verdicts"][name]} for r in plan["rounds"]
         ]
     settings = {words(point["values"]): point["values"] for point in points}
+    return Table(
+        name,
+        plan["experiments"][name],
+        provenance,
+        settings,
+        _columns(rows, swept),
+        rows,
+        records,
+    )
+
+
+def _columns(rows: Sequence[Mapping[str, Any]], swept: set[str]) -> list[str]:
+    """Return the columns of these rows, in the order of this module's docstring."""
     found = dict.fromkeys(chain(*rows))
     named = {*_COLUMNS_BEFORE, *_SIZES, *_COLUMNS_MATCH, *_COLUMNS_AFTER, *_IN_MEMORY}
     tuned = any(row["trials"] for row in rows)
@@ -280,7 +293,7 @@ def _table(
     other = [key for key in free if key not in model and key not in metrics]
     sizes = [key for key in _SIZES if key in found]
     parents = ("parent",) if any(row["parent"] for row in rows) else ()
-    columns = (
+    return [
         *_COLUMNS_BEFORE,
         *model,
         *other,
@@ -289,10 +302,7 @@ def _table(
         *metrics,
         *_COLUMNS_AFTER,
         *parents,
-    )
-    return Table(
-        name, plan["experiments"][name], provenance, settings, [*columns], rows, records
-    )
+    ]
 
 
 def _check_point(point: Mapping[str, Any], config: Mapping[str, Any]) -> None:

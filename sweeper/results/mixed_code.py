@@ -26,7 +26,7 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
         names_of_run = {
             "task": {"name": task},
             "model": {"name": architecture, "attention": {"name": variant}},
-            "optimizer": {"name": optimizer or "adamw"},  # older records lack the key
+            "optimizer": {"name": optimizer} if optimizer else {},
         }
         found = trained.states(names_of_run, attempts)
         known = [state for state in found if state is not None]

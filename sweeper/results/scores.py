@@ -4,32 +4,30 @@ Each arm is compared with the baseline by the rule that judges the claims of a s
 (statistics/blocks.py). All arms and metrics of a file share the chance of a wrong verdict.
 """
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from sweeper.results.decision import Question
 from sweeper.results.design import Contrast
 from sweeper.results.evidence import Evidence
 from sweeper.results.judge import verdicts_on
-from sweeper.results.statistics.sequential import FIRST
-from sweeper.results.table import MixedCode, Table
+from sweeper.results.points import Point
+from sweeper.results.statistics.blocks import share_seeds
+from sweeper.results.table import Table, read_table
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.store.errors import UserError, invalid_value
-from sweeper.store.files import read_object
 from sweeper.store.numbers import plural
 
 BETTER = {"lower": -1, "higher": 1}
 MOST_ROWS = 10_000
 MOST_SEEDS = 200  # of an arm; the rule judges after each of them
 _COSTS = {"flops": "FLOPs", "seconds": "seconds"}
-# Before a cell of a table that a spreadsheet would take for a formula.
-_FORMULA_MARK = "'"
 
 
 def judge_table(path: Path) -> list[Verdict]:
@@ -37,13 +35,12 @@ def judge_table(path: Path) -> list[Verdict]:
 
     Its description, `<experiment>.json`, stands beside it.
     """
-    about = path.with_suffix(".json")
-    if not about.is_file():
+    if not path.with_suffix(".json").is_file():
         raise UserError(
             f"{path} does not say whether lower scores are better; give --better lower or "
             "--better higher."
         )
-    table = _table_of_sweep(_cells(path), about)
+    table = read_table(path)
     if not table.experiment.get("claims"):
         raise UserError(f"{path}: its experiment has no claims to judge.")
     return verdicts_on(table)
@@ -60,15 +57,7 @@ def judge_scores(
 ) -> list[Verdict]:
     """Return a verdict for each metric and each arm but the baseline.
 
-    Args:
-        scores: a row for each arm and seed, with the columns `arm` (or `point`, or both), `seed`
-            and `value`, and with `metric`, `flops` and `seconds` if there are any.
-        better: "lower" or "higher", or one for each metric, as in "loss=lower,accuracy=higher".
-        margin: the largest difference that counts as none, such as "1%" or "0.2"; None for none.
-        pair: the column that pairs the rows of two arms.
-        baseline: the arm that the others are compared with; the first one by default.
-        history: scores of earlier comparisons, which lend the spread between their seeds. Its
-            column `comparison` tells several comparisons apart.
+    The arguments are those of `headroom_attention.judge`, whose docstring describes them.
 
     Raises:
         UserError: a column is missing, or a cell cannot be judged.
@@ -83,7 +72,7 @@ def judge_scores(
     earlier = _earlier(history, pair)
     if history is not None and not set(earlier["metric"]) & set(checked["metric"]):
         raise UserError("The history has no row of a metric that the scores have.")
-    questions, costs = [], []
+    questions, additions = [], []
     for metric, rows in checked.groupby("metric", sort=False):
         arms = list(dict.fromkeys(rows["arm"]))
         first = _baseline(arms, baseline)
@@ -96,11 +85,12 @@ def judge_scores(
                 weights = [(1.0, points[arm]), (-1.0, points[first])]
                 statement = Contrast(f"arm {arm} over {first}", weights)
                 questions.append(Question(arm, str(metric), statement, evidence))
-                costs.append(_pairs(rows, arm, first, pair) + _cost(rows, arm, first))
+                rests_on = _pairs(evidence, points[arm], points[first], pair)
+                additions.append(rests_on + _cost(rows, arm, first))
     verdicts = [replace(one, claims=len(questions)).verdict() for one in questions]
     return [
-        replace(verdict, sentence=verdict.sentence + cost)
-        for verdict, cost in zip(verdicts, costs, strict=True)
+        replace(verdict, sentence=verdict.sentence + addition)
+        for verdict, addition in zip(verdicts, additions, strict=True)
     ]
 
 
@@ -119,16 +109,16 @@ def _direction(better: str, metric: str) -> int:
     return BETTER[words]
 
 
-def _pairs(rows: pd.DataFrame, arm: str, baseline: str, pair: str) -> str:
+def _pairs(evidence: Evidence, one: Point, other: Point, pair: str) -> str:
     """Return in words how many rows a comparison rests on."""
-    names = rows.groupby("arm")["pair"].agg(set)
-    own, others = names[arm], names[baseline]
-    common = len(own & others)
-    if common < min(FIRST, len(own), len(others)):
-        sizes = f"{len(own)} and {len(others)} rows"
+    own, others = (
+        ~np.isnan(evidence.values[evidence.place(point)]) for point in (one, other)
+    )
+    if not share_seeds(own, others):
+        sizes = f"{own.sum()} and {others.sum()} rows"
         return f" The arms have {sizes}, compared without pairs by {pair}."
-    words = f" It rests on {plural(common, 'pair')}."
-    if alone := len(own ^ others):
+    words = f" It rests on {plural(int((own & others).sum()), 'pair')}."
+    if alone := int((own ^ others).sum()):
         verbs = "has no partner and is" if alone == 1 else "have no partner and are"
         words += f" {plural(alone, 'row')} {verbs} not used."
     return words
@@ -301,46 +291,3 @@ def _cost(rows: pd.DataFrame, arm: str, baseline: str) -> str:
         if math.isfinite(ratio)
     ]
     return f" It takes {' and '.join(words)} of {baseline}." if words else ""
-
-
-def _table_of_sweep(frame: pd.DataFrame, about: Path) -> Table:
-    """Return the table that a sweep wrote, with its description.
-
-    Raises:
-        UserError: it is no such table, or an older one that does not say which runs share a parent.
-    """
-    description = read_object(about)
-    if description is None or not {"name", "experiment"} <= description.keys():
-        raise UserError(f"{about} describes no experiment; collect the table again.")
-    experiment = description["experiment"]
-    arms = experiment.get("arms", {}).values()
-    inherits = experiment.get("finetune") or any(arm.get("parent") for arm in arms)
-    if inherits and "parent" not in frame:
-        raise UserError(
-            f"{about.with_suffix('.csv')} lacks the column parent, which says what its runs start "
-            f"from; collect it again."
-        )
-    mixed = description.get("code")
-    return Table(
-        description["name"],
-        experiment,
-        description.get("provenance") or {},
-        description.get("settings") or {},
-        list(frame.columns),
-        [
-            {name: _cell(text) for name, text in row.items()}
-            for row in frame.to_dict(orient="records")
-        ],
-        code=MixedCode(mixed["groups"], mixed["files"]) if mixed else None,
-    )
-
-
-def _cell(text: str) -> Any:
-    """Return a cell of a sweep's table as it was in memory."""
-    if text in ("", "true", "false"):
-        return {"": None, "true": True, "false": False}[text]
-    try:
-        number = json.loads(text)
-    except ValueError:
-        return text.removeprefix(_FORMULA_MARK)
-    return number if isinstance(number, int | float) else text

@@ -1,6 +1,8 @@
 """The table of an experiment: its cells, the words and units of its columns, its files."""
 
+import csv
 import hashlib
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -337,6 +339,53 @@ def write_table(outputs: Path, table: Table) -> Path:
     )
     publish_made(path, csv_text(table))
     return path
+
+
+def read_table(path: Path) -> Table:
+    """Return the table that `write_table` wrote as a .csv, with its description beside it.
+
+    Raises:
+        UserError: it is no such table, or an older one that does not say which runs share a parent.
+    """
+    about = path.with_suffix(".json")
+    description = files.read_object(about)
+    if description is None or not {"name", "experiment"} <= description.keys():
+        raise UserError(f"{about} describes no experiment; collect the table again.")
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            columns, *lines = csv.reader(file)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read ({error}); collect it again.") from None
+    experiment = description["experiment"]
+    arms = experiment.get("arms", {}).values()
+    inherits = experiment.get("finetune") or any(arm.get("parent") for arm in arms)
+    if inherits and "parent" not in columns:
+        raise UserError(
+            f"{path} lacks the column parent, which says what its runs start from; "
+            "collect it again."
+        )
+    mixed = description.get("code")
+    return Table(
+        description["name"],
+        experiment,
+        description.get("provenance") or {},
+        description.get("settings") or {},
+        columns,
+        [dict(zip(columns, map(_read_cell, line), strict=True)) for line in lines],
+        code=MixedCode(mixed["groups"], mixed["files"]) if mixed else None,
+    )
+
+
+def _read_cell(text: str) -> Any:
+    """Return a cell of a .csv as it was in memory."""
+    words = {"": None, "true": True, "false": False}
+    if text in words:
+        return words[text]
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text.removeprefix("'")  # before a formula
+    return found if isinstance(found, int | float) else text
 
 
 def csv_text(table: Table) -> str:

@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.identity import INTRODUCED_AS
 from sweeper.store.importing import import_apart
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -147,14 +148,12 @@ def top_module(kind: Kind, name: Any) -> str | None:
 
 def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
     """Return the (kind, name) pairs in a config that training depends on."""
+    default = INTRODUCED_AS["optimizer.name"]  # older records lack the key
     return [
         (TASKS, config["task"]["name"]),
         (ARCHITECTURES, config["model"]["name"]),
         (ATTENTION, config["model"]["attention"]["name"]),
-        (
-            OPTIMIZERS,
-            config["optimizer"].get("name", "adamw"),
-        ),  # older records lack the key
+        (OPTIMIZERS, config["optimizer"].get("name", default)),
     ]
 
 

@@ -87,6 +87,10 @@ class DataSection(Section):
             yield Problem(key, str(self.directions), expected, remedy)
 
 
+ENDS_AT_0 = ("linear", "cosine", "bert")
+"""Schedules that end at a learning rate of 0, so that the warm-up has to end before."""
+
+
 class OptimizerSection(Section):
     """An optimizer and the schedule of its learning rate."""
 
@@ -166,7 +170,7 @@ class RunConfig(Section):
         yield from super().problems(path)
         steps, warmup = self.trainer.steps, self.optimizer.warmup_steps
         schedule = self.optimizer.schedule
-        if schedule in ("linear", "cosine", "bert") and warmup >= steps > 0:
+        if schedule in ENDS_AT_0 and warmup >= steps > 0:
             end = f"trainer.steps={steps}, where the schedule {schedule} reaches 0"
             remedy = f"give it as optimizer.warmup_steps={steps // 10}"
             yield Problem("optimizer.warmup_steps", warmup, f"fewer than {end}", remedy)

@@ -17,7 +17,7 @@ from sweeper.store.files import publish_json
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
 from tasks.config.schema import Problem, whole
-from tasks.config.sections import RowsSection, TextSection
+from tasks.config.sections import ENDS_AT_0, RowsSection, TextSection
 from tasks.data import PreparedData
 from tasks.module import TaskModule
 from tasks.pretraining.documents import (
@@ -222,10 +222,7 @@ class MaskedLanguageModel(TaskModule):
             )
             raise invalid_value(key, second.steps, expected, remedy)
         warmup = optimizer.warmup_steps
-        if (
-            optimizer.schedule in ("linear", "cosine", "bert")
-            and warmup >= self._first_steps
-        ):
+        if optimizer.schedule in ENDS_AT_0 and warmup >= self._first_steps:
             expected = f"fewer than the {self._first_steps} steps of the first phase"
             raise invalid_value("optimizer.warmup_steps", warmup, expected, "lower it")
         longest = max(

@@ -186,14 +186,22 @@ def _estimate(table: Table, weights: Floats, shared: Variance) -> Estimate:
     return Estimate(value, error, error * error / lost if lost else seeds - 1.0, seeds)
 
 
+def share_seeds(one: npt.NDArray[np.bool_], other: npt.NDArray[np.bool_]) -> bool:
+    """Return whether two points are paired: by FIRST seeds, or by all that one of them has.
+
+    Args:
+        one, other: (seeds,), whether the point was measured with the seed.
+    """
+    return bool((one & other).sum() >= min(FIRST, one.sum(), other.sum()))
+
+
 def _arms(there: npt.NDArray[np.bool_]) -> list[list[int]]:
-    """Split points into arms that share seeds: FIRST of them, or all that one of them has."""
+    """Split points into arms that share seeds."""
     arms: list[list[int]] = []
     for point, own in enumerate(there):
         arm = [point]
         for known in arms:
-            common = there[known].all(axis=0)
-            if (common & own).sum() >= min(FIRST, common.sum(), own.sum()):
+            if share_seeds(np.logical_and.reduce(there[known]), own):
                 arm += known
         arms = [*(known for known in arms if known[0] not in arm), sorted(arm)]
     return arms
