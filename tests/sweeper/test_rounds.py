@@ -238,7 +238,7 @@ def test_rounds_need_claims(planned, tmp_path, monkeypatch):
     arguments = ["model.heads=4", f"paths.outputs={tmp_path}"]
     options = replace(planned[1], decide=True)
     with pytest.raises(
-        UserError, match="decide=true: expected an experiment with claims; give it"
+        UserError, match="decide=true: expected an experiment with claims; choose one"
     ):
         whole_sweep(
             arguments,
