@@ -93,7 +93,7 @@ class SegmentLayout:
 
     @property
     def saves(self) -> bool:
-        """Whether attention within segments costs at most half of attention over whole rows."""
+        """True if attention within segments costs at most half of attention over whole rows."""
         within = sum(count * slots**2 for count, slots in self.groups)
         return 2 * within <= len(self.slot_BT) ** 2 // self.rows
 

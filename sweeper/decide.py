@@ -252,7 +252,7 @@ def _in_words(progress: Progress) -> str:
 
 
 def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
-    """Train a round; show its purpose and its cost meanwhile."""
+    """Train a round, and show its purpose and cost while it trains."""
     head = (
         f"round {len(now.before) + 1}, {plural(len(now.hours), 'run')}: {now.purpose}"
     )

@@ -179,8 +179,8 @@ class SizeServer:
 
     def _gone(self) -> Gone:
         return Gone(
-            "the process that builds the models (tasks.size_server) ended; what it printed above "
-            "says why."
+            "the process that builds the models (tasks.size_server) ended; its last lines, printed "
+            "above, say why."
         )
 
 

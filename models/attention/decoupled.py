@@ -42,7 +42,7 @@ class DecoupledAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """How many numbers decoding keeps per position: its keys and values."""
+        """The size of the cache per position, in numbers: its keys and values."""
         return self.heads * (self.head_size + self.value_size)
 
     def forward(

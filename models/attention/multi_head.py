@@ -72,7 +72,7 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """How many numbers decoding keeps per position: its keys and values."""
+        """The size of the cache per position, in numbers: its keys and values."""
         return 2 * self.key_value_heads * self.head_size
 
     def forward(

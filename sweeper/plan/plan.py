@@ -135,7 +135,7 @@ class Plan:
 
     @property
     def tuned(self) -> bool:
-        """Whether an experiment is tuned by trials."""
+        """True if trials tune an experiment of the plan."""
         return any(one.tune for one in self.experiments.values())
 
     def as_data(self, rounds: Rounds = ()) -> dict[str, Any]:

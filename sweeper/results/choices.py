@@ -67,9 +67,10 @@ def settled(table: Table) -> bool:
 
 
 def ranked(table: Table) -> list[list[Point]]:
-    """Return the trials of each setting, in the order of the plan, the best by first seed first.
+    """Return the trials of each setting, in the order of the plan.
 
-    Those of which a seed diverged come last. The table must be settled.
+    The trials of a setting are ordered by their first seed, the best first. Trials with a seed that
+    diverged come last. The table must be settled.
 
     Raises:
         UserError: a trial has no such metric, or all of a setting diverged.

@@ -210,7 +210,7 @@ def fixed_size_beats_heuristic(
 ) -> Statement:
     """Does a fixed head size win over embedding size / heads, at equally many parameters?
 
-    Unlike `wins_at_equal_size`, on one arm alone: the mean over its points, which differ in width.
+    Unlike `wins_at_equal_size`, it uses the mean over the points of one arm, which differ in width.
     """
     return ahead(design, fixed, standard, "params_total")
 
@@ -218,9 +218,9 @@ def fixed_size_beats_heuristic(
 def small_heads_lose_at_equal_width(design: Design) -> Statement:
     """Do many small heads lose to fewer large ones where heads * head size, so all size, is equal?
 
-    What the paper's argument says beyond its tables, which change width and head size together. The
-    claim is supported if the smallest heads are worse than some of the larger at every width. On
-    all arms, whose points differ in heads and head size, or in width too.
+    The paper's argument implies it, and its tables do not show it, because they change width and
+    head size together. The claim is supported if at every width the smallest heads are worse than
+    some larger ones. It uses all arms. Their points differ in heads, head size and perhaps width.
     """
     widths = curves("width", design.of(*design.arms))
     for width, same in widths.items():
@@ -292,8 +292,9 @@ def longer_sequences_take_larger_heads(
 ) -> Statement:
     """Is a larger head worth more where sequences are longer? What Theorem 1 implies of its n.
 
-    The trend over lengths of the trend over head sizes: what a longer context is worth by itself
-    cancels out. On one arm, whose points differ in sequence length and head size.
+    The claim takes the slope over head sizes at each length, and then the slope of these over the
+    lengths. So the value of a longer context by itself cancels out. The points of its one arm
+    differ in sequence length and head size.
     """
     lengths = {
         length: {

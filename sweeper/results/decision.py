@@ -70,8 +70,8 @@ class Question:
         evidence: the points and their values.
         claims: the number of questions that share the chance of error.
         error: that chance, of any wrong decision among them.
-        asked_after: the runs that were done when it was first asked with this claim, margin or
-            error, by what was new.
+        asked_after: for each term (the claim, its margin or the error) that was first asked after
+            runs were done, these runs.
     """
 
     name: str

@@ -160,8 +160,8 @@ def next_seeds(
 ) -> Mapping[tuple[str, str], int]:
     """Return how many seeds points get next for undecided claims, by (arm, point).
 
-    None beyond `most` seeds a point. Each of several points with the same runs is named. Only
-    claims that `asks` accepts count.
+    Points get at most `most` seeds in all. If several points have the same runs, each is listed.
+    Only claims that `asks` accepts count.
     """
     found: Counter[tuple[str, str]] = Counter()
     for one in questions(table):

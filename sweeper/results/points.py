@@ -118,7 +118,7 @@ class Point:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Its runs: points with the same runs count as one."""
+        """The runs of the point. Points with the same runs count as one."""
         return tuple(sorted(self.runs.values()))
 
     def interval(self, spreads: Spreads) -> tuple[float, float] | None:

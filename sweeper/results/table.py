@@ -248,7 +248,7 @@ class Table:
 
     @property
     def is_grid(self) -> bool:
-        """Whether a grid was typed, without an experiment of conf/."""
+        """True for a grid that was typed without an experiment of conf/."""
         return list(self.experiment["arms"]) == ["grid"]
 
     @property
@@ -287,7 +287,7 @@ class Table:
 
     @property
     def accepts_mixed_code(self) -> bool:
-        """Whether the plan says that runs of different code may decide a claim."""
+        """True if the plan lets runs of different code decide a claim."""
         return bool(self.provenance.get("accept_mixed_code"))
 
     def label(self, arm: str) -> str:

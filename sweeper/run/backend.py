@@ -88,7 +88,7 @@ class Backend(Protocol):
 
     @property
     def note(self) -> str:
-        """What the backend waits for, in one line; empty if it waits for nothing."""
+        """One line on the event that the backend waits for; empty if there is none."""
         return ""
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:

@@ -78,7 +78,7 @@ def hours(store: RunStore, runs: Iterable[str]) -> float:
 
 @dataclass
 class _Watched:
-    """What the watchdog knows about one attempt."""
+    """The progress of one attempt, as the watchdog has seen it."""
 
     progress: Progress
     since: float

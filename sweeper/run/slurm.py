@@ -240,7 +240,9 @@ class SlurmBackend(Backend):
         return f"its Slurm job {ended.id} {FINAL[ended.state]}"
 
     def _drop(self, handle: int) -> None:
-        if handle in self._waiting:  # a second signal may come before it is collected
+        if (
+            handle in self._waiting
+        ):  # a second signal may arrive before the run is reported as ended
             self._waiting.remove(handle)
             self._dropped.append(handle)
 

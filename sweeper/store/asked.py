@@ -1,4 +1,4 @@
-"""What was asked of the runs of an outputs folder: claims, margins and errors, and when.
+"""Claims, margins and errors that plans of an outputs folder asked, and the runs done by then.
 
 A plan notes, for each term that it is the first to ask, the runs that were done by then. Plans that
 are forgotten leave a line in `history.jsonl`, so that asking again is not the first time.
@@ -20,13 +20,13 @@ Terms = dict[str, list[str]]
 
 @dataclass(frozen=True)
 class Asked:
-    """What one plan asks of the runs of an experiment.
+    """The claims that one plan asks of the runs of an experiment, and their terms.
 
     Attributes:
-        runs: those of its points.
+        runs: the runs of its points.
         claims: pairs of a claim and a metric that judges it.
-        terms: in words; see `terms_of`.
-        late: those that it was the first to ask, after runs were done.
+        terms: the terms in words, as `terms_of` returns them.
+        late: the terms that this plan was the first to ask, after runs were done.
         done: the runs that were done when the plan was forgotten.
     """
 
@@ -75,7 +75,7 @@ def asked_of(plan: Mapping[str, Any], name: str) -> Asked:
 
 
 def asked_in(outputs: Path) -> list[Asked]:
-    """Return everything that was asked in a folder, what is forgotten first, then oldest first."""
+    """Return what every plan of a folder asked: forgotten plans first, then from the oldest on."""
     every = (*_forgotten(outputs), *plans(outputs))
     return [asked_of(plan, name) for plan in every for name in plan["experiments"]]
 

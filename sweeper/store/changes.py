@@ -65,7 +65,7 @@ def state_of_files(files: Files, config: Mapping[str, Any]) -> State | None:
 
 @dataclass(frozen=True)
 class _Source:
-    """What one source file is and imports."""
+    """The digest and the imports of one source file."""
 
     digest: str  # of the syntax tree without docstrings
     imports: Sequence[tuple[int, str]]  # (level of a relative import, dotted name)

@@ -311,7 +311,7 @@ def validate(value: Any, shape: Shape, place: str = "it") -> str:
 
 
 def _departure(value: Any, shape: Shape) -> str | None:
-    """Return the place of the first misfit, such as ".points[3]"; None if `value` fits."""
+    """Return the place of the first invalid value, such as ".points[3]"; None if all are valid."""
     if isinstance(shape, dict):
         if not isinstance(value, dict):
             return ""

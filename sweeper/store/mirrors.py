@@ -1,4 +1,4 @@
-"""What Weights & Biases keeps of runs: folders in the outputs folder, and tags."""
+"""Weights & Biases: its folders in the outputs folder, and the tags of runs."""
 
 import glob
 from pathlib import Path

@@ -158,7 +158,7 @@ class Architecture(Section, ABC):
 
     @property
     def uneven(self) -> bool:
-        """Whether a layer lists one size per head, even if these are equal."""
+        """True if a layer lists one size per head, even if these are equal."""
         sizes = self.resolved_head_size
         return isinstance(sizes, list) and any(isinstance(one, list) for one in sizes)
 

@@ -63,7 +63,7 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 CLS, SEP, MASK = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]", "[MASK]"))
 MARKS = 3  # positions that [CLS] and two [SEP] take in a row
 SHORT = 0.1  # share of stretches that are shorter than a row
-SHORTEST = 2  # the smallest length, in pieces, that is drawn for such a stretch
+SHORTEST = 2  # pieces of a shorter stretch, at least
 # Share of pairs with a random second text; a single sentence always gets one.
 RANDOM_NEXT = 0.5
 

@@ -194,9 +194,9 @@ class AnswerKey:
 
 
 def with_marks(text: str, stop: int) -> int:
-    """Return where a stretch that ends at `stop` ends with the combining marks that follow.
+    """Return `stop` moved behind the combining marks that follow it.
 
-    The tokenizer strips accents, so they belong to no piece.
+    The tokenizer strips accents, so no piece contains these marks.
     """
     while stop < len(text) and unicodedata.category(text[stop]) == "Mn":
         stop += 1
