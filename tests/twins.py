@@ -41,7 +41,7 @@ experiment:
 TUNE = """\
   tune: {grid: {optimizer.learning_rate: [0.04, 0.16, 0.64]}, seeds: [7, 8, 9]}
 """
-ALIKE, PLANTED, HANDICAP = (0.01, 0.01), (0.01, 0.001), (0.16, 1.28)
+ALIKE, PLANTED, HANDICAP = (0.01, 0.01), (0.01, 0.003), (0.16, 1.28)
 """Learning rates of the two arms; of 0.01 to 2.56 the best is 0.16."""
 
 
