@@ -413,4 +413,5 @@ def test_foreign_text_is_text(window, tmp_path):
         assert window.requests() == [page.as_uri()]
         assert window.run("return typeof pwned") == "undefined"
     assert outlines[0] == outlines[1]
-    assert window.texts(".experiment h2")[:23] == list(PAYLOADS[:23])
+    # The page begins with the newest; the last payloads hold control characters and stand escaped.
+    assert window.texts(".experiment h2")[-23:] == list(reversed(PAYLOADS[:23]))
