@@ -5,7 +5,6 @@ Run it as `python -m benchmarks.findings`.
 
 import argparse
 import json
-import math
 import re
 import shlex
 import tomllib
@@ -16,7 +15,8 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from benchmarks.measure import ROOT, read_rows, table
+from benchmarks.measure import ROOT, in_per_cent, read_rows, table
+from benchmarks.training_length import with_tables
 from sweeper.results.table import label
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.store.plans import ERROR
@@ -102,7 +102,7 @@ def main() -> None:
     (RESULTS / "README.md").write_text(page(RESULTS), "utf-8")
     (RESULTS / "points.md").write_text(points(RESULTS), "utf-8")
     lengths = RESULTS / "training_length" / "README.md"
-    lengths.write_text(with_lengths(lengths.read_text("utf-8"), RESULTS), "utf-8")
+    lengths.write_text(with_tables(lengths.read_text("utf-8"), lengths.parent), "utf-8")
     README.write_text(with_summary(README.read_text("utf-8"), RESULTS), "utf-8")
 
 
@@ -129,49 +129,6 @@ def with_summary(text: str, results: Path) -> str:
     return f"{before}{SUMMARY}{table(('better', 'than', *TEXTS), rows).rstrip()}\n\n{after}"
 
 
-def with_lengths(text: str, results: Path) -> str:
-    """Return the page on the length of training with its table made anew from runs.csv."""
-    runs = read_rows(results / "training_length" / "runs.csv")
-    by_length: dict[tuple[str, int], list[Row]] = {}
-    for row in runs:
-        if row["model.attention.glorot"] != "matrix":
-            continue
-        by_length.setdefault((row["text"], int(row["trainer.steps"])), []).append(row)
-    rows = []
-    for (of_text, steps), own in sorted(
-        by_length.items(), key=lambda item: (TEXTS.index(item[0][0]), item[0][1])
-    ):
-        seeds = {
-            arm: {
-                row["seed"]: float(row["test/perplexity"])
-                for row in own
-                if row["arm"] == arm
-            }
-            for arm in ("large", "small", "more")
-        }
-        cells = [f"{mean(seeds['large'].values()):.1f}"]
-        for arm in ("small", "more"):
-            cells += _beside(seeds[arm], seeds["large"])
-        trigram = float(own[0]["test/trigram_perplexity"])
-        number = str(len(seeds["large"]))
-        rows.append((of_text, f"{steps:,}", number, *cells, f"{trigram:.1f}"))
-    head = (
-        *("text", "steps", "seeds", "2 heads of 32", "32 heads of 2", "difference"),
-        *("16 heads of 32", "difference", "trigram"),
-    )
-    before, _, rest = text.partition(SUMMARY)
-    _, _, after = rest.partition("\n\n")
-    return f"{before}{SUMMARY}{table(head, rows).rstrip()}\n\n{after}"
-
-
-def _beside(own: Mapping[str, float], others: Mapping[str, float]) -> list[str]:
-    """Return a mean, and how far it is above that of other models with the same seeds."""
-    if not own:
-        return ["not trained", ""]
-    ratio = mean(own.values()) / mean(others[seed] for seed in own)
-    return [f"{mean(own.values()):.1f}", f"{100 * (ratio - 1):+.1f} %"]
-
-
 def difference(one: Kept, claim: str, place: int, backwards: bool | None) -> str:
     """Return a contrast of a claim as a difference in per cent of the smaller perplexity."""
     [verdict] = [verdict for verdict in one.verdicts if verdict.claim == claim]
@@ -179,10 +136,7 @@ def difference(one: Kept, claim: str, place: int, backwards: bool | None) -> str
     ends = [contrast["value"], contrast["low"], contrast["high"]]
     if backwards:
         ends = [-contrast["value"], -contrast["high"], -contrast["low"]]
-    value, low, high = (math.copysign(math.expm1(abs(end)) * 100, end) for end in ends)
-    digits = 2 if abs(value) < 1 else 1
-    words = f"{value:.{digits}f} % ({low:.{digits}f} to {high:.{digits}f})"
-    return words if low > 0 or high < 0 else f"undecided: {words}"
+    return in_per_cent(*ends)
 
 
 def page(results: Path) -> str:

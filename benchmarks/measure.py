@@ -3,6 +3,7 @@
 import argparse
 import csv
 import importlib.util
+import math
 import os
 import resource
 import subprocess
@@ -104,6 +105,20 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = ([cell.replace("|", "\\|") for cell in line] for line in (head, *rows))
     first, *rest = (f"| {' | '.join(cells)} |" for cells in lines)
     return "\n".join([first, f"|{' --- |' * len(head)}", *rest])
+
+
+def in_per_cent(value: float, low: float, high: float) -> str:
+    """Return a log ratio and the ends of its interval as a difference in per cent.
+
+    The per cent are of the smaller of the two values, so both directions read alike.
+    """
+    ends = [
+        math.copysign(math.expm1(abs(end)) * 100, end) for end in (value, low, high)
+    ]
+    digits = 2 if abs(ends[0]) < 1 else 1
+    found, least, most = (f"{end:.{digits}f}" for end in ends)
+    words = f"{found} % ({least} to {most})"
+    return words if low > 0 or high < 0 else f"undecided: {words}"
 
 
 def measured_on() -> str:

@@ -16,10 +16,10 @@ from benchmarks.findings import (
     RESULTS,
     page,
     points,
-    with_lengths,
     with_summary,
 )
 from benchmarks.measure import call, fill, interleaved, present, speed_up, spread
+from benchmarks.training_length import with_tables
 from sweeper.results.verdict import Decision
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -105,10 +105,10 @@ def test_the_page_in_the_repository_follows_from_its_records():
     assert (RESULTS / "points.md").read_text("utf-8") == points(RESULTS)
 
 
-def test_the_table_by_length_of_training_follows_from_its_runs():
+def test_the_tables_by_length_of_training_follow_from_their_runs():
     path = RESULTS / "training_length" / "README.md"
     text = path.read_text("utf-8")
-    assert with_lengths(text, RESULTS) == text
+    assert with_tables(text, path.parent) == text
     said = README.read_text("utf-8").partition("These models had hardly learned")[2]
     numbers = re.findall(r"(\d+\.\d) %", said.partition("On an H200")[0])
     assert len(numbers) > 3
