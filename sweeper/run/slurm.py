@@ -10,7 +10,6 @@ squeue, and asks sacct only about jobs that squeue has forgotten.
 from __future__ import annotations
 
 import contextlib
-import getpass
 import io
 import itertools
 import os
@@ -20,13 +19,12 @@ import shutil
 import signal
 import stat
 import subprocess
-import sys
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sweeper.run.backend import Backend, BackendContext, Job, Resources
 from sweeper.run.backends.slurm import Options
@@ -42,9 +40,9 @@ OVER = frozenset(
 """States after which Slurm does nothing more for a job (man squeue, JOB STATE CODES); GONE is a job
 that nothing knows any more."""
 ENDS = (signal.SIGTERM, signal.SIGKILL)
-NO_LIMIT = sys.maxsize
 _FULL_OR_AWAY = re.compile(
     "Submit\\w*Limit"  # AssocMaxSubmitJobLimit, QOSMaxSubmitJobPerUserLimit, QOSGrpSubmitJobsLimit
+    "|Invalid job array"  # it is larger than MaxArraySize: its jobs fit one by one
     "|temporarily|job queue full|contact slurm controller|timed out|Connection refused"
     "|Zero Bytes|not responding|connection failure|standby|Transport endpoint",
     re.IGNORECASE,
@@ -105,11 +103,9 @@ class SlurmBackend(Backend):
     queues = True
     poll_s = 30.0
 
-    def __init__(self, context: BackendContext, limits: Limits) -> None:
+    def __init__(self, context: BackendContext) -> None:
         self._options: Options = context.options
         self._outputs = context.outputs.resolve()
-        self._most_jobs = min(self._options.jobs, limits.jobs)
-        self._array_size = limits.array
         # Sbatch's answer to the last submission that it did not take.
         self._refusal = ""
         self._silent = False
@@ -120,14 +116,12 @@ class SlurmBackend(Backend):
         self._of: dict[
             int, SlurmJob
         ] = {}  # by the handle of every run that was submitted
-        self._earlier: dict[
-            str, str
-        ] = {}  # names of jobs that were in the queue at first, by id
-        self._answered = False  # whether Slurm has said what is in its queue
+        # Names of jobs that were in the queue at first, by id; None until Slurm has answered.
+        self._earlier: dict[str, str] | None = None
         self._handles = itertools.count(1)
         self._next_poll = 0.0
-        self.slots = self._most_jobs * self._options.runs_per_job
-        gpus = [request_gpus(self._options, needed) for needed in context.resources]
+        self.slots = self._options.jobs * self._options.runs_per_job
+        gpus = [requested_gpus(self._options, one) for one in context.resources]
         self.device = "gpu" if any(gpus) else "cpu"
 
     @property
@@ -136,7 +130,7 @@ class SlurmBackend(Backend):
 
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
         """Return a free slot, or None until Slurm has said what is in its queue."""
-        if not self._answered:
+        if self._earlier is None:
             queued = queue()
             self._silent = queued is None
             if queued is None:
@@ -144,7 +138,6 @@ class SlurmBackend(Backend):
             self._earlier = {
                 id: name for id, (state, name) in queued.items() if state not in OVER
             }
-            self._answered = True
         return free[0] if free else None
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
@@ -168,7 +161,7 @@ class SlurmBackend(Backend):
     def _earlier_job(self, run: Path) -> str:
         """Return the id of the queued job in which an earlier sweep submitted a run, or ""."""
         last = read_object(job_file(run), keys=("job", "name"))
-        if last is None or self._earlier.get(last["job"]) != last["name"]:
+        if last is None or (self._earlier or {}).get(last["job"]) != last["name"]:
             return ""
         return str(last["job"])
 
@@ -186,21 +179,26 @@ class SlurmBackend(Backend):
         self._silent = queued is None
         if queued is None:  # the jobs go on all the same
             return over
+
         states = {id: state for id, (state, _) in queued.items()}
         if forgotten := {job.id for job in self._jobs} - states.keys():
             states |= read_accounts(forgotten)
         for job in self._jobs:
             job.state = states.get(job.id, "GONE")
             if job.state in OVER:
-                ended = job.ended()
-                over += ended
-                for handle in sorted(job.runs.keys() - ended):
-                    del self._of[handle]
-                    self._waiting.append(handle)
-                job.runs = {}
-                self._earlier.pop(job.id, None)
+                over += self._close(job)
         self._jobs = [job for job in self._jobs if job.runs]
         return over
+
+    def _close(self, job: SlurmJob) -> list[int]:
+        """Return the runs that ended with a job. Its other runs wait to be submitted again."""
+        ended = job.ended()
+        for handle in sorted(job.runs.keys() - ended):
+            del self._of[handle]
+            self._waiting.append(handle)
+        job.runs = {}
+        (self._earlier or {}).pop(job.id, None)
+        return ended
 
     def begun(self, job: int) -> bool:
         return job in self._of and self._of[job].state != "PENDING"
@@ -292,18 +290,18 @@ class SlurmBackend(Backend):
         If it refuses an array there may still be room for some of its jobs, so they are submitted
         one by one.
         """
-        size = self._array_size
-        while jobs and len(self._jobs) < self._most_jobs:
-            array = jobs[: min(size, self._most_jobs - len(self._jobs))]
+        one_by_one = False
+        while jobs and (room := self._options.jobs - len(self._jobs)) > 0:
+            array = jobs[: 1 if one_by_one else room]
             runs = [
                 [self._runs[handle].path for handle in handles] for handles in array
             ]
             try:
                 ids = self._submit_runs(runs, needed, parent.id if parent else "")
             except NotNow:
-                if size == 1:
+                if len(array) == 1:
                     raise
-                size = 1
+                one_by_one = True
                 continue
             for handles, id in zip(array, ids, strict=True):
                 job = SlurmJob(id, {}, parent)
@@ -357,8 +355,8 @@ class SlurmBackend(Backend):
         return executor
 
 
-def request_gpus(options: Options, needed: Resources) -> int:
-    """Return how many GPUs a run takes on each node; `auto` takes some where nodes have any."""
+def requested_gpus(options: Options, needed: Resources) -> int:
+    """Return the number of GPUs of a run on each node. `auto` takes some if a node has any."""
     auto = needed.accelerator == "auto" and not options.gres
     if needed.accelerator == "cpu" or (auto and not _has_gpus(options.partition)):
         return 0
@@ -373,7 +371,7 @@ def request(
     On each node one task starts a process per device. `held_by`: the job that has to complete
     before this one starts.
     """
-    gpus = request_gpus(options, needed)
+    gpus = requested_gpus(options, needed)
     plain = (
         "partition account qos constraint nodelist exclude mail_type mail_user".split()
     )
@@ -427,46 +425,6 @@ def _refusal(answer: str) -> str:
         line.removeprefix("sbatch: error: ") for line in answer.splitlines()
     )
     return f"sbatch refused the job: {sanitize(words)}"
-
-
-class Limits(NamedTuple):
-    """The most jobs of one array, and the most that this user may have waiting or running."""
-
-    array: int
-    jobs: int
-
-
-def read_limits(options: Options) -> Limits:
-    """Return what the cluster's configuration and accounts allow.
-
-    Where they say nothing there is no limit. Jobs of other sweeps count too, so sbatch may refuse a
-    job before the limit.
-    """
-    lines = [row[0].split() for row in _rows("scontrol", "show", "config") or []]
-    config = {words[0]: words[-1] for words in lines}
-    sacctmgr = ("sacctmgr", "--noheader", "--parsable2", "show")
-    fields = "format=Account,DefaultAccount,Partition,MaxSubmitJobs,DefaultQOS"
-    user = (f"name={getpass.getuser()}", "withassoc", fields)
-    most_of_user, qos = "", ""
-    for row in _rows(*sacctmgr, "user", "where", *user) or []:
-        account, default, partition, most, default_qos = row
-        if account == (options.account or default) and partition in (
-            "",
-            options.partition,
-        ):
-            most_of_user, qos = most, default_qos
-            break
-    names = [options.qos or qos or "normal"]
-    chosen = (options.partition or "").split(",")
-    for row in _rows("scontrol", "--oneliner", "show", "partition") or []:
-        facts = dict(word.split("=", 1) for word in row[0].split() if "=" in word)
-        is_chosen = facts["PartitionName"] in chosen
-        if is_chosen or (not options.partition and facts.get("Default") == "YES"):
-            names += [facts["QoS"]] if facts.get("QoS", "N/A") != "N/A" else []
-    fields = "format=MaxSubmitJobsPerUser,MaxSubmitJobsPerAccount,GrpSubmitJobs"
-    of_qos = _rows(*sacctmgr, "qos", "where", f"name={','.join(names)}", fields) or []
-    numbers = [config.get("MaxJobCount", ""), most_of_user, *itertools.chain(*of_qos)]
-    return Limits(_least([config.get("MaxArraySize", "")]), _least(numbers))
 
 
 def queue() -> dict[str, tuple[str, str]] | None:
@@ -556,10 +514,3 @@ def _rows(*command: str) -> list[list[str]] | None:
     return [
         line.strip().split("|") for line in answer.stdout.splitlines() if line.strip()
     ]
-
-
-def _least(numbers: Iterable[str]) -> int:
-    """Return the smallest of the numbers, at least 1; what is no number is no limit."""
-    return max(
-        1, min((int(one) for one in numbers if one.isdecimal()), default=NO_LIMIT)
-    )

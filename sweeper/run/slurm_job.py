@@ -31,14 +31,54 @@ def belongs(run: Path, name: str) -> bool:
 
 
 @dataclass
-class Work:
-    """Work that executes commands one after the other.
+class RunsWork:
+    """The training of runs, by one task on each node.
+
+    A run that fails does not stop those after it. A run gets SIGTERM (from Slurm at a preemption
+    or scancel, from `checkpoint` before the time limit), saves, and ends with a code other than 0;
+    the next start of the job continues it.
 
     submitit calls the object when the job starts, and again when Slurm requeues the job. Before the
     time limit submitit calls `checkpoint`, from a signal handler, and requeues the job.
     """
 
+    runs: Sequence[str]  # their directories
+    root: str  # the folder of the code
+    name: str  # of the job; it trains only runs that belong to it
     _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
+
+    def __call__(self) -> None:
+        """Train the runs; SystemExit if one did not finish, so that the job fails too."""
+        stopping = False
+
+        def stop(number: int, frame: object) -> None:
+            nonlocal stopping
+            stopping = True
+
+        signal.signal(
+            signal.SIGUSR1, signal.SIG_IGN
+        )  # the watchdog asks the run for its stack
+        signal.signal(signal.SIGTERM, stop)  # Slurm signals the run itself as well
+        environment = dict(os.environ)
+        if os.environ.get("SLURM_NNODES", "1") != "1":
+            from submitit.helpers import TorchDistributedEnvironment
+
+            node = TorchDistributedEnvironment()  # tasks.ranks reads these variables
+            environment |= {
+                "NODE_RANK": str(node.rank),
+                "MASTER_ADDR": node.master_addr,
+            }
+            environment["MASTER_PORT"] = str(node.master_port)
+        codes = []
+        for run in self.runs:
+            if stopping or INTERRUPTED in codes:
+                codes.append(INTERRUPTED)
+                break
+            if belongs(Path(run), self.name):
+                command = [sys.executable, "-m", "tasks.train", run]
+                codes.append(self._execute(command, self.root, environment))
+        if any(codes):
+            sys.exit(INTERRUPTED if INTERRUPTED in codes else max(codes))
 
     def checkpoint(self) -> Any:
         """End the command before the time limit and return what submitit requeues.
@@ -74,50 +114,3 @@ class Work:
         code = os.waitstatus_to_exitcode(os.waitpid(process.pid, 0)[1])
         process.returncode, self._process = code, None
         return code if code >= 0 else 128 - code
-
-
-@dataclass
-class RunsWork(Work):
-    """The training of runs, by one task on each node.
-
-    A run that fails does not stop those after it. A run gets SIGTERM (from Slurm at a preemption
-    or scancel, from `checkpoint` before the time limit), saves, and ends with a code other than 0;
-    the next start of the job continues it.
-    """
-
-    runs: Sequence[str]  # their directories
-    root: str  # the folder of the code
-    name: str  # of the job; it trains only runs that belong to it
-
-    def __call__(self) -> None:
-        """Train the runs; SystemExit if one did not finish, so that the job fails too."""
-        stopping = False
-
-        def stop(number: int, frame: object) -> None:
-            nonlocal stopping
-            stopping = True
-
-        signal.signal(
-            signal.SIGUSR1, signal.SIG_IGN
-        )  # the watchdog asks the run for its stack
-        signal.signal(signal.SIGTERM, stop)  # Slurm signals the run itself as well
-        environment = dict(os.environ)
-        if os.environ.get("SLURM_NNODES", "1") != "1":
-            from submitit.helpers import TorchDistributedEnvironment
-
-            node = TorchDistributedEnvironment()  # tasks.ranks reads these variables
-            environment |= {
-                "NODE_RANK": str(node.rank),
-                "MASTER_ADDR": node.master_addr,
-            }
-            environment["MASTER_PORT"] = str(node.master_port)
-        codes = []
-        for run in self.runs:
-            if stopping or INTERRUPTED in codes:
-                codes.append(INTERRUPTED)
-                break
-            if belongs(Path(run), self.name):
-                command = [sys.executable, "-m", "tasks.train", run]
-                codes.append(self._execute(command, self.root, environment))
-        if any(codes):
-            sys.exit(INTERRUPTED if INTERRUPTED in codes else max(codes))

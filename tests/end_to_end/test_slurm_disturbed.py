@@ -180,24 +180,17 @@ def test_a_cluster_that_takes_few_jobs_is_given_few_and_the_rest_later(slurm, tm
             "--job-name=other",
         )
         sweep = Sweep(tmp_path, [50] * 22)
-        assert sweep.backend.slots == 20
         sweep.is_done_and_nothing_twice()
         admin("scancel", "--name=other")
     assert sweep.most == 20
     assert any("AssocMaxSubmitJobLimit" in note for note in sweep.notes)
-    assert max(arrays(tmp_path)) == 16
 
 
 def test_a_qos_that_refuses_is_waited_for(slurm, tmp_path):
     admin("sacctmgr", "-i", "add", "qos", "few", "MaxSubmitJobsPerUser=2")
     admin("sacctmgr", "-i", "modify", "user", "root", "set", "qos+=few,normal")
     with limit(["qos", "few"], MaxSubmitJobsPerUser=2):
-        admin("scontrol", "update", "PartitionName=urgent", "QOS=few")
-        assert Sweep(tmp_path / "c", [], partition="urgent").backend.slots == 2
-        assert Sweep(tmp_path / "c", []).backend.slots > 2
-        admin("scontrol", "update", "PartitionName=urgent", "QOS=")
         sweep = Sweep(tmp_path / "a", [50] * 3, qos="few")
-        assert sweep.backend.slots == 2
         admin("sacctmgr", "-i", "modify", "qos", "few", "set", "MaxSubmitJobsPerUser=1")
         sweep.is_done_and_nothing_twice()
         assert any("QOSMaxSubmitJobPerUserLimit" in note for note in sweep.notes)

@@ -60,4 +60,4 @@ def backend(context: BackendContext) -> Backend:
     slurm.leave_allocation()
     for needed in context.resources:
         slurm.check_room(context.options, needed)
-    return slurm.SlurmBackend(context, slurm.read_limits(context.options))
+    return slurm.SlurmBackend(context)

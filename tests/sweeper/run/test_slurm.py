@@ -13,12 +13,9 @@ import pytest
 from sweeper.run import slurm as slurm_module
 from sweeper.run.backend import BackendContext, Job, Resources
 from sweeper.run.slurm import (
-    NO_LIMIT,
     SILENT,
-    Limits,
     NotNow,
     SlurmBackend,
-    read_limits,
     request,
 )
 from sweeper.run.slurm_job import RunsWork, belongs, job_file
@@ -32,7 +29,7 @@ from tests.tasks.jobs import config, freeze
 class Cluster:
     """A cluster that takes a few jobs and answers as a test says, with a backend on it."""
 
-    def __init__(self, outputs, monkeypatch, *, array=100, room=100, **options):
+    def __init__(self, outputs, monkeypatch, *, room=100, **options):
         self.outputs, self.room = outputs, room
         self.submitted, self.states, self.names, self.signals = [], {}, {}, []
         self.answers = True
@@ -46,7 +43,7 @@ class Cluster:
         given = replace(launcher("slurm"), poll_s=0.1, **options)
         resources = {Resources.of(config())}
         context = BackendContext(given, resources, "none", outputs, SizeServer())
-        self.backend = SlurmBackend(context, Limits(array, 50))
+        self.backend = SlurmBackend(context)
         monkeypatch.setattr(self.backend, "_submit_runs", self._submit)
 
     def _submit(self, jobs, needed, held_by):
@@ -84,7 +81,7 @@ def cluster(tmp_path, monkeypatch):
 
 
 def test_jobs_that_are_refused_are_submitted_when_there_is_room(cluster):
-    slurm = cluster(array=4, room=6)
+    slurm = cluster(room=6)
     for number in range(9):
         slurm.start(f"r{number}")
     slurm.poll()
@@ -153,7 +150,7 @@ def test_as_many_runs_share_a_job_as_are_asked_for(cluster):
     assert slurm.submitted == [], "runs are collected first"
     slurm.poll()
     assert slurm.jobs() == [["a", "b", "c"], ["d", "e", "f"], ["g"]]
-    assert slurm.backend.slots == 50 * 3
+    assert slurm.backend.slots == 500 * 3
 
 
 def test_only_alike_runs_share_a_job(cluster):
@@ -302,64 +299,6 @@ def test_a_word_cannot_become_two_lines_of_the_script(value):
         UserError, match=r"hydra\.launcher\.partition=.*a word without blanks"
     ):
         launcher("slurm", partition=f"'{value}'")
-
-
-CONFIGURATION = (
-    "Configuration data\nMaxArraySize            = 16\n"
-    "MaxJobCount             = 10000\n"
-)
-PARTITIONS = (
-    "PartitionName=all AllowGroups=ALL Default=YES QoS=N/A State=UP\\n"
-    "PartitionName=big AllowGroups=ALL Default=NO QoS=N/A State=UP\\n"
-    "PartitionName=short AllowGroups=ALL Default=NO QoS=brief State=UP\\n"
-)
-
-
-@pytest.fixture
-def commands(tmp_path, monkeypatch):
-    """Slurm's commands; each answers with the first text whose words it is given."""
-
-    def fake(name, **answers):
-        cases = "".join(
-            f"*'{key}'*) printf '{text}';;\n" for key, text in answers.items()
-        )
-        (tmp_path / name).write_text(
-            f'#!/bin/sh\ncase "$*" in\n{cases}*) exit 1;;\nesac\n'
-        )
-        (tmp_path / name).chmod(0o755)
-
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    return fake
-
-
-@pytest.mark.parametrize(
-    ("options", "jobs"),
-    [
-        ({}, 20),
-        ({"account": "rich"}, 10_000),
-        ({"qos": "few"}, 2),
-        ({"partition": "big"}, 20),
-        ({"partition": "big,short"}, 7),
-    ],
-)
-def test_the_smallest_limit_of_a_cluster_counts(commands, options, jobs):
-    commands("scontrol", config=CONFIGURATION, partition=PARTITIONS)
-    commands(
-        "sacctmgr",
-        **{
-            "show user": "lab|lab||20|night\\nrich|lab|||night\\nlab|lab|other|3|\\n",
-            "name=night,brief": "||\\n||7\\n",
-            "name=night": "||\\n",
-            "name=few": "2|5|\\n",
-        },
-    )
-    assert read_limits(replace(launcher("slurm"), **options)) == Limits(16, jobs)
-
-
-def test_a_cluster_that_says_nothing_limits_nothing(commands):
-    commands("scontrol")
-    commands("sacctmgr")
-    assert read_limits(launcher("slurm")) == Limits(NO_LIMIT, NO_LIMIT)
 
 
 WAITS, DONE_AT_ONCE = -1, -2  # codes of a run that goes on until it is told to stop
