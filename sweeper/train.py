@@ -1,10 +1,7 @@
 """Training of plans: freeze the records, prepare the data, train the runs."""
 
-import math
 import signal
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -26,14 +23,12 @@ from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import SizeServer
 from sweeper.store.asked import Terms, asked_in, asked_of, late_terms
 from sweeper.store.changes import Changes
-from sweeper.store.code import Code, differing, pin
+from sweeper.store.code import Code, pin
 from sweeper.store.errors import NOTE, UserError, sanitize
 from sweeper.store.files import make_directory, publish, read_bytes
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import replaced, write_plan
 from sweeper.store.runs import RunStore, State
-
-EDITS_POLL_S = 30.0  # the least time between two checks whether the code was edited
 
 
 def prepare(
@@ -106,7 +101,6 @@ class Executor:
     chosen_h: float = 0.0  # device hours spent on trials
     _failed: set[str] = field(default_factory=set)
     _prepared: set[str] = field(default_factory=set)
-    _edits_due: float = -math.inf
 
     def __post_init__(self) -> None:
         self._changes = Changes.of(self.store.outputs, self.code)
@@ -245,8 +239,6 @@ class Executor:
             def changed(schedule: Schedule, state: JobState | None) -> None:
                 display.changed(schedule, state)
                 results.changed(state)
-                if state is not None:
-                    self._report_edits()
 
             spent_h = 0.0
             if options.budget_device_hours:  # reading the hours of many runs takes long
@@ -258,7 +250,8 @@ class Executor:
             try:
                 done = schedule.execute()
             except Stopped as stopped:
-                self._print_stopped(stopped, schedule, labels)
+                words = f"{stopped}: running jobs were saved. Repeat the command to continue."
+                self.console.print(words)
                 raise SystemExit(stopped.code) from None
         self.tripped = schedule.breaker.tripped
         self._failed |= {
@@ -267,36 +260,6 @@ class Executor:
         print_unfinished(self.console, schedule, labels)
         print_warnings(self.console, schedule)
         return done
-
-    def _print_stopped(
-        self, stopped: Stopped, schedule: Schedule, labels: Mapping[str, str]
-    ) -> None:
-        """Print that the sweep was stopped, and which runs of other sweeps continue."""
-        self.console.print(
-            f"{stopped}: running jobs were saved. Repeat the command to continue."
-        )
-        for run, state in schedule.states.items():
-            if state.phase is Phase.RUNNING and not state.own:
-                pid = self.store.run(run).attempts()[-1].info()["pid"]
-                words = (
-                    f"  {labels[run]} continues: another sweep started process {pid}"
-                )
-                self.console.print(Text(words), soft_wrap=True)
-
-    def _report_edits(self) -> None:
-        """Print once that the code was edited. The runs of this sweep still use the old code."""
-        if time.monotonic() < self._edits_due:
-            return
-        self._edits_due = time.monotonic() + EDITS_POLL_S
-        changed = []
-        with suppress(OSError):  # `git checkout` may remove a file while it is read
-            changed = differing([self.code.parts(), Code.read(self.code.root).parts()])
-        if changed:
-            self._edits_due = math.inf
-            words = f"{', '.join(changed)} changed since this sweep began. The sweep continues with"
-            self.console.print(
-                Text(f"{words} its copy, {self.backend.code}."), soft_wrap=True
-            )
 
 
 def _metrics(plan: Plan) -> dict[str, str]:

@@ -157,6 +157,8 @@ def unreadable(override: str) -> UserError:
 
 REMOVED = {
     "hydra.sweeper.notify": "leave it out, and run your own command when sweep.py has ended",
+    "hydra.sweeper.fail_fast": "write hydra.sweeper.equal_failures=1",
+    "hydra.sweeper.on_oom": "write trainer.micro_batches=auto",
     "hydra.sweeper.pilot": "type seed=0,1 to train two seeds, and then `python -m sweeper decide`",
     "tune.steps": "leave it out: trials have the full length, as shorter ones prefer high rates",
     "tune.halving": "leave it out: every value is tried at full length",

@@ -49,10 +49,6 @@ class Breaker:
 
     def failed(self, run: str, status: Status) -> None:
         """Count a run that failed and will not start again."""
-        if self.policy.fail_fast:
-            self.tripped = (
-                self.tripped or f"{run} failed and hydra.sweeper.fail_fast=true"
-            )
         if status.cause in OWN or not self.policy.equal_failures:
             return
         reason = re.sub(r"\d+", "#", status.reason.replace(run, "#"))

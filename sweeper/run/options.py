@@ -61,8 +61,6 @@ class LimitedOptions:
                     raise invalid_value(key, value, limit.expected, "correct the value")
 
 
-OnOom = StrEnum("OnOom", ["fail", "halve"])
-"""The reaction to a run that is out of GPU memory."""
 Retrain = StrEnum("Retrain", ["changed"])
 """The finished runs to train again: those of other code."""
 
@@ -86,24 +84,15 @@ class SweepOptions(LimitedOptions):
     tries: Annotated[int, at_least(1)] = 3
     wait_s: Annotated[float, at_least(0)] = 5
     equal_failures: Annotated[int, at_least(0)] = 3
-    fail_fast: bool = False
-    on_oom: OnOom = OnOom.fail
 
     def again(self, status: Status, tries: int) -> bool:
         """Return whether a run that ended with `status` starts again after `tries` starts.
 
         After a full disk it always does: the run is not at fault.
         """
-        if self.fail_fast or status.cause not in TRANSIENT:
+        if status.cause not in TRANSIENT:
             return False
         return status.cause is Cause.DISK_FULL or tries < self.tries
-
-    def halves(self, *, auto: bool) -> bool:
-        """Return whether a run that is out of GPU memory starts again with half the rows at a time.
-
-        `auto` says that the run itself asks for it, by `trainer.micro_batches=auto`.
-        """
-        return (auto or self.on_oom is OnOom.halve) and not self.fail_fast
 
     def wait(self, tries: int) -> float:
         """Return the seconds before the next start; they double with each failed start."""

@@ -334,15 +334,14 @@ class Schedule:
             self._move(state, Phase.FAILED, status.reason)
 
     def _halved(self, name: str, status: Status) -> int:
-        """After out of GPU memory, double the parts of a batch if the options allow it.
+        """After out of GPU memory, double the parts of a batch if the config allows it.
 
         Return the number of parts; 0 if nothing changed.
         """
         if status.cause is not Cause.OUT_OF_GPU_MEMORY:
             return 0
         run = self.store.run(name)
-        auto = run.record()["config"]["trainer"].get("micro_batches") == "auto"
-        if not self.policy.halves(auto=auto):
+        if run.record()["config"]["trainer"].get("micro_batches") != "auto":
             return 0
         return run.halve_micro_batches(run.attempt(status.attempt))
 

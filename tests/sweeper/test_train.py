@@ -6,24 +6,21 @@ import signal
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
 
-from sweeper import sweep, train
+from sweeper import sweep
 from sweeper.plan.plan import Plan, PlannedRun
 from sweeper.plan.throughput import BESIDE_S, measured
 from sweeper.run.backend import BackendContext
 from sweeper.run.backends.local import LocalBackend
 from sweeper.size_server import UNKNOWN, SizeServer
-from sweeper.store.code import Code
 from sweeper.store.errors import UserError
-from sweeper.store.registry import ROOT
 from sweeper.store.runs import RunStore
 from sweeper.sweep import _print_cost, expected_seconds
-from sweeper.train import Executor, prepare
+from sweeper.train import prepare
 from tests.policies import launcher
 
 
@@ -138,26 +135,6 @@ def test_of_an_interrupted_run_only_what_is_left_counts(folder):
     (attempt.checkpoint_dir / "step-00000075.ckpt").touch()
     attempt.finish("interrupted")
     assert folder.told(new) == pytest.approx(5.0 + 2.0)
-
-
-def test_that_the_code_was_edited_meanwhile_is_told_once(folder, monkeypatch):
-    console, now, nothing = Console(file=io.StringIO(), width=40), Code.read(), None
-    backend: Any = SimpleNamespace(code=Path("outputs/code/c0de"))
-    executor = Executor(
-        console, folder.store, nothing, backend, nothing, nothing, nothing
-    )
-    executor.code = Code(ROOT, {**now.files, "models/block.py": b""})
-    monkeypatch.setattr(Code, "read", lambda root: executor.code)
-    executor._report_edits()
-    monkeypatch.setattr(Code, "read", lambda root: now)
-    executor._report_edits()  # it is not looked at again so soon
-    assert not console.file.getvalue()
-    monkeypatch.setattr(train, "EDITS_POLL_S", 0.0)
-    executor._edits_due = 0.0
-    for _ in range(2):
-        executor._report_edits()
-    told = "models changed since this sweep began. The sweep continues with its copy, "
-    assert console.file.getvalue() == f"{told}outputs/code/c0de.\n"
 
 
 CONFIGS = {"a": {"data": {"sentences": 503}, "task": {"name": "lm1b"}}}

@@ -132,7 +132,10 @@ MISTAKES = {
     ),
     "hydra.sweeper.params.x=3": ("hydra.sweeper.params is not a key",),
     "hydra.sweeper.max_runs=many": ("hydra.sweeper.max_runs", "many", "Integer"),
-    "hydra.sweeper.on_oom=shrink": ("hydra.sweeper.on_oom", "shrink", "halve"),
+    "hydra.sweeper.on_oom=halve": (
+        "hydra.sweeper.on_oom",
+        "trainer.micro_batches=auto",
+    ),
     "hydra.sweeper.max_runs=null": ("hydra.sweeper.max_runs", "not Optional"),
     "hydra.sweeper.tries=0": ("hydra.sweeper.tries=0", "at least 1"),
     "hydra.sweeper.until=a": ("hydra.sweeper.until", "str", "list"),

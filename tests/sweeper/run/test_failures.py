@@ -19,7 +19,6 @@ def failed(cause, reason="x"):
 def test_only_what_a_further_start_may_mend_is_tried_again(cause):
     assert policy().again(failed(cause), 1) == (cause in TRANSIENT)
     assert policy().again(failed(cause), 3) == (cause is Cause.DISK_FULL)
-    assert not policy(fail_fast=True).again(failed(cause), 1)
 
 
 def test_waits_double_up_to_ten_minutes():
@@ -54,12 +53,6 @@ def test_a_runs_own_setting_says_nothing_about_the_next_and_zero_never_stops(cau
         for breaker, why in zip(breakers, (cause, Cause.CRASH), strict=True):
             breaker.failed("a", failed(why))
             assert not breaker.tripped
-
-
-def test_fail_fast_needs_one_of_any_kind():
-    breaker = Breaker(policy(fail_fast=True))
-    breaker.failed("a", failed(Cause.NAN))
-    assert "fail_fast" in breaker.tripped
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from rich.console import Console
 
 from sweeper.publish import print_unfinished, print_warnings
 from sweeper.run.failures import DUMP, Watchdog, hours
-from sweeper.run.options import OnOom
 from sweeper.run.schedule import MANY, JobState, Phase, StatusPoller, counts
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.store.runs import State
@@ -277,20 +276,15 @@ def test_runs_that_warned_of_the_same_share_a_line(tell, store):
 
 
 @pytest.mark.parametrize(
-    ("trainer", "options", "tried"),
-    [
-        ({}, {"on_oom": OnOom.halve, "tries": 1}, [1, 2, 4]),
-        ({"micro_batches": "auto"}, {}, [1, 2, 4]),  # the run itself asks for it
-        ({"micro_batches": "auto"}, {"fail_fast": True}, [1]),
-    ],
+    ("trainer", "tried"), [({"micro_batches": "auto"}, [1, 2, 4]), ({}, [1])]
 )
 def test_a_run_out_of_gpu_memory_is_started_again_with_half_the_rows_at_a_time(
-    tell, trainer, options, tried
+    tell, trainer, tried
 ):
     jobs = [job("a"), job("b")]
     words = ["out_of_gpu_memory", "out_of_gpu_memory", "done"]
     story = {jobs[0].run: words, jobs[1].run: ["out_of_host_memory"]}
-    schedule, _ = tell(jobs, story, trainer=trainer, policy=policy(**options))
+    schedule, _ = tell(jobs, story, trainer=trainer)
     said = []
     schedule.changed = lambda _, state: state and said.append(state.reason)
     assert not schedule.execute()
