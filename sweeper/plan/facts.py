@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from sweeper.size_server import SizeServer
 from sweeper.store import files, registry
 from sweeper.store.code import TRAINS, sources
@@ -18,7 +20,12 @@ from sweeper.store.numbers import plural
 Size = dict[str, int | float]  # whole numbers, but for a mean width
 SAME_SIZE = ("seed", "data", "parent")
 """Keys of a config that the size of its model does not depend on."""
-_SHAPE = {"sizes": {str: {str: files.NUMBER}}, "texts": {str: dict}}
+
+
+class _Cache(TypedDict):
+    code: str
+    sizes: dict[str, Size]
+    texts: dict[str, dict[str, Any]]
 
 
 class Invalid(UserError):
@@ -38,12 +45,12 @@ class Facts:
 
     @cached_property
     def _known(self) -> dict[str, dict[str, Any]]:
-        stored, keys = None, ("code", *_SHAPE, files.CHECKSUM)
+        stored = None
         with contextlib.suppress(UserError):  # a damaged cache is built again
-            stored = files.read_versioned(self.path, keys=keys, shape=_SHAPE)
+            stored = files.read_versioned(self.path, schema=_Cache)
         if stored is None or stored["code"] != self._code:
-            return {part: {} for part in _SHAPE}
-        return {part: stored[part] for part in _SHAPE}
+            return {"sizes": {}, "texts": {}}
+        return {part: stored[part] for part in ("sizes", "texts")}
 
     @cached_property
     def _code(self) -> str:

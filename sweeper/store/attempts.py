@@ -13,6 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from sweeper.store import files
 from sweeper.store.errors import UserError
 from sweeper.store.liveness import (
@@ -33,21 +35,30 @@ NO_GPUS = (
 )  # values of VISIBLE without a GPU; Slurm sets NoDevFiles
 _WARNING = "warning.json"  # beside log.txt
 
-_INFO = {
-    "continues": int,
-    "folder": str,
-    "code": str | None,
-    "code_parts": {str: str},
-    "versions": {str: str},
-    "hardware": dict,
-    "visible_gpus": str | None,
-}
-_BEAT = {
-    "step": int,
-    "steps": int,
-    "most_parts": int,
-    "tokens_per_second": files.NUMBER | str,
-}
+
+class Info(TypedDict, total=False):
+    """The content of attempt.json, without the identity of the process."""
+
+    continues: int
+    folder: str
+    code: str | None
+    code_parts: dict[str, str]
+    versions: dict[str, str]
+    hardware: dict[str, Any]
+    visible_gpus: str | None
+
+
+class Heartbeat(TypedDict, total=False):
+    """The content of beat.json."""
+
+    step: int
+    steps: int
+    most_parts: int
+    tokens_per_second: float | str
+
+
+class _Warning(TypedDict):
+    words: str
 
 
 class Cause(StrEnum):
@@ -87,7 +98,7 @@ class Attempt:
     def info(self) -> dict[str, Any]:
         """Return attempt.json: number, folder, process, resumed_from, and the claim's `info`."""
         path = self.path / "attempt.json"
-        found = files.read_object(path, shape=_INFO) or {}
+        found = files.read_object(path, schema=Info) or {}
         return files.verified(path, found) if found else found
 
     def heartbeat(self, **fields: Any) -> None:
@@ -109,7 +120,7 @@ class Attempt:
 
     def last_heartbeat(self) -> dict[str, Any] | None:
         """Return the newest heartbeat; None if none can be read."""
-        return read_heartbeat(self.path / "beat.json", _BEAT)
+        return read_heartbeat(self.path / "beat.json", Heartbeat)
 
     def metrics(self) -> MetricsWriter:
         """Return the writer of this attempt's metrics.jsonl."""
@@ -152,9 +163,7 @@ class Attempt:
     def warning(self) -> str:
         """Return the warning of the attempt; empty if there is none or it cannot be read."""
         with suppress(UserError):
-            found = files.read_object(
-                self.path / _WARNING, keys=("words",), shape={"words": str}
-            )
+            found = files.read_object(self.path / _WARNING, schema=_Warning)
             return str(found["words"]) if found else ""
         return ""
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sweeper.store.errors import UserError
-from sweeper.store.files import Shape, canonical, publish_json, read_object
+from sweeper.store.files import canonical, publish_json, read_object
 
 HEARTBEAT_SECONDS = 5.0
 """The longest time between two heartbeats of a living job."""
@@ -183,10 +183,10 @@ class HeartbeatFile:
         self._path.unlink(missing_ok=True)
 
 
-def read_heartbeat(path: Path, shape: Shape) -> dict[str, Any] | None:
+def read_heartbeat(path: Path, schema: Any = dict) -> dict[str, Any] | None:
     """Return the heartbeat in a file; None if it is absent, damaged or half written."""
     with suppress(UserError):
-        value = read_object(path, shape=shape)
+        value = read_object(path, schema=schema)
         if value is not None and value.pop(_CRC, None) in (None, _crc(value)):
             return value
     return None
@@ -239,9 +239,7 @@ def _acquire(path: Path, watcher: Watcher) -> Path | None:
     taken = [(int(match[1]), found) for match, found in files if match]
     number, newest = max(taken, default=(0, None))
     if newest is not None:
-        holder = (
-            read_heartbeat(newest, dict) or {}
-        )  # {}: damaged, removed or not visible yet
+        holder = read_heartbeat(newest) or {}  # {}: damaged, removed or not visible yet
         if watcher.alive(str(newest), holder, holder):
             return None
     own = path.with_name(f"{path.name}.lock-{number + 1:04d}")

@@ -5,7 +5,10 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Required
+
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from sweeper.store import files
 from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
@@ -13,14 +16,35 @@ from sweeper.store.registry import ROOT
 from sweeper.store.runs import Run
 
 _NUMBERED = re.compile(r"\d{4,9}\.json")
-_SHAPE = {
-    "number": int,
-    "experiments": {str: {"arms": {str: dict}}},
-    "points": [{"experiment": str, "arm": str, "run": files.PLAIN, "seed": int, "values": dict,
-                "matched": dict | None}],
-    "runs": {str: {"size": {str: files.NUMBER}, "parent": files.PLAIN_OR_NONE}},
-    "estimate": {str: files.NUMBER},
-}  # fmt: skip
+Name = Annotated[str, Field(pattern=rf"^{files.PLAIN.pattern}$")]
+
+
+class _Experiment(TypedDict, total=False):
+    arms: dict[str, dict[str, Any]]
+
+
+class _Point(TypedDict, total=False):
+    experiment: str
+    arm: str
+    run: Name
+    seed: int
+    values: dict[str, Any]
+    matched: dict[str, Any] | None
+
+
+class _Run(TypedDict, total=False):
+    size: dict[str, float]
+    parent: Name | None
+
+
+class Plan(TypedDict, total=False):
+    """The content of a plan's file, apart from what only some rooms read."""
+
+    number: Required[int]
+    experiments: Required[dict[str, _Experiment]]
+    points: list[_Point]
+    runs: dict[str, _Run]
+    estimate: dict[str, float]
 
 
 ERROR = 0.05
@@ -232,10 +256,7 @@ def _read(path: Path, faults: list[UserError]) -> dict[str, Any]:
     """Return the plan in a file. If it cannot be read, add the error to `faults`, and return {}."""
     try:
         state = _state(path)
-        plan = (
-            files.read_versioned(path, keys=("experiments", "number"), shape=_SHAPE)
-            or {}
-        )
+        plan = files.read_versioned(path, schema=Plan) or {}
         for run in (runs := plan.get("runs", {})):
             line = [run]
             while parent := runs.get(line[-1], {}).get("parent"):

@@ -9,7 +9,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Required
+
+from typing_extensions import TypedDict
 
 from sweeper.store import files
 from sweeper.store.attempts import Attempt, Cause, claim_attempt
@@ -128,13 +130,20 @@ def _by_step(attempt: Attempt) -> dict[int, dict[str, Any]]:
 _ATTEMPT = re.compile(r"\d{4,9}")
 _CHECKPOINT = re.compile(r"step-(\d{1,12})\.ckpt")
 
-_SOME = files.NUMBER | None
-_RESULT = {
-    **dict.fromkeys(("steps", "tokens_seen", "seconds", "tokens_per_second"), _SOME),
-    **{key: int for key in ("attempt", "max_memory_allocated", "micro_batches")},
-    "metrics": {str: _SOME},
-    "validation": {str: _SOME},
-}
+
+class Result(TypedDict, total=False):
+    """The content of result.json, apart from what a task adds."""
+
+    id: Required[str]
+    attempt: Required[int]
+    metrics: Required[dict[str, float | None]]
+    validation: dict[str, float | None]
+    steps: float | None
+    tokens_seen: float | None
+    seconds: float | None
+    tokens_per_second: float | None
+    max_memory_allocated: int
+    micro_batches: int
 
 
 class Run:
@@ -179,8 +188,7 @@ class Run:
         Raise UserError if the file is another run's.
         """
         path = self.path / "result.json"
-        keys = ("id", "attempt", "metrics", files.CHECKSUM)
-        result = files.read_versioned(path, keys=keys, shape=_RESULT)
+        result = files.read_versioned(path, schema=Result)
         if result is not None and result["id"] != self.id:
             other = sanitize(result["id"])
             expected = f"the result of run {self.id}, found the result of run {other}"
