@@ -74,7 +74,7 @@ LIGHT = {
     "a page": (["sweeper.results.report.page"], HEAVY | {"matplotlib", "pandas"}),
     "the store": (
         modules_of("sweeper.store"),
-        HEAVY | DRAWING | CONFIGURATION | {"pydantic", "numpy", "rich"},
+        HEAVY | DRAWING | CONFIGURATION | {"numpy", "rich"},
     ),
     "training without a plan": (
         ["sweeper.run.unfinished", "sweeper.__main__"],
