@@ -152,7 +152,7 @@ def test_asking_a_command_what_it_does_stays_light(name):
     loaded = loaded_after(
         f"{asked}; runpy.run_module({name!r}, run_name='__main__')", "usage"
     )
-    assert not loaded & (HEAVY | DRAWING | CLUSTERS | {"pydantic", "numpy"})
+    assert not loaded & (HEAVY | DRAWING | CLUSTERS | {"numpy"})
 
 
 def test_the_plugin_namespace_stays_open():
