@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.errors import HydraException
@@ -18,14 +18,11 @@ from yaml import YAMLError
 
 from sweeper.plan.hydra_errors import explained, unknown_key
 from sweeper.plan.refused import refuse_tree
-from sweeper.store.errors import UserError
 from sweeper.store.identity import leaves, lookup
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 # Keys of a composed config that the config of a run leaves out.
 NOT_PART_OF_A_RUN = ("name", "experiment", "scale", "paths", "metric")
-
-Made = TypeVar("Made")
 
 
 @dataclass
@@ -86,21 +83,6 @@ class Composer:
                 whole, plain["hydra"]["runtime"]["choices"]
             )
         return self._templates[key]
-
-
-def as_dataclass(kind: type[Made], data: Mapping[str, Any], where: str) -> Made:
-    """Return plain data as a dataclass. Raise UserError if it does not fit.
-
-    `where` says where the data was given and begins the message.
-    """
-    try:
-        made = OmegaConf.to_object(
-            OmegaConf.merge(OmegaConf.structured(kind), dict(data))
-        )
-    except OmegaConfBaseException as problem:
-        raise UserError(f"{where}: {explained(problem)}") from None
-    assert isinstance(made, kind)
-    return made
 
 
 class RunTemplate:

@@ -1,16 +1,16 @@
 """Experiments as conf/experiment describes them: arms, metrics, claims and tuning."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from sweeper.plan.compose import as_dataclass
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
 from sweeper.plan.hydra_errors import no_experiment_in, unknown_key
-from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.plans import ERROR
 
 SPLIT = "validation/"
@@ -20,13 +20,15 @@ LARGEST_SEED = 2**32 - 1  # of NumPy's random generators
 LARGEST_COUNT = 10**18  # of parameters or FLOPs
 LEAST_SEEDS = 3  # fewer seeds of trials say little about the error of a choice
 
+_CONFIG = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+Seeds = list[Annotated[int, Field(strict=True, ge=0, le=LARGEST_SEED)]]
 
 Per = StrEnum("Per", ["arm", "point", "size"])
 """The points that share one choice: all points of an arm, each point alone, or all points of an
 arm with equally many parameters. Trials train only the middle one of the points that share."""
 
 
-@dataclass
+@dataclass(config=_CONFIG)
 class Tune:
     """The search for the best values of keys such as the learning rate, before arms are judged.
 
@@ -34,13 +36,143 @@ class Tune:
     validation metric. All combinations are tried with the first seed, the two best with all seeds.
     """
 
-    grid: dict[str, list[Any]]  # the values to try by key; all combinations are tried
+    # The values to try by key; all combinations are tried.
+    grid: dict[str, list[Any]] = field(default_factory=dict)
     by: str = "validation/loss"  # the metric of the validation split that decides
-    seeds: list[int] = field(
-        default_factory=lambda: [1000, 1001, 1002]
-    )  # no judged run has them
+    # No judged run has these seeds.
+    seeds: Seeds = field(default_factory=lambda: [1000, 1001, 1002])
     per: Per = Per.point
-    grow: int = 2  # if the best value is at an end of its range, add at most this many beyond it
+    # If the best value is at an end of its range, add at most this many beyond it.
+    grow: Annotated[int, Field(ge=0)] = 2
+
+
+Count = StrEnum(
+    "Count",
+    [
+        "params_total",
+        "params_non_embedding",
+        "flops_per_token",
+        "cache_bytes_per_token",
+    ],
+)
+"""The counts of a model that a match can use."""
+
+Pretrainings = StrEnum("Pretrainings", ["each", "one"])
+"""The pre-trainings of a point that is fine-tuned: `each` seed has its own, or all share `one`."""
+
+
+@dataclass(config=_CONFIG)
+class Margin:
+    """The largest difference of a metric that counts as no difference."""
+
+    size: Any  # in the unit of the metric, or per cent of it ("1 %")
+    reason: str  # a sentence that justifies the size
+
+
+@dataclass(config=_CONFIG)
+class Match:
+    """The matching of an arm's points to a size."""
+
+    to: (
+        str | int
+    )  # an arm, whose points are the targets, or one number as the target of all
+    solve: str  # the key that is solved for; its value is a whole number
+    # The largest accepted |achieved / target - 1|.
+    tolerance: Annotated[float, Field(ge=0)]
+    count: Count = Count.params_total  # the size that is matched
+    # Only points of the arm `to` that meet this condition are targets.
+    where: str | None = None
+    # The solution is a multiple of this number, or of this key's value.
+    multiple_of: str | int = 1
+    same: list[str] = field(
+        default_factory=list
+    )  # keys that get the value of the target point
+
+
+@dataclass(config=_CONFIG)
+class Arm:
+    """One curve: fixed keys (`set`), swept keys (`grid`), a condition on its points (`where`).
+
+    With `parent`, each run starts from the parent arm's run of the same seed. Its config is the
+    parent run's, changed by the keys that this arm sets and sweeps.
+    """
+
+    name: str
+    label: str
+    set: dict[str, Any] = field(default_factory=dict)
+    grid: dict[str, list[Any]] = field(default_factory=dict)
+    where: str | None = None
+    match: Match | None = None
+    metric: str | None = None  # None: the experiment's
+    parent: str | None = None
+    seeds: Seeds = field(default_factory=list)  # empty: the experiment's
+
+    @property
+    def swept(self) -> list[str]:
+        """The keys of the grid; an axis may move several keys together."""
+        return [key.strip() for axis in self.grid for key in axis.split(",")]
+
+
+@dataclass(config=_CONFIG)
+class Experiment:
+    """Arms, the metric that compares them, and the figure and claims of the result.
+
+    With `finetune`, each point is a pre-training that is fine-tuned on each of these tasks. With
+    `pretrainings: each`, every seed pre-trains a model of its own. With `one`, all seeds fine-tune
+    the same pre-trained model, as papers do, and verdicts hold for these weights only.
+    """
+
+    name: str  # of the plan, table and figure
+    title: Annotated[str, Field(pattern=r"\S")]
+    metric: str
+    arms: Annotated[dict[str, Arm], Field(min_length=1)]
+    # The file in conf/experiment that describes it; empty for a typed grid.
+    yaml: str = ""
+    x: str = "params_total"
+    figure: str = "curves"
+    claims: list[str] = field(default_factory=list)
+    seeds: Seeds = field(default_factory=lambda: [0])
+    margin: dict[str, Margin] = field(default_factory=dict)  # by metric
+    # The chance that any claim ever gets a wrong answer.
+    error: Annotated[float, Field(gt=0, le=0.2)] = ERROR
+    finetune: dict[str, list[str]] = field(
+        default_factory=dict
+    )  # the metrics to show, by task
+    pretrainings: Pretrainings = Pretrainings.each
+    # The paper's numbers, by value of `x`.
+    paper: dict[Any, dict[Any, Any]] = field(default_factory=dict)
+    tune: Tune | None = None
+    tuned: bool = True  # False: do not tune, and train with the values in the configs
+
+    def described(self) -> dict[str, Any]:
+        """Return the plain data that the plan's file keeps."""
+        same = (
+            "title",
+            "metric",
+            "x",
+            "figure",
+            "claims",
+            "margin",
+            "error",
+            "finetune",
+        )
+        plain = asdict(self)
+        return {
+            **{key: plain[key] for key in same},
+            "paper": {
+                str(value): dict(printed) for value, printed in self.paper.items()
+            },
+            "arms": {
+                arm.name: {"label": arm.label, "metric": arm.metric or self.metric}
+                | ({"parent": arm.parent} if arm.parent else {})
+                for arm in self.arms.values()
+            },
+            **(
+                {"tune": plain["tune"] | {"per": self.tune.per.value}}
+                if self.tune
+                else {}
+            ),
+        }
 
 
 def check_seeds(key: str, seeds: Sequence[Any]) -> None:
@@ -113,10 +245,6 @@ def _check_tune(experiment: Experiment, tune: Tune) -> None:
         raise invalid_value(
             f"{where}, by", tune.by, "a metric of the validation split", remedy
         )
-    if tune.grow < 0:
-        raise invalid_value(
-            f"{where}, grow", tune.grow, "a number of at least 0", "correct it"
-        )
     remedy = "for example [1000,1001,1002]"
     judged = {
         *experiment.seeds,
@@ -162,134 +290,6 @@ def beyond(values: Sequence[Any], best: Any) -> Any:
     whole = all(isinstance(value, int) for value in values)
     found = round(following) if whole else float(f"{following:.6g}")
     return found if found > 0 and found not in values else None
-
-
-Count = StrEnum(
-    "Count",
-    [
-        "params_total",
-        "params_non_embedding",
-        "flops_per_token",
-        "cache_bytes_per_token",
-    ],
-)
-"""The counts of a model that a match can use."""
-
-Pretrainings = StrEnum("Pretrainings", ["each", "one"])
-"""The pre-trainings of a point that is fine-tuned: `each` seed has its own, or all share `one`."""
-
-
-@dataclass
-class Margin:
-    """The largest difference of a metric that counts as no difference."""
-
-    size: Any  # in the unit of the metric, or per cent of it ("1 %")
-    reason: str  # a sentence that justifies the size
-
-
-@dataclass
-class Match:
-    """The matching of an arm's points to a size."""
-
-    to: (
-        str | int
-    )  # an arm, whose points are the targets, or one number as the target of all
-    solve: str  # the key that is solved for; its value is a whole number
-    tolerance: float  # the largest accepted |achieved / target - 1|
-    count: Count = Count.params_total  # the size that is matched
-    # Only points of the arm `to` that meet this condition are targets.
-    where: str | None = None
-    # The solution is a multiple of this number, or of this key's value.
-    multiple_of: str | int = 1
-    same: list[str] = field(
-        default_factory=list
-    )  # keys that get the value of the target point
-
-
-@dataclass
-class Arm:
-    """One curve: fixed keys (`set`), swept keys (`grid`), a condition on its points (`where`).
-
-    With `parent`, each run starts from the parent arm's run of the same seed. Its config is the
-    parent run's, changed by the keys that this arm sets and sweeps.
-    """
-
-    name: str
-    label: str
-    set: dict[str, Any] = field(default_factory=dict)
-    grid: dict[str, list[Any]] = field(default_factory=dict)
-    where: str | None = None
-    match: Match | None = None
-    metric: str | None = None  # None: the experiment's
-    parent: str | None = None
-    seeds: list[int] = field(default_factory=list)  # empty: the experiment's
-
-    @property
-    def swept(self) -> list[str]:
-        """The keys of the grid; an axis may move several keys together."""
-        return [key.strip() for axis in self.grid for key in axis.split(",")]
-
-
-@dataclass
-class Experiment:
-    """Arms, the metric that compares them, and the figure and claims of the result.
-
-    With `finetune`, each point is a pre-training that is fine-tuned on each of these tasks. With
-    `pretrainings: each`, every seed pre-trains a model of its own. With `one`, all seeds fine-tune
-    the same pre-trained model, as papers do, and verdicts hold for these weights only.
-    """
-
-    name: str  # of the plan, table and figure
-    title: str
-    metric: str
-    arms: dict[str, Arm]
-    # The file in conf/experiment that describes it; empty for a typed grid.
-    yaml: str = ""
-    x: str = "params_total"
-    figure: str = "curves"
-    claims: list[str] = field(default_factory=list)
-    seeds: list[int] = field(default_factory=lambda: [0])
-    margin: dict[str, Margin] = field(default_factory=dict)  # by metric
-    error: float = ERROR  # the chance that any claim ever gets a wrong answer
-    finetune: dict[str, list[str]] = field(
-        default_factory=dict
-    )  # the metrics to show, by task
-    pretrainings: Pretrainings = Pretrainings.each
-    paper: dict[Any, Any] = field(
-        default_factory=dict
-    )  # the paper's numbers, by value of `x`
-    tune: Tune | None = None
-    tuned: bool = True  # False: do not tune, and train with the values in the configs
-
-    def described(self) -> dict[str, Any]:
-        """Return the plain data that the plan's file keeps."""
-        same = (
-            "title",
-            "metric",
-            "x",
-            "figure",
-            "claims",
-            "margin",
-            "error",
-            "finetune",
-        )
-        plain = asdict(self)
-        return {
-            **{key: plain[key] for key in same},
-            "paper": {
-                str(value): dict(printed) for value, printed in self.paper.items()
-            },
-            "arms": {
-                arm.name: {"label": arm.label, "metric": arm.metric or self.metric}
-                | ({"parent": arm.parent} if arm.parent else {})
-                for arm in self.arms.values()
-            },
-            **(
-                {"tune": plain["tune"] | {"per": self.tune.per.value}}
-                if self.tune
-                else {}
-            ),
-        }
 
 
 def with_typed(
@@ -357,54 +357,36 @@ def read_experiment(
         typed: the values of a command line; keys below `experiment.` override the yaml.
 
     Raises:
-        UserError: the section describes no experiment, or has an unknown key at any scale.
+        UserError: the section describes no valid experiment at some scale.
     """
-    where = f"experiment={name}"
     if not isinstance(data, Mapping) or "experiment" in data:
         raise no_experiment_in(name)
     rest = {key: value for key, value in data.items() if key != "scales"}
-    by_scale = _section("experiment.scales", data.get("scales"))
+    given = data.get("scales") or {}
+    by_scale = _valid(_SCALES, given, name, "experiment.scales")
     if by_scale and scale not in by_scale:
-        expected = f"one that {where} defines ({', '.join(by_scale)})"
+        expected = f"one that experiment={name} defines ({', '.join(by_scale)})"
         remedy = f"choose one of them or add it to conf/experiment/{name}.yaml"
         raise invalid_value("scale", scale, expected, remedy)
-    for other, section in by_scale.items():
+    for other in by_scale:
         if scales is not None and other not in scales:
+            where = f"experiment.scales of {name}"
             expected = f"the name of a scale ({', '.join(scales)})"
-            raise invalid_value(
-                f"experiment.scales of {name}", other, expected, "correct the name"
-            )
-        _check_keys(f"{where}: scales.{other}.", _section(f"scales.{other}", section))
+            raise invalid_value(where, other, expected, "correct the name")
 
-    typed = typed or {}
-    whole = _with_overrides(_overlay(rest, by_scale.get(scale) or {}), typed, scale)
-    experiment = _read(name, whole)
-    if not (experiment.tune and experiment.tune.grid):
-        if typed.get("experiment.tuned"):
-            expected = (
-                f"false, since {experiment.name} has no tune.grid at scale={scale}"
-            )
-            raise invalid_value(
-                "experiment.tuned", True, expected, "give experiment.tune.grid"
-            )
-        return replace(experiment, tune=None)
-    return experiment if experiment.tuned else replace(experiment, tune=None)
-
-
-def _check_keys(prefix: str, section: Mapping[str, Any]) -> None:
-    """Raise UserError for an unknown key in the section of a scale. `prefix` begins its name."""
-    arms = _section(f"{prefix}arms", section.get("arms"))
-    for path, kind, found in (
-        (prefix, Experiment, section),
-        *(
-            (f"{prefix}arms.{arm}.", Arm, _section(arm, keys))
-            for arm, keys in arms.items()
-        ),
-    ):
-        known = [one.name for one in fields(kind)]
-        for key in found:
-            if key not in known:
-                raise unknown_key(f"{path}{key}", (f"{path}{one}" for one in known))
+    whole = _with_overrides(
+        _overlay(rest, by_scale.get(scale) or {}), typed or {}, scale
+    )
+    experiment = _read(name, whole, "experiment")
+    for other, section in by_scale.items():
+        _read(name, _overlay(rest, section or {}), f"experiment.scales.{other}")
+    has_grid = experiment.tune is not None and bool(experiment.tune.grid)
+    if not has_grid and (typed or {}).get("experiment.tuned"):
+        expected = f"false, since {name} has no tune.grid at scale={scale}"
+        remedy = "give experiment.tune.grid"
+        raise invalid_value("experiment.tuned", True, expected, remedy)
+    tuned = has_grid and experiment.tuned
+    return experiment if tuned else replace(experiment, tune=None)
 
 
 def _with_overrides(
@@ -432,91 +414,113 @@ def _with_overrides(
     return changed
 
 
+def _read(name: str, data: Mapping[str, Any], section: str) -> Experiment:
+    """Return the experiment in a merged section.
+
+    Raise UserError if it is invalid; `section` begins the names of its keys.
+    """
+    for key in {"name", "yaml"} & data.keys():
+        remedy = "leave it out; name=... on the command line names the results"
+        raise invalid_value(
+            f"{section}.{key} of {name}", data[key], "no such key", remedy
+        )
+    whole = {**data, "name": name, "yaml": name}
+    if isinstance(arms := data.get("arms"), Mapping):
+        whole["arms"] = {
+            arm: {"label": arm, **(said or {}), "name": arm}
+            if isinstance(said, Mapping | None)
+            else said
+            for arm, said in arms.items()
+        }
+    experiment: Experiment = _valid(_EXPERIMENT, whole, name, section)
+    for arm in experiment.arms.values():
+        _check_arm(experiment, arm)
+    for metric, margin in experiment.margin.items():
+        _check_margin(f"experiment.margin of {name}, {metric}", margin)
+    return experiment
+
+
+_SCALES = TypeAdapter(dict[str, dict[str, Any] | None])
+_EXPERIMENT = TypeAdapter(Experiment)
+
+
+def _valid(kind: TypeAdapter[Any], data: Any, name: str, section: str) -> Any:
+    """Return a section of the experiment `name` as the type `kind`.
+
+    Raise UserError for the first value that is invalid.
+    """
+    try:
+        return kind.validate_python(data)
+    except ValidationError as problem:
+        error = problem.errors()[0]
+    path = [str(part) for part in error["loc"]]
+    if path and path[-1] == "[key]":
+        expected = (
+            "names in quotes, since YAML reads on, off, yes and no as true or false"
+        )
+        place = f"{section}.{path[0]}"
+        raise invalid_value(place, path[-2], expected, "write 'on':")
+    key = ".".join([section, *path])
+    if error["type"] == "unexpected_keyword_argument":
+        known = (one.name for one in fields(_kind(path)))
+        prefix = key.removesuffix(path[-1])
+        raise unknown_key(key, [f"{prefix}{one}" for one in known])
+    if error["type"] == "missing":
+        raise UserError(f"experiment={name}: {key} is missing; give it a value.")
+    reason = f"{error['msg'][0].lower()}{error['msg'][1:]}"
+    raise UserError(
+        f"experiment={name}: {key}={sanitize(error['input'])}: {reason}; "
+        "write it as in conf/experiment/fig1.yaml."
+    )
+
+
+def _kind(path: Sequence[str]) -> type[Any]:
+    """Return the class of the section that holds the last key of a path."""
+    if len(path) == 1:
+        return Experiment
+    inside = {"match": Match, "tune": Tune}.get(path[-2])
+    return inside or (Arm if path[0] == "arms" else Margin)
+
+
+def _check_arm(experiment: Experiment, arm: Arm) -> None:
+    """Raise UserError for an invalid match or parent of an arm."""
+    where = f"{experiment.name}.arms.{arm.name}"
+    if arm.match:
+        others = [one for one in experiment.arms.values() if one is not arm]
+        _check_match(f"{where}.match", arm.match, others)
+    if arm.parent and arm.match:
+        expected = "no parent, since the arm is matched"
+        remedy = "leave out parent or match"
+        raise invalid_value(f"{where}.parent", arm.parent, expected, remedy)
+    names = [*experiment.arms]
+    before = names[: names.index(arm.name)]
+    if arm.parent and arm.parent not in before:
+        expected = "an arm that the yaml describes before this one"
+        remedy = f"choose among {', '.join(before)}" if before else "leave it out"
+        raise invalid_value(f"{where}.parent", arm.parent, expected, remedy)
+
+
 def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
     """Raise UserError for a match without a target or with keys that do not go together.
 
     `others`: the other arms of the experiment.
     """
     target = match.to
+    if isinstance(target, int):
+        if match.where or match.same:
+            key = "where" if match.where else "same"
+            expected = (
+                f"no such key, since match.to={target} is a number and has no points"
+            )
+            given = match.where or match.same
+            raise invalid_value(f"{where}.{key}", given, expected, "leave it out")
+        if 1 <= target <= LARGEST_COUNT:
+            return
     targets = [arm.name for arm in others if not arm.match]
-    known = (
-        target in targets if isinstance(target, str) else 1 <= target <= LARGEST_COUNT
-    )
-    if not known:
+    if target not in targets:
         expected = "an arm of the experiment that is not matched itself, or a number from 1 to 1e18"
         remedy = f"choose among {', '.join(targets)}" if targets else "give a number"
         raise invalid_value(f"{where}.to", target, expected, remedy)
-    if match.tolerance < 0:
-        expected, remedy = "a number of at least 0", "for example 0.01, which is 1 %"
-        raise invalid_value(f"{where}.tolerance", match.tolerance, expected, remedy)
-    if isinstance(target, int) and (match.where or match.same):
-        key = "where" if match.where else "same"
-        expected = f"no such key, since match.to={target} is a number and has no points"
-        raise invalid_value(
-            f"{where}.{key}", match.where or match.same, expected, "leave it out"
-        )
-
-
-def _read(name: str, data: dict[str, Any]) -> Experiment:
-    """Return the experiment in a merged section. Raise UserError if it is invalid."""
-    experiment = _as_experiment(name, data)
-    if not experiment.arms:
-        raise UserError(
-            f"experiment={name} has no arms; name at least one under `arms`."
-        )
-    if not experiment.title.strip():
-        raise invalid_value(
-            f"experiment.title of {name}", "", "a few words", "say what it shows"
-        )
-    if experiment.tune:
-        check_seeds(f"experiment.tune.seeds of {name}", experiment.tune.seeds)
-    for arm in experiment.arms.values():
-        _check_arm(experiment, arm)
-    if not 0 < experiment.error <= 0.2:
-        expected = "a chance above 0 and at most 0.2"
-        where, remedy = f"experiment.error of {name}", "leave it at 0.05"
-        raise invalid_value(where, experiment.error, expected, remedy)
-    for metric, margin in experiment.margin.items():
-        _check_margin(f"experiment.margin of {name}, {metric}", margin)
-    return experiment
-
-
-def _as_experiment(name: str, data: dict[str, Any]) -> Experiment:
-    arms = _section(f"experiment.arms of {name}", data.pop("arms", None))
-    named = {
-        arm: {"label": arm, **_section(f"{name}.arms.{arm}", said), "name": arm}
-        for arm, said in arms.items()
-    }
-    for key in {"name", "yaml"} & data.keys():
-        where = f"experiment.{key} of {name}"
-        remedy = "leave it out; name=... on the command line names the results"
-        raise invalid_value(where, data[key], "no such key", remedy)
-    for value, printed in _section(
-        f"experiment.paper of {name}", data.get("paper")
-    ).items():
-        _section(f"experiment.paper.{value} of {name}", printed)
-    whole = {**data, "name": name, "yaml": name, "arms": named}
-    return as_dataclass(Experiment, whole, f"experiment={name}")
-
-
-def _check_arm(experiment: Experiment, arm: Arm) -> None:
-    """Raise UserError for an invalid match or parent of an arm."""
-    where = f"{experiment.name}.arms.{arm.name}"
-    others = [one for one in experiment.arms.values() if one is not arm]
-    if arm.match:
-        _check_match(f"{where}.match", arm.match, others)
-    names = [one.name for one in experiment.arms.values()]
-    before = names[: names.index(arm.name)]
-    if arm.parent and arm.match:
-        expected, remedy = (
-            "no parent, since the arm is matched",
-            "leave out parent or match",
-        )
-        raise invalid_value(f"{where}.parent", arm.parent, expected, remedy)
-    if arm.parent and arm.parent not in before:
-        expected = "an arm that the yaml describes before this one"
-        remedy = f"choose among {', '.join(before)}" if before else "leave it out"
-        raise invalid_value(f"{where}.parent", arm.parent, expected, remedy)
 
 
 def _check_margin(where: str, margin: Margin) -> None:
@@ -532,20 +536,6 @@ def _check_margin(where: str, margin: Margin) -> None:
         raise invalid_value(f"{where}, reason", margin.reason, "a sentence", remedy)
 
 
-def _section(key: str, given: Any) -> Mapping[str, Any]:
-    if given is not None and not isinstance(given, Mapping):
-        expected = "a section of keys and values"
-        raise invalid_value(
-            key, given, expected, "write it as in conf/experiment/fig1.yaml"
-        )
-    if any(isinstance(name, bool) for name in given or ()):
-        expected = (
-            "names in quotes, since YAML reads on, off, yes and no as true or false"
-        )
-        raise invalid_value(key, [*(given or ())], expected, "write 'on':")
-    return given or {}
-
-
 def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Return `base` with the values of `over`: mappings are merged key by key, lists replaced."""
     merged = dict(base)
@@ -559,11 +549,9 @@ def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
 def _without(tree: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
     """Return `tree` without the key at a path."""
     first, *rest = path
+    kept = dict(tree)
     if not rest:
-        return {key: value for key, value in tree.items() if key != first}
-    child = tree.get(first)
-    return (
-        {**tree, first: _without(child, rest)}
-        if isinstance(child, Mapping)
-        else dict(tree)
-    )
+        kept.pop(first, None)
+    elif isinstance(child := tree.get(first), Mapping):
+        kept[first] = _without(child, rest)
+    return kept
