@@ -13,17 +13,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sweeper.store.changes import Changes
-from sweeper.store.code import differing, loaded_code, state_of
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.liveness import alive, identity
 from sweeper.store.numbers import clock
 from sweeper.store.plans import command_of, in_words, planned
-from sweeper.store.runs import Run, RunStore, State, Status, lineage
+from sweeper.store.runs import Run, RunStore, State, Status
 
 BLOCKED = "blocked"
 STATES = (*map(str, State), BLOCKED)
-NAMED = 3  # most runs named in one line; --all lists each
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,6 @@ class Line:
     # Whether it counts as failed because its files cannot be read.
     damaged: bool = False
     command: str = ""  # that planned its experiment
-    changed: Sequence[str] | None = None  # code that changed since it was trained
 
     def as_data(self) -> dict[str, Any]:
         """Return plain data for `--json`."""
@@ -64,8 +60,6 @@ def lines(
     # Each run is read once, however many experiments use it and runs start from it.
     run_of = cache(store.run)
     status_of = cache(lambda run: _status(run_of(run)))
-    changes = Changes.of(outputs, loaded_code())
-    changed = cache(lambda run: _changed(run_of(run), status_of(run), changes))
     for name, plan in planned(outputs, experiments).items():
         own: dict[str, Mapping[str, Any]] = {}
         for point in (one for one in plan["points"] if one["experiment"] == name):
@@ -82,7 +76,6 @@ def lines(
                 left_s=_left(status, plan["runs"].get(run)),
                 seconds=status.seconds,
                 command=command_of(plan),
-                changed=changed(run) or None,
             )
 
 
@@ -115,24 +108,6 @@ def _state(
         return BLOCKED, f"its parent {parent} {state}: {reason}"
     waits = "" if state == State.DONE else f"its parent {parent} has to be done first"
     return str(status.state), waits or status.reason
-
-
-def _changed(run: Run, status: Status, changes: Changes) -> list[str]:
-    """Return the code that changed since a run was, or began to be, trained.
-
-    It is named by file, or by part where the copy of the earlier code is gone.
-    """
-    if not status.attempt:
-        return []
-    files = changes.since(run, status.attempt)
-    if files is not None:
-        return files
-    now = changes.code.parts()
-    try:
-        states = [state_of(attempt) for attempt in lineage(run, status.attempt)]
-    except UserError:  # its status has the error
-        return []
-    return sorted({part for state in states for part in differing([state, now])})
 
 
 def _left(status: Status, planned_run: Mapping[str, Any] | None) -> float | None:
@@ -179,7 +154,7 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
     if listed:
         table = Table(box=None, pad_edge=False, show_header=False)
         for line in listed:
-            parts = (line.reason, *_progress(line), _changes(line))
+            parts = (line.reason, *_progress(line))
             detail = ", ".join(part for part in parts if part)
             setting = f"{sanitize(line.experiment)}/{sanitize(line.setting, 400)}"
             table.add_row(
@@ -187,21 +162,6 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
             )
         console.print()
         console.print(table)
-    earlier: dict[
-        tuple[str, str], list[str]
-    ] = {}  # runs that an earlier state of the code trained
-    for line in runs.values():
-        if line.changed:
-            task = line.run.partition("-")[0]
-            earlier.setdefault((task, _changes(line)), []).append(line.run)
-    for (task, changes), ids in earlier.items():
-        few = ", ".join(ids[:NAMED]) + (
-            f" and {len(ids) - NAMED} more" if ids[NAMED:] else ""
-        )
-        words = (
-            f"\n{task}: {len(ids)} of an earlier state of the code ({changes}): {few}"
-        )
-        console.print(Text(words))
 
 
 def watch(
@@ -237,7 +197,3 @@ def _progress(line: Line) -> tuple[str, ...]:
         f"{speed:,.0f} tokens/s" if isinstance(speed, int | float) else "",
         "" if line.left_s is None else f"{clock(line.left_s)} left",
     )
-
-
-def _changes(line: Line) -> str:
-    return f"{', '.join(line.changed)} changed since" if line.changed else ""

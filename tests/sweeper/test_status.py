@@ -10,7 +10,6 @@ from rich.console import Console
 
 from sweeper.__main__ import main
 from sweeper.cli.status import Line, lines, print_status
-from sweeper.store.code import Code
 from sweeper.store.files import publish_json, with_checksum
 from sweeper.store.liveness import Watcher
 from sweeper.store.plans import write_plan
@@ -164,25 +163,3 @@ def test_as_data_it_says_the_same(outputs, capsys):
 def test_the_name_of_an_experiment_is_neither_markup_nor_an_order():
     found = [Line("[/b]\x1b[2J", "run", "fixed", "new", "no attempt yet")]
     assert "[/b]\\x1b[2J" in printed(found, every=True)
-
-
-def test_runs_of_an_earlier_state_of_the_code_are_told_where_that_matters(outputs):
-    code, store = Code.read(), RunStore(outputs)
-    now = code.parts("lm1b")
-    for name, facts in {
-        "new": {"code": "0ther", "code_parts": now},
-        "waits": {
-            "code": "c0de",
-            "code_parts": {**now, "models": "1", "tasks/training": "2"},
-        },
-    }.items():
-        store.run(name).claim(facts).finish("interrupted")
-    changed = {
-        name: line.changed for name, line in told(outputs).items() if line.changed
-    }
-    assert changed == {"waits": ["models", "tasks/training"]}
-    text = " ".join(printed([*lines(outputs)], every=False).split())
-    assert (
-        "waits: 1 of an earlier state of the code (models, tasks/training changed since)"
-        in text
-    )
