@@ -37,10 +37,7 @@ whether the times of all runs can be estimated now."""
 class _Running:
     """A running job at its newest heartbeat with a step."""
 
-    begun: float
-    resumed: float  # share of steps done at `begun`
-    adopted: bool
-    at: float  # time of that heartbeat
+    at: float  # time of that heartbeat; until there is one, of the start
     share: float  # share of steps done at `at`
     beside: float = 1.0  # share of the time beside training that was left at `at`
     # Time and share of the first heartbeat with a step.
@@ -68,42 +65,39 @@ class TimeLeft:
 
     def __post_init__(self) -> None:
         self._shares = {
-            r: share_done(self.store.run(r), count) for r, count in self.steps.items()
+            run: share_done(self.store.run(run), count)
+            for run, count in self.steps.items()
         }
 
     def note(self, state: JobState) -> None:
         """Record that a job changed its phase."""
-        run, now, self._due = state.job.run, self.clock(), 0.0
-        job = self._running.pop(run, None)
+        run = state.job.run
+        self._due = 0.0
+        self._running.pop(run, None)
         if state.phase is Phase.RUNNING:
-            share, adopted = self._shares[run], state.handle is None
-            self._running[run] = _Running(now, share, adopted, now, share)
+            self._running[run] = _Running(self.clock(), self._shares[run])
         elif state.phase is Phase.WAITING:
             self._shares[run] = share_done(self.store.run(run), self.steps[run])
         elif state.phase is Phase.DONE:
             result = self.store.run(run).result() or {}
             training, beside = result.get("seconds"), result.get("overhead_seconds")
             if training is not None:
-                # If this sweep started the process, count its start and its end, too.
-                if job and not job.adopted:
-                    beside = max(0.0, now - job.begun - training * (1 - job.resumed))
                 self.measured = self.learn(run, training, beside, 1.0)
 
     def follow(self, states: Mapping[str, JobState]) -> None:
         """Record the newest heartbeats of the running jobs."""
+        now = self.clock()
         for run, job in self._running.items():
             status = states[run].status
             job.heartbeat = (status and status.heartbeat) or {}
-            step, now = job.heartbeat.get("step"), self.clock()
-            share = step / self.steps[run] if step else 0.0
-            if not step or (job.first and share == job.share):
+            share = job.heartbeat.get("step", 0) / max(self.steps[run], 1)
+            if not share or (job.first and share == job.share):
                 continue
-            first_at, first_share = job.first = job.first or (now, share)
             job.at, job.share, job.beside = now, share, AFTER
-            if now - first_at >= PACE_S:
-                self.measured = self.learn(
-                    run, now - first_at, None, share - first_share
-                )
+            job.first = job.first or (now, share)
+            seconds = now - job.first[0]
+            if seconds >= PACE_S:
+                self.measured = self.learn(run, seconds, None, share - job.first[1])
 
     def heartbeat(self, run: str) -> Mapping[str, Any]:
         """Return the heartbeat of a running job that the last call of `follow` recorded."""
@@ -117,18 +111,18 @@ class TimeLeft:
 
     def seconds(self, schedule: Schedule) -> float:
         """Return the seconds until all jobs of the schedule have ended."""
-        if (now := self.clock()) >= self._due:
-            over = (
-                schedule.stopping or schedule.breaker.tripped
-            )  # waiting jobs will not start
+        now = self.clock()
+        if now >= self._due:
             waiting = {
                 run: (
                     remaining(self.expected(run), self._shares[run]),
                     state.job.parent,
                 )
                 for run, state in schedule.states.items()
-                if state.phase is Phase.WAITING and not over
+                if state.phase is Phase.WAITING
             }
+            if schedule.stopping or schedule.breaker.tripped:
+                waiting = {}  # these jobs will not start
             under_way = {run: self.of_run(run) for run in self._running}
             self._end = now + makespan(under_way, waiting, schedule.backend.slots)
             self._due = now + REST * (self.clock() - now)
@@ -147,17 +141,11 @@ class Display(ExitStack):
     labels: Mapping[str, str]  # name of each run, for people
     metrics: Mapping[str, str]  # metric of each run that is shown when it is done
     time_left: TimeLeft
-    about: Callable[[float], str] = lambda seconds: (
-        ""
-    )  # line above the table, by seconds trained
+    # Return a line to show above the table, given the seconds trained.
+    about: Callable[[float], str] = lambda seconds: ""
     of: str = ""  # words after the time left, such as " of this round"
-    _started: float = field(init=False)
-    _printed: float = field(init=False)
-    _begun: dict[str, float] = field(default_factory=dict)
-    _queued: set[str] = field(default_factory=set)
-    _spent: dict[str, float] = field(
-        default_factory=dict
-    )  # slot seconds of finished runs
+    _begun: dict[str, float] = field(default_factory=dict)  # of the running jobs
+    _spent: float = 0.0  # slot seconds of finished runs
     _noted: str = ""
     _live: Live | None = None
 
@@ -175,7 +163,7 @@ class Display(ExitStack):
             if len({label.partition("/")[0] for label in self.labels.values()}) == 1:
                 # All runs are of one experiment: leave out its name to save space.
                 self.labels = {
-                    r: label.partition("/")[2] for r, label in self.labels.items()
+                    run: label.partition("/")[2] for run, label in self.labels.items()
                 }
 
     def changed(self, schedule: Schedule, state: JobState | None) -> None:
@@ -186,19 +174,17 @@ class Display(ExitStack):
             if note and note != self._noted and not self._live:  # a log repeats no note
                 self._line(Text(f"waiting: {note}", style="yellow"))
             self._noted = note
-            for run in sorted(self._queued):
-                self._start(schedule, schedule.states[run])
         else:
             self.time_left.note(state)
-            self._queued.discard(state.job.run)
-            if state.phase is Phase.RUNNING:
-                self._start(schedule, state)
-            else:
-                if state.phase is Phase.DONE and state.job.run in self._begun:
-                    self._spent[state.job.run] = (
-                        self._now() - self._begun[state.job.run]
-                    )
-                self._print_ended(schedule, state)
+            if state.phase is not Phase.RUNNING:
+                begun = self._begun.pop(state.job.run, None)
+                seconds = None if begun is None else self._now() - begun
+                self._print_ended(schedule, state, seconds)
+
+        for run, job in schedule.states.items():
+            runs = job.phase is Phase.RUNNING and run not in self._begun
+            if runs and (job.handle is None or schedule.backend.begun(job.handle)):
+                self._begun[run] = self._now()
         if self._live:
             self._live.update(self._table(schedule), refresh=True)
         elif self._now() - self._printed >= HEARTBEAT_S:
@@ -207,41 +193,45 @@ class Display(ExitStack):
     def _now(self) -> float:
         return self.time_left.clock()
 
-    def _start(self, schedule: Schedule, state: JobState) -> None:
-        """Record when the process of a run started. Until then, the run is queued."""
-        if state.handle is not None and not schedule.backend.begun(state.handle):
-            self._queued.add(state.job.run)
-            return
-        self._queued.discard(state.job.run)
-        self._begun[state.job.run] = self._now()
+    def _print_ended(
+        self, schedule: Schedule, state: JobState, seconds: float | None
+    ) -> None:
+        """Print a line for a run that is done, failed, or will start again.
 
-    def _print_ended(self, schedule: Schedule, state: JobState) -> None:
-        """Print a line for a run that is done, failed, or will start again."""
-        name, metric = self.labels[state.job.run], self.metrics[state.job.run]
+        `seconds`: how long it ran in this sweep; None if it did not run.
+        """
+        name = self.labels[state.job.run]
         done = counts(schedule.states)[Phase.DONE]
         place = f"[{done}/{len(schedule.states)}]"
         if state.phase is Phase.DONE:
-            metrics = (schedule.store.run(state.job.run).result() or {}).get(
-                "metrics", {}
+            self._spent += seconds or 0.0
+            line = self._done_line(
+                schedule, state.job.run, f"{place} done     ", seconds
             )
-            value = metrics.get(metric)
-            seconds = self._spent.get(state.job.run)
-            after = "" if value is None else f"  {metric} {value:.4g}"
-            after += "" if seconds is None else f"  {clock(seconds)}"
-            after += (
-                "" if self._live else self._left(schedule)
-            )  # the live table shows it already
-            before, label = f"{place} done     ", Text(name)
-            if self._live:  # cut the label, or the terminal breaks the line
-                room = self.console.width - len(before) - len(after)
-                label.truncate(max(BAR_WIDTH, room), overflow="ellipsis")
-            line = Text(f"{before}{label}{after}", style="green")
-        elif state.phase in (Phase.FAILED, Phase.BLOCKED, Phase.STOPPED):
+        elif state.phase is Phase.WAITING:
+            line = Text(f"{place} again    {name}  {state.reason}", style="yellow")
+        else:
             style = "yellow" if state.phase is Phase.STOPPED else "red"
             line = Text(f"{place} {state.phase:8} {name}  {state.reason}", style=style)
-        else:
-            line = Text(f"{place} again    {name}  {state.reason}", style="yellow")
         self._line(line)
+
+    def _done_line(
+        self, schedule: Schedule, run: str, before: str, seconds: float | None
+    ) -> Text:
+        """Return the line of a done run: its name, its metric and its time."""
+        metric = self.metrics[run]
+        result = schedule.store.run(run).result() or {}
+        value = result.get("metrics", {}).get(metric)
+        after = "" if value is None else f"  {metric} {value:.4g}"
+        if seconds is not None:
+            after += f"  {clock(seconds)}"
+        if not self._live:  # the live table shows the time left already
+            after += self._left(schedule)
+        label = Text(self.labels[run])
+        if self._live:  # cut the label, or the terminal breaks the line
+            room = self.console.width - len(before) - len(after)
+            label.truncate(max(BAR_WIDTH, room), overflow="ellipsis")
+        return Text(f"{before}{label}{after}", style="green")
 
     def _line(self, line: Text) -> None:
         """Print a line without breaking it, so that names and paths can be copied."""
@@ -257,29 +247,9 @@ class Display(ExitStack):
             table.add_column(column, justify="right", no_wrap=True)
         for run, state in schedule.states.items():
             if state.phase is Phase.RUNNING:
-                heartbeat = self.time_left.heartbeat(run)
-                step, steps = heartbeat.get("step", 0), heartbeat.get("steps", 0)
-                speed, loss = heartbeat.get("tokens_per_second"), heartbeat.get("loss")
-                waits = "queued" if run in self._queued else "starting"
-                table.add_row(
-                    Text(self.labels[run], no_wrap=True, overflow="ellipsis"),
-                    f"{step:,} / {steps:,}"
-                    if step
-                    else heartbeat.get("phase") or waits,
-                    f"{loss:.3f}" if isinstance(loss, float) else "-",
-                    f"{speed:,.0f}" if isinstance(speed, int | float) else "-",
-                    clock(self.time_left.of_run(run))
-                    if self.time_left.measured
-                    else "-",
-                )
-
+                table.add_row(*self._row(run))
         now = self._now()
-        running = (
-            run for run, s in schedule.states.items() if s.phase is Phase.RUNNING
-        )
-        spent = sum(self._spent.values()) + sum(
-            now - self._begun.get(run, now) for run in running
-        )
+        spent = self._spent + sum(now - begun for begun in self._begun.values())
         about = self.about(spent)
         above = [Text(about, style="bold")] if about else []
         below = [Text(f"waiting: {self._noted}", style="yellow")] if self._noted else []
@@ -295,6 +265,22 @@ class Display(ExitStack):
             Text(self._totals(schedule), style="bold"),
         )
         return Group(*above, table, *below, bar)
+
+    def _row(self, run: str) -> list[Text | str]:
+        """Return the row of a running job: name, step, loss, speed and time left."""
+        heartbeat = self.time_left.heartbeat(run)
+        step, steps = heartbeat.get("step", 0), heartbeat.get("steps", 0)
+        waits = "starting" if run in self._begun else "queued"
+        at = f"{step:,} / {steps:,}" if step else heartbeat.get("phase") or waits
+        speed, loss = heartbeat.get("tokens_per_second"), heartbeat.get("loss")
+        left = clock(self.time_left.of_run(run)) if self.time_left.measured else "-"
+        return [
+            Text(self.labels[run], no_wrap=True, overflow="ellipsis"),
+            at,
+            f"{loss:.3f}" if isinstance(loss, float) else "-",
+            f"{speed:,.0f}" if isinstance(speed, int | float) else "-",
+            left,
+        ]
 
     def _totals(self, schedule: Schedule) -> str:
         """Return in words the number of runs in each phase, the time so far and the time left."""
