@@ -328,17 +328,6 @@ def _unreadable(path: Path, reason: str) -> UserError:
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-_REASONS = {
-    errno.ENOTDIR: ("a folder, but {} is a file", "remove the file"),
-    errno.EEXIST: ("a folder, but {} is a file", "remove the file"),
-    errno.ENOSPC: ("free space, but the disk is full (df, df -i)", "free some space"),
-    errno.EDQUOT: ("free space, but the quota is used up", "free some space"),
-    errno.EROFS: (
-        "a folder that can be written, but it is read-only",
-        "mount it for writing",
-    ),
-    errno.EACCES: ("a folder that you may write to", "change its permissions"),
-}
 
 
 def check_writable(outputs: Path) -> None:
@@ -353,11 +342,9 @@ def check_writable(outputs: Path) -> None:
         publish(paths[0], "probe")
         publish(paths[1], "probe", replace=False)
     except OSError as error:
-        reason = error.strerror
-        other = f"a folder in which files can be written, renamed and hard-linked, but: {reason}"
-        expected, remedy = _REASONS.get(error.errno or 0, (other, "repair the folder"))
-        expected = expected.replace("{}", sanitize(error.filename))
-        remedy = f"{remedy} or choose another folder"
+        expected = "a folder in which files can be written, renamed and hard-linked"
+        expected += f", but: {sanitize(error)}"
+        remedy = "repair the folder, free some space, or choose another folder"
         raise invalid_value("outputs", outputs, expected, remedy) from error
     finally:
         for path in paths:

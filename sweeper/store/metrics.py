@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import re
 import zlib
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -17,12 +16,6 @@ _START = b'{"step": '
 _CHECK = b', "crc": "'
 _END = b'"}'
 _CHECK_AT = -len(_CHECK) - 8 - len(_END)
-# A row: its beginning, its end, and no other beginning between them.
-_ROW = re.compile(
-    b"%b(?:(?!%b).)*?%b[0-9a-f]{8}%b"
-    % tuple(map(re.escape, (_START, _START, _CHECK, _END))),
-    re.DOTALL,
-)
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -68,7 +61,7 @@ class MetricsWriter(ExitStack):
         """Cut a torn last row, or end it with a newline if only that is missing."""
         data = read_bytes(self.path) or b""
         tail = data[data.rfind(b"\n") + 1 :]
-        if tail and _decode(tail)[0]:
+        if tail and _row(tail):
             write_all(self._file.fileno(), b"\n")
         elif tail:
             os.ftruncate(self._file.fileno(), len(data) - len(tail))
@@ -77,14 +70,9 @@ class MetricsWriter(ExitStack):
 
 def read_metrics(path: Path) -> tuple[list[dict[str, Any]], int]:
     """Return the rows of a file in the order of writing, and the number of damaged lines."""
-    rows: list[dict[str, Any]] = []
-    damaged = 0
-    for line in (read_bytes(path) or b"").split(b"\n"):
-        if line:
-            found, clean = _decode(line)
-            rows += found
-            damaged += not clean
-    return rows, damaged
+    lines = [line for line in (read_bytes(path) or b"").split(b"\n") if line]
+    rows = [row for line in lines if (row := _row(line)) is not None]
+    return rows, len(lines) - len(rows)
 
 
 def spell_float(value: Any) -> Any:
@@ -100,25 +88,13 @@ def _check(body: bytes) -> bytes:
     return _CHECK + b"%08x" % zlib.crc32(body) + _END
 
 
-def _decode(line: bytes) -> tuple[list[dict[str, Any]], bool]:
-    """Return the rows in `line`, and whether it is exactly one row.
-
-    A damaged line may hold undamaged rows: two, if the newline between them is lost, or one behind
-    a block of null bytes that a file system left.
-    """
-    row = _checked(line)
-    if row is not None:
-        return [row], True
-    found = (_checked(match.group()) for match in _ROW.finditer(line))
-    return [row for row in found if row is not None], False
-
-
-def _checked(text: bytes) -> dict[str, Any] | None:
-    body, check = text[:_CHECK_AT], text[_CHECK_AT:]
+def _row(line: bytes) -> dict[str, Any] | None:
+    """Return the row in a line, or None if the line is damaged."""
+    body, check = line[:_CHECK_AT], line[_CHECK_AT:]
     if not body.startswith(_START) or check != _check(body):
         return None
     try:
-        row = json.loads((body + b"}").decode())
+        row = json.loads(body + b"}")
     except (ValueError, RecursionError):
         return None
     if not isinstance(row["step"], int):

@@ -1,6 +1,7 @@
 """An outputs folder on a full, read-only or unsuitable disk."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -106,26 +107,25 @@ def test_a_file_in_the_way_is_named(tmp_path, below):
     file = tmp_path / "file"
     file.write_text("untouched")
     message = refusal(file / below)
-    assert f"{file} is a file" in message
+    assert str(file) in message
     assert file.read_text() == "untouched"
 
 
 @pytest.mark.parametrize(
-    ("call", "code", "words"),
+    ("call", "code"),
     [
-        ("mkdir", errno.EACCES, "you may write to"),
-        ("open", errno.EACCES, "you may write to"),
-        ("open", errno.EROFS, "read-only"),
-        ("write", errno.ENOSPC, "the disk is full"),
-        ("fsync", errno.EDQUOT, "quota"),
-        ("link", errno.EPERM, "hard-link"),
-        ("rename", errno.EIO, "Input/output error"),
+        ("mkdir", errno.EACCES),
+        ("open", errno.EROFS),
+        ("write", errno.ENOSPC),
+        ("fsync", errno.EDQUOT),
+        ("link", errno.EPERM),
+        ("rename", errno.EIO),
     ],
 )
-def test_each_operation_the_store_needs_is_tried(tmp_path, failing, call, code, words):
+def test_each_operation_the_store_needs_is_tried(tmp_path, failing, call, code):
     outputs = tmp_path / "outputs"
     if call != "mkdir":
         outputs.mkdir()
     with failing(call, code):
-        assert words in refusal(outputs)
+        assert os.strerror(code) in refusal(outputs)
     assert sorted(tmp_path.rglob("*")) == ([] if call == "mkdir" else [outputs])
