@@ -23,7 +23,6 @@ from sweeper.results.collect import collect, write_tables
 from sweeper.store.liveness import alive
 from sweeper.store.metrics import read_metrics
 from sweeper.store.runs import RunStore
-from tests.faults import files
 from tests.faults.sweep import Count, compare, living, reference_of
 from tests.twins import PLANTED
 from tests.twins import arguments as twins
@@ -232,41 +231,6 @@ def stops(seed: int) -> Count:
             number.name not in command.log() or "Traceback" in command.log()
         )
         count.complaints += command.finish() != 0
-    return count
-
-
-def read_only(seed: int) -> Count:
-    """Make the store read-only: a sweep fails with one sentence, and status still works."""
-    count = Count("read-only store", seed)
-    with files.small_disk("32m") as disk:
-        outputs = disk / "outputs"
-        undisturbed(outputs, GRID)
-        reference = reference_of(outputs)
-        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-        line = Command(outputs, [*GRID, "seed=1"]).line
-        asked = [
-            sys.executable,
-            "-m",
-            "sweeper",
-            "status",
-            "--json",
-            "--outputs",
-            str(outputs),
-        ]
-        refused = subprocess.run(
-            line, cwd=ROOT, capture_output=True, text=True, check=False
-        )
-        status = subprocess.run(
-            asked, cwd=ROOT, capture_output=True, text=True, check=False
-        )
-        count.injected += 2
-        count.complaints += (
-            refused.returncode != 2 or len(refused.stderr.strip().splitlines()) != 1
-        )
-        count.complaints += "it is read-only" not in refused.stderr
-        done = status.stdout.count('"done"')
-        count.complaints += status.returncode != 0 or done != len(reference)
-        compare(count, outputs, reference)
     return count
 
 

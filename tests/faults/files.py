@@ -13,7 +13,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sweeper.store.attempts import Cause
-from sweeper.store.metrics import MetricsWriter, read_metrics
 from sweeper.store.runs import RunStore
 from tasks import checkpoint
 from tests.faults import sweep
@@ -26,33 +25,6 @@ CUTS = 100
 MEMORY = (
     "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 )  # for cases without a disk
-
-
-def torn_metrics(seed: int) -> Count:
-    """Cut metrics.jsonl at every byte, read it, and let the next attempt write to it."""
-    count = Count("metrics cut at every byte", seed, runs=1)
-    with TemporaryDirectory(dir=MEMORY) as folder:
-        path, torn = Path(folder) / "intact.jsonl", Path(folder) / "torn.jsonl"
-        rows = [
-            {"step": step, "loss": 1 / (step + 1), "nan": float("inf")}
-            for step in range(40)
-        ]
-        with MetricsWriter(path) as writer:
-            for row in rows:
-                writer.write(row)
-        data = path.read_bytes()
-        for cut in range(len(data) + 1):
-            torn.write_bytes(data[:cut])
-            count.injected += 1
-            complete = data[:cut].count(b"\n")
-            complete += (
-                data[cut : cut + 1] == b"\n"
-            )  # only the end of the line is missing
-            count.wrong += read_metrics(torn)[0] != rows[:complete]
-            with MetricsWriter(torn) as writer:
-                writer.write({"step": 99})
-            count.wrong += read_metrics(torn) != ([*rows[:complete], {"step": 99}], 0)
-    return count
 
 
 def flipped_checkpoints(setting: Setting, *, flips: int) -> Count:

@@ -17,7 +17,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -98,13 +97,17 @@ def damaged_outputs(victim: Callable[[], Victim], seed: int, *, files: int) -> C
                 "figures",
             ):  # else a refused command leaves the right ones
                 shutil.rmtree(outputs / made)
-            where = outputs / rng.choice(kinds[rng.choice(sorted(kinds))])
+            path = outputs / rng.choice(kinds[rng.choice(sorted(kinds))])
             damage = rng.choice(sorted(DAMAGES))
-            if where.exists():
-                DAMAGES[damage](where, rng)
-            said = f"{seed}/{number}: {damage} {where.relative_to(outputs)}"
+            if path.exists():
+                DAMAGES[damage](path, rng)
+            said = f"{seed}/{number}: {damage} {path.relative_to(outputs)}"
             count.injected += 1
-            read_all(count, whole, Path(folder), said)
+            for line in (["status", "--json"], ["collect"], ["report"]):
+                where = f"{said}: {line[0]}"
+                code = typed(count, Path(folder), line, where, outputs)
+                if line[0] == "collect":
+                    check_numbers(count, whole, outputs, code, where)
             if number % SWEEPS == 0:
                 continue_sweep(count, whole, outputs, said)
     return count
@@ -120,16 +123,6 @@ def files_by_kind(outputs: Path) -> dict[str, list[str]]:
             kind = parts[0] if parts[0] in ("code", "data", "figures") else parts[-1]
             found["plan" if parts[0] == "plans" else kind].append(name)
     return found
-
-
-def read_all(count: Count, whole: Victim, folder: Path, said: str) -> None:
-    """Type every command that reads outputs, and count what must not happen."""
-    outputs = folder / "outputs"
-    for line in (["status", "--json"], ["collect"], ["report"]):
-        where = f"{said}: {line[0]}"
-        code = typed(count, folder, line, where, outputs)
-        if line[0] == "collect":
-            check_numbers(count, whole, outputs, code, where)
 
 
 def check_numbers(
@@ -222,110 +215,40 @@ def cut(path: Path, rng: random.Random) -> None:
     path.write_bytes(path.read_bytes()[: rng.randrange(path.stat().st_size + 1)])
 
 
-def zeros(path: Path, rng: random.Random) -> None:
-    """Zero a stretch, as a file system does that lost a block."""
-    content = bytearray(path.read_bytes())
-    start, end = sorted(
-        (rng.randrange(len(content) + 1), rng.randrange(len(content) + 1))
-    )
-    content[start:end] = bytes(end - start)
-    path.write_bytes(content)
-
-
-def longer(path: Path, rng: random.Random) -> None:
-    path.write_bytes(
-        path.read_bytes() + rng.choice([b"\0", b"}", b"\n{}\n", rng.randbytes(99)])
-    )
-
-
-def missing(path: Path, rng: random.Random) -> None:
-    path.unlink()
-
-
 def replaced(path: Path, rng: random.Random) -> None:
-    """Put a folder, a pipe, an empty file or a link to somewhere else in its place."""
+    """Put nothing, a folder, a pipe, an empty file or a link in its place."""
     path.unlink()
-    how = rng.randrange(4)
-    if how == 0:
+    how = rng.choice(["nothing", "folder", "pipe", "file", "link"])
+    if how == "folder":
         path.mkdir()
-    elif how == 1:
+    elif how == "pipe":
         os.mkfifo(path)
-    elif how == 2:
+    elif how == "file":
         path.touch()
-    else:
-        path.symlink_to("/etc/passwd" if rng.random() < 0.5 else "nowhere")
+    elif how == "link":
+        path.symlink_to("/etc/passwd")
 
 
-def exchanged(path: Path, rng: random.Random) -> None:
-    """Exchange the file with another of its name or folder, as a wrong copy does."""
-    above = next(
-        one for one in path.parents if one.name in ("outputs", "runs", "plans", "data")
-    )
-    others = [
-        one
-        for one in sorted(above.rglob(f"*{path.suffix}"))
-        if one.is_file() and (one.name == path.name or one.parent == path.parent)
-    ]
-    other = rng.choice(others)
-    content = path.read_bytes()
-    path.write_bytes(other.read_bytes())
-    other.write_bytes(content)
+VALUES: tuple[Any, ...] = (None, -1, 10**400, 1e300, "", "../../evil", [], {})
 
 
 def edited(path: Path, rng: random.Random) -> None:
-    """Delete, exchange or change fields of JSON, and leave its checksum or remove it."""
+    """Delete or replace fields of JSON, and leave its checksum or remove it."""
     try:
         value = json.loads(path.read_bytes())
     except ValueError:
         return flip(path, rng)
-    edit(value, rng)
+    for _ in range(rng.randint(1, 3)):
+        if places := [*fields(value)]:
+            holder, key = rng.choice(places)
+            if rng.random() < 0.3:
+                del holder[key]
+            else:
+                holder[key] = rng.choice(VALUES)
     if isinstance(value, dict) and rng.random() < 0.5:
         value.pop("sha256", None)
     path.write_text(json.dumps(value))
     return None
-
-
-DAMAGES: dict[str, Callable[[Path, random.Random], object]] = {
-    function.__name__: function
-    for function in (flip, cut, zeros, longer, missing, replaced, exchanged, edited)
-}
-VALUES: tuple[Any, ...] = (
-    None,
-    True,
-    -1,
-    0,
-    10**400,
-    1e300,
-    "",
-    "x" * 9999,
-    "../../evil",
-    "\0",
-    [],
-    {},
-    [[[]]],
-)
-
-
-def edit(value: Any, rng: random.Random) -> None:
-    """Delete, exchange or change a few fields of a JSON value."""
-    for _ in range(rng.randint(1, 3)):
-        places = list(fields(value))
-        if not places:
-            return
-        holder, key = rng.choice(places)
-        found = holder[key]
-        match rng.choice(("delete", "exchange", "change", "replace")):
-            case "delete":
-                del holder[key]
-            case "exchange":
-                other, name = rng.choice(
-                    [(h, k) for h, k in places if type(h[k]) is type(found)]
-                )
-                holder[key], other[name] = deepcopy(other[name]), deepcopy(found)
-            case "change" if isinstance(found, int | float):
-                holder[key] = found * 2 + 1
-            case _:
-                holder[key] = rng.choice(VALUES)
 
 
 def fields(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -334,3 +257,8 @@ def fields(value: Any) -> Iterator[tuple[Any, Any]]:
         for key in value if isinstance(value, dict) else range(len(value)):
             yield value, key
             yield from fields(value[key])
+
+
+DAMAGES: dict[str, Callable[[Path, random.Random], object]] = {
+    function.__name__: function for function in (flip, cut, replaced, edited)
+}

@@ -21,7 +21,6 @@ def cases(
     `typed` are the overrides of the sweep in the case "rounds".
     """
     mounts, seed = files.can_mount(), setting.seed
-    yield "torn", partial(files.torn_metrics, seed)
     yield "flips", partial(files.flipped_checkpoints, setting, flips=300)
     yield "limit", partial(jobs.file_limit, setting)
     if mounts:
@@ -47,7 +46,6 @@ def cases(
         return
     if mounts:
         yield "inodes", partial(files.full_disk, setting, times=4, of="files")
-        yield "readonly", partial(commands.read_only, seed)
     yield "zombies", partial(processes.zombies, setting, faults=30)
     yield "terminations", partial(processes.terminations, setting, faults=50)
     for orchestrators in (2, 5):
@@ -63,6 +61,6 @@ def cases(
     yield "rounds", partial(commands.killed_rounds, seed, typed, times=10)
     if not mounts:
         print(
-            "disk full, read-only: left out, as this user may not mount",
+            "disk full: left out, as this user may not mount",
             file=sys.stderr,
         )

@@ -240,20 +240,6 @@ def test_a_last_word_said_while_the_state_is_read_is_not_missed(run, monkeypatch
     assert run.status().state is State.FAILED
 
 
-@pytest.mark.parametrize("name", ["result.json", "attempts/0001/exit.json"])
-@pytest.mark.parametrize(
-    "content", [b"\0" * 101, b'{"format": 1}', b"[]", b"{"], ids=repr
-)
-def test_a_damaged_file_is_the_reason_and_stops_no_survey(run, name, content):
-    attempt = run.claim({})
-    attempt.finish("crash")
-    (run.path / name).write_bytes(content)
-    status = run.status()
-    assert status.state is State.FAILED
-    assert Path(name).name in status.reason
-    assert status.reason.isprintable()
-
-
 def test_a_record_whose_seal_was_made_anew_is_not_the_run_of_its_name(tmp_path):
     config = {"task": {"name": "lm1b"}, "seed": 3, "logger": {"name": "none"}}
     run = RunStore(tmp_path).freeze({"id": run_id(config), "config": config})
