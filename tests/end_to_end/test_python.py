@@ -10,8 +10,6 @@ import torch
 
 import headroom_attention as headroom
 from tests.end_to_end.test_sweep import ROOT, SMALL
-from tests.tasks.jobs import ended
-from tests.tasks.small import REPRESENTATION
 
 MEASURE = "test/perplexity"
 NAME = "equal-width"
@@ -48,14 +46,6 @@ def test_a_table_has_what_was_measured_and_every_key(outputs, run):
         "seed": 0,
     }
     assert {key: row[key] for key in told} == told
-
-
-def test_runs_are_found_by_the_values_of_a_column(outputs):
-    table = headroom.table(NAME, outputs=outputs)
-    few = table[table["model.heads"] <= 2]
-    for heads in (few["model.heads"], few["model.heads"].unique(), {1, 2}):
-        found = headroom.runs(NAME, {"model.heads": heads}, outputs=outputs)
-        assert {run.id for run in found} == set(few["run"])
 
 
 @pytest.mark.slow
@@ -129,16 +119,6 @@ def test_attention_is_that_whose_spread_the_run_recorded(run):
         assert entropy_H.tolist() == pytest.approx(layer["entropy"], rel=1e-5)
 
 
-def test_a_run_of_theorem_1_has_its_whole_batch_and_no_weights_of_attention(tmp_path):
-    run = headroom.run(ended(tmp_path, REPRESENTATION).id, outputs=tmp_path)
-    batch = run.batch(rows=2)
-    assert run.module()(batch).shape == batch["logs"].shape
-    with pytest.raises(
-        headroom.UserError, match="heads go through scaled_dot_product_attention"
-    ):
-        run.attention()
-
-
 def test_what_it_read_can_be_read(run):
     batch = run.batch("validation", rows=2)
     assert batch["tokens"].shape == (2, 32)
@@ -192,17 +172,6 @@ def test_a_wrong_name_is_one_sentence(outputs, wrong):
     with pytest.raises(headroom.UserError, match=words) as raised:
         asked({"outputs": outputs})
     assert "\n" not in str(raised.value)
-
-
-def test_a_run_that_is_not_done_has_neither_metrics_nor_a_model(outputs):
-    store = headroom.runs(outputs=outputs)[0]
-    hidden = (store.path / "result.json").rename(store.path / "away")
-    try:
-        for asked in (store.metrics, store.model, lambda: store.checkpoint):
-            with pytest.raises(headroom.UserError, match=f"run={store.id}: expected"):
-                asked()
-    finally:
-        hidden.rename(store.path / "result.json")
 
 
 def test_the_lines_of_the_guide_work(outputs, monkeypatch, capsys):

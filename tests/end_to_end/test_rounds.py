@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import shutil
 import subprocess
 import sys
 
@@ -123,34 +122,8 @@ def test_typed_again_it_trains_nothing_and_a_spent_budget_buys_nothing(planted):
     assert (done(outputs), len(RunStore(outputs).ids())) == (before, len(before))
 
 
-def test_a_first_round_beyond_the_budget_is_not_begun(planted, tmp_path):
-    """The finished runs of other points say what it costs."""
-    outputs = tmp_path / "outputs"
-    shutil.copytree(planted[0], outputs)
-    other = "experiment.arms.standard.grid={model.heads:[3]}"
-    runs = RunStore(outputs).ids()
-    refused = sweep(
-        outputs, other, "hydra.sweeper.budget_device_hours=1e-9", rates=PLANTED
-    )
-    assert refused.returncode == 2
-    asked = r"budget_device_hours=1e-09: expected at least \S+, the expected cost"
-    assert re.search(asked, refused.stderr)
-    assert RunStore(outputs).ids() == runs
-
-
 def test_twins_never_differ(tmp_path):
     ended = sweep(tmp_path / "outputs", "hydra.sweeper.max_seeds=5", rates=ALIKE)
     assert ended.returncode == 0, ended.stderr
     [given] = answers(tmp_path / "outputs")
     assert given in ("undecided", "no difference beyond the margin")
-
-
-def test_prices_are_told_and_a_sweep_is_what_it_is(planted):
-    outputs, _ = planted
-    assert (
-        "not supported"
-        in python("-m", "sweeper", "decide", "--outputs", outputs).stdout
-    )
-    same = python("-m", "sweeper", "compare", outputs, outputs)
-    assert (same.returncode, same.stderr) == (0, "")
-    assert "Every claim that both judge has the same verdict." in same.stdout

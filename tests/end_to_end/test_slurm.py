@@ -14,7 +14,6 @@ from sweeper.size_server import SizeServer
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 from tests.end_to_end.slurm_cluster import keeps_accounts
-from tests.end_to_end.test_rounds import rounds_on
 from tests.end_to_end.test_sweep import numbers, sweep
 from tests.policies import launcher, policy
 from tests.tasks.jobs import config, freeze, science
@@ -167,11 +166,6 @@ def test_a_sweep_gives_the_same_numbers_as_on_this_machine(tmp_path):
     assert (there / "figures" / "grid.pdf").exists()
 
 
-def test_rounds_are_the_same_as_on_this_machine(tmp_path):
-    here = rounds_on(tmp_path / "local", "local")
-    assert rounds_on(tmp_path / "slurm", "slurm", "hydra.launcher.poll_s=0.5") == here
-
-
 def test_another_sweep_takes_over_what_is_in_the_queue(tmp_path):
     """The first is gone before its job has started; the second hands nothing in."""
     run = freeze(tmp_path, LONG)
@@ -231,13 +225,3 @@ def test_a_store_that_others_may_write_to_is_refused_before_data_is_prepared(tmp
     assert not any(
         (shared / name).exists() for name in ("data", "runs", "plans", "slurm")
     )
-
-
-def test_a_store_that_others_may_write_to_by_now_is_handed_nothing(tmp_path):
-    shared = tmp_path / "outputs"
-    run = freeze(shared)
-    refused = open_backend(shared)
-    shared.chmod(0o777)
-    begin(refused, run)
-    with pytest.raises(UserError, match="chmod go-w"):
-        refused.ended(0)

@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import re
-import shlex
 import shutil
 import signal
 import socket
@@ -247,46 +246,6 @@ def holding(needle, folder):
     return [p for p in folder.rglob("*") if p.is_file() and needle in p.read_bytes()]
 
 
-# Refused by Hydra, the planner, the size server and the sweep. test_mistakes.py and
-# plan/test_refused.py in tests/sweeper have all others, without a process for each.
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["hydra/launcher=nowhere"], ["nowhere"]),
-        (
-            ["hydra.sweeper.max_runs=1,2"],
-            ["hydra.sweeper.max_runs=1,2", "not supported"],
-        ),
-        (
-            ["+hydra.sweeper.params.x=3"],
-            ["hydra.sweeper.params.x", "cannot be added or deleted"],
-        ),
-        (["experiment=fig7"], ["experiment=fig7", "did you mean", "fig2"]),
-        (["model.heads=4,3,5"], ["model.heads=3", "model.embedding_size=8", "1 more"]),
-        (
-            [*GRID, "hydra.sweeper.until=[nope]"],
-            ["until=nope: expected claims of what is swept"],
-        ),
-    ],
-    ids=["hydra", "values", "added", "planner", "size server", "claims"],
-)
-def test_bad_input_is_one_clear_sentence_and_nothing_starts(known, arguments, words):
-    done = sweep(known, *arguments)
-    assert done.returncode not in (0, None)
-    assert "Traceback" not in done.stdout + done.stderr
-    for word in words:
-        assert word in done.stderr, done.stderr
-    assert [path.name for path in known.iterdir()] == ["cache"]
-
-
-def test_a_store_that_cannot_be_written_is_said_before_anything_starts(known):
-    (known / "runs").write_text("in the way")
-    done = sweep(known, *GRID)
-    assert done.returncode != 0
-    assert str(known / "runs") in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-
-
 def test_a_dry_run_writes_no_record_and_loads_no_torch_where_sizes_are_known(
     known, tmp_path
 ):
@@ -296,28 +255,6 @@ def test_a_dry_run_writes_no_record_and_loads_no_torch_where_sizes_are_known(
     assert (done.returncode, done.stderr) == (0, "")
     assert "4 points, 4 runs: 4 new" in done.stdout
     assert [path.name for path in known.iterdir()] == ["cache"]
-
-
-@pytest.mark.parametrize(
-    ("shell", "code", "told"),
-    [
-        ("exec {} >&-", 0, ""),
-        ("exec {} 2>&-", 0, ""),
-        ("ulimit -f 0; exec {}", 2, "PyTorch cannot be loaded"),
-        ("ulimit -v 200000; exec {}", 2, "cannot be loaded"),
-    ],
-    ids=["no stdout", "no stderr", "no file", "no memory"],
-)
-def test_limits_of_the_system_end_in_sentences(known, shell, code, told):
-    if code:
-        shutil.rmtree(known)  # so that PyTorch has to be loaded
-    asked = shlex.join(command(known, *GRID, "hydra.sweeper.dry_run=true"))
-    ended = subprocess.run(
-        shell.format(asked), shell=True, cwd=ROOT, capture_output=True, text=True
-    )
-    assert ended.returncode == code
-    assert told in ended.stderr
-    assert "Traceback" not in ended.stderr
 
 
 # Executed by every Python process of the sweep before anything else.

@@ -27,6 +27,8 @@ from tests.sweeper.test_damaged_files import plan as plan_of
 # python sweep.py ...
 SWEEPS = {
     "--dry-run": "--dry-run is not a flag of this program; hydra.sweeper.dry_run=true prints",
+    "hydra.sweeper.on_oom=halve": "was removed: write trainer.micro_batches=auto.",
+    "hydra.sweeper.tries=0": "hydra.sweeper.tries=0: expected a number of at least 1",
     "dry_run=true": "did you mean hydra.sweeper.dry_run?",
     "model.n_heads=8": "did you mean model.heads?",
     "model/attention=gqa": "did you mean grouped_query?",

@@ -138,29 +138,6 @@ def test_a_name_used_again_holds_the_new_results_until_the_older_command_is_type
     assert typed("2,4,16") == {}
 
 
-def test_files_made_of_replaced_results_do_not_stay_under_the_name(
-    sweep, planner, outputs, monkeypatch
-):
-    sweep("name=mine model.heads=2,4")
-    claims = outputs / "tables" / "mine.claims.json"
-    claims.write_text("[]")
-    monkeypatch.setattr("sys.argv", ["sweep.py", "other"])
-    sweep("name=mine model.heads=2,4 seed=0,1")
-    assert claims.exists()
-    monkeypatch.setattr("sys.argv", ["sweep.py", "another"])
-    other = planner.plan(["name=mine", "model.heads=8", f"paths.outputs={outputs}"])
-    freeze(other, RunStore(outputs), {})
-    assert left(outputs) == [set(), set()]
-    assert not claims.exists()
-
-
-def test_status_shows_the_command_of_a_name(sweep, outputs, capsys, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["sweep.py", "-m", "model.heads=2,4"])
-    name = sweep("model.heads=2,4")
-    assert main(["status", name, "--outputs", str(outputs)]) == 0
-    assert f"{name}: python sweep.py -m model.heads=2,4" in capsys.readouterr().out
-
-
 def forget(outputs: Path, name: str, *options: str) -> int:
     return main(["forget", name, *options, "--outputs", str(outputs)])
 
@@ -186,15 +163,6 @@ def test_what_is_forgotten_goes_and_what_others_use_stays(sweep, outputs, capsys
     assert page.exists()
     assert forget(outputs, "other", "--yes") == 0
     assert not page.exists()
-
-
-def test_what_runs_of_another_plan_start_from_stays(sweep, outputs):
-    sweep("name=mine model.heads=2,4")
-    parent, other = sorted(RunStore(outputs).ids(), key=lambda run: "-h4" in run)
-    sweep(f"name=child model.heads=2 parent={parent} seed=1")
-    assert forget(outputs, "mine", "--yes") == 0
-    assert parent in RunStore(outputs).ids()
-    assert other not in RunStore(outputs).ids()
 
 
 def test_a_run_that_a_sweep_in_training_waits_for_stays(sweep, outputs, capsys):
@@ -279,15 +247,6 @@ def test_what_wandb_keeps_here_of_a_run_or_an_experiment_goes_with_it(
     assert [name for name in kept if kept[name].exists()] == [*kept][2:]
     assert forget(outputs, "mine", "--yes") == 0
     assert [name for name in kept if kept[name].exists()] == [*kept][4:]
-
-
-def test_of_a_plan_of_two_the_other_one_stays(planner, outputs):
-    plan = planner.plan(["experiment=fig3,attention_rank", f"paths.outputs={outputs}"])
-    freeze(plan, RunStore(outputs), {})
-    assert forget(outputs, "fig3", "--yes") == 0
-    [found] = plans(outputs)
-    assert list(found["experiments"]) == ["attention_rank"]
-    assert set() < set(found["runs"]) == set(RunStore(outputs).ids()) < set(plan.runs)
 
 
 def test_nothing_goes_in_training_or_unconfirmed(sweep, outputs, monkeypatch, capsys):

@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -107,15 +106,6 @@ def test_the_table_tells_progress_and_reasons(outputs):
     assert "no attempt yet" in printed([*lines(outputs)], every=True)
 
 
-def test_where_runs_are_left_out_it_says_how_to_learn_their_ids(outputs):
-    assert "--all lists every run with its id" in printed(
-        [*lines(outputs)], every=False
-    )
-    text = printed([*lines(outputs)], every=True)
-    assert "--all" not in text
-    assert all(re.search(rf"^ +{name}\b", text, re.MULTILINE) for name in NAMES)
-
-
 def test_a_run_of_before_this_machine_started_is_over_once_its_heartbeat_stands_still(
     outputs,
 ):
@@ -158,8 +148,3 @@ def test_as_data_it_says_the_same(outputs, capsys):
     assert found["running"]["loss"] == 3.25
     assert found["done"]["seconds"] == 90.0
     assert found["child"]["state"] == "blocked"
-
-
-def test_the_name_of_an_experiment_is_neither_markup_nor_an_order():
-    found = [Line("[/b]\x1b[2J", "run", "fixed", "new", "no attempt yet")]
-    assert "[/b]\\x1b[2J" in printed(found, every=True)

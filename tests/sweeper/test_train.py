@@ -1,7 +1,6 @@
 """Training a plan: expected durations, prepared data and the size server."""
 
 import io
-import os
 import signal
 from contextlib import closing
 from pathlib import Path
@@ -198,19 +197,6 @@ def test_it_ends_with_the_sweep_that_waits_for_it(tmp_path):
     assert process.signalled == [(1, signal.SIGKILL)]
 
 
-@pytest.mark.parametrize("planted", ["link", "pipe"])
-def test_a_log_that_was_planted_is_put_aside(planted, tmp_path):
-    log, notes = tmp_path / "data" / "prepare.log", tmp_path / "notes"
-    log.parent.mkdir()
-    notes.write_text("a stranger's")
-    if planted == "link":
-        log.symlink_to(notes)
-    else:
-        os.mkfifo(log)
-    prepared(tmp_path, Process(0, says="done"))
-    assert (log.read_text(), notes.read_text()) == ("done", "a stranger's")
-
-
 def test_a_server_answers_even_if_it_was_stopped_and_ends_by_itself():
     process = SizeServer()
     server = process.start()
@@ -245,15 +231,6 @@ def light(tmp_path):
     with closing(SizeServer()) as process:
         process.code = tmp_path
         yield process
-
-
-def test_one_that_is_gone_is_told_nothing_and_another_answers(light):
-    server = light.start()
-    server.kill()
-    server.wait(timeout=60)
-    light.tell({"op": "preload"})
-    assert light.ask([{"op": "size"}])[0]["pid"] == 7
-    assert light._process is not server
 
 
 def test_a_job_that_ended_before_its_server_is_not_lost_with_it(light, tmp_path):

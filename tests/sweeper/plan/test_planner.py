@@ -435,17 +435,6 @@ def test_cache_and_parameters_are_matched_together(plan, with_experiment):
     assert found.points[-1].values == {"model.attention.key_value_heads": 6}
 
 
-EXPERIMENT = """# @package _global_
-experiment:
-  title: "clears \\e[2J and [/b]"
-  metric: test/loss
-  arms:
-    "[/red]\\e[2J\\u202e":
-      label: hostile
-      grid: {model.heads: [1, 2]}
-"""
-
-
 def printed(made, store, width, **options):
     statuses = {run: store.run(run).status() for run in made.runs}
     console = Console(file=io.StringIO(), width=width)
@@ -461,16 +450,6 @@ def test_of_many_points_the_first_are_listed_and_all_if_asked(plan, store):
     assert any("and 261 more (hydra.verbose=true lists all)" in line for line in lines)
     assert lines[-1].startswith("301 points, 602 runs")
     assert len(printed(made, store, 200, verbose=True).splitlines()) > 301
-
-
-def test_what_an_experiment_is_called_is_neither_markup_nor_an_order(
-    plan, with_experiment, store
-):
-    made = plan("experiment=evil", conf=with_experiment("evil", EXPERIMENT))
-    text = printed(made, store, width=250)
-    assert "[/red]\\x1b[2J\\u202e" in text
-    assert "and [/b]" in text
-    assert not set("\x1b\u202e") & set(text)
 
 
 def test_at_80_columns_every_point_keeps_its_size_its_match_and_its_state(plan, store):

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from omegaconf import OmegaConf
 
 from sweeper.hydra_section import composer
 from sweeper.plan.overrides import read
@@ -123,62 +122,3 @@ def test_the_usual_flags_and_the_projects_own_keys_pass(given):
         ["-m", "--cfg", "job", "--help", "model.heads=8", "-cd", "hydra/conf"]
     )
     given("task.batch_tokens=1024", "task.tokenizer_lines=10")
-
-
-MISTAKES = {
-    "hydra.sweeper.max_run=3": (
-        "hydra.sweeper.max_run is not a key",
-        "hydra.sweeper.max_runs",
-    ),
-    "hydra.sweeper.params.x=3": ("hydra.sweeper.params is not a key",),
-    "hydra.sweeper.max_runs=many": ("hydra.sweeper.max_runs", "many", "Integer"),
-    "hydra.sweeper.on_oom=halve": (
-        "hydra.sweeper.on_oom",
-        "trainer.micro_batches=auto",
-    ),
-    "hydra.sweeper.max_runs=null": ("hydra.sweeper.max_runs", "not Optional"),
-    "hydra.sweeper.tries=0": ("hydra.sweeper.tries=0", "at least 1"),
-    "hydra.sweeper.until=a": ("hydra.sweeper.until", "str", "list"),
-    "hydra.sweeper.pilot=2": (
-        "hydra.sweeper.pilot was removed",
-        "type seed=0,1 to train two",
-    ),
-    "hydra.sweeper.hang_after_s=3": ("hydra.sweeper.hang_after_s=3", "at least 15"),
-    "hydra.launcher.stagger=3": (
-        "hydra.launcher.stagger is not a key",
-        "hydra.launcher.stagger_s",
-    ),
-    "hydra.launcher.slots=2.5": ("hydra.launcher.slots", "2.5", "Integer"),
-    "hydra.launcher.jobs_per_device=0": (
-        "hydra.launcher.jobs_per_device=0",
-        "at least 1",
-    ),
-    "hydra.sweeper.notify=[x]": (
-        "hydra.sweeper.notify was removed",
-        "when sweep.py has ended",
-    ),
-    "hydra.launcher.job_min=60": (
-        "job_min was removed",
-        "hydra.launcher.runs_per_job=10",
-    ),
-    "hydra.launcher.gpu_memory_gb=40": (
-        "gpu_memory_gb was removed",
-        "jobs_per_device=2",
-    ),
-    "hydra/launcher=slurm hydra.launcher.time=3": ("time is not a key", "timeout_min"),
-}
-
-
-def options(typed):
-    """The options that a command line gives the sweep and its launcher."""
-    section = shipped().compose(typed.split(" ")).hydra
-    return OmegaConf.to_object(section.sweeper), OmegaConf.to_object(section.launcher)
-
-
-@pytest.mark.parametrize("typed", MISTAKES)
-def test_a_mistake_is_one_sentence(typed):
-    with pytest.raises(UserError) as told:
-        options(typed)
-    assert "\n" not in str(told.value)
-    for words in MISTAKES[typed]:
-        assert words in str(told.value)

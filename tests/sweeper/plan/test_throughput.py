@@ -9,7 +9,7 @@ import pytest
 
 from sweeper.plan.facts import Facts
 from sweeper.plan.plan import PlannedRun
-from sweeper.plan.throughput import BESIDE_S, NEWEST, Throughput
+from sweeper.plan.throughput import BESIDE_S, Throughput
 from sweeper.size_server import SizeServer
 
 
@@ -39,14 +39,6 @@ def test_seconds_are_in_proportion_to_flops():
     assert throughput.estimate([other]) == {other.id: pytest.approx(17.5)}
 
 
-def test_a_run_of_no_steps_says_nothing_of_training_and_takes_none():
-    throughput, run = Throughput(), _run("lm1b", 5)
-    assert not throughput.learn(_run("lm1b", 3, steps=0), 0.0, 1.3)
-    assert throughput.expected(run) == pytest.approx((0, 1.3))
-    throughput.learn(run, 7.0, None)
-    assert throughput.expected(_run("lm1b", 3, steps=0)) == pytest.approx((0, 1.3))
-
-
 def test_the_most_similar_measured_runs_decide():
     throughput = Throughput()
     finished = [
@@ -67,14 +59,6 @@ def test_the_most_similar_measured_runs_decide():
     tenth = throughput.expected(_run("lm1b", 5, seed=4, steps=231))
     assert tenth == pytest.approx((3.3, 3.0))
     assert throughput.expected(_run("lm1b", 13)) == pytest.approx((11.0 * 13 / 3, 2.0))
-
-
-def test_only_the_newest_measurements_count():
-    throughput = Throughput()
-    for seed in range(3 * NEWEST):
-        seconds = 10.0 if seed < 2 * NEWEST else 30.0
-        throughput.learn(_run("lm1b", 3, seed=seed), seconds, 1.0)
-    assert throughput.expected(_run("lm1b", 3, seed=99)).training == pytest.approx(30.0)
 
 
 def test_a_part_of_a_training_tells_of_the_whole_until_the_whole_does():

@@ -118,13 +118,6 @@ def test_tuning_is_switched_on_and_off_at_any_scale_and_has_a_name_of_its_own(
     assert (name == experiment.yaml) is (typed == "fig1 scale=demo")
 
 
-def test_what_tuning_is_asked_for_changes_no_run_that_is_not_tuned(plan):
-    usual, tuned = (
-        plan(f"experiment={name}", CPU).runs for name in ("fig1", "fig1_tuned")
-    )
-    assert usual.keys() == tuned.keys()
-
-
 def test_a_key_that_changes_the_size_of_a_model_is_not_tuned(plan, process, tmp_path):
     found = plan("experiment=fig1_tuned", CPU)
     [(name, own)] = found.experiments.items()
@@ -303,16 +296,6 @@ def test_a_range_grows_no_further_than_it_may_and_the_end_is_said(tuning):
     [made] = tuning.judged.tuning.values()
     at_end = {choice["arm"]: choice["at_end"] for choice in made}
     assert at_end == {arm: [RATE] * (arm == "fixed") for arm in ARMS}
-
-
-def test_read_again_from_disk_it_chooses_the_same(tuning, process):
-    finish(tuning, {**dict.fromkeys(ARMS, 0.0141), "standard": 0.001})
-    again = Tuning.of(tuning.plan, process, tuning.store)
-    assert again.judged is not None
-    assert again.judged.as_data() == tuning.judged.as_data()
-    assert again.trials.as_data() == tuning.trials.as_data()
-    for point in again.judged.points:
-        assert set(point.chosen.trials) <= again.trials.runs.keys()
 
 
 def test_the_cost_is_told_before_as_it_is_and_at_most(tuning):

@@ -11,7 +11,6 @@ from sweeper.run import progress
 from sweeper.run.makespan import makespan
 from sweeper.run.progress import AFTER, PACE_S, Display, TimeLeft
 from sweeper.run.schedule import Phase
-from sweeper.store.numbers import clock
 from sweeper.store.runs import Taken
 from tests.sweeper.run.conftest import job
 
@@ -262,20 +261,3 @@ def test_a_terminal_shows_a_bar_and_a_row_for_each_run_that_trains(tell, store):
     assert "about" not in plain, "nothing was measured yet"
     assert "step" in plain
     assert "starting" in plain
-
-
-def test_every_line_but_that_of_the_last_run_names_the_time_left(log):
-    log.display.time_left.measured = True
-    for name in log.names:
-        log.phase(name, Phase.RUNNING)
-        log.phase(name, Phase.DONE)
-    first, last = log.lines()
-    assert first.endswith(" left")
-    assert "left" not in last
-
-
-@pytest.mark.parametrize(
-    ("seconds", "written"), [(59.94, "59.9 s"), (59.96, "1:00"), (3599.6, "1:00:00")]
-)
-def test_a_time_of_almost_a_minute_is_one(seconds, written):
-    assert clock(seconds) == written

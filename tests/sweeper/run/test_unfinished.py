@@ -2,14 +2,13 @@
 
 import os
 import signal
-import zipfile
 
 import pytest
 
 from sweeper.run import unfinished
 from sweeper.run.unfinished import train
 from sweeper.store.errors import UserError
-from sweeper.store.runs import RunStore, State
+from sweeper.store.runs import State
 from tests.sweeper.run.conftest import FakeBackend, act
 
 NAMES = {"experiment": "fig2", "arm": "standard"}
@@ -136,23 +135,3 @@ def test_a_folder_without_planned_runs_is_refused(tmp_path):
         UserError, match=r"outputs=.*: expected a folder with planned runs; plan"
     ):
         train(tmp_path)
-
-
-def test_runs_in_a_zip_of_an_earlier_version_are_read_once_they_are_unzipped(
-    store, freeze
-):
-    act(freeze("a"), "done")
-    result = store.run("lm1b-s0-a").result()
-    archive = store.outputs / "archives" / "fig2-0001.zip"
-    archive.parent.mkdir()
-    files = [path for path in (store.outputs / "runs").rglob("*") if path.is_file()]
-    with zipfile.ZipFile(archive, "w") as made:
-        for path in files:
-            made.write(path, path.relative_to(store.outputs))
-            path.unlink()
-    with pytest.raises(UserError, match="unzip them in the outputs folder"):
-        RunStore(store.outputs)
-    with zipfile.ZipFile(archive) as found:
-        found.extractall(store.outputs)
-    archive.unlink()
-    assert RunStore(store.outputs).run("lm1b-s0-a").result() == result

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.store.code import BESIDE, Code, differing, pin, revisions, state_of
+from sweeper.store.code import BESIDE, Code, differing, pin, state_of
 from sweeper.store.errors import UserError
 from sweeper.store.registry import ROOT
 from sweeper.store.runs import lineage
@@ -97,13 +97,6 @@ def test_two_dirty_trees_are_told_apart_and_what_trains_alone_makes_one_dirty(ro
     assert "+edited" in Code.read(root).diff()
 
 
-def test_what_editors_leave_beside_a_file_is_no_code(root):
-    before = Code.read(root).files
-    (root / "models" / ".#block.py").symlink_to("somebody@host.17")
-    (root / "models" / "._block.py").write_text("")
-    assert Code.read(root).files == before
-
-
 def test_what_is_pinned_stays_and_is_shared_by_all_that_have_the_same_code(
     root, tmp_path
 ):
@@ -132,17 +125,6 @@ def test_what_is_pinned_stays_and_is_shared_by_all_that_have_the_same_code(
     assert (other / "models" / "block.py").read_text() == "edited\n"
     assert "-models/block.py" in (other / "changes.diff").read_text()
     assert len(list((tmp_path / "code").iterdir())) == 2
-
-
-def test_pinned_code_names_every_commit_that_has_it(root, tmp_path):
-    first = Code.read(root)
-    folder = pin(tmp_path, first, [])
-    git(root, "commit", "-qm", "second", "--allow-empty")
-    second = Code.read(root)
-    for _ in range(2):
-        assert pin(tmp_path, second, []) == folder
-    assert revisions(folder) == [second.revision, first.revision]
-    assert Code.read(folder).revision == second.revision
 
 
 def test_what_was_pinned_and_changed_since_is_not_run(root, tmp_path):
@@ -213,13 +195,6 @@ def test_what_was_continued_comes_of_all_that_trained_it(tmp_path):
     states = [state_of(one) for one in lineage(run, 4)]
     assert states == [{"models": "z"}, {"models": "a"}, {"models": "c"}]
     assert differing(states) == ["models"]
-
-
-@pytest.mark.parametrize("continues", [1, 2, 7, -1, True])
-def test_attempts_that_would_continue_themselves_have_an_end(tmp_path, continues):
-    run = freeze(tmp_path)
-    run.claim({"continues": continues})
-    assert len(lineage(run, 1)) == 1
 
 
 def test_the_revision_is_that_of_the_program_whatever_git_is_told(

@@ -117,17 +117,6 @@ def test_a_write_that_fails_half_way_does_not_cost_the_next_row(tmp_path, monkey
     assert read_metrics(tmp_path / "m") == ([ROWS[0], NEXT], 0)
 
 
-def test_a_row_is_written_in_one_call(tmp_path, monkeypatch):
-    calls = []
-    real = os.write
-    with MetricsWriter(tmp_path / "m") as writer, monkeypatch.context() as patch:
-        patch.setattr(
-            os, "write", lambda fd, data: calls.append(len(data)) or real(fd, data)
-        )
-        writer.write({"step": 3, "note": "x" * 20011})
-    assert calls == [(tmp_path / "m").stat().st_size]
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf], ids=str)
 def test_floats_that_json_lacks_come_back_as_floats(tmp_path, value):
     data = written(tmp_path / "m", [{"step": 3, "train/loss": value}])
@@ -155,11 +144,3 @@ def test_a_row_that_could_not_be_read_back_is_refused(tmp_path, row):
     ):
         writer.write(row)
     assert (tmp_path / "m").read_bytes() == b""
-
-
-def test_a_link_in_the_place_of_the_file_is_refused(tmp_path):
-    (tmp_path / "victim").write_text("untouched")
-    (tmp_path / "m").symlink_to(tmp_path / "victim")
-    with pytest.raises(OSError, match="symbolic links"):
-        MetricsWriter(tmp_path / "m")
-    assert (tmp_path / "victim").read_text() == "untouched"

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from sweeper.store import importing, registry
+from sweeper.store import registry
 from sweeper.store.errors import UserError
 from sweeper.store.registry import ATTENTION, CLAIMS, FIGURES, Kind, made_of, names
 
@@ -75,31 +75,6 @@ def test_a_name_that_stands_for_two_things_is_one_sentence(installed, first):
         UserError, match=f"figure {taken}: {owner} and the package two both register"
     ):
         names(FIGURES)
-
-
-@pytest.mark.parametrize(
-    ("source", "told"),
-    [
-        ("import a_library_that_is_not_there", "cannot be imported .No module named"),
-        ("draw = 3", "expected a function draw in broken, found none"),
-        ("1 / 0", "of the package broken cannot be imported .ZeroDivisionError"),
-        ("import sys; sys.exit('bye')", "cannot be imported .SystemExit: bye"),
-        ("input()", "cannot be imported .(EOF|OS)Error"),
-        (
-            "while True: pass",
-            "cannot be imported .TimeoutError: its import takes more than 0.3",
-        ),
-    ],
-    ids=["import", "number", "raises", "exits", "reads", "hangs"],
-)
-def test_a_module_that_is_no_figure_is_one_sentence(
-    installed, monkeypatch, source, told
-):
-    monkeypatch.setattr(importing, "LONGEST_S", 0.3)
-    installed("broken", source, {"headroom.figures": "broken = broken"})
-    with pytest.raises(UserError, match=f"figure broken: .*{told}") as caught:
-        draw_of("broken")
-    assert "\n" not in str(caught.value)
 
 
 TAKES = """

@@ -183,11 +183,6 @@ def test_a_result_without_metrics_or_with_nan_is_never_published(run):
     assert run.result() is None
 
 
-def test_a_run_nobody_tried_is_new(run):
-    assert (run.status().state, run.status().attempt) == (State.NEW, 0)
-    assert run.history() == run.checkpoints() == []
-
-
 @pytest.mark.parametrize(
     ("cause", "state", "reason"),
     [
