@@ -26,7 +26,7 @@ from sweeper.store.changes import Changes
 from sweeper.store.code import Code, pin
 from sweeper.store.errors import NOTE, UserError, sanitize
 from sweeper.store.files import make_directory, publish, read_bytes
-from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
+from sweeper.store.identity import digest_of
 from sweeper.store.plans import replaced, write_plan
 from sweeper.store.runs import RunStore, State
 
@@ -287,7 +287,7 @@ def freeze(
             "size": run.size,
             "names": run.names,
         }
-        store.freeze(record, apart_from=NOT_IN_IDENTITY)
+        store.freeze(record)
     data = plan.as_data(rounds)
     for name in replaced(plan.outputs, data):
         for path in files_made_of(plan.outputs, name):

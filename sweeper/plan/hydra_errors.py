@@ -4,7 +4,6 @@ import difflib
 import re
 import traceback
 from collections.abc import Iterable
-from dataclasses import fields
 from typing import Any
 
 import yaml
@@ -13,9 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import (
     ConfigAttributeError,
     ConfigKeyError,
-    MissingMandatoryValue,
     OmegaConfBaseException,
-    ReadonlyConfigError,
 )
 
 from sweeper.store import registry
@@ -49,57 +46,38 @@ def explained(problem: Exception) -> UserError:
     """Return the sentence for an error of composing a config, from the fields of the exception."""
     if isinstance(problem, UserError):
         return problem
-    if isinstance(problem, yaml.YAMLError | UnicodeDecodeError):
-        mark = getattr(problem, "problem_mark", None)
+    if mark := getattr(problem, "problem_mark", None):
+        place = sanitize(f"{mark.name}, line {mark.line + 1}")
         reason = sanitize(getattr(problem, "problem", None) or problem)
-        place = f"{mark.name}, line {mark.line + 1}" if mark else "a yaml file"
-        return UserError(
-            f"{sanitize(place)} cannot be read as yaml: {reason}; correct it there."
-        )
-    if isinstance(problem, ImportError | MemoryError):
-        reason = f"{type(problem).__name__}: {sanitize(problem)}".removesuffix(": ")
-        remedy = "allow this command more memory, or install its requirements again"
-        return UserError(f"a library cannot be loaded ({reason}); {remedy}.")
+        return UserError(f"{place} cannot be read as yaml: {reason}; correct it there.")
     if isinstance(problem, OverrideParseException):
         return unreadable(problem.override)
     if isinstance(problem, MissingConfigException) and problem.missing_cfg_file:
         return _no_such_file(problem.missing_cfg_file, problem.options or ())
-    causes = (problem, problem.__cause__, problem.__context__)
-    cause = next(
-        (one for one in causes if isinstance(one, OmegaConfBaseException)), None
-    )
-    if cause is None or not cause.full_key:
-        words = sanitize(" ".join(str(problem).split()), 700).rstrip(".")
-        if misplaced := _MISPLACED.match(words):
-            return no_experiment_in(misplaced[1])
-        return UserError(words if words.endswith("?") else f"{words}.")
-    key = sanitize(cause.full_key)
-    if isinstance(cause, ConfigKeyError | ConfigAttributeError):
-        from sweeper.plan.experiment import Experiment  # which imports this module
+    for cause in (problem, problem.__cause__, problem.__context__):
+        if isinstance(cause, OmegaConfBaseException) and cause.full_key:
+            return _of_key(cause)
+    words = sanitize(" ".join(str(problem).split()), 700).rstrip(".")
+    if misplaced := _MISPLACED.match(words):
+        return no_experiment_in(misplaced[1])
+    return UserError(words if words.endswith("?") else f"{words}.")
 
-        if key in {f"experiment.{one.name}" for one in fields(Experiment)}:
-            return UserError(
-                f"{key} is not set by this experiment; write +{key}=VALUE to add it."
-            )
-        if key == "experiment":
-            return UserError(NO_EXPERIMENT)
-        around = cause.parent_node
-        tree: Any = OmegaConf.to_container(
-            around._get_root() if isinstance(around, DictConfig) else OmegaConf.create()
-        )
-        if (
-            "hydra" in tree
-        ):  # of its keys only those of the sweep and the launcher are candidates
-            tree["hydra"] = {
-                part: tree["hydra"][part] for part in ("sweeper", "launcher")
-            }
-        return unknown_key(str(cause.full_key), leaves(tree))
-    if isinstance(cause, ReadonlyConfigError):
-        return UserError(f"{key} cannot be set: a config names no code to call.")
-    if isinstance(cause, MissingMandatoryValue):
-        return UserError(f"{key} is missing; give it a value.")
-    reason = str(cause.msg or cause).splitlines()[0].rstrip(".")
-    return UserError(f"{key}: {sanitize(reason)}; correct the value.")
+
+def _of_key(cause: OmegaConfBaseException) -> UserError:
+    """Return the sentence for a key that is unknown or has an invalid value."""
+    key = sanitize(cause.full_key)
+    if not isinstance(cause, ConfigKeyError | ConfigAttributeError):
+        reason = str(cause.msg or cause).splitlines()[0].rstrip(".")
+        return UserError(f"{key}: {sanitize(reason)}; correct the value.")
+    if key == "experiment":
+        return UserError(NO_EXPERIMENT)
+    tree: Any = {}
+    if isinstance(cause.parent_node, DictConfig):
+        tree = OmegaConf.to_container(cause.parent_node._get_root())
+    if "hydra" in tree:  # a command line may only set the sweep and the launcher there
+        hydra = tree["hydra"]
+        tree["hydra"] = {part: hydra[part] for part in ("sweeper", "launcher")}
+    return unknown_key(str(cause.full_key), leaves(tree))
 
 
 def no_experiment_in(name: str) -> UserError:
@@ -198,31 +176,26 @@ def unknown_key(key: str, known: Iterable[str]) -> UserError:
         if f".{removed}." in f".{key}.":
             return UserError(f"{sanitize(key)} was removed: {remedy}.")
     if key in GROUPS:
-        return UserError(
-            f"{key} is not a key of the config; {did_you_mean([GROUPS[key]])}"
-        )
+        hint = did_you_mean([GROUPS[key]])
+        return UserError(f"{key} is not a key of the config; {hint}")
+
+    of_experiment = key.startswith("experiment.")
+    same = [one for one in known if one.startswith("experiment.") == of_experiment]
+    sections = [one.partition(".")[0] for one in same]
+    ends = {one: one.rpartition(".")[2] for one in (*same, *sections)}
     section, _, last = key.replace("/", ".").rpartition(".")
     last = SYNONYMS.get(last, last)
-    of_experiment = key.startswith("experiment.")
-    ends = {
-        one: one.rpartition(".")[2]
-        for one in known
-        if one.startswith("experiment.") == of_experiment
-    }
-    # Keys with the same end, or similar.
-    alike = [one for one, end in ends.items() if end == last]
     words = difflib.get_close_matches(last, {*ends.values()})
-    words += [end for end in ends.values() if end.startswith(last) and end not in words]
-    similar = [one for word in words for one, end in ends.items() if end == word]
-    inside = [one for one in similar if one.rpartition(".")[0] == section]
-    others = {one.partition(".")[0] for one in ends} - {key.partition(".")[0]}
-    sections = difflib.get_close_matches(key, others)
-    near = alike or inside or sections or similar
+    near = [one for one, end in ends.items() if end == last]
+    near = near or [
+        one for one, end in ends.items() if end in words or end.startswith(last)
+    ]
+    near.sort(key=lambda one: one.rpartition(".")[0] != section)
     hint = "`--cfg all` prints every key."
     if near:
         hint = did_you_mean(near)
     elif of_experiment:
-        hint = "docs/experiments.md lists the keys of an experiment."
+        hint = f"write +{key}=VALUE to add one that docs/experiments.md lists."
     return UserError(f"{sanitize(key)} is not a key of the config; {hint}")
 
 

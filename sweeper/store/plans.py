@@ -3,7 +3,8 @@
 import itertools
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Required
 
@@ -61,11 +62,10 @@ def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
     `estimate` (seconds of training by run) then stays that of the first time.
     """
     paths = _paths(outputs)
-    for path in reversed(paths):
-        known = _read(path, [])
-        if known and _content(known) == _content(plan):
+    for path, known in _readable(reversed(paths)):
+        if _content(known) == _content(plan):
             return path
-        if known.get("experiments", {}).keys() & plan["experiments"].keys():
+        if known["experiments"].keys() & plan["experiments"].keys():
             break
     folder = outputs / "plans"
     files.make_directory(folder)
@@ -115,18 +115,17 @@ def rewrite(outputs: Path, plan: Mapping[str, Any]) -> None:
 
 def plans(outputs: Path) -> list[dict[str, Any]]:
     """Return all readable plans, oldest first."""
-    return [plan for path in _paths(outputs) if (plan := _read(path, []))]
+    return [plan for _, plan in _readable(_paths(outputs))]
 
 
 def damaged(outputs: Path) -> list[UserError]:
-    """Return the error of each plan that cannot be read.
-
-    A plan that this process has read before is not read again.
-    """
-    faults: list[UserError] = []
+    """Return the error of each plan that cannot be read."""
+    faults = []
     for path in _paths(outputs):
-        if _state(path) not in _readable:
-            _read(path, faults)
+        try:
+            _read(path)
+        except UserError as fault:
+            faults.append(fault)
     return faults
 
 
@@ -218,11 +217,10 @@ def planned(
     Raise UserError if the folder has no plan, or none with an experiment of that name.
     """
     wanted, known = set(experiments or ()), dict[str, dict[str, Any]]()
-    for path in reversed(_paths(outputs)):
+    for _, plan in _readable(reversed(_paths(outputs))):
+        known = dict.fromkeys(plan["experiments"], plan) | known
         if wanted and wanted <= known.keys():  # no older plan is needed
             break
-        plan = _read(path, [])
-        known = {name: plan for name in plan.get("experiments", {})} | known
     shipped = {path.stem for path in (ROOT / "conf" / "experiment").glob("*.yaml")}
     if not known:
         for fault in damaged(outputs):
@@ -240,37 +238,28 @@ def planned(
     return {name: known[name] for name in experiments or known}
 
 
-_readable: set[tuple[Path, int, int]] = set()
-
-
-def _state(path: Path) -> tuple[Path, int, int]:
-    """Return path, inode and time of a plan's file, which change if it is written again."""
-    try:
-        found = path.lstat()
-    except FileNotFoundError:  # `python -m sweeper forget` removed it meanwhile
-        return path, 0, 0
-    return path, found.st_ino, found.st_mtime_ns
-
-
-def _read(path: Path, faults: list[UserError]) -> dict[str, Any]:
-    """Return the plan in a file. If it cannot be read, add the error to `faults`, and return {}."""
-    try:
-        state = _state(path)
-        plan = files.read_versioned(path, schema=Plan) or {}
-        for run in (runs := plan.get("runs", {})):
-            line = [run]
-            while parent := runs.get(line[-1], {}).get("parent"):
-                if parent in line:
-                    raise UserError(
-                        f"{sanitize(path)} cannot be read: run {sanitize(run)} would start from "
-                        "itself; plan the sweep again."
-                    )
-                line.append(parent)
-    except UserError as fault:
-        faults.append(fault)
-        return {}
-    _readable.add(state)
+def _read(path: Path) -> dict[str, Any]:
+    """Return the plan in a file; {} if the file is gone. Raise UserError if it cannot be read."""
+    plan = files.read_versioned(path, schema=Plan) or {}
+    runs = plan.get("runs", {})
+    for run in runs:
+        line = [run]
+        while parent := runs.get(line[-1], {}).get("parent"):
+            if parent in line:
+                raise UserError(
+                    f"{sanitize(path)} cannot be read: run {sanitize(run)} would start from "
+                    "itself; plan the sweep again."
+                )
+            line.append(parent)
     return plan
+
+
+def _readable(paths: Iterable[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield the plans that can be read, each with its path."""
+    for path in paths:
+        with suppress(UserError):
+            if plan := _read(path):
+                yield path, plan
 
 
 def _paths(outputs: Path) -> list[Path]:

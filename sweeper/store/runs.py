@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from sweeper.store import files
 from sweeper.store.attempts import Attempt, Cause, claim_attempt
 from sweeper.store.errors import UserError, invalid_value, sanitize
-from sweeper.store.identity import INTRODUCED_AS, leaves, named_by
+from sweeper.store.identity import INTRODUCED_AS, NOT_IN_IDENTITY, leaves, named_by
 from sweeper.store.liveness import POLL_S, Watcher, alive, wait_until_visible
 from sweeper.store.metrics import read_metrics
 
@@ -402,18 +402,11 @@ class RunStore:
         names = files.entries(folder, folders=True)
         return sorted(name for name in names if (folder / name / "run.json").is_file())
 
-    def freeze(
-        self, record: Mapping[str, Any], *, apart_from: Collection[str] = ()
-    ) -> Run:
+    def freeze(self, record: Mapping[str, Any]) -> Run:
         """Write the record of a run. If it exists, check that its config is the same.
 
-        Args:
-            record: id, config, size and names.
-            apart_from: dotted keys (with all keys below them) that cannot change a result. Their
-                values may differ; unless the run is done, the new values replace the old ones.
-
-        Raises:
-            UserError: the record on disk has another config.
+        Keys that cannot change a result may differ. Unless the run is done, their new values
+        replace the old ones. Raise UserError if another key differs.
         """
         run = self.run(record["id"])
         path = run.path / "run.json"
@@ -434,9 +427,7 @@ class RunStore:
         keys = sorted(old.keys() | new.keys())
         differing = [key for key in keys if old.get(key, ...) != new.get(key, ...)]
         for key in differing:
-            if not any(
-                key == name or key.startswith(f"{name}.") for name in apart_from
-            ):
+            if key not in NOT_IN_IDENTITY and not key.startswith("logger."):
                 raise UserError(
                     f"run {run.id}: its record on disk has another {sanitize(key)} than the one "
                     f"planned now; move {sanitize(run.path)} away or choose another outputs folder."

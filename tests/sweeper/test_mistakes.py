@@ -28,7 +28,6 @@ from tests.sweeper.test_damaged_files import plan as plan_of
 SWEEPS = {
     "--dry-run": "--dry-run is not a flag of this program; hydra.sweeper.dry_run=true prints",
     "hydra.sweeper.on_oom=halve": "was removed: write trainer.micro_batches=auto.",
-    "hydra.sweeper.tries=0": "hydra.sweeper.tries=0: expected a number of at least 1",
     "dry_run=true": "did you mean hydra.sweeper.dry_run?",
     "model.n_heads=8": "did you mean model.heads?",
     "model/attention=gqa": "did you mean grouped_query?",
@@ -48,8 +47,8 @@ SWEEPS = {
     "model.heads=interval(1,4)": "expected a list of values",
     "experiment=glob(nothing*)": "experiment=glob(nothing*): expected at least one value",
     "experiment.error=0.1": "A key under experiment needs an experiment; add experiment=NAME",
-    "experiment=table1 experiment.error=0.1": "write +experiment.error=VALUE to add it",
-    "experiment=table1 experiment.foo=3": "not a key of the config; docs/experiments.md lists",
+    "experiment=table1 experiment.error=0.1": "write +experiment.error=VALUE to add one",
+    "experiment=table1 experiment.foo=3": "write +experiment.foo=VALUE to add one that docs/exp",
     "experiment=fig1 experiment.arms.fixed.set.model.layers=2": "set={model.layers:VALUE}.",
     "experiment=[fig1,fig3]": "expected names of experiments; for example experiment=fig1,fig3",
     "experiment=fig1 experiment.scales.gpu.seeds=[7]": "which is trained; add scale=gpu, or leave",
