@@ -230,6 +230,18 @@ class Tuning:
             self.judged = self._judged(found)
             return True
 
+    def choose(self, executor: Executor) -> Plan | None:
+        """Train the trials, as `tune` does."""
+        return tune(executor, self)
+
+    def budgets(self) -> Iterator[str]:
+        """Yield a sentence on the planned cost of tuning each experiment."""
+        return budgets(self)
+
+    def spent(self, store: RunStore) -> Iterator[str]:
+        """Yield a sentence on the measured cost of tuning each experiment."""
+        return spent(self, store)
+
     def _grow(self, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> bool:
         """Grow each range that has a best value at its end by one step. Return whether one grew.
 

@@ -10,15 +10,16 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 
-from sweeper import sweep
+from sweeper import overview
+from sweeper.overview import Overview, expected_seconds
 from sweeper.plan.plan import Plan, PlannedRun
 from sweeper.plan.throughput import BESIDE_S, measured
 from sweeper.run.backend import BackendContext
 from sweeper.run.backends.local import LocalBackend
+from sweeper.run.options import SweepOptions
 from sweeper.size_server import UNKNOWN, SizeServer
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
-from sweeper.sweep import _print_cost, expected_seconds
 from sweeper.train import prepare
 from tests.policies import launcher
 
@@ -110,17 +111,17 @@ class Speed:
 def test_a_dry_run_in_a_fresh_folder_names_a_range_for_its_cpu(
     folder, monkeypatch, accelerator, words
 ):
-    monkeypatch.setattr(sweep, "size_server", Speed)
+    monkeypatch.setattr(overview, "size_server", Speed)
     run, console = folder.run("lm1b", 0), Console(file=io.StringIO(), width=200)
     run.config["trainer"] |= {"accelerator": accelerator, "threads": 1}
     plan = Plan("demo", folder.outputs, {}, {}, {}, runs={run.id: run})
     backend = SimpleNamespace(device="cpu", slots=2)
-    assert (
-        _print_cost(console, plan, [run.id], folder.store, backend, dry_run=True) == {}
-    )
+    dry_run = SweepOptions(dry_run=True)
+    shown = Overview(console, folder.store, backend, dry_run, Mock())
+    assert shown.print_cost(plan, [run.id]) == {}
     assert words in console.file.getvalue()
     folder.run("lm1b", 1, **TOOK)
-    known = _print_cost(console, plan, [run.id], folder.store, backend)
+    known = shown.print_cost(plan, [run.id])
     assert known == ({} if accelerator == "gpu" else {run.id: 11.0})
     assert ("13.0 s on a CPU by finished runs" in console.file.getvalue()) == bool(
         known

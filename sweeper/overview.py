@@ -1,0 +1,151 @@
+"""What a sweep prints before it trains: the plan, other code, replaced results, costs, prices."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.text import Text
+
+from sweeper.other_code import in_words, of_other_code
+from sweeper.plan.plan import Plan, PlannedRun
+from sweeper.plan.show import print_plan
+from sweeper.plan.throughput import Throughput, device_of, measured
+from sweeper.run.backend import Backend
+from sweeper.run.makespan import makespan, remaining, share_done
+from sweeper.run.options import SweepOptions
+from sweeper.size_server import size_server
+from sweeper.store.changes import Changes
+from sweeper.store.errors import sanitize
+from sweeper.store.files import make_directory, publish_json, read_object
+from sweeper.store.numbers import clock, plural
+from sweeper.store.plans import command_of, replaced
+from sweeper.store.runs import RunStore, State, Status
+
+SLOWDOWN = (1, 4)
+"""Training takes these times as long as its bare matrix products: 1.1 to 3.3 were measured."""
+MOST_LISTED = 60  # points of a plan that is trained; a dry run lists more
+
+
+@dataclass
+class Overview:
+    """The lines that a sweep prints before it trains."""
+
+    console: Console
+    store: RunStore
+    backend: Backend
+    options: SweepOptions
+    changes: Changes
+
+    def show(
+        self, plan: Plan, budgets: Iterable[str], *, final: bool, verbose: bool
+    ) -> dict[str, float]:
+        """Print a plan and its cost. Return the expected seconds of training of each run.
+
+        Args:
+            plan: all runs of the sweep.
+            budgets: sentences on the cost of tuning.
+            final: whether the runs have their final ids, as they do once tuned values are chosen.
+            verbose: whether to list every point.
+        """
+        statuses = {run: self.store.run(run).status() for run in plan.runs}
+        other_code = of_other_code(plan, self.store, self.changes, statuses)
+        for line in in_words(other_code, retrain=bool(self.options.retrain)):
+            self._print(line, style="bold")
+        if self.options.retrain:
+            anew = Status(State.NEW, "trained again", 0)
+            statuses |= dict.fromkeys(other_code.again, anew)
+
+        listed = self.options.dry_run or len(plan.points) <= MOST_LISTED
+        print_plan(self.console, plan, statuses, points=listed, verbose=verbose)
+        left = [run for run in plan.runs if statuses[run].state is not State.DONE]
+        estimate = self.print_cost(plan, left)
+        for line in budgets:
+            self._print(line)
+        if final:
+            self.print_replaced(plan)
+        return estimate
+
+    def print_replaced(self, plan: Plan) -> None:
+        """Print which results of other commands lose their name to this sweep."""
+        for name, before in replaced(plan.outputs, plan.as_data()).items():
+            words = (
+                f"{name}: these results replace those of another command, whose runs stay on disk. "
+                f"To count them again, type {command_of(before)}"
+            )
+            self._print(sanitize(words, 1000))
+
+    def print_prices(self, plan: Plan, estimate: Mapping[str, float]) -> None:
+        """Print the price of each claim by the runs that are done."""
+        from sweeper.results.collect import Records
+        from sweeper.results.summary import print_prices
+
+        configs = {run.id: run.config for run in plan.runs.values()}
+        planned = {**plan.as_data(), "estimate": estimate}
+        print_prices(self.console, Records(self.store, configs).tables(planned))
+
+    def print_cost(self, plan: Plan, left: Sequence[str]) -> dict[str, float]:
+        """Print the cost of the runs left; return the expected seconds of training of each.
+
+        Before anything is measured these are unknown: the answer is empty, and a dry run prints a
+        range by the speed of this machine.
+        """
+        throughput = measured(plan, self.store, self.backend)
+        runs, slots = [plan.runs[run] for run in left], self.backend.slots
+        if runs:
+            tokens = sum(run.size["tokens"] for run in runs)
+            flops = sum(run.flops for run in runs)
+            self.console.print(
+                f"To train: {plural(len(runs), 'run')}, {tokens:.3g} tokens, {flops:.3g} FLOPs, "
+                f"{slots} at a time; {self._times(plan, runs, throughput)}."
+            )
+        return throughput.estimate(runs)
+
+    def _times(
+        self, plan: Plan, runs: Sequence[PlannedRun], throughput: Throughput
+    ) -> str:
+        """Return in words how long runs are expected to take."""
+        device, slots = device_of(plan, self.backend).upper(), self.backend.slots
+        if throughput.measured:
+            seconds = expected_seconds(runs, self.store, throughput, slots)
+            return f"about {clock(seconds)} on a {device} by finished runs"
+        if not self.options.dry_run or device != "CPU":
+            return f"the time on a {device} follows once a run is measured"
+        threads = max(run.config["trainer"]["threads"] for run in runs)
+        per_flop = 1 / (self._flops_per_second() * threads)
+        least, most = (
+            expected_seconds(runs, self.store, Throughput(times * per_flop), slots)
+            for times in SLOWDOWN
+        )
+        return f"{clock(least)} to {clock(most)} on a CPU as fast as this machine's"
+
+    def _flops_per_second(self) -> float:
+        """Return the speed of matrix products on a core of this machine, measured once."""
+        path = self.store.outputs / "cache" / "speed.json"
+        machine = socket.gethostname()
+        known = read_object(path) or {}
+        if machine not in known:
+            [answer] = size_server().ask([{"op": "speed"}])
+            known[machine] = answer["flops_per_second"]
+            make_directory(path.parent)
+            publish_json(path, known)
+        return float(known[machine])
+
+    def _print(self, words: str, style: str = "") -> None:
+        self.console.print(Text(words, style=style), soft_wrap=True)
+
+
+def expected_seconds(
+    runs: Sequence[PlannedRun], store: RunStore, throughput: Throughput, slots: int
+) -> float:
+    """Return the expected wall seconds of runs that are not done, with `slots` at a time.
+
+    Of an interrupted run, or one that another sweep trains, only its remaining steps count.
+    """
+    waiting = {}
+    for run in sorted(runs, key=lambda run: -run.flops):
+        share = share_done(store.run(run.id), run.steps)
+        waiting[run.id] = remaining(throughput.expected(run), share), run.parent
+    return makespan({}, waiting, slots)
