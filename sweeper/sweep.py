@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -31,29 +31,7 @@ from sweeper.store.runs import RunStore
 # Imported where they are used: a dry run needs neither the scheduler nor statistics.
 if TYPE_CHECKING:
     from sweeper.train import Executor
-
-
-class Choose(Protocol):
-    """The first stage of a sweep, which chooses tuned values."""
-
-    trials: Plan
-
-    @property
-    def judged(self) -> Plan | None:
-        """The judged runs with their chosen values; None until these are chosen."""
-
-    @property
-    def whole(self) -> Plan:
-        """The trials and the judged runs."""
-
-    def budgets(self) -> Iterable[str]:
-        """Yield sentences on the planned cost of choosing."""
-
-    def choose(self, executor: Executor) -> Plan | None:
-        """Train the trials. Return the judged runs, or None if values could not be chosen."""
-
-    def spent(self, store: RunStore) -> Iterable[str]:
-        """Yield sentences on the measured cost of choosing."""
+    from sweeper.tune import Tuning
 
 
 @dataclass
@@ -161,7 +139,7 @@ def _check_options(options: SweepOptions, plan: Plan) -> None:
         check_claims(plan, options.until)
 
 
-def _first_stage(plan: Plan, process: SizeServer, store: RunStore) -> Choose:
+def _first_stage(plan: Plan, process: SizeServer, store: RunStore) -> Tuning | Untuned:
     """Return the stage that chooses the tuned values of a plan."""
     if not plan.tuned:
         return Untuned(plan)

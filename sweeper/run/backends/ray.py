@@ -24,9 +24,6 @@ from sweeper.run.backend import Backend, BackendContext, Resources
 from sweeper.run.options import WORD, LimitedOptions, at_least
 from sweeper.run.stop import STOPS
 from sweeper.store.errors import UserError, invalid_value, sanitize
-from sweeper.store.numbers import plural
-
-PLACED_S = 5.0  # after this time without a node, an actor counts as waiting for room
 
 
 def backend(context: BackendContext) -> RayBackend:
@@ -90,12 +87,8 @@ class RayBackend(Backend):
         self._resources = context.resources
         self._nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         self._actors: dict[int, Any] = {}
-        self._running: dict[
-            Any, int
-        ] = {}  # handle by Ray's reference to the result of `work`
-        self._placing: dict[
-            int, tuple[Any, float]
-        ] = {}  # reference to `placed`, time of the start
+        self._running: dict[Any, int] = {}  # handle by the reference to `work`
+        self._placing: dict[int, Any] = {}  # reference to `placed`, by handle
         self._numbers = itertools.count(1)
         resources = context.resources
         self.slots = self._options.slots or max(1, min(map(self._room, resources)))
@@ -134,16 +127,6 @@ class RayBackend(Backend):
                 remedy = "ask for less with trainer.devices, trainer.threads or trainer.accelerator"
                 raise invalid_value("hydra/launcher", "ray", expected, remedy)
 
-    @property
-    def note(self) -> str:
-        late = time.monotonic() - PLACED_S
-        waiting = [job for job, (_, since) in [*self._placing.items()] if since < late]
-        waiting = [job for job in waiting if not self.begun(job)]
-        runs = plural(len(waiting), "run")
-        return (
-            f"{runs} for room on the Ray cluster" if waiting else ""
-        )  # after "waiting: "
-
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         number = next(self._numbers)
         # Two calls at a time: `signal` must run while `work` waits for the run.
@@ -153,15 +136,13 @@ class RayBackend(Backend):
         request = self._request(Resources.of_record(run))
         made = actor.options(**request).remote(str(run.resolve()), str(self.code))
         self._actors[number] = made
-        self._placing[number] = made.placed.remote(), time.monotonic()
+        self._placing[number] = made.placed.remote()
         self._running[made.work.remote()] = number
         return number
 
     def begun(self, job: int) -> bool:
-        if (
-            job in self._placing
-            and self._ray.wait([self._placing[job][0]], timeout=0)[0]
-        ):
+        placing = self._placing.get(job)
+        if placing and self._ray.wait([placing], timeout=0)[0]:
             del self._placing[job]
         return job not in self._placing
 
