@@ -101,7 +101,7 @@ class Run:
     def __init__(self, found: store.Run) -> None:
         self._run = found
         self.id, self.path = found.id, found.path
-        self.config: dict[str, Any] = found.record()["config"]
+        self.config: dict[str, Any] = found.record().config
 
     def __repr__(self) -> str:
         return f"<run {self.id}: {self.state}>"

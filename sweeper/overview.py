@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.other_code import in_words, of_other_code
-from sweeper.plan.plan import Plan, PlannedRun
+from sweeper.plan.plan import Plan
 from sweeper.plan.show import print_plan
 from sweeper.plan.throughput import Throughput, device_of, measured
 from sweeper.run.backend import Backend
@@ -22,6 +22,7 @@ from sweeper.store.errors import sanitize
 from sweeper.store.files import make_directory, publish_json, read_object
 from sweeper.store.numbers import clock, plural
 from sweeper.store.plans import command_of, replaced
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State, Status
 
 SLOWDOWN = (1, 4)
@@ -103,9 +104,7 @@ class Overview:
             )
         return throughput.estimate(runs)
 
-    def _times(
-        self, plan: Plan, runs: Sequence[PlannedRun], throughput: Throughput
-    ) -> str:
+    def _times(self, plan: Plan, runs: Sequence[Record], throughput: Throughput) -> str:
         """Return in words how long runs are expected to take."""
         device, slots = device_of(plan, self.backend).upper(), self.backend.slots
         if throughput.measured:
@@ -138,7 +137,7 @@ class Overview:
 
 
 def expected_seconds(
-    runs: Sequence[PlannedRun], store: RunStore, throughput: Throughput, slots: int
+    runs: Sequence[Record], store: RunStore, throughput: Throughput, slots: int
 ) -> float:
     """Return the expected wall seconds of runs that are not done, with `slots` at a time.
 

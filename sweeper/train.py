@@ -281,13 +281,7 @@ def freeze(
     """
     store.check_writable()
     for run in plan.runs.values():
-        record = {
-            "id": run.id,
-            "config": run.config,
-            "size": run.size,
-            "names": run.names,
-        }
-        store.freeze(record)
+        store.freeze(run)
     data = plan.as_data(rounds)
     for name in replaced(plan.outputs, data):
         for path in files_made_of(plan.outputs, name):

@@ -20,7 +20,7 @@ from rich.text import Text
 from sweeper.plan.compose import RunTemplate
 from sweeper.plan.experiment import SUFFIX, Experiment, Per, Tune, at_end, beyond
 from sweeper.plan.facts import Facts, Invalid
-from sweeper.plan.plan import Chosen, Configuration, Plan, PlannedRun
+from sweeper.plan.plan import Chosen, Configuration, Plan
 from sweeper.plan.seeds import with_seeds
 from sweeper.results.choices import FINALISTS, Choice, choices, ranked, settled
 from sweeper.results.collect import Records
@@ -32,6 +32,7 @@ from sweeper.store.attempts import Cause
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import canonical
 from sweeper.store.plans import newest
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 from sweeper.train import Executor
 
@@ -393,7 +394,7 @@ def spent(tuning: Tuning, store: RunStore) -> Iterator[str]:
         yield f"{name}: tuning took {trials} trials, {took:.2g} device hours{share}."
 
 
-def _runs(plan: Plan, experiment: str) -> list[PlannedRun]:
+def _runs(plan: Plan, experiment: str) -> list[Record]:
     names = dict.fromkeys(p.run for p in plan.points if p.experiment == experiment)
     return [plan.runs[run] for run in names]
 

@@ -122,7 +122,7 @@ class TaskModule(pl.LightningModule, ABC):
         """Load the weights of the parent, once, before training starts."""
         if stage == "fit" and self.parent is not None:
             run = RunStore(self.data.outputs).run(self.parent)
-            heads = run.record()["config"]["model"]["heads"]
+            heads = run.record().config["model"]["heads"]
             self.inherit(adapted(self.model, final_weights(run, "parent"), heads))
             self.parent = None
 

@@ -73,7 +73,7 @@ def recorded_config(run: Run) -> RunConfig:
     Raises:
         UserError: the config is invalid, or the package that trained the run is not installed.
     """
-    config = run.record()["config"]
+    config = run.record().config
     missing = {
         f"{kind.word} {name}"
         for kind, name in registry.named_by(config)

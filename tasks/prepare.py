@@ -20,7 +20,7 @@ def main(argument: str) -> int:
     os.environ.update(TOKENIZERS_PARALLELISM="true", RAYON_NUM_THREADS=str(cores()))
     try:
         run = Run.open(Path(argument))
-        data = data_of(parse(run.record()["config"]), run.outputs)
+        data = data_of(parse(run.record().config), run.outputs)
         data.prepare_data()
         data.check(
             again=True

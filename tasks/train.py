@@ -27,7 +27,7 @@ def main(argument: str) -> int:
         run = Run.open(Path(argument))
         if run.result() is not None:
             return 0
-        trainer = run.record()["config"]["trainer"]
+        trainer = run.record().config["trainer"]
         if trainer["devices"] * trainer["num_nodes"] > 1:
             if not distributed.is_rank():
                 return distributed.supervise(

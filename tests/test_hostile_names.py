@@ -12,6 +12,7 @@ from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import make_directory, publish_with_checksum
 from sweeper.store.liveness import Watcher, identity
 from sweeper.store.plans import write_plan
+from sweeper.store.records import Record
 from sweeper.store.runs import Run, RunStore
 from tasks import train
 from tasks.synthetic.samples import LM1B, World
@@ -115,7 +116,7 @@ def told_table(outputs, name):
 
 
 def frozen(outputs, name):
-    RunStore(outputs).freeze({"id": name, "config": {}})
+    RunStore(outputs).freeze(Record(name, {}))
 
 
 PLACES = {

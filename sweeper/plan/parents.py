@@ -4,16 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from sweeper.plan.facts import Facts
-from sweeper.plan.plan import Plan, PlannedRun
+from sweeper.plan.plan import Plan
 from sweeper.store.errors import invalid_value
 from sweeper.store.identity import INTRODUCED_AS, leaves
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State
 
 # The keys that decide a tokenizer. The last two choose the text that trains it.
 _TOKENIZER = ("tokenizer", "vocabulary_size", "tokenizer_lines", "joined", "documents")
 
 
-def check_start(run: PlannedRun, plan: Plan, facts: Facts) -> None:
+def check_start(run: Record, plan: Plan, facts: Facts) -> None:
     """Raise UserError if a run cannot start from its parent; a run without a parent always can.
 
     The parent is a run of the same plan, or a finished run whose id was typed.
@@ -29,7 +30,7 @@ def check_start(run: PlannedRun, plan: Plan, facts: Facts) -> None:
         raise invalid_value(
             "parent", run.parent, expected, "train it first, or correct the id"
         )
-    _check_typed_parent(run.config, parent.record()["config"], facts)
+    _check_typed_parent(run.config, parent.record().config, facts)
 
 
 def _check_tokenizer(config: Mapping[str, Any], parent: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sweeper.plan.experiment import Arm, Experiment
 from sweeper.plan.facts import Size
-from sweeper.store.errors import sanitize
+from sweeper.store.records import Record
 
 Rounds = Sequence[Mapping[str, Any]]
 """The earlier rounds of `hydra.sweeper.decide` as plain data: their seeds and verdicts."""
@@ -72,40 +72,6 @@ class PlannedPoint:
 
 
 @dataclass(frozen=True)
-class PlannedRun:
-    """One training job. People and dashboards read `names`; they are no part of the id."""
-
-    id: str
-    config: Mapping[str, Any]
-    size: Size
-    names: Mapping[str, str]
-
-    @property
-    def label(self) -> str:
-        """The name for people."""
-        return sanitize(
-            f"{self.names['experiment']}/{self.names['arm']} {self.names['label']}"
-        )
-
-    @property
-    def parent(self) -> str | None:
-        """The run whose weights this one starts from."""
-        parent: str | None = self.config.get("parent")
-        return parent
-
-    @property
-    def steps(self) -> int:
-        """The number of training steps."""
-        steps: int = self.config["trainer"]["steps"]
-        return steps
-
-    @property
-    def flops(self) -> int:
-        """Training FLOPs of the run."""
-        return int(self.size["tokens"] * self.size["flops_per_token"])
-
-
-@dataclass(frozen=True)
 class Plan:
     """The runs of a sweep and the points that use them.
 
@@ -118,7 +84,7 @@ class Plan:
     texts: Mapping[str, str]  # descriptions of the training text
     configurations: Mapping[str, list[Configuration]]
     points: list[PlannedPoint] = field(default_factory=list)
-    runs: Mapping[str, PlannedRun] = field(default_factory=dict)
+    runs: Mapping[str, Record] = field(default_factory=dict)
     tuning: Mapping[str, Sequence[Mapping[str, Any]]] = field(
         default_factory=dict
     )  # choices

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from sweeper.plan.experiment import Experiment
-from sweeper.plan.plan import Configuration, Plan, PlannedPoint, PlannedRun
+from sweeper.plan.plan import Configuration, Plan, PlannedPoint
 from sweeper.store.identity import run_id
 from sweeper.store.plans import describe_values
+from sweeper.store.records import Record
 
 
 def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
@@ -23,7 +24,7 @@ def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
             says. A key is the id of the configuration's run with the first seed.
     """
     points: list[PlannedPoint] = []
-    runs: dict[str, PlannedRun] = {}
+    runs: dict[str, Record] = {}
     for experiment in plan.experiments.values():
         found = plan.configurations[experiment.name]
         counts = [len(one.arm.seeds or experiment.seeds) for one in found]
@@ -39,7 +40,7 @@ def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
 
 def _planned(
     one: Configuration, experiment: Experiment, seed: int
-) -> tuple[PlannedPoint, PlannedRun]:
+) -> tuple[PlannedPoint, Record]:
     """Return the point of a configuration with one seed, and the run that measures it."""
     config = _seeded_config(one, seed)
     run, task = run_id(config), config["task"]["name"]
@@ -58,7 +59,7 @@ def _planned(
     words = f"{task} {setting}" if experiment.finetune else setting
     label = f"{words} seed={seed}".strip()
     names = {"experiment": experiment.name, "arm": one.arm.name, "label": label}
-    return point, PlannedRun(run, config, one.size, names)
+    return point, Record(run, config, one.size, names)
 
 
 def _more_seeds(

@@ -5,9 +5,10 @@ from contextlib import suppress
 from statistics import median
 from typing import Protocol
 
-from sweeper.plan.plan import Plan, PlannedRun
+from sweeper.plan.plan import Plan
 from sweeper.store.errors import UserError
 from sweeper.store.files import canonical
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, Taken
 
 # Assumed for the start and the evaluation of a run, until one has finished.
@@ -39,7 +40,7 @@ class Throughput:
         return bool(self._per_flop)
 
     def learn(
-        self, run: PlannedRun, training: float, beside: float | None, share: float = 1.0
+        self, run: Record, training: float, beside: float | None, share: float = 1.0
     ) -> bool:
         """Take the seconds that a run trained for a share of its steps, and those beside them.
 
@@ -51,17 +52,17 @@ class Throughput:
             self._note(self._beside, run, beside)
         return self.measured
 
-    def expected(self, run: PlannedRun) -> Taken:
+    def expected(self, run: Record) -> Taken:
         """Return the seconds that a run is expected to take; 0 of training if that is unknown."""
         per_flop = self._median(self._per_flop, run, self._assumed)
         return Taken(run.flops * per_flop, self._median(self._beside, run, BESIDE_S))
 
-    def estimate(self, runs: Iterable[PlannedRun]) -> dict[str, float]:
+    def estimate(self, runs: Iterable[Record]) -> dict[str, float]:
         """Return the expected seconds of training by run; empty before anything is measured."""
         return {run.id: self.expected(run).training for run in runs if self.measured}
 
     def _note(
-        self, known: dict[str, dict[str, float]], run: PlannedRun, value: float
+        self, known: dict[str, dict[str, float]], run: Record, value: float
     ) -> None:
         for name in self._groups(run):
             group = known.setdefault(name, {})
@@ -71,12 +72,12 @@ class Throughput:
                 del group[next(iter(group))]
 
     def _median(
-        self, known: dict[str, dict[str, float]], run: PlannedRun, default: float
+        self, known: dict[str, dict[str, float]], run: Record, default: float
     ) -> float:
         group = next((known[name] for name in self._groups(run) if name in known), None)
         return median(group.values()) if group else default
 
-    def _groups(self, run: PlannedRun) -> list[str]:
+    def _groups(self, run: Record) -> list[str]:
         """Return names of the groups of similar runs that a run belongs to, smallest first."""
         if run.id not in self._similar:
             task, precision = run.config["task"], run.config["trainer"]["precision"]
@@ -107,14 +108,12 @@ def measured(plan: Plan, store: RunStore, backend: Backend) -> Throughput:
     missing = {_task(run) for run in plan.runs} - {_task(run.id) for run, _, _ in own}
     ids = store.ids() if missing else []
     ids = [run for run in ids if _task(run) in missing and run not in plan.runs]
-    others: list[tuple[PlannedRun, float, float | None]] = []
+    others: list[tuple[Record, float, float | None]] = []
     for name in sorted(ids, key=lambda run: store.run(run).path.stat().st_mtime)[
         -OTHERS:
     ]:
         with suppress(UserError, OSError):  # a damaged run of another plan is skipped
-            record = store.run(name).record()
-            other = PlannedRun(name, record["config"], record["size"], record["names"])
-            others += _finished([other], store, device)
+            others += _finished([store.run(name).record()], store, device)
     found = Throughput()
     for run, training, beside in (*others, *own):
         found.learn(run, training, beside)
@@ -126,8 +125,8 @@ def _task(run_id: str) -> str:
 
 
 def _finished(
-    runs: Iterable[PlannedRun], store: RunStore, device: str
-) -> Iterator[tuple[PlannedRun, float, float | None]]:
+    runs: Iterable[Record], store: RunStore, device: str
+) -> Iterator[tuple[Record, float, float | None]]:
     """Yield runs trained on a device, with their seconds in training and beside it."""
     for run in runs:
         result = store.run(run.id).result() or {}

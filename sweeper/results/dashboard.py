@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from sweeper.results.verdict import Verdict
 from sweeper.store import mirrors
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import digest_of
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 
 _LETTERS = 200  # of an error message of W&B
@@ -42,7 +43,7 @@ class Project:
         return cls(entity, name)
 
 
-def project_of(records: Iterator[Mapping[str, Any]]) -> Project:
+def project_of(records: Iterable[Record]) -> Project:
     """Return the project that runs are mirrored to.
 
     Raises:
@@ -50,7 +51,7 @@ def project_of(records: Iterator[Mapping[str, Any]]) -> Project:
     """
     found = set()
     for record in records:
-        logger = record["config"].get("logger") or {}
+        logger = record.config.get("logger") or {}
         if logger.get("name") == "wandb":
             found.add(Project(logger.get("entity"), logger["project"]))
     if len(found) != 1:

@@ -150,9 +150,9 @@ def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, An
         return cells | (planned_cells(config) if config else {})
     try:
         record = run.record()
-        recorded = record["config"]
+        recorded = record.config
         cells |= planned_cells(recorded)
-        beside = {key: record.get(key, {}) for key in ("size", "names")}
+        beside = {"size": record.size, "names": record.names}
         cells["record"] = {"config": leaves(recorded), **beside}
         result = status.result or run.result()
         if result is not None:

@@ -37,7 +37,7 @@ class Resources:
     @classmethod
     def of_record(cls, run: Path) -> Resources:
         """Return the resources of the run in this directory."""
-        return cls.of(Run.open(run).record()["config"])
+        return cls.of(Run.open(run).record().config)
 
     def refuse_nodes(self, name: str) -> None:
         """Raise UserError if a run needs several machines; the backend `name` provides one."""

@@ -66,9 +66,7 @@ def hours(store: RunStore, runs: Iterable[str]) -> float:
     """Return the sum of the device hours of these runs; a run that is not done counts as 0."""
     every = ((run, run.status().seconds) for run in map(store.run, runs))
     return sum(
-        device_hours(run.record()["config"], seconds)
-        for run, seconds in every
-        if seconds
+        device_hours(run.record().config, seconds) for run, seconds in every if seconds
     )
 
 

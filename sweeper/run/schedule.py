@@ -341,7 +341,7 @@ class Schedule:
         if status.cause is not Cause.OUT_OF_GPU_MEMORY:
             return 0
         run = self.store.run(name)
-        if run.record()["config"]["trainer"].get("micro_batches") != "auto":
+        if run.record().config["trainer"].get("micro_batches") != "auto":
             return 0
         return run.halve_micro_batches(run.attempt(status.attempt))
 

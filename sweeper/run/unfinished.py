@@ -3,11 +3,10 @@
 `python -m sweeper train` calls it. The machine need not have Hydra or rich.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from sweeper.run.backend import BackendContext, Job, Resources
 from sweeper.run.backends import local
@@ -16,11 +15,9 @@ from sweeper.run.schedule import JobState, Phase, Schedule, counts
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import size_server
 from sweeper.store.code import Code, pin
-from sweeper.store.errors import drop_output, invalid_value, sanitize
+from sweeper.store.errors import drop_output, invalid_value
 from sweeper.store.numbers import plural
 from sweeper.store.runs import RunStore, State
-
-Record = Mapping[str, Any]
 
 
 def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) -> int:
@@ -52,7 +49,7 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
         verb = "is" if len(runs) == 1 else "are"
         _print(f"nothing to train: {plural(len(runs), 'run')} {verb} done")
         return 0
-    configs = [record["config"] for record in records.values()]
+    configs = [record.config for record in records.values()]
 
     with StopSignals() as signals, closing(size_server()) as process:
         process.code = pin(outputs, Code.read(), configs)
@@ -73,7 +70,7 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
 
         def report(schedule: Schedule, state: JobState | None) -> None:
             if state is not None:
-                label = _label(records[state.job.run])
+                label = records[state.job.run].label
                 done = counts(schedule.states)[Phase.DONE]
                 words = (
                     f"[{done}/{len(records)}] {state.phase:8} {label}  {state.reason}"
@@ -83,7 +80,7 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
         schedule = Schedule(
             store,
             backend,
-            [_job(record) for record in records.values()],
+            [Job(one.id, one.flops, one.parent) for one in records.values()],
             policy=SweepOptions(),
             changed=report,
             check_for_stop=signals.check,
@@ -99,19 +96,6 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
     if schedule.breaker.tripped:
         _print(f"the other runs were not started: {schedule.breaker.tripped}")
     return 0 if finished else 1
-
-
-def _job(record: Record) -> Job:
-    """Return the job of a record, with its training FLOPs as the cost."""
-    size = record["size"]
-    cost = size["tokens"] * size["flops_per_token"]
-    return Job(record["id"], cost, record["config"].get("parent"))
-
-
-def _label(record: Record) -> str:
-    """Return the name of a run for people."""
-    names = record["names"]
-    return sanitize(f"{names['experiment']}/{names['arm']} {names['label']}")
 
 
 def _logger(names: Collection[str]) -> str:

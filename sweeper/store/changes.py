@@ -207,7 +207,7 @@ class Changes:
         If the attempt continued others, return the files that changed since any of them.
         """
         try:
-            config, attempts = run.record()["config"], lineage(run, attempt)
+            config, attempts = run.record().config, lineage(run, attempt)
         except UserError:  # tables and `status` report the damaged file
             return None
         if not all(one.get("code_parts") for one in attempts):

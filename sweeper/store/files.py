@@ -14,6 +14,7 @@ import secrets
 import stat
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import is_dataclass
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
@@ -255,7 +256,8 @@ def read_object(
     Args:
         path: the file.
         keys: the keys that the object must have.
-        schema: the type of the object, usually a TypedDict. Other keys are ignored.
+        schema: the type of the object, a TypedDict or a dataclass of pydantic. Other keys are
+            ignored.
 
     Raises:
         UserError: the file cannot be read, lacks a key, or does not fit the schema.
@@ -307,7 +309,8 @@ def _check(path: Path, value: Any, keys: Collection[str], schema: Any) -> None:
         expected = f"with the keys {', '.join(keys)}" if keys else "of keys and values"
         raise _unreadable(path, f"it is not an object {expected}")
     try:
-        _adapter(schema).validate_python(value, strict=True)
+        # Strict mode would refuse a mapping as a dataclass.
+        _adapter(schema).validate_python(value, strict=not is_dataclass(schema))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

@@ -6,7 +6,7 @@ import json
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, Required
@@ -19,6 +19,7 @@ from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import INTRODUCED_AS, NOT_IN_IDENTITY, leaves, named_by
 from sweeper.store.liveness import POLL_S, Watcher, alive, wait_until_visible
 from sweeper.store.metrics import read_metrics
+from sweeper.store.records import FILE, Record
 
 
 class State(StrEnum):
@@ -166,20 +167,19 @@ class Run:
         run.record()
         return run
 
-    def record(self) -> dict[str, Any]:
-        """Return run.json: id, config, size and names. Raise UserError if it is not this run's."""
-        record = files.read_versioned(self.path / "run.json", keys=("id", "config"))
-        if record is None or record["id"] != self.id:
-            holds = "no run.json" if record is None else f"run {sanitize(record['id'])}"
+    def record(self) -> Record:
+        """Return the record of the run. Raise UserError if the folder holds no record of it."""
+        record = Record.load(self.path)
+        if record is None or record.id != self.id:
+            holds = f"run {sanitize(record.id)}" if record else "no run.json"
             expected = f"the directory of run {self.id}, but it holds {holds}"
             raise invalid_value("run", self.path, expected, "plan the sweep again")
-        if not named_by(self.id, record["config"]):
+        if not named_by(self.id, record.config):
             expected = (
-                "the config that the run is named by, but its run.json holds another"
+                "the config that the run is named by, but its run.json has another"
             )
-            raise invalid_value(
-                "run", self.path, expected, "move it away and plan the sweep again"
-            )
+            remedy = "move it away and plan the sweep again"
+            raise invalid_value("run", self.path, expected, remedy)
         return record
 
     def result(self) -> dict[str, Any] | None:
@@ -402,28 +402,25 @@ class RunStore:
         names = files.entries(folder, folders=True)
         return sorted(name for name in names if (folder / name / "run.json").is_file())
 
-    def freeze(self, record: Mapping[str, Any]) -> Run:
+    def freeze(self, record: Record) -> Run:
         """Write the record of a run. If it exists, check that its config is the same.
 
         Keys that cannot change a result may differ. Unless the run is done, their new values
         replace the old ones. Raise UserError if another key differs.
         """
-        run = self.run(record["id"])
-        path = run.path / "run.json"
-        if not path.is_file():
+        run = self.run(record.id)
+        if not (run.path / FILE).is_file():
             files.make_directory(
                 run.path.parent
             )  # raises UserError for a symbolic link
             files.make_directory(run.path)
-            if files.publish_with_checksum(path, {"format": files.FORMAT, **record}):
+            if record.save(run.path, replace=False):
                 return run
 
-        wait_until_visible(lambda: path.is_file() or None)
-        there, given = run.record(), json.loads(files.canonical(record["config"]))
+        wait_until_visible(lambda: (run.path / FILE).is_file() or None)
+        known, config = run.record(), json.loads(files.canonical(record.config))
         # As in run ids, 1 equals 1.0, and a missing key has the value of INTRODUCED_AS.
-        old, new = (
-            INTRODUCED_AS | leaves(config) for config in (there["config"], given)
-        )
+        old, new = (INTRODUCED_AS | leaves(one) for one in (known.config, config))
         keys = sorted(old.keys() | new.keys())
         differing = [key for key in keys if old.get(key, ...) != new.get(key, ...)]
         for key in differing:
@@ -433,5 +430,5 @@ class RunStore:
                     f"planned now; move {sanitize(run.path)} away or choose another outputs folder."
                 )
         if differing and not (run.path / "result.json").is_file():
-            files.publish_json(path, files.with_checksum({**there, "config": given}))
+            replace(known, config=config).save(run.path, replace=True)
         return run

@@ -144,10 +144,10 @@ _JOINED = f"\nA row of sentences {_MEASURED.format(PAD, END, 'each sentence')}"
 def _card(run: Run, architecture: str) -> str:
     """Return the model card: the metrics, the verdicts and the config of a run."""
     record, result = run.record(), run.result() or {}
-    task = record["config"]["task"]
+    task = record.config["task"]
     config = [
         (key, value)
-        for key, value in leaves(record["config"]).items()
+        for key, value in leaves(record.config).items()
         if value is not None
     ]
     lines = [

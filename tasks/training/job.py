@@ -59,7 +59,7 @@ class Job:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._config = run.record()["config"]
+        self._config = run.record().config
         self._attempt: Attempt
         self._notices: list[str] = []
         self._resumed: Path | None = None

@@ -90,7 +90,7 @@ def start(section: LoggerSection, run: Run) -> Any:
     for name in OF_ANOTHER_RUN:
         os.environ.pop(name, None)
     record = run.record()
-    config, names = record["config"], record.get("names") or {}
+    config, names = record.config, record.names
     experiments = [names.get("experiment"), *mirrors.tags(run.outputs).get(run.id, ())]
     tags = [*experiments, config["task"]["name"], config["model"]["name"]]
     earlier = mirrors.folders(run.outputs, run.id, offline=True)
@@ -108,7 +108,7 @@ def start(section: LoggerSection, run: Run) -> Any:
             dict.fromkeys(str(tag)[: mirrors.MOST_LETTERS] for tag in tags if tag)
         ),
         # W&B cannot group by tags, so the keys that panels group by are in the config.
-        "config": {**config, "size": record.get("size") or {}, "names": names},
+        "config": {**config, "size": record.size, "names": names},
         "dir": str(run.outputs),
         # Lean and silent: no console capture, no system metrics, no list of installed packages.
         "settings": wandb.Settings(

@@ -55,7 +55,7 @@ earlier = float(saved.read_text()) if saved.exists() else 0
 signal.signal(signal.SIGTERM, stop)
 (run.path / "processes").write_text(f"{os.getppid()} {os.getpid()}")
 said("begun")
-time.sleep(max(0, run.record()["config"]["trainer"]["steps"] / 1000 - earlier))
+time.sleep(max(0, run.record().config["trainer"]["steps"] / 1000 - earlier))
 said("ended")
 run.publish_result(attempt, {"metrics": {"test/loss": 1.0}, "steps": 1})
 attempt.finish("done")

@@ -25,6 +25,7 @@ from sweeper.store.files import canonical
 from sweeper.store.identity import run_id
 from sweeper.store.liveness import alive
 from sweeper.store.metrics import read_metrics
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 from tasks import train
 from tasks.parse import data_of, parse
@@ -138,8 +139,7 @@ def freeze(source: Path, outputs: Path, runs: int) -> list[str]:
     ids = []
     for seed in range(runs):
         config = {**SMALL, "seed": seed}
-        record = {"id": run_id(config), "config": config, "size": {}, "names": {}}
-        ids.append(store.freeze(record).id)
+        ids.append(store.freeze(Record(run_id(config), config)).id)
     return ids
 
 
@@ -154,7 +154,7 @@ def compare(count: Count, outputs: Path, reference: Reference) -> None:
         else:
             count.wrong += canonical(science(run)) != expected
         count.wrong += any(run.path.glob("differs-*"))
-        count.needed += run.record()["config"]["trainer"]["steps"]
+        count.needed += run.record().config["trainer"]["steps"]
         words = last_words(run)
         count.second_finishers += max(
             0, [w.get("cause") for _, w in words].count(Cause.DONE) - 1

@@ -29,7 +29,7 @@ outputs, own = Path(sys.argv[1]), sys.argv[2]
 liveness._first_line = lambda path: own  # another boot of another machine
 store, done = RunStore(outputs), set()
 for number in range(4):
-    store.freeze({"id": f"run-{number}", "config": {}, "size": {}, "names": {}})
+    store.freeze(Record(f"run-{number}", {}))
 while len(done) < 4:
     for run in map(store.run, store.ids()):
         status = run.status()

@@ -13,6 +13,7 @@ import pytest
 from sweeper.__main__ import main
 from sweeper.store.files import with_checksum
 from sweeper.store.plans import write_plan
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 from tasks import prepare
 from tests.tasks.jobs import freeze
@@ -45,7 +46,7 @@ def outputs(tmp_path):
     store = RunStore(tmp_path)
     config = {"model": {"heads": 5}, "task": {"name": "lm1b"}, "seed": 3}
     for experiment, name in (("first", "a"), ("second", "b")):
-        run = store.freeze({"id": name, "config": config})
+        run = store.freeze(Record(name, config))
         attempt = run.claim({"machine": "elsewhere", "boot": "another"})
         attempt.heartbeat(step=7, steps=19)
         write_plan(tmp_path, plan(experiment, name))

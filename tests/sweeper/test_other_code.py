@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sweeper.other_code import in_words, of_other_code, refuse_mixing
-from sweeper.plan.plan import Plan, PlannedRun
+from sweeper.plan.plan import Plan
 from sweeper.results.collect import collect
 from sweeper.results.judge import verdicts_on
 from sweeper.results.verdict import Decision
@@ -13,6 +13,7 @@ from sweeper.store.changes import Changes, state_of_files
 from sweeper.store.code import Code, differing, needed, pin
 from sweeper.store.errors import UserError
 from sweeper.store.plans import write_plan
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State
 from tests.tasks.jobs import config
 
@@ -67,10 +68,8 @@ def trained(outputs, code, *seeds):
     runs = {}
     for seed in seeds:
         one = {**config(), "seed": seed}
-        run = PlannedRun(f"lm1b-s{seed}", one, {"params_total": 11}, {})
-        stored = RunStore(outputs).freeze(
-            {"id": run.id, "config": one, "size": run.size}
-        )
+        run = Record(f"lm1b-s{seed}", one, {"params_total": 11}, {})
+        stored = RunStore(outputs).freeze(run)
         facts = {"code": code.revision, "code_parts": code.parts("lm1b")}
         attempt = stored.claim(facts)
         stored.publish_result(attempt, {"metrics": {"test/perplexity": 40.0 + seed}})

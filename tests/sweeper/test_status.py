@@ -12,6 +12,7 @@ from sweeper.cli.status import Line, lines, print_status
 from sweeper.store.files import publish_json, with_checksum
 from sweeper.store.liveness import Watcher
 from sweeper.store.plans import write_plan
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 
 NAMES = ("done", "running", "failed", "child", "grandchild", "waits", "new")
@@ -24,10 +25,7 @@ def outputs(tmp_path):
     store = RunStore(tmp_path)
     model = {"name": "decoder", "attention": {"name": "multi_head"}}
     code = {"task": {"name": "lm1b"}, "model": model, "optimizer": {"name": "adamw"}}
-    runs = {
-        name: store.freeze({"id": name, "config": {"of": name, **code}})
-        for name in NAMES
-    }
+    runs = {name: store.freeze(Record(name, {"of": name, **code})) for name in NAMES}
     attempt = runs["done"].claim({})
     runs["done"].publish_result(attempt, {"metrics": {}, "steps": 100, "seconds": 90.0})
     attempt.finish("done")

@@ -12,13 +12,14 @@ from rich.console import Console
 
 from sweeper import overview
 from sweeper.overview import Overview, expected_seconds
-from sweeper.plan.plan import Plan, PlannedRun
+from sweeper.plan.plan import Plan
 from sweeper.plan.throughput import BESIDE_S, measured
 from sweeper.run.backend import BackendContext
 from sweeper.run.backends.local import LocalBackend
 from sweeper.run.options import SweepOptions
 from sweeper.size_server import UNKNOWN, SizeServer
 from sweeper.store.errors import UserError
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 from sweeper.train import prepare
 from tests.policies import launcher
@@ -37,12 +38,10 @@ class Folder:
             "model": {"heads": 3},
             "trainer": {"precision": "32-true", "steps": 100, "accelerator": "auto"},
         }
-        run = PlannedRun(
+        run = Record(
             f"{task}-s{seed}", config, {"tokens": 700, "flops_per_token": 11}, {}
         )
-        stored = self.store.freeze(
-            {"id": run.id, "config": config, "size": run.size, "names": {}}
-        )
+        stored = self.store.freeze(run)
         if result:
             attempt = stored.claim({})
             stored.publish_result(attempt, {"metrics": {}, **result})

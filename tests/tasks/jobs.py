@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from sweeper.store.attempts import Attempt, Cause
+from sweeper.store.records import Record
 from sweeper.store.runs import Run, RunStore
 from tasks import train
 from tasks.size_server.fork import become_job
@@ -58,8 +59,7 @@ def config(changes: Changes = {}) -> dict[str, Any]:  # noqa: B006 (never change
 def freeze(outputs: Path, changes: Changes = {}, name: str = "small") -> Run:  # noqa: B006
     """Write the record of a run."""
     names = {"experiment": "none", "arm": "none", "label": name}
-    record = {"id": name, "config": config(changes), "size": {}, "names": names}
-    return RunStore(outputs).freeze(record)
+    return RunStore(outputs).freeze(Record(name, config(changes), names=names))
 
 
 def run_job(run: Run, sabotage: Callable[[], None] = lambda: None) -> int:

@@ -29,7 +29,7 @@ def test_the_rows_tell_every_step_and_the_rate_it_had(done):
     rows = done.history()
     assert [row["step"] for row in rows] == list(range(1, 20))
     assert [row["tokens_seen"] for row in rows] == [93 * step for step in range(1, 20)]
-    task = module_of(parse(done.record()["config"]))
+    task = module_of(parse(done.record().config))
     assert [row["learning_rate"] for row in rows] == [
         task.learning_rate(s) for s in range(1, 20)
     ]
@@ -88,7 +88,7 @@ def test_the_final_weights_are_those_whose_digest_is_published(done):
     checkpoint.verify(path, done.id)
     weights = checkpoint.load(path)
     assert checkpoint.weights_digest(weights) == result["weights_sha256"]
-    module_of(parse(done.record()["config"])).model.load_state_dict(weights)
+    module_of(parse(done.record().config)).model.load_state_dict(weights)
 
 
 def test_a_finished_run_is_not_begun_again(done):

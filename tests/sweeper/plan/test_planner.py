@@ -18,6 +18,7 @@ from sweeper.plan.match import solve
 from sweeper.plan.seeds import with_seeds
 from sweeper.plan.show import print_plan
 from sweeper.store.errors import UserError
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 from tests.sweeper.plan.conftest import described
 
@@ -153,7 +154,7 @@ def test_a_typed_parent_has_the_model_the_text_and_the_tokenizer_of_its_child(pl
     assert (
         older["model"]["attention"].pop("qk_norm") is False
     )  # its record has no such key
-    run = store.freeze({"id": parent.id, "config": older, "size": parent.size})
+    run = store.freeze(Record(parent.id, older, parent.size))
     run.publish_result(run.claim({}), {"metrics": {}})
     tokenizer = "task.tokenizer='text of sample None for pretraining'"
     assert plan(*child, tokenizer).runs

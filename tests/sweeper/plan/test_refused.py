@@ -1,6 +1,7 @@
 """No config brings code, secrets or unknown options in."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 
@@ -80,12 +81,14 @@ def test_no_target_gets_in_by_an_edited_record(key):
 def test_an_edited_record_does_nothing_but_fail(tmp_path):
     run = freeze(tmp_path)
     victim = tmp_path / "victim"
-    record = run.record()
+    record = asdict(run.record())
     record["config"]["model"] |= {
         "_target_": "pathlib.Path.touch",
         "_args_": [str(victim)],
     }
-    (run.path / "run.json").write_text(json.dumps(with_checksum(record)))
+    (run.path / "run.json").write_text(
+        json.dumps(with_checksum({"format": 1, **record}))
+    )
     assert run_job(run) == 1
     assert not victim.exists()
 

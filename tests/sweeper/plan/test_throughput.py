@@ -8,12 +8,12 @@ from unittest.mock import Mock
 import pytest
 
 from sweeper.plan.facts import Facts
-from sweeper.plan.plan import PlannedRun
 from sweeper.plan.throughput import BESIDE_S, Throughput
 from sweeper.size_server import SizeServer
+from sweeper.store.records import Record
 
 
-def _run(task: str, heads: int, seed: int = 0, steps: int = 2310) -> PlannedRun:
+def _run(task: str, heads: int, seed: int = 0, steps: int = 2310) -> Record:
     config = {
         "seed": seed,
         "task": {"name": task},
@@ -21,7 +21,7 @@ def _run(task: str, heads: int, seed: int = 0, steps: int = 2310) -> PlannedRun:
         "trainer": {"precision": "32-true", "steps": steps},
     }
     size = {"tokens": 5 * steps, "flops_per_token": 7 * heads}
-    return PlannedRun(id=f"{task}-{heads}-{seed}", config=config, size=size, names={})
+    return Record(id=f"{task}-{heads}-{seed}", config=config, size=size, names={})
 
 
 def test_before_any_measurement_the_time_of_a_run_is_unknown():

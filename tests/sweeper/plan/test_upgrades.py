@@ -61,7 +61,7 @@ def test_results_of_an_earlier_version_are_read_and_extended_and_none_is_trained
     store = RunStore(outputs)
     old = {run: store.run(run).result() for run in store.ids()}
     assert len(old) == 2
-    config = store.run(min(old)).record()["config"]
+    config = store.run(min(old)).record().config
     assert parse(config).trainer.steps == 20
 
     class SameText(FakeProcess):

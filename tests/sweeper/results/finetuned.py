@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 from sweeper.results.collect import collect
 from sweeper.results.table import Table
 from sweeper.store.plans import write_plan
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.synthetic import Model
 
@@ -92,7 +93,7 @@ class Finetuned:
                 "size": size,
                 "names": {**names, "label": arm},
             }
-            run = store.freeze(record)
+            run = store.freeze(Record(**record))
             if self.done(task, model.heads, seed):
                 metrics = {
                     metric: score(metric, model, seed)

@@ -9,6 +9,7 @@ from typing import Any
 from sweeper.results.collect import collect
 from sweeper.results.table import Table
 from sweeper.store.plans import write_plan
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 
 METRIC = "test/perplexity"
@@ -163,7 +164,7 @@ class Sweep:
         write_plan(outputs, self.plan)
         store = RunStore(outputs)
         for id, record in self.records.items():
-            run = store.freeze(record)
+            run = store.freeze(Record(**record))
             if id in self.results:
                 attempt = run.claim({}) if attempts else run.attempt(1)
                 run.publish_result(attempt, self.results[id])

@@ -6,6 +6,7 @@ import pytest
 
 from sweeper.run.backend import Backend, Job
 from sweeper.run.schedule import Schedule
+from sweeper.store.records import Record
 from tests.policies import policy
 
 HALF_AN_HOUR = 1800.0
@@ -74,7 +75,7 @@ def tell(store):
     def story(jobs, story, slots=2, *, trainer=None, **options):
         for job in jobs:
             config = {"seed": job.run, "trainer": trainer or {}}
-            store.freeze({"id": job.run, "config": config, "size": {}, "names": {}})
+            store.freeze(Record(job.run, config))
         backend = FakeBackend(store, story, slots)
         options.setdefault("policy", policy())  # no waits, three tries
         return Schedule(store, backend, jobs, **options), backend

@@ -8,6 +8,7 @@ import pytest
 from sweeper.run import unfinished
 from sweeper.run.unfinished import train
 from sweeper.store.errors import UserError
+from sweeper.store.records import Record
 from sweeper.store.runs import State
 from tests.sweeper.run.conftest import FakeBackend, act
 
@@ -49,7 +50,7 @@ def freeze(store):
         names = {**NAMES, "label": f"seed={name}"}
         size = {"tokens": 1, "flops_per_token": flops}
         id = f"lm1b-s0-{name}"
-        return store.freeze({"id": id, "config": config, "size": size, "names": names})
+        return store.freeze(Record(id, config, size, names))
 
     return freeze
 

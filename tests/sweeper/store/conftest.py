@@ -10,23 +10,23 @@ from unittest.mock import patch
 import pytest
 
 import sweeper
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 
 
 @pytest.fixture
 def record():
     """What the planner freezes."""
-    return {
-        "format": 1,
-        "id": "lm1b-d256-h8x32-s0",
-        "config": {
+    return Record(
+        id="lm1b-d256-h8x32-s0",
+        config={
             "seed": 0,
             "model": {"heads": 7, "layers": 3},
             "logger": {"mode": "offline"},
         },
-        "size": {"params_total": 10007},
-        "names": {"experiment": "fig1", "arm": "fixed", "label": "fixed head size"},
-    }
+        size={"params_total": 10007},
+        names={"experiment": "fig1", "arm": "fixed", "label": "fixed head size"},
+    )
 
 
 @pytest.fixture

@@ -25,10 +25,11 @@ READ_ONLY = """
 import os, sys
 from pathlib import Path
 from sweeper.store.plans import plans, write_plan
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 outputs = Path(sys.argv[1])
 store = RunStore(outputs)
-run = store.freeze({"id": "a", "config": {}})
+run = store.freeze(Record("a", {}))
 attempt = run.claim({})
 with attempt.metrics() as metrics:
     metrics.write({"step": 3})
@@ -48,9 +49,10 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from sweeper.store.files import publish, read_json
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 outputs = Path(sys.argv[1])
-run = RunStore(outputs).freeze({"id": "a", "config": {"key": 7}})
+run = RunStore(outputs).freeze(Record("a", {"key": 7}))
 attempt = run.claim({})
 with attempt.metrics() as metrics:
     metrics.write({"step": 1})
@@ -71,7 +73,7 @@ with attempt.metrics() as metrics:
         except OSError:
             errors += 1
     attempt.heartbeat(step=3)
-    record_kept = run.record()["config"] == {"key": 7}
+    record_kept = run.record().config == {"key": 7}
     (outputs / "ballast").unlink()
     metrics.write({"step": 1000})
 rows = [row["step"] for row in run.history()]

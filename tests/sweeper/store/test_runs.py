@@ -1,8 +1,8 @@
 """The record, the result and the state of a run, which are read from its directory."""
 
-import copy
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,25 +12,24 @@ from sweeper.store.errors import UserError
 from sweeper.store.files import FORMAT, publish_with_checksum, with_checksum
 from sweeper.store.identity import run_id
 from sweeper.store.liveness import Watcher
+from sweeper.store.records import Record
 from sweeper.store.runs import Run, RunStore, State
 
 
 def test_a_record_comes_back_as_it_was_frozen(store, record):
     run = store.freeze(record)
-    assert run.path == store.outputs / "runs" / record["id"]
+    assert run.path == store.outputs / "runs" / record.id
     assert run.record() == record
-    assert store.ids() == [record["id"]]
+    assert store.ids() == [record.id]
     assert (run.path / "run.json").read_text().count("\n") > 10, "a person can read it"
 
 
 def test_freezing_again_changes_nothing(store, record):
     path = store.freeze(record).path / "run.json"
     before = (path.read_bytes(), path.stat().st_ino)
-    again = copy.deepcopy(record) | {
-        "names": {"experiment": "fig3", "arm": "x", "label": "y"}
-    }
-    again["config"] = dict(reversed(again["config"].items())) | {"seed": 0.0}
-    store.freeze(again)
+    names = {"experiment": "fig3", "arm": "x", "label": "y"}
+    config = dict(reversed(record.config.items())) | {"seed": 0.0}
+    store.freeze(replace(record, config=config, names=names))
     assert (path.read_bytes(), path.stat().st_ino) == before
 
 
@@ -49,7 +48,7 @@ def test_another_config_under_the_same_id_is_refused_by_name(
     store, record, change, key
 ):
     run = store.freeze(record)
-    other = record | {"config": record["config"] | change}
+    other = replace(record, config=record.config | change)
     with pytest.raises(UserError, match=rf"run {run.id}: .* another {key} ") as caught:
         store.freeze(other)
     assert str(caught.value).isprintable()
@@ -58,7 +57,7 @@ def test_another_config_under_the_same_id_is_refused_by_name(
 
 def test_keys_that_cannot_change_a_result_may_differ(store, record):
     run = store.freeze(record)
-    other = record | {"config": record["config"] | {"logger": {"mode": "online"}}}
+    other = replace(record, config=record.config | {"logger": {"mode": "online"}})
     store.freeze(other)
     assert run.record() == other, "what cannot change the result is taken as typed"
     attempt = run.claim({})
@@ -68,10 +67,10 @@ def test_keys_that_cannot_change_a_result_may_differ(store, record):
 
 
 def test_a_directory_without_a_record_is_no_run_until_frozen(store, record):
-    (store.outputs / "runs" / record["id"]).mkdir(parents=True)
+    (store.outputs / "runs" / record.id).mkdir(parents=True)
     assert store.ids() == []
     with pytest.raises(UserError, match=r"no run\.json"):
-        store.run(record["id"]).claim({})
+        store.run(record.id).claim({})
     assert store.freeze(record).record() == record
 
 
@@ -100,7 +99,7 @@ def test_ids_are_the_frozen_runs_in_order(store, record):
     assert store.ids() == []
     names = [f"run-{number:03d}" for number in (7, 3, 11, 2, 5)]
     for name in names:
-        store.freeze(record | {"id": name})
+        store.freeze(replace(record, id=name))
     (store.outputs / "runs" / "stray").write_text("x")
     (store.outputs / "runs" / "link").symlink_to(store.outputs / "runs" / names[0])
     assert store.ids() == sorted(names)
@@ -111,7 +110,7 @@ def test_only_a_run_elsewhere_whose_heartbeat_moves_is_in_training(
 ):
     now, ids = [0.0], ("done", "dead", "alive")
     store = RunStore(store.outputs, Watcher(89.0, lambda: now[0]))
-    attempts = {id: store.freeze(record | {"id": id}).claim({}) for id in ids}
+    attempts = {id: store.freeze(replace(record, id=id)).claim({}) for id in ids}
     attempts["done"].finish("interrupted")
     for id in ("dead", "alive"):
         elsewhere = with_checksum(attempts[id].info() | {"boot": "another"})
@@ -234,7 +233,7 @@ def test_a_last_word_said_while_the_state_is_read_is_not_missed(run, monkeypatch
 
 def test_a_record_whose_seal_was_made_anew_is_not_the_run_of_its_name(tmp_path):
     config = {"task": {"name": "lm1b"}, "seed": 3, "logger": {"name": "none"}}
-    run = RunStore(tmp_path).freeze({"id": run_id(config), "config": config})
+    run = RunStore(tmp_path).freeze(Record(run_id(config), config))
     path = run.path / "run.json"
     for changed, refused in (
         ({"seed": 5}, True),
@@ -247,7 +246,7 @@ def test_a_record_whose_seal_was_made_anew_is_not_the_run_of_its_name(tmp_path):
             with pytest.raises(UserError, match="the config that the run is named by"):
                 Run.open(run.path)
         else:  # where metrics are mirrored to names no run
-            assert Run.open(run.path).record()["config"] == record["config"]
+            assert Run.open(run.path).record().config == record["config"]
 
 
 @pytest.mark.parametrize("name", ["run.json", "result.json"])

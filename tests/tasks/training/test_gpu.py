@@ -16,6 +16,7 @@ from models.attention._fused import attended
 from models.mask import attention_mask
 from sweeper.store.attempts import Cause
 from sweeper.store.files import publish_json
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State
 from tasks.training import distributed, machine
 from tasks.training.captured import CapturedSteps
@@ -180,8 +181,7 @@ def test_a_run_that_is_stopped_continues_on_any_number_of_devices(tmp_path):
     alone, codes = ended(tmp_path, changes, "one"), []
     for devices in (2, 1, 2):
         moved = config({**changes, "trainer.devices": devices})
-        record = {"id": "moved", "config": moved, "size": {}, "names": {}}
-        run = RunStore(tmp_path).freeze(record)
+        run = RunStore(tmp_path).freeze(Record("moved", moved))
         process, before = started(run), run.checkpoints()[:1]
         if len(codes) < 2:
             wait_for_a_checkpoint(run, process, before)

@@ -155,7 +155,7 @@ def test_online_everything_arrives(server, outputs, undisturbed):
     remote = server.runs[run.id]
     assert (remote.state, remote.project) == ("finished", "headroom")
     assert (remote.about["groupName"], remote.about["jobType"]) == ("none", "none")
-    assert remote.about["displayName"] == f"none {run.record()['names']['label']}"
+    assert remote.about["displayName"] == f"none {run.record().names['label']}"
     assert remote.about["tags"] == ["none", "fig1", "fig3", "lm1b", "decoder"]
     assert remote.config["model"]["value"]["heads"] == 3
     assert remote.config["names"]["value"]["arm"] == "none"

@@ -1,0 +1,62 @@
+"""The record of a run: what determines its result, its size, and its names for people."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from sweeper.store import files
+from sweeper.store.errors import sanitize
+
+FILE = "run.json"
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="ignore"))
+class Record:
+    """One training job, as it is planned and as run.json holds it.
+
+    People and dashboards read `names` (experiment, arm and label); they are no part of the id.
+    """
+
+    id: str
+    config: dict[str, Any]
+    size: dict[str, int | float] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, folder: Path) -> Record | None:
+        """Return the record in a run's folder, or None. Raise UserError if it cannot be read."""
+        found = files.read_versioned(folder / FILE, schema=cls)
+        return None if found is None else cls(**found)
+
+    def save(self, folder: Path, *, replace: bool) -> bool:
+        """Write the record. Return False if the folder has one and `replace` is False."""
+        value = files.with_checksum({"format": files.FORMAT, **asdict(self)})
+        return files.publish_json(folder / FILE, value, replace=replace)
+
+    @property
+    def label(self) -> str:
+        """The name for people."""
+        names = self.names
+        return sanitize(f"{names['experiment']}/{names['arm']} {names['label']}")
+
+    @property
+    def parent(self) -> str | None:
+        """The run whose weights this one starts from."""
+        parent: str | None = self.config.get("parent")
+        return parent
+
+    @property
+    def steps(self) -> int:
+        """The number of training steps."""
+        steps: int = self.config["trainer"]["steps"]
+        return steps
+
+    @property
+    def flops(self) -> int:
+        """Training FLOPs of the run."""
+        return int(self.size["tokens"] * self.size["flops_per_token"])
