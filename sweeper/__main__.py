@@ -58,15 +58,11 @@ def main(
             print(f"error: {sanitize(fault, 2000)}", file=sys.stderr)
         return int(code or bool(faults))
     except OSError as error:
-        reason = str(error)
         if not error.filename:
             drop_output()
-        if error.strerror:
-            reason = (
-                f"{error.filename or 'the output cannot be written'}: {error.strerror}"
-            )
-        if error.strerror and error.filename and hasattr(options, "into"):
-            reason = f"{error.filename} cannot be written ({error.strerror})"
+        place = error.filename or "the output cannot be written"
+        reason = f"{place}: {error.strerror or error}"
+        if error.filename and hasattr(options, "into"):
             reason += "; free the place, or name another folder with -o."
     except ModuleNotFoundError as error:
         reason = f"{error.name} is missing here; only `train` does without it: type this command "
@@ -261,18 +257,6 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"error: {message}; {self.prog} --help says more.\n")
 
 
-class Version(argparse.Action):
-    """The action that prints the version of the checkout or of the installed package."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        about = ROOT / "pyproject.toml"
-        try:
-            number = tomllib.loads(about.read_text("utf-8"))["project"]["version"]
-        except OSError:
-            number = version("headroom-attention")
-        parser.exit(0, f"headroom-attention {number}\n")
-
-
 Argument = tuple[str, dict[str, Any]]
 """The name and the settings of an argument, as argparse takes them."""
 
@@ -391,13 +375,22 @@ REMOVED = {
 """Commands and options of earlier versions, and what to do instead."""
 
 
+def _version() -> str:
+    """Return the version of the checkout or of the installed package."""
+    about = ROOT / "pyproject.toml"
+    if about.is_file():
+        number = tomllib.loads(about.read_text("utf-8"))["project"]["version"]
+    else:
+        number = version("headroom-attention")
+    return f"headroom-attention {number}"
+
+
 def _parser(program: str) -> argparse.ArgumentParser:
     train = as_typed("sweep")
     epilog = f"To train: {train} -m experiment=fig1; {train} --help says more."
     parser = Parser(prog=program, description=__doc__, epilog=epilog)
-    parser.add_argument(
-        "--version", action=Version, nargs=0, help="print the version and stop"
-    )
+    about = "print the version and stop"
+    parser.add_argument("--version", action="version", version=_version(), help=about)
     commands = parser.add_subparsers(required=True, metavar="command")
     if (
         program == "headroom"

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import cache
@@ -31,7 +31,6 @@ SINGLE_THREADED = {
 }
 # After this time without an answer, send the server SIGCONT: a signal may have stopped it.
 CONTINUE_S = 2.0
-MANY = 500  # for more questions than this, show a progress bar
 UNKNOWN = -1  # the exit code of a job if the server ended before it
 
 Answers = dict[int, Future[dict[str, Any]]]
@@ -64,13 +63,7 @@ class SizeServer:
 
     def ask(self, questions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Send questions and return their answers in order. Raise Gone if the server ends early."""
-        shown: Iterable[Mapping[str, Any]] = questions
-        if len(questions) > MANY and sys.stdout.isatty():
-            from rich.progress import track
-
-            # The server reads a question only when it is free, so this bar shows its progress.
-            shown = track(questions, "counting parameters", transient=True)
-        waiting = [self._send(question) for question in shown]
+        waiting = [self._send(question) for question in questions]
         # A server that is stopped by a signal would block a sweep that is to end.
         while wait(waiting, CONTINUE_S).not_done:
             if self._process is not None:

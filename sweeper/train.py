@@ -56,33 +56,29 @@ def prepare(
     for run, config in configs.items():
         distinct.setdefault(digest_of([config["data"], config["task"]]), run)
 
-    def build(run: str) -> int:
-        job = process.fork("prepare", store.run(run).path, environment={}, log=log)
-        try:
-            meanwhile()
-            return process.exit_code(job)
-        except KeyboardInterrupt:
-            process.signal(job, signal.SIGKILL)
-            raise
-
     log = store.outputs / "data" / "prepare.log"
     for run in (run for digest, run in distinct.items() if digest not in known):
         make_directory(log.parent)
         publish(log, "", durable=False)
         with console.status("preparing data ..."):
-            code = build(run)
-            if code < 0:  # killed, perhaps since memory ran out: try once more
-                code = build(run)
+            job = process.fork("prepare", store.run(run).path, environment={}, log=log)
+            try:
+                meanwhile()
+                code = process.exit_code(job)
+            except KeyboardInterrupt:
+                process.signal(job, signal.SIGKILL)
+                raise
         lines = (read_bytes(log) or b"").decode(errors="replace").split("\n")
         for line in lines:
             if line.startswith(NOTE):
                 console.print(Text(sanitize(line, 1000)), soft_wrap=True)
         if code != 0:
-            last = next((line for line in reversed(lines) if line.strip()), "")
-            reason = (
-                f"its process was killed (code {code})" if code < 0 else sanitize(last)
+            reason = next((line for line in reversed(lines) if line.strip()), "")
+            if code < 0:
+                reason = f"its process was killed (code {code})"
+            raise UserError(
+                f"the data cannot be prepared: {sanitize(reason)} (log: {log})"
             )
-            raise UserError(f"the data cannot be prepared: {reason} (log: {log})")
     known |= distinct.keys()
 
 

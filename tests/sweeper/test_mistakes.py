@@ -245,7 +245,7 @@ COMMANDS = {
     "forget fig3 --yes --outputs HERE/none": "start with a sweep: python sweep.py -m",
     "collect fig9 --outputs HERE/none": "start with a sweep: python sweep.py -m experiment=fig1.",
     "forget first": "forget=first: expected an answer, but there is no terminal to ask; give --yes",
-    "collect -o HERE/pictures/picture": "HERE/pictures/picture cannot be written (File exists)",
+    "collect -o HERE/pictures/picture": "HERE/pictures/picture: File exists; free the place",
     "draw -o HERE/pictures/picture": "or name another folder with -o",
     "report -o HERE/pictures/picture": "free the place, or name another folder with -o",
 }

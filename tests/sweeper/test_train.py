@@ -169,12 +169,6 @@ def prepared(outputs, process):
     return process
 
 
-def test_one_that_was_killed_is_tried_once_more(tmp_path):
-    assert prepared(tmp_path, Process(-9, 0)).forked == 2
-    with pytest.raises(UserError, match=r"its process was killed \(code -9\)"):
-        prepared(tmp_path, Process(-9, -9))
-
-
 def test_the_last_line_of_its_log_says_why_it_failed(tmp_path):
     process = Process(1, says="first\nno text in \x1b[31mred\n\n")
     with pytest.raises(UserError, match=r"prepared: no text in \\x1b\[31mred \(log: "):
