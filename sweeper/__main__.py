@@ -44,6 +44,9 @@ def main(
         if word in REMOVED:
             print(f"error: {word} was removed: {REMOVED[word]}.", file=sys.stderr)
             return 2
+    if typed[:1] == ["--version"]:
+        print(_version())
+        return 0
     options = _parser(program).parse_args(typed)
     settle_process()
     if options.outputs.is_symlink():
@@ -376,7 +379,7 @@ REMOVED = {
 
 
 def _version() -> str:
-    """Return the version of the checkout or of the installed package."""
+    """Return the version of the checkout or of the installed package. A bare machine has neither."""
     about = ROOT / "pyproject.toml"
     if about.is_file():
         number = tomllib.loads(about.read_text("utf-8"))["project"]["version"]
@@ -390,7 +393,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     epilog = f"To train: {train} -m experiment=fig1; {train} --help says more."
     parser = Parser(prog=program, description=__doc__, epilog=epilog)
     about = "print the version and stop"
-    parser.add_argument("--version", action="version", version=_version(), help=about)
+    parser.add_argument("--version", action="store_true", help=about)
     commands = parser.add_subparsers(required=True, metavar="command")
     if (
         program == "headroom"

@@ -1,4 +1,4 @@
-"""What a sweep prints before it trains: the plan, other code, replaced results, costs, prices."""
+"""The lines that a sweep prints before it trains: its plan, other code, replaced results, costs."""
 
 from __future__ import annotations
 

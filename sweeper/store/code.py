@@ -100,13 +100,6 @@ class Code:
         dirty = f"-dirty-{digest_of(self.parts())[:8]}" if edited else ""
         return f"{commit}{dirty}" if commit else "unknown"
 
-    def diff(self) -> str:
-        """Return the changes since the commit in all code that plans and trains."""
-        if not (self.root / ".git").exists():
-            return ""
-        plain = ("--no-ext-diff", "--no-textconv", "--no-color", "--binary")
-        return self._git("diff", "HEAD", *plain, "--", *TRAINS, "sweeper", "conf")
-
     def _git(self, *words: str) -> str:
         # In a container the checkout may belong to another user, which git refuses. Environment
         # variables may name another repository, and settings may change what git prints.
@@ -167,9 +160,6 @@ def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
     ]
 
 
-DIFF = "changes.diff"
-
-
 def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
     """Return the files that jobs with these configs start from, by path.
 
@@ -213,7 +203,6 @@ def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path
     if code.root != folder:
         earlier = [one for one in revisions(folder) if one != code.revision]
         publish(folder / REVISION, "\n".join([code.revision, *earlier]))
-        publish(folder / DIFF, code.diff())
     return folder
 
 
