@@ -379,7 +379,7 @@ REMOVED = {
 
 
 def _version() -> str:
-    """Return the version of the checkout or of the installed package. A bare machine has neither."""
+    """Return the version of the checkout or of the installed package; a bare machine has none."""
     about = ROOT / "pyproject.toml"
     if about.is_file():
         number = tomllib.loads(about.read_text("utf-8"))["project"]["version"]
