@@ -13,6 +13,7 @@ from omegaconf.errors import (
     ConfigAttributeError,
     ConfigKeyError,
     OmegaConfBaseException,
+    ReadonlyConfigError,
 )
 
 from sweeper.store import registry
@@ -66,6 +67,8 @@ def explained(problem: Exception) -> UserError:
 def _of_key(cause: OmegaConfBaseException) -> UserError:
     """Return the sentence for a key that is unknown or has an invalid value."""
     key = sanitize(cause.full_key)
+    if isinstance(cause, ReadonlyConfigError):
+        return UserError(f"{key} cannot be set: a config names no code to call.")
     if not isinstance(cause, ConfigKeyError | ConfigAttributeError):
         reason = str(cause.msg or cause).splitlines()[0].rstrip(".")
         return UserError(f"{key}: {sanitize(reason)}; correct the value.")

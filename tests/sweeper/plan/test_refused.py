@@ -50,7 +50,7 @@ def test_no_target_gets_past_the_command_line(given, form):
     "key", ["callbacks.x", "job_logging.handlers.x", "hydra_logging.root"]
 )
 def test_hydra_itself_lets_nothing_be_added_to_what_it_would_call(key):
-    with pytest.raises(UserError, match="read-only"):
+    with pytest.raises(UserError, match="code"):
         shipped().compose([f"++hydra.{key}={{_target_: os.system}}"])
 
 
@@ -68,7 +68,7 @@ PLACES = (
 @pytest.mark.parametrize("place", PLACES)
 def test_no_target_gets_in_by_a_yaml_file(with_experiment, place):
     conf = with_experiment("evil", f"# @package _global_\n{place}\n")
-    with pytest.raises(UserError, match=r"_target_|code|not a key|read-only"):
+    with pytest.raises(UserError, match=r"_target_|code|not a key"):
         composer(conf).base(["experiment=evil"])
 
 
