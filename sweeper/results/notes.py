@@ -1,0 +1,73 @@
+"""The sentences below a figure."""
+
+import math
+from collections.abc import Sequence
+
+from sweeper.results.judge import terms_in_words
+from sweeper.results.points import (
+    Point,
+    Spreads,
+    caveats,
+    marks_in_words,
+    measures_of_arms,
+    not_learned,
+    origin,
+    standing,
+    usual_rate,
+)
+from sweeper.results.table import Table, label, number
+
+
+def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[str]:
+    """Return what a reader has to know: the marks, the matching of sizes, what is missing.
+
+    Args:
+        table: the drawn table.
+        points: the points that are drawn.
+        spreads: the spreads that their intervals rest on.
+    """
+    marks = marks_in_words(points, *spreads)
+    if any(point.other_rate for point in points):
+        rate = usual_rate(points)
+        marks.append(f"Ringed: with another learning rate than most points, {rate:g}.")
+
+    return [
+        *origin(table),
+        *marks,
+        *_matches(table),
+        *baselines(table),
+        *standing(table),
+        *not_learned(table),
+        *terms_in_words(table),
+        *caveats(table),
+    ]
+
+
+def baselines(table: Table) -> list[str]:
+    """Return a sentence on the scores of simple predictors for each measure that has some.
+
+    `standing` has a sentence of its own for n-gram models.
+    """
+    sentences = []
+    for measure in measures_of_arms(table):
+        found = measure.baselines(table)
+        scores = [f"{words} {value:.2f}" for words, value in found.items()]
+        if scores and "trigram" not in found:
+            sentences.append(f"{measure.words} of baselines: {', '.join(scores)}.")
+    return sentences
+
+
+def _matches(table: Table) -> list[str]:
+    """Return a sentence on the largest error of matching for each count that was matched."""
+    worst: dict[str, float] = {}
+    for row in table.rows:
+        error = number(row.get("match_error"))
+        if error is not None:
+            count = str(row["match_count"])
+            worst[count] = max(worst.get(count, 0.0), abs(error))
+
+    return [
+        f"Matched points have the {label(count)} of what they are matched to within "
+        f"{max(math.ceil(error * 1e4) / 100, 0.01):.2f} %."
+        for count, error in sorted(worst.items())
+    ]
