@@ -17,7 +17,7 @@ from sweeper.results.judge import Verdicts, judge, lines, verdicts_on
 from sweeper.results.paper_tables import summarise
 from sweeper.results.points import not_learned, standing
 from sweeper.results.summary import brief
-from sweeper.results.table import Table, exported, stem
+from sweeper.results.table import RunFiles, Table, exported, stem
 from sweeper.run.schedule import JobState, Phase, Schedule
 from sweeper.store.errors import Faults, UserError, as_typed, collect_errors, sanitize
 from sweeper.store.numbers import plural
@@ -197,25 +197,21 @@ def print_everything(
 def _in_wandb(tables: Sequence[Table]) -> Iterator[str]:
     """Yield a note for each experiment that uses runs of another experiment's W&B group."""
     for table in tables:
-        records = [
-            files["record"] for files in table.records.values() if "record" in files
-        ]
-        mirrored = [
-            one for one in records if one["config"].get("logger.name") == "wandb"
-        ]
-        groups = Counter(str(one["names"].get("experiment")) for one in mirrored)
+        mirrored = [one for one in table.files.values() if _is_mirrored(one)]
+        groups = Counter(str(one.names.get("experiment")) for one in mirrored)
         own = groups.pop(table.name, 0)
         if groups:
-            others = " and ".join(
-                f"{count} in the group {name}" for name, count in groups.items()
-            )
-            runs, name = plural(len(mirrored), "run"), table.name
-            where = (
-                f"{own} of its {runs} in the group of its name, {others}, "
-                "which planned them first"
-            )
+            counts = [f"{count} in the group {name}" for name, count in groups.items()]
+            of = f"{own} of its {plural(len(mirrored), 'run')} in the group of its name"
+            where = f"{of}, {' and '.join(counts)}, which planned them first"
+            name = table.name
             tag = f"All have the tag {name} after {as_typed('dashboard')} {name}."
             yield sanitize(f"{name} in Weights & Biases: {where}. {tag}", 1000)
+
+
+def _is_mirrored(files: RunFiles) -> bool:
+    """Return whether a run is mirrored to Weights & Biases."""
+    return bool(files.config.get("logger.name") == "wandb")
 
 
 def _next_steps(
@@ -227,27 +223,26 @@ def _next_steps(
     commands then name the experiments of the sweep.
     """
     where = relative_path(outputs)
-    named = [table.name for table in tables] if others else []
-    words = shlex.join([*named, *([] if where == "outputs" else ["--outputs", where])])
-    files = {run: own for table in tables for run, own in table.records.items()}
-    records = [own["record"] for own in files.values() if "record" in own]
-    loggers = {record["config"].get("logger.name") for record in records}
-    kept = {
-        path.name.split("-", 3)[-1]
-        for path in (outputs / "wandb").glob("offline-run-*")
-    }
+    words = [table.name for table in tables] if others else []
+    if where != "outputs":
+        words += ["--outputs", where]
+    options = shlex.join(words)
+    wandb = outputs / "wandb"
+    offline = {path.name.split("-", 3)[-1] for path in wandb.glob("offline-run-*")}
+    files = {run: own for table in tables for run, own in table.files.items()}
+
     yield "\nNext:"
     yield "  Open the page, with every claim, figure and run:"
     yield f"    {relative_path(page)}"
-    if kept & files.keys():
+    if offline & files.keys():
         yield "  Upload the curves to Weights & Biases:"
-        yield f"    wandb sync {shlex.quote(relative_path(outputs / 'wandb'))}"
-    elif "wandb" in loggers:
+        yield f"    wandb sync {shlex.quote(relative_path(wandb))}"
+    elif any(map(_is_mirrored, files.values())):
         yield "  Save a dashboard in Weights & Biases:"
-        yield f"    {as_typed('dashboard')} {words}".rstrip()
+        yield f"    {as_typed('dashboard')} {options}".rstrip()
     else:
         yield "  Print every table and verdict:"
-        yield f"    {as_typed('collect')} {words}".rstrip()
+        yield f"    {as_typed('collect')} {options}".rstrip()
     if not all(table.is_grid for table in tables):
         yield "  Train a grid of your own:"
         yield f"    {as_typed('sweep')} {OWN_GRID}"

@@ -48,7 +48,7 @@ _GUIDE_WORDS: dict[str, Any] = {
 
 _REACH = 1.5  # times the range of all seeds: longer intervals are cut off
 _GUIDE_REACH = 0.75  # the same: a guide that is farther away would flatten the curves
-_LARGEST = 1e250  # of a drawn value, so that the limits of its axis are floats
+_LARGEST = 1e150  # of a drawn value, so that the ticks of its axis are floats
 _LIGHTEST = 0.4  # share of an arm's colour in its first curve
 _CROWD = 40  # curves with more points have small ones
 

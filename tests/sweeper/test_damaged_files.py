@@ -205,23 +205,10 @@ def test_a_run_that_cannot_be_read_is_named_and_the_others_are_shown(
     assert "Traceback" not in collected.err + shown.err
 
 
-@pytest.mark.parametrize(
-    ("change", "seal", "told"),
-    [
-        (lambda plan: None, False, "0001.json cannot be read: it has no sha256"),
-        (
-            child(values={"model.heads": 3}),
-            True,
-            "model.heads of run a=5: expected model.heads=3",
-        ),
-        (child(seed=4), True, "seed of run a=3: expected seed=4"),
-    ],
-    ids=["no checksum", "another value", "another seed"],
-)
-def test_a_changed_plan_gives_no_table(change, seal, told, outputs, capfd):
-    changed(outputs / "plans" / "0001.json", change, seal=seal)
+def test_a_changed_plan_gives_no_table(outputs, capfd):
+    changed(outputs / "plans" / "0001.json", child(seed=4), seal=False)
     assert main(["collect", "--outputs", str(outputs)]) == 1
-    assert told in capfd.readouterr().err
+    assert "0001.json cannot be read: it has no sha256" in capfd.readouterr().err
     assert not (outputs / "tables" / "first.csv").exists()
 
 

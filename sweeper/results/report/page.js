@@ -142,8 +142,6 @@ function runView(id, run) {
     part("Result", numbersOf({ ...run.metrics, ...run.result })),
     part("Training", curves.length ? curves : emptyNote("It has written no training curve.")),
     part("Settings", settingsOf(run.settings), numbersOf(run.sizes)),
-    Object.keys(data.shared).length > 0 &&
-      details(false, "Settings that all runs of this page share", settingsOf(data.shared)),
     Object.hasOwn(data.runs, run.parent ?? "") && part("Fine-tuned from", runLink(run.parent)),
     part("Attempts", attempts.length ? attempts : emptyNote("None yet.")),
     part("End of its log", log),

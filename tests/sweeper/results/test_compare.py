@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from sweeper.results.collect import collect
-from sweeper.results.compare import compare, differences, estimates
+from sweeper.results.compare import compare, differences
 from sweeper.store.errors import UserError
 from sweeper.store.files import with_checksum
 from tests.sweeper.results.synthetic import METRIC, Model, Sweep
@@ -57,10 +57,7 @@ def test_versions_are_told_beside_whether_results_differ(
     assert code == 0
     assert f"code: aaa -> bbb ({told} changed)" in said
     assert "torch:" not in said
-    assert (
-        "30 of 30 values of shared seeds are equal to the last digit: nothing differs."
-        in said
-    )
+    assert "30 of 30 values of shared seeds are equal to the last digit: nothing" in said
     assert "Every claim that both judge has the same verdict." in said
 
 
@@ -89,7 +86,7 @@ def test_sweeps_without_a_common_point_have_no_differences(tmp_path):
     [table] = collect(sweep(tmp_path))
     other = replace(table, rows=[{**row, "point": "heads=99"} for row in table.rows])
     head, *missing = differences(table, other)
-    assert head.endswith(": no point is measured in both.")
+    assert ": 0 points in both; " in head
     assert missing == [
         "  missing in the first: 10 not planned.",
         "  missing in the second: 30 not planned.",
@@ -105,9 +102,7 @@ def test_a_flipped_claim_is_named_and_told_by_the_exit_code(tmp_path, capsys):
     assert code == 1
     assert re.search(r"FLIPPED small_beats_large.*: supported -> not supported", said)
     assert "15 of 30 values" in said
-    # Seed by seed the fixed arm is nearly 44 / 36 of what it was, and seeds scatter by 1 %.
-    found = re.findall(r"fixed heads=\d worse by 22\.2\S* % \[(\S+), (\S+)\]", said)
-    assert [21.5 < float(low) < float(high) < 23 for low, high in found] == [True] * 3
+    assert len(re.findall(r"fixed heads=\d: mean 3\S+ -> 4\S+ \(\+22", said)) == 3
     assert "standard heads" not in said
 
 
@@ -140,48 +135,34 @@ def test_a_claim_that_flips_by_its_margin_or_its_points_says_so(tmp_path, capsys
     assert "undecided (it rests on other points)" in said
 
 
-def test_an_arm_with_a_metric_of_its_own_is_compared_and_shown(tmp_path):
-    tables = []
-    for folder, middle in (("one", 40.0), ("other", 44.0)):
-        made = Sweep(claims=(), labels={"a": "a", "b": "b"})
-        for arm, mean in (("a", 40.0), ("b", middle)):
-            seeds = {seed: mean * (1 + 0.01 * seed) for seed in range(3)}
-            made.add(
-                arm, {"model.heads": 2}, Model(64 if arm == "a" else 32, 2, 16), seeds
-            )
-        tables.append(made.table(tmp_path / folder))
-        tables[-1].experiment["arms"]["b"]["metric"] = "test/loss"
-    said = "\n".join(differences(*tables))
-    assert "b heads=2 worse by" in said
-    assert "a heads=2" not in said
-
-
 @pytest.mark.parametrize(
     ("seeds", "cells", "told"),
     [
         ((3, 4), {METRIC: None, "state": "failed"}, "2 failed"),
         (range(5), {METRIC: math.nan}, "5 done without it"),
-        ((0,), {METRIC: 0.0}, "1 of 0 or less"),
     ],
-    ids=["seeds", "a point", "without a logarithm"],
+    ids=["seeds", "a point"],
 )
 def test_values_that_one_table_lacks_are_counted(tmp_path, seeds, cells, told):
     [table] = collect(sweep(tmp_path))
     lost = {f"lm1b-d32-h2x16-s{seed}" for seed in seeds}
     rows = [{**row, **(cells if row["run"] in lost else {})} for row in table.rows]
-    head, *_, line = differences(table, replace(table, rows=rows))
-    assert "nothing differs" not in head
+    _, *_, line = differences(table, replace(table, rows=rows))
     assert line == f"  missing in the second: {told}."
 
 
-def test_errors_below_the_resolution_differ_as_claims_judge_them(tmp_path):
+def test_an_arm_with_a_metric_of_its_own_is_compared(tmp_path):
     tables = []
-    for folder, values in (("one", (1e-9, 3e-8, 0.30)), ("other", (0.0, 5e-6, 0.31))):
-        made = Sweep(claims=(), metric="test/context_error", labels={"fixed": "fixed"})
-        made.add("fixed", {"model.heads": 2}, Model(32, 2, 16), dict(enumerate(values)))
+    for folder, middle in (("one", 40.0), ("other", 44.0)):
+        made = Sweep(claims=(), labels={"b": "b"})
+        made.add("b", {"model.heads": 2}, Model(64, 2, 16), {0: middle, 1: middle})
         tables.append(made.table(tmp_path / folder))
-    _, line = differences(*tables)
-    assert line.startswith("  fixed heads=2 worse by 1.1 % [")
+        tables[-1].experiment["arms"]["b"]["metric"] = "test/loss"
+    heads = [line for line in differences(*tables) if not line.startswith("  ")]
+    assert [head.partition(":")[0] for head in heads] == [
+        "test perplexity per subword",
+        "test loss (nats per subword)",
+    ]
 
 
 def test_without_shared_seeds_means_are_compared(tmp_path, capsys):
@@ -190,28 +171,7 @@ def test_without_shared_seeds_means_are_compared(tmp_path, capsys):
     code, said = compared(capsys, one, other)
     assert code == 0
     assert "0 of 0 values of shared seeds" in said
-    ends = [
-        tuple(map(float, pair))
-        for pair in re.findall(r"\[([-\d.]+), ([-\d.]+)\]", said)
-    ]
-    assert len(ends) == 6
-    assert all(low < 0 < high for low, high in ends)
-
-
-@pytest.mark.parametrize("first", [0, 3], ids=["shared", "own seeds"])
-def test_all_intervals_hold_at_once_where_points_spread_unequally(first):
-    random, spread = np.random.default_rng(5), np.geomspace(0.2, 0.9, 16)[:, None]
-    wrong = 0
-    for _ in range(200):
-        one, other = spread * random.standard_normal((2, 16, 3))
-        pairs = {
-            ("arm", str(point)): (dict(enumerate(a)), dict(enumerate(b, first)))
-            for point, (a, b) in enumerate(zip(one, other, strict=True))
-        }
-        wrong += any(
-            found.low > 0 or found.high < 0 for found in estimates(pairs, False)
-        )
-    assert wrong <= 19  # three standard errors above 5 %
+    assert len(re.findall(r"heads=\d: mean \S+ -> \S+ \([+-]\S+%\)", said)) == 6
 
 
 def test_a_claim_that_one_of_them_judges_is_named(tmp_path, capsys):

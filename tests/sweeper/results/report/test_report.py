@@ -5,6 +5,7 @@ import hashlib
 import math
 import re
 from collections import Counter
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,9 @@ from sweeper.results.report.data import (
     curves,
     page_data,
     provenance,
-    take_shared_settings,
 )
 from sweeper.results.report.page import SCRIPTS, as_html
+from sweeper.results.table import RunFiles
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.grids import FEW, figure1
@@ -80,7 +81,7 @@ def test_a_done_run_has_settings_result_curve_and_log(page: Path) -> None:
     id, run = next(
         (id, run) for id, run in found["runs"].items() if run["state"] == "done"
     )
-    settings = found["shared"] | run["settings"]
+    settings = run["settings"]
     assert settings["model.heads"] == run["sizes"]["width"] / run["sizes"]["head_size"]
     assert settings["model.attention.name"] == "multi_head"
     assert run["metrics"]["test perplexity per subword"] > 1
@@ -214,33 +215,19 @@ def test_a_damaged_record_is_reported_and_hides_only_itself(tmp_path: Path) -> N
     assert runs[other]["curves"]
 
 
-def test_settings_that_all_runs_share_are_held_once() -> None:
-    runs = [
-        {"settings": {"a": 1, "b": 2}},
-        {"settings": {"a": 1, "b": 3}},
-        {"settings": {}},
-    ]
-    assert take_shared_settings(runs) == {"a": 1}
-    assert runs == [{"settings": {"b": 2}}, {"settings": {"b": 3}}, {"settings": {}}]
-
-
 def test_hours_count_each_run_once_for_every_device_it_took(tmp_path: Path) -> None:
-    made = {
-        "hardware": {"cpu": "a processor"},
-        "versions": {"torch": "2"},
-        "code": "abc",
-    }
-    two = {"trainer.devices": 2, "trainer.num_nodes": 3}
-    runs: dict[str, dict[str, Any]] = {
-        "slow": {"result": {"device": "a processor", "seconds": 7200}, "settings": {}},
-        "fast": {"result": {"device": "a card", "seconds": 1800}, "settings": two},
-        "begun": {"result": {}, "settings": {}},
-    }
-    for id, run in runs.items():
-        run["attempts"] = [{"number": 1, **made}]
-        run["finished"] = None if id == "begun" else 1
     table = figure1(grid=FEW, seeds=1).table(tmp_path)
-    found = provenance([table, table], runs)
+    begun, slow, fast, *rest = table.rows
+    hardware = {"cpu": "a processor"}
+    attempt = {"hardware": hardware, "versions": {"torch": "2"}, "code": "abc"}
+    files = {row["run"]: RunFiles() for row in (begun, *rest)}
+    files[slow["run"]] = RunFiles(
+        result={"device": "a processor"}, attempts=[{}, attempt]
+    )
+    files[fast["run"]] = RunFiles(result={"device": "a card"}, attempts=[attempt])
+    took = [{**slow, "seconds": 7200}, {**fast, "seconds": 1800, "devices": 6}]
+    table = replace(table, rows=[begun, *took, *rest], files=files)
+    found = provenance([table, table])
     assert found["devices"] == [
         {"device": "a processor", "kind": "CPU", "runs": 1, "hours": 2.0},
         {"device": "a card", "kind": "GPU", "runs": 1, "hours": 3.0},

@@ -330,7 +330,7 @@ def test_a_curve_opens_its_run_with_all_its_facts(page, small):
     assert page.run(OPEN)
     assert len(page.boxes("dialog .chart a")) == 1
     told = dict(zip(page.texts("dialog dt"), page.texts("dialog dd"), strict=True))
-    heads = (content_of(small)["shared"] | run["settings"])["model.heads"]
+    heads = run["settings"]["model.heads"]
     assert told["model.heads"] == str(heads)
     name = "test perplexity per subword"
     assert told[name] == f"{run['metrics'][name]:.5g}"
