@@ -6,10 +6,9 @@ legend and notes with `finish`.
 
 import math
 import textwrap
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -55,13 +54,12 @@ _CROWD = 40  # curves with more points have small ones
 
 @dataclass(frozen=True)
 class Look:
-    """The style of a curve; `line` joins its points, `order` draws it above others."""
+    """The style of a curve; `line` joins its points."""
 
     colour: str
     marker: str = "o"
     line: bool = True
     filled: bool = True
-    order: int = 3
 
     def handle(self) -> Line2D:
         return Line2D([], [], **self.style())
@@ -136,9 +134,13 @@ class Curves:
             if point.values:
                 groups.setdefault((point.arm, by(point)), []).append(point)
 
-        arms = {arm: place for place, arm in enumerate(table.experiment["arms"])}
-        order = sorted(groups, key=lambda one: (arms[one[0]], number(one[1]) or 0.0))
-        looks = curve_looks(arms, order)
+        self.arms = list(table.experiment["arms"])
+
+        def place(key: tuple[str, Any]) -> tuple[int, float]:
+            return self.arms.index(key[0]), number(key[1]) or 0.0
+
+        order = sorted(groups, key=place)
+        looks = curve_looks(self.arms, order)
         self.every = [Curve(*key, looks[key], groups[key]) for key in order]
 
     def of(self, *arms: str) -> list[Curve]:
@@ -167,27 +169,48 @@ class Curves:
         at: Callable[[Point], float | None] | None = None,
         words: str = "",
     ) -> list[list[Mark]]:
-        """Draw curves in a panel, and return the marks of each.
+        """Draw curves in a panel, set its labels, scales and ticks, and return the marks of each.
 
         Args:
             axes: the panel.
-            x: the column along the x-axis.
+            x: the column along the x-axis. If it is a key of a config, ticks stand at its values.
             curves: the drawn ones, by default all.
             at: returns the place of a point, if it is not its number in that column.
             words: the label of the y-axis, by default that of the metric.
         """
         drawn = self.every if curves is None else curves
-        marks = [self.marks(curve, at or x) for curve in drawn]
-        looks = [curve.look for curve in drawn]
-        own = self.metric == self.table.metric
-        fill(
-            axes,
-            x,
-            words or label(self.metric),
-            zip(looks, marks, strict=True),
-            guides(self.table) if own else {},
-        )
-        return marks
+        found = [self.marks(curve, at or x) for curve in drawn]
+        marks = [mark for own in found for mark in own]
+        axes.set(xlabel=plain(label(x)), ylabel=plain(words or label(self.metric)))
+        if not marks:
+            middle: dict[str, Any] = {"ha": "center", "va": "center"}
+            axes.text(0.5, 0.5, "no finished run", transform=axes.transAxes, **middle)
+            axes.set(xticks=[], yticks=[])
+            return found
+
+        seeds = [value for mark in marks for value in mark.seeds]
+        scale(axes.xaxis, [mark.x for mark in marks], own="." in x)
+        scale(axes.yaxis, seeds)
+        for curve, own in zip(drawn, found, strict=True):
+            _draw(axes, curve.look, own)
+
+        low, high = min(seeds), max(seeds)
+        span = high - low or abs(high) * 0.05
+        top, bottom = high + _REACH * span, low - _REACH * span
+        if low > 0:
+            bottom = max(bottom, low / 2)
+        for mark in marks:
+            ends = [min(max(end, bottom), top) for end in mark.ends or ()]
+            axes.update_datalim([(mark.x, end) for end in ends] or [(mark.x, low)])
+
+        if self.metric == self.table.metric:
+            reach = _GUIDE_REACH * span
+            for name, height in guides(self.table).items():
+                if low - reach <= height <= high + reach:
+                    axes.axhline(height, zorder=1, **GUIDE)
+                    guide_words(axes, name, (1, height), axes.get_yaxis_transform())
+        axes.autoscale_view()
+        return found
 
 
 def _mark(
@@ -223,25 +246,19 @@ def finish(
     return figure
 
 
-def entry(curves: Iterable[Curve], words: str) -> Entry:
-    """Return a line of a legend for these curves."""
-    return tuple(curve.look.handle() for curve in curves), words
+def entry(curves: Sequence[Curve], words: str) -> Entry:
+    """Return a line of a legend for these curves, with at most three of their looks."""
+    looks = list(dict.fromkeys(curve.look for curve in curves))
+    if len(looks) > 3:
+        looks = [looks[0], looks[len(looks) // 2], looks[-1]]
+    return tuple(look.handle() for look in looks), words
 
 
-def legend_of(table: Table, *without: str) -> list[Entry]:
-    """Return a line of a legend for each arm, but for those in `without`."""
-    looks = looks_of(table.experiment["arms"])
-    return [
-        ((look.handle(),), table.label(arm))
-        for arm, look in looks.items()
-        if arm not in without
-    ]
-
-
-def looks_of(arms: Iterable[str]) -> dict[str, Look]:
-    """Return a look for each arm."""
-    found = curve_looks(arms, [(arm, None) for arm in arms])
-    return {arm: look for (arm, _), look in found.items()}
+def legend_of(*drawn: Curves) -> list[Entry]:
+    """Return a line of a legend for each arm that has a curve."""
+    table = drawn[0].table
+    arms = {arm: [c for one in drawn for c in one.of(arm)] for arm in drawn[0].arms}
+    return [entry(own, table.label(arm)) for arm, own in arms.items() if own]
 
 
 def curve_looks(
@@ -268,61 +285,8 @@ def curve_looks(
                 MARKERS[other % len(MARKERS)],
                 line=not single,
                 filled=not single,
-                order=4 if colour else 3,
             )
     return found
-
-
-def fill(
-    axes: Axes,
-    x: str,
-    words: str,
-    curves: Iterable[tuple[Look, Sequence[Mark]]],
-    guides: Mapping[str, float] = MappingProxyType({}),
-) -> None:
-    """Draw curves, and set labels, scales and ticks of a panel.
-
-    Args:
-        axes: the panel.
-        x: the column along the x-axis. If it is a key of a config, ticks stand at its values.
-        words: the label of the y-axis.
-        curves: the look and the marks of each.
-        guides: heights by their words; each is a labelled line where it lies near the curves.
-    """
-    drawn = list(curves)
-    marks = [mark for _, own in drawn for mark in own]
-    axes.set(xlabel=plain(label(x)), ylabel=plain(words))
-    if not marks:
-        middle: dict[str, Any] = {"ha": "center", "va": "center", "color": FAINT_INK}
-        axes.text(0.5, 0.5, "no finished run", transform=axes.transAxes, **middle)
-        axes.set(xticks=[], yticks=[])
-        return
-
-    seeds = [value for mark in marks for value in mark.seeds]
-    low, high = min(seeds), max(seeds)
-    scale(axes.xaxis, [mark.x for mark in marks], own="." in x)
-    scale(axes.yaxis, seeds)
-    for look, own in drawn:
-        _draw(axes, look, own)
-
-    span = high - low or abs(high) * 0.05
-    top, bottom = high + _REACH * span, low - _REACH * span
-    if low > 0:
-        bottom = max(bottom, low / 2)
-    ends = [
-        (mark.x, min(max(end, bottom), top))
-        for mark in marks
-        for end in mark.ends or ()
-    ]
-    if ends:
-        axes.update_datalim(ends)
-
-    reach = _GUIDE_REACH * span
-    for words_of_guide, height in guides.items():
-        if low - reach <= height <= high + reach:
-            axes.axhline(height, zorder=1, **GUIDE)
-            guide_words(axes, words_of_guide, (1, height), axes.get_yaxis_transform())
-    axes.autoscale_view()
 
 
 def guide_words(
@@ -338,18 +302,17 @@ def _draw(axes: Axes, look: Look, marks: Sequence[Mark]) -> None:
     if len(marks) > _CROWD:
         style |= {"markersize": 2.0, "markeredgewidth": 0.0}
     means = [(mark.x, mark.mean) for mark in marks]
-    _plot(axes, means, zorder=look.order, **style)
+    _plot(axes, means, zorder=4, **style)
 
     bars = [[(mark.x, end) for end in mark.ends] for mark in marks if mark.ends]
-    order = look.order - 1
-    lines = LineCollection(bars, colors=look.colour, linewidths=0.8, zorder=order)
+    lines = LineCollection(bars, colors=look.colour, linewidths=0.8, zorder=3)
     axes.add_collection(lines, autolim=False)
 
     dots: dict[str, Any] = {"color": look.colour, "marker": "o", "linestyle": "none"}
     several = [mark for mark in marks if len(mark.seeds) > 1]
     seeds = [(mark.x, value) for mark in several for value in mark.seeds]
     faint = {"alpha": 0.3, "markersize": 2.6, "markeredgewidth": 0}
-    _plot(axes, seeds, zorder=look.order - 2, **dots, **faint)
+    _plot(axes, seeds, zorder=2, **dots, **faint)
 
     other = [(mark.x, mark.mean) for mark in marks if mark.point.other_rate]
     ring(axes, other, color=look.colour, markersize=8.0)
@@ -395,7 +358,7 @@ def scale(axis: XAxis | YAxis, values: Sequence[float], *, own: bool = False) ->
     name = axis.axis_name
     axis.axes.set(**{f"{name}scale": "log" if logarithmic else "linear"})
     if own and len(ordered) <= 12:
-        axis.set_major_locator(FixedLocator(_thinned(ordered, logarithmic)))
+        axis.set_major_locator(FixedLocator(ordered, nbins=8))
     elif logarithmic:
         steps = [(1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,)]
         decades = math.log10(high / low)
@@ -407,14 +370,3 @@ def scale(axis: XAxis | YAxis, values: Sequence[float], *, own: bool = False) ->
     axis.set_minor_locator(NullLocator())
     if logarithmic:
         axis.set_label_text(f"{axis.get_label_text()} (log)")
-
-
-def _thinned(ordered: Sequence[float], logarithmic: bool) -> list[float]:
-    """Return the values whose labels do not meet."""
-    forward = math.log if logarithmic else float
-    gap = 0.085 * (forward(ordered[-1]) - forward(ordered[0]))
-    kept: list[float] = []
-    for value in ordered:
-        if not kept or forward(value) - forward(kept[-1]) >= gap:
-            kept.append(value)
-    return kept

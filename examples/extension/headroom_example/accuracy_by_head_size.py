@@ -14,4 +14,4 @@ def draw(table: Table) -> Figure:
     curves = panel.Curves(table, points(table, table.metric))
     figure, [axes] = layout.panels(1)
     curves.draw(axes, "model.head_size")
-    return panel.finish(figure, 150, panel.legend_of(table), curves)
+    return panel.finish(figure, 150, panel.legend_of(curves), curves)

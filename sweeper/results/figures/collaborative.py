@@ -47,6 +47,6 @@ def draw(table: Table) -> Figure:
         legend.append(panel.entry(own, words))
     else:
         drawn = [("", "", panel.Curves(table, []))]
-        panel.fill(panels[0], X, table.metric, [])
+        drawn[0][2].draw(panels[0], X)
     legend.append(((Line2D([], [], **panel.GUIDE),), "as trained"))
     return panel.finish(figure, 165, legend, *(curves for *_, curves in drawn))

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from sweeper.results import layout, panel
 from sweeper.results.collect import plain
@@ -72,7 +71,7 @@ def places(
 def named(curves: panel.Curves) -> list[layout.Entry]:
     """Return a line of a legend for each curve: its arm, if there are several, and its settings.
 
-    If there are too many, the last line says how many more there are.
+    If there are too many curves, return a line for each arm.
     """
     several = len({curve.arm for curve in curves.every}) > 1
     legend = []
@@ -82,8 +81,4 @@ def named(curves: panel.Curves) -> list[layout.Entry]:
         parts = [arm, ", ".join(values)]
         legend.append(panel.entry([curve], ": ".join(filter(None, parts))))
 
-    hidden = len(legend) - MOST_ENTRIES + 1
-    if hidden > 1:
-        nothing = Line2D([], [], linestyle="none")
-        legend[MOST_ENTRIES - 1 :] = [((nothing,), f"and {hidden} more")]
-    return legend
+    return legend if len(legend) <= MOST_ENTRIES else panel.legend_of(curves)

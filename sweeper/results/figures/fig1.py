@@ -29,13 +29,11 @@ def draw(table: Table) -> Figure:
         curves.draw(axes, x)
         axes.label_outer()  # all panels have the same height axis
 
-    legend = []
-    for arm in table.experiment["arms"]:
-        own = curves.of(arm)
-        if own:
-            shades = dict.fromkeys([0, len(own) // 2, len(own) - 1])
-            shown = [own[place] for place in shades]
-            legend.append(panel.entry(shown, table.label(arm) + _heads(arm, own)))
+    legend = [
+        panel.entry(own, table.label(arm) + _heads(arm, own))
+        for arm in curves.arms
+        if (own := curves.of(arm))
+    ]
     return panel.finish(figure, _TOP_PT + _BOTTOM_PT, legend, curves)
 
 
@@ -45,8 +43,8 @@ def _standard_heads(point: Point) -> float | None:
 
 def _heads(arm: str, curves: Sequence[panel.Curve]) -> str:
     """Return the range of heads of an arm in words; empty for arms whose heads are matched."""
-    points = [point for curve in curves for point in curve.points]
-    heads = [int(n) for point in points if (n := point.at("model.heads")) is not None]
-    if arm not in (STANDARD, FIXED) or not heads:
+    if arm not in (STANDARD, FIXED):
         return ""
+    points = [point for curve in curves for point in curve.points]
+    heads = [int(point.at("model.heads") or 0) for point in points]
     return f", {range_in_words(heads)} heads"

@@ -27,4 +27,4 @@ def draw(table: Table) -> Figure:
 
     left_out = [f"The first {len(shown)} of {len(every)} metrics."]
     notes = left_out if len(shown) < len(every) else []
-    return panel.finish(figure, 150, panel.legend_of(table), *drawn, notes=notes)
+    return panel.finish(figure, 150, panel.legend_of(*drawn), *drawn, notes=notes)

@@ -20,8 +20,8 @@ def draw(table: Table) -> Figure:
     curves.draw(panels[0], HEADS, left)
     curves.draw(panels[1], SIZE, right)
 
-    heads = [panel.entry([curve], f"(b) {curve.key:.0f} heads") for curve in right]
-    legend = [*panel.legend_of(table, SIZES), *heads]
+    legend = [panel.entry([curve], table.label(curve.arm)) for curve in left]
+    legend += [panel.entry([curve], f"(b) {curve.key:.0f} heads") for curve in right]
     return panel.finish(figure, 170, legend, curves)
 
 

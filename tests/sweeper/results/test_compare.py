@@ -57,7 +57,9 @@ def test_versions_are_told_beside_whether_results_differ(
     assert code == 0
     assert f"code: aaa -> bbb ({told} changed)" in said
     assert "torch:" not in said
-    assert "30 of 30 values of shared seeds are equal to the last digit: nothing" in said
+    assert (
+        "30 of 30 values of shared seeds are equal to the last digit: nothing" in said
+    )
     assert "Every claim that both judge has the same verdict." in said
 
 

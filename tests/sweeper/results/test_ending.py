@@ -146,15 +146,12 @@ def test_a_figure_is_drawn_again_where_it_is_not_as_drawn_from_its_table_and_onl
 
 @pytest.fixture
 def living(tmp_path, monkeypatch):
-    """Results of an unfinished sweep as they come, in two slots, with a clock of its own."""
+    """The page of an unfinished sweep, in two slots, with a clock of its own."""
     figure1(grid=FEW, seeds=2, done=lambda arm, model, seed: seed == 0).write(tmp_path)
     clock = SimpleNamespace(now=1000.0, used=0.0)
     clock.monotonic, clock.thread_time = lambda: clock.now, lambda: clock.used
     monkeypatch.setattr(publish, "time", clock)
-    results = publish.ResultsAsTheyCome(
-        Console(file=io.StringIO()), tmp_path, {}, slots=2
-    )
-    return results, clock, tmp_path / "report.html"
+    return publish.LivePage(tmp_path, slots=2), clock, tmp_path / "report.html"
 
 
 def mirrored(sweep: Sweep, experiment: str, mode: str = "offline") -> Sweep:
@@ -220,7 +217,7 @@ def test_the_last_lines_say_in_which_groups_of_wandb_the_runs_are(tmp_path):
 
 def test_the_page_lives_while_a_sweep_trains_and_is_whole_once_it_is_stopped(living):
     results, _, page = living
-    results.write_page()
+    results.write()
     assert f'name="refresh" content="{publish.PAGE_S:.0f}"' in page.read_text()
     assert {run["state"] for run in content_of(page)["runs"].values()} == {
         "done",
@@ -238,15 +235,15 @@ def test_the_page_takes_a_share_of_the_time_of_the_runs_and_no_more(
 ):
     results, clock, _ = living
     written = []
-    monkeypatch.setattr(results, "write_page", lambda: written.append(clock.now))
-    write = type(results).write_page
+    monkeypatch.setattr(results, "write", lambda: written.append(clock.now))
+    write = type(results).write
     clock.thread_time = iter([0.0, 3.0]).__next__
     write(results)
     pause = 3.0 / publish.PAGE_SHARE / 2
     with results:
         for now in (pause - 1, pause):
             clock.now = 1000 + now
-            results.changed(None)
+            results.tick()
     assert written == [1000 + pause]
 
 

@@ -20,7 +20,6 @@ from sweeper.results.collect import collect
 from sweeper.results.figures import curves, fig1, figure_of, write_figures
 from sweeper.results.layout import COLUMN, DOUBLE_COLUMN
 from sweeper.results.points import (
-    Point,
     not_learned,
     points,
     settings_apart,
@@ -453,16 +452,15 @@ def test_the_rank_of_heads_stands_beside_the_most_it_can_be(tmp_path):
 
 
 def test_no_two_of_many_arms_look_alike():
-    looks = panel.looks_of(f"arm {place}" for place in range(30))
-    assert len({(look.colour, look.marker) for look in looks.values()}) == 30
+    arms = [f"arm {place}" for place in range(30)]
+    looks = panel.curve_looks(arms, [(arm, None) for arm in arms]).values()
+    assert len({(look.colour, look.marker) for look in looks}) == 30
 
 
 def test_a_tick_stands_at_the_number_that_it_shows():
     axes = Figure().add_subplot()
-    places = (1_511_900, 1_522_600)
-    seeds = (49.0, 51.0)
-    marks = [panel.Mark(x, 50.0, None, seeds, Point("a", "", {})) for x in places]
-    panel.fill(axes, "params_total", METRIC, [(panel.Look("black"), marks)])
+    axes.plot([1_511_900, 1_522_600], [1, 2])
+    panel.scale(axes.xaxis, [1_511_900, 1_522_600])
     labels = [text.get_text() for text in axes.get_xticklabels()]
     assert "1.515M" in labels
     assert labels == [short(tick, 8) for tick in axes.get_xticks()]

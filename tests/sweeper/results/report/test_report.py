@@ -16,7 +16,7 @@ from sweeper.__main__ import main
 from sweeper.publish import collect_and_judge
 from sweeper.results import report
 from sweeper.results.palette import PALETTE
-from sweeper.results.panel import looks_of
+from sweeper.results.panel import curve_looks
 from sweeper.results.report.data import (
     curves,
     page_data,
@@ -139,9 +139,10 @@ def test_a_fine_tuned_experiment_shows_its_measures_its_paper_table_and_its_colo
         "accuracies are in percent wherever they are called so"
     )
     assert experiment["paper_table"]["blocks"]
-    looks = looks_of([arm["name"] for arm in experiment["arms"]])
+    names = [arm["name"] for arm in experiment["arms"]]
+    looks = curve_looks(names, [(name, None) for name in names])
     for arm in experiment["arms"]:
-        assert PALETTE[arm["colour"]] == looks[arm["name"]].colour.upper()
+        assert PALETTE[arm["colour"]] == looks[arm["name"], None].colour.upper()
 
 
 def test_policy_names_the_style_and_the_script_and_allows_nothing_else(
