@@ -190,7 +190,7 @@ class Curves:
 
         seeds = [value for mark in marks for value in mark.seeds]
         scale(axes.xaxis, [mark.x for mark in marks], own="." in x)
-        scale(axes.yaxis, seeds)
+        scale(axes.yaxis, seeds, linear=self.back is float)
         for curve, own in zip(drawn, found, strict=True):
             _draw(axes, curve.look, own)
 
@@ -341,18 +341,29 @@ def categories(axes: Axes, words: Sequence[str]) -> None:
     axes.set_xticks(range(len(shown)), ["\n".join(own) for own in lines])
 
 
-def scale(axis: XAxis | YAxis, values: Sequence[float], *, own: bool = False) -> None:
-    """Set scale and ticks of an axis; ticks are round numbers or, with `own`, the values.
+def scale(
+    axis: XAxis | YAxis,
+    values: Sequence[float],
+    *,
+    own: bool = False,
+    linear: bool = False,
+) -> None:
+    """Set scale and ticks of an axis.
 
-    The scale is logarithmic from a factor of ten, or if each value is the same multiple of the
-    one before.
+    Without `linear`, the scale is logarithmic from a factor of ten, or if each value is the same
+    multiple of the one before.
+
+    Args:
+        axis: the axis.
+        values: the values that it shows.
+        own: put ticks at the values, instead of round numbers.
+        linear: never choose a logarithmic scale.
     """
     ordered = sorted(set(values))
     low, high = ordered[0], ordered[-1]
-    logarithmic = low > 0 and high / low >= LOGARITHMIC_FROM
-    if own and low > 0 and len(ordered) >= 4:
-        ratios = [after / before for before, after in pairwise(ordered)]
-        logarithmic |= all(math.isclose(ratio, ratios[0]) for ratio in ratios)
+    ratios = [after / before for before, after in pairwise(ordered) if before > 0]
+    steady = own and len(ratios) > 2 and all(math.isclose(r, ratios[0]) for r in ratios)
+    logarithmic = not linear and low > 0 and (steady or high / low >= LOGARITHMIC_FROM)
 
     # This resets locator and formatter, so it comes first.
     name = axis.axis_name
