@@ -154,9 +154,8 @@ function runView(id, run) {
 const MOST_ROWS = 500; // shown at once
 
 // Create the table of runs: sorted by any column, filtered by words. `changed({ ids, words })`
-// receives the chosen runs: the ticked ones, or else all that the filter leaves.
+// receives the runs that the filter leaves.
 function rowsView({ columns, rows, arms, alike }, changed) {
-  const ticked = new Set();
   let [found, sorted, down] = [rows, null, false];
   const body = make("tbody");
   const count = make("p.faint", { ariaLive: "polite" });
@@ -166,19 +165,6 @@ function rowsView({ columns, rows, arms, alike }, changed) {
     ariaLabel: "Filter the runs",
     oninput: () => show(),
   });
-  const tick = (row, on) => (on ? ticked.add(row) : ticked.delete(row));
-  const checkbox = (ariaLabel, checked, onchange) =>
-    make("input", { type: "checkbox", ariaLabel, checked, onchange });
-  const all = checkbox("Tick all rows that the filter leaves", false, () => {
-    for (const row of found) tick(row, all.checked);
-    show();
-  });
-  const choose = () => {
-    all.checked = found.length > 0 && found.every((row) => ticked.has(row));
-    const ids = [...new Set((ticked.size ? [...ticked] : found).map(({ run }) => run))];
-    const why = ticked.size ? "those ticked" : "those the filter leaves; tick rows to choose";
-    changed({ ids, words: `${counted(ids.length, "run")}: ${why}` });
-  };
   const matches = (row) => {
     const words = columns.map(({ key }) => worded(key, row[key]));
     const text = [...words, lookOf(arms, row.arm).label].join(" ").toLowerCase();
@@ -196,7 +182,8 @@ function rowsView({ columns, rows, arms, alike }, changed) {
     const cut = `The first ${MOST_ROWS} are shown; the filter finds the others.`;
     const total = `${counted(found.length, "row")} of ${rows.length.toLocaleString("en")}.`;
     count.textContent = found.length > MOST_ROWS ? `${total} ${cut}` : total;
-    choose();
+    const ids = [...new Set(found.map(({ run }) => run))];
+    changed({ ids, words: `${counted(ids.length, "run")}: those the filter leaves` });
   };
   const heads = columns.map(({ key, words }) => {
     const onclick = () => {
@@ -225,26 +212,21 @@ function rowsView({ columns, rows, arms, alike }, changed) {
     ],
   };
   const line = (row) => {
-    const box = checkbox(`Choose ${row.run}`, ticked.has(row), () => {
-      tick(row, box.checked);
-      choose();
-    });
     const cells = columns.map(({ key }) => {
       const kind = typeof row[key] === "number" ? "td.number" : "td";
       return make(kind, Object.hasOwn(views, key) ? views[key](row) : worded(key, row[key]));
     });
-    return make("tr", make("td", box), cells);
+    return make("tr", cells);
   };
   show();
-  const head = make("thead", make("tr", make("th", { scope: "col" }, all), heads));
   const region = { tabIndex: 0, role: "region", ariaLabel: "Runs" };
-  const told = alike.map(([words, value]) => `${words} ${worded("", value)}`).join(", ");
+  const same = alike.map(([words, value]) => `${words} ${worded("", value)}`).join(", ");
   return make(
     "div.rows",
     make("div.tools", filter, chips),
     count,
-    make("div.scroll", region, make("table", head, body)),
-    told && make("p.faint", `Alike in all rows: ${told}.`),
+    make("div.scroll", region, make("table", make("thead", make("tr", heads)), body)),
+    same && make("p.faint", `Alike in all rows: ${same}.`),
   );
 }
 
