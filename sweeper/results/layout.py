@@ -1,5 +1,6 @@
 """The style of all figures, and their layout: title and legend above the panels, notes below."""
 
+import math
 import textwrap
 from collections.abc import Sequence
 from functools import cache
@@ -105,9 +106,8 @@ def lay_out(
 
     longest = max(map(len, words), default=0)
     handle = 4  # widths of a letter
-    columns = int(inner / LEGEND_PT / (longest * _LETTER + handle))
-    columns = max(1, min(columns, len(legend)))
-    lines = -(-len(legend) // columns)
+    columns = max(1, int(inner / LEGEND_PT / (longest * _LETTER + handle)))
+    lines = math.ceil(len(legend) / columns)
 
     height = height_pt + 4 * _PAD_PT
     height += 1.3 * (len(head) * TEXT_PT + len(foot) * SMALL_PT)

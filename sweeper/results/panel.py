@@ -261,6 +261,14 @@ def legend_of(*drawn: Curves) -> list[Entry]:
     return [entry(own, table.label(arm)) for arm, own in arms.items() if own]
 
 
+def by_key(curves: Curves, words: str) -> list[Entry]:
+    """Return a line of a legend for each key of curves; `words` has a place for the key."""
+    groups: dict[Any, list[Curve]] = {}
+    for curve in sorted(curves.every, key=lambda curve: curve.key):
+        groups.setdefault(curve.key, []).append(curve)
+    return [entry(own, words.format(key)) for key, own in groups.items()]
+
+
 def curve_looks(
     arms: Iterable[str], curves: Iterable[tuple[str, Any]]
 ) -> dict[tuple[str, Any], Look]:

@@ -29,122 +29,112 @@ class Column:
     """The schema of a column.
 
     Attributes:
-        type: the type of its cells; a cell may also be None.
         words: its name for people; empty for its own name.
         unit: the unit that is shown after the words.
         better: of a metric, -1 if lower values are better and 1 if higher ones are; else 0.
         most: of a metric that has one, its largest value as it is shown; the least is 0.
         ratios: whether ratios are judged, since values are positive and grow by factors.
         resolution: a smaller value counts as this one.
+        type: float for any number, or str; a cell may also be None.
     """
 
-    type: type
     words: str = ""
     unit: str = ""
     better: int = 0
     most: float | None = None
     ratios: bool = False
     resolution: float = 0.0
+    type: type = float
 
+
+_TEXT = Column(type=str)
 
 NAMES = {
-    "experiment": Column(str),
-    "arm": Column(str),
-    "point": Column(str),  # in words, for example "heads=8 head_size=32"
-    "task": Column(str),
-    "seed": Column(int),  # of initial weights, data order and dropout
+    "experiment": _TEXT,
+    "arm": _TEXT,
+    "point": _TEXT,  # in words, for example "heads=8 head_size=32"
+    "task": _TEXT,
+    "seed": Column(),  # of initial weights, data order and dropout
 }
 
 # Keys of the config that have words of their own; a table has all that its plan varies, and those
 # of the model. model.head_size is resolved, and a list where heads differ.
 KEYS = {
-    "model.layers": Column(int, "layers"),
-    "model.embedding_size": Column(int, "embedding size"),
-    "model.heads": Column(int, "heads"),
-    "model.head_size": Column(int, "head size"),
-    "model.feedforward_size": Column(int, "feed-forward size"),
-    "model.attention.shared_size": Column(int, "shared key/query size"),
-    "model.attention.key_value_heads": Column(int, "key/value heads"),
-    "model.attention.value_size": Column(int, "value size"),
-    "optimizer.learning_rate": Column(float, "learning rate"),
-    "task.sequence_length": Column(int, "sequence length"),
-    "trials": Column(str),  # the runs that chose values for the point
+    "model.layers": Column("layers"),
+    "model.embedding_size": Column("embedding size"),
+    "model.heads": Column("heads"),
+    "model.head_size": Column("head size"),
+    "model.feedforward_size": Column("feed-forward size"),
+    "model.attention.shared_size": Column("shared key/query size"),
+    "model.attention.key_value_heads": Column("key/value heads"),
+    "model.attention.value_size": Column("value size"),
+    "optimizer.learning_rate": Column("learning rate"),
+    "task.sequence_length": Column("sequence length"),
+    "trials": _TEXT,  # the runs that chose values for the point
     # The point with the chosen values, if trials cannot tell those from the values of this one.
-    "alternative_to": Column(str),
+    "alternative_to": _TEXT,
 }
 
 # Sizes follow from the plan, so unfinished runs have them too.
 SIZES = {
     # Of a fine-tuned model the parameters of its pre-training, which papers print.
-    "params_total": Column(int, "total parameters"),
-    "params_embedding": Column(int, "embedding parameters"),
-    "params_non_embedding": Column(int, "non-embedding parameters"),
-    "params_attention": Column(int),
+    "params_total": Column("total parameters"),
+    "params_embedding": Column("embedding parameters"),
+    "params_non_embedding": Column("non-embedding parameters"),
+    "params_attention": Column(),
     # The share of attention parameters that a re-parametrised model lacks.
-    "params_attention_saved": Column(float),
-    "flops_per_token": Column(int, "training FLOPs per token"),  # 3 x the forward pass
+    "params_attention_saved": Column(),
+    "flops_per_token": Column("training FLOPs per token"),  # 3 x the forward pass
     # Kept for a token in all layers of a decoder, at two bytes a number.
-    "cache_bytes_per_token": Column(int, "cache bytes per token"),
-    "width": Column(float, "heads x head size"),  # mean over layers
-    "matched_to": Column(str),  # the point with the same size, in words
-    "match_count": Column(str),  # the column in which it was matched
-    "match_error": Column(float),  # achieved / target - 1 in that column
-    "steps": Column(int),
-    "tokens_seen": Column(
-        int
-    ),  # at most, where batches are as long as their longest row
+    "cache_bytes_per_token": Column("cache bytes per token"),
+    "width": Column("heads x head size"),  # mean over layers
+    "matched_to": _TEXT,  # the point with the same size, in words
+    "match_count": _TEXT,  # the column in which it was matched
+    "match_error": Column(),  # achieved / target - 1 in that column
+    "steps": Column(),
+    # At most, where batches are as long as their longest row.
+    "tokens_seen": Column(),
 }
 
 # By the last part of their names; words are those of the test split.
 METRICS = {
-    "loss": Column(float, "test loss", "nats per subword", -1),
-    "perplexity": Column(float, "test perplexity per subword", "", -1, ratios=True),
-    "perplexity_per_word": Column(
-        float, "test perplexity per word", "", -1, ratios=True
-    ),
-    "bits_per_byte": Column(float, "test bits per byte", "", -1),
-    "accuracy": Column(float, "accuracy", "%", 1, 100),
-    "f1": Column(float, "F1", "", 1, 100),
-    "exact_match": Column(float, "exact match", "", 1, 100),
-    "mlm_loss": Column(float, "", "", -1),
-    "mlm_accuracy": Column(float, "", "%", 1, 100),
-    "nsp_loss": Column(float, "", "", -1),
-    "nsp_accuracy": Column(float, "", "%", 1, 100),
+    "loss": Column("test loss", "nats per subword", -1),
+    "perplexity": Column("test perplexity per subword", "", -1, ratios=True),
+    "perplexity_per_word": Column("test perplexity per word", "", -1, ratios=True),
+    "bits_per_byte": Column("test bits per byte", "", -1),
+    "accuracy": Column("accuracy", "%", 1, 100),
+    "f1": Column("F1", "", 1, 100),
+    "exact_match": Column("exact match", "", 1, 100),
+    "mlm_loss": Column("", "", -1),
+    "mlm_accuracy": Column("", "%", 1, 100),
+    "nsp_loss": Column("", "", -1),
+    "nsp_accuracy": Column("", "%", 1, 100),
+    # Below the resolution, an error only depends on the length of the fit.
     "context_error": Column(
-        # Below the resolution, an error only depends on the length of the fit.
-        float,
-        "error of the context",
-        "",
-        -1,
-        ratios=True,
-        resolution=1e-4,
+        "error of the context", "", -1, ratios=True, resolution=1e-4
     ),
-    "attention_rank": Column(float, "rank of a head's logits"),  # mean over heads
-    "attention_entropy": Column(float, "entropy of attention", "nats"),
-    "unigram_perplexity": Column(
-        float, "test perplexity per subword of a unigram model"
-    ),
-    "bigram_perplexity": Column(float, "test perplexity per subword of a bigram model"),
-    "trigram_perplexity": Column(
-        float, "test perplexity per subword of a trigram model"
-    ),
-    "majority_accuracy": Column(float, "accuracy of the majority class", "%"),
+    "attention_rank": Column("rank of a head's logits"),  # mean over heads
+    "attention_entropy": Column("entropy of attention", "nats"),
+    "unigram_perplexity": Column("test perplexity per subword of a unigram model"),
+    "bigram_perplexity": Column("test perplexity per subword of a bigram model"),
+    "trigram_perplexity": Column("test perplexity per subword of a trigram model"),
+    "majority_accuracy": Column("accuracy of the majority class", "%"),
     "majority_nsp_accuracy": Column(
-        float, "next-sentence accuracy of the majority class", "%"
+        "next-sentence accuracy of the majority class", "%"
     ),
-    "bag_of_words_accuracy": Column(float, "accuracy of a bag of words", "%"),
+    "bag_of_words_accuracy": Column("accuracy of a bag of words", "%"),
 }
 
 RUN = {
-    "seconds": Column(float),  # of training
-    "tokens_per_second": Column(float),
-    "device": Column(str),
-    "code": Column(str),  # the version of the program
-    "torch": Column(str),
-    "state": Column(str),
-    "reason": Column(str),
-    "run": Column(str),  # outputs/runs/<run>
-    "parent": Column(str),  # the run whose weights it starts from
+    "seconds": Column(),  # of training
+    "tokens_per_second": Column(),
+    "device": _TEXT,
+    "code": _TEXT,  # the version of the program
+    "torch": _TEXT,
+    "state": _TEXT,
+    "reason": _TEXT,
+    "run": _TEXT,  # outputs/runs/<run>
+    "parent": _TEXT,  # the run whose weights it starts from
 }
 
 COLUMNS: dict[str, Column] = {**NAMES, **KEYS, **SIZES, **METRICS, **RUN}
@@ -161,7 +151,7 @@ THEN = " then "  # between the devices or versions that trained one run, one aft
 
 def schema_of(name: str) -> Column:
     """Return the schema of a column; a metric is known by the last part of its name."""
-    free = Column(float, unit="%" if name.endswith("accuracy") else "")
+    free = Column(unit="%" if name.endswith("accuracy") else "")
     return COLUMNS.get(name) or METRICS.get(name.rpartition("/")[2], free)
 
 

@@ -25,19 +25,14 @@ def draw(table: Table) -> Figure:
     for axes, curves in zip(panels, drawn, strict=True):
         curves.draw(axes, SIZE)
 
-    ranks = drawn[0].every
-    sizes = [size for curve in ranks for p in curve.points if (size := p.at(SIZE))]
+    sizes = [size for p in drawn[0].points if (size := p.at(SIZE)) and p.values]
     if sizes:
         limits = panels[0].get_ylim()
         bound = np.linspace(min(sizes), max(sizes), 100)  # curved on a log axis
         panels[0].plot(bound, bound, zorder=1, **panel.GUIDE)
         panels[0].set_ylim(limits)
 
-    heads = sorted({curve.key for curve in ranks})
-    legend = [
-        panel.entry([c for c in ranks if c.key == number], f"{number:.0f} heads")
-        for number in heads
-    ]
     guide = Line2D([], [], **panel.GUIDE)
+    legend = panel.by_key(drawn[0], "{:.0f} heads")
     legend.append(((guide,), "(a) the head size, the most it can be"))
     return panel.finish(figure, 170, legend, *drawn)

@@ -6,7 +6,6 @@ above a panel are the saved shares of the attention parameters.
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullLocator
 
 from sweeper.results import layout, panel
 from sweeper.results.points import metric_of, points
@@ -32,13 +31,12 @@ def draw(table: Table) -> Figure:
             for mark in curves.marks(before, lambda point: 0.0):
                 axes.axhline(mark.mean, zorder=2, **panel.GUIDE)
 
-        saved = [(mark.x, mark.point.at("params_attention_saved")) for mark in marks]
-        shares = {x: f"{share:.0%}" for x, share in saved if share is not None}
-        above = axes.secondary_xaxis("top")
-        above.set_xticks([*shares], [*shares.values()], color=layout.FAINT_INK)
-        above.xaxis.set_minor_locator(NullLocator())
-        above.spines["top"].set_visible(False)
-        above.tick_params(length=0, pad=0)
+        for mark in marks:
+            saved = mark.point.at("params_attention_saved")
+            if saved is not None:
+                place = {"xycoords": axes.get_xaxis_transform(), "ha": "center"}
+                style = {"color": layout.FAINT_INK, "fontsize": layout.SMALL_PT}
+                axes.annotate(f"{saved:.0%}", (mark.x, 1.01), **place, **style)
 
     legend = []
     if drawn:

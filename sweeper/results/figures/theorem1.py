@@ -31,6 +31,11 @@ ABOVE: dict[str, Any] = {
     "linestyle": "none",
     "clip_on": False,
 }
+_FAINT: dict[str, Any] = {
+    "ha": "center",
+    "fontsize": layout.SMALL_PT,
+    "color": layout.FAINT_INK,
+}
 _RING: dict[str, Any] = {"color": layout.INK, "markersize": 9.0}
 
 
@@ -42,24 +47,23 @@ def draw(table: Table) -> Figure:
         if point.at(LENGTH) and min(point.values.values(), default=0) > 0
     ]
     curves = panel.Curves(table, every, by=lambda point: point.at(LENGTH))
-    arms = list(table.experiment["arms"])
-    figure, panels = layout.panels(len(arms))
-    knees = []
-    for axes, arm in zip(panels, arms, strict=True):
+    figure, panels = layout.panels(len(curves.arms))
+    knees, heights = [], []
+    for axes, arm in zip(panels, curves.arms, strict=True):
         own = curves.of(arm)
         marks = curves.draw(axes, ACROSS, own, at=share_of_length)
         axes.set_title(layout.plain(table.label(arm), 24), pad=14)
         if not own:
             continue
+        ticks = ["0", "0.25", "0.5", "0.75", "1"]
         axes.set(xscale="linear", xlabel=ACROSS, xlim=(0, 1.06))
-        axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
+        axes.set_xticks([*map(float, ticks)], ticks)
+        heights += axes.get_ylim()
 
         above = axes.get_xaxis_transform()
-        faint = {"fontsize": layout.SMALL_PT, "color": layout.FAINT_INK}
         for place, words in _GUIDES.items():
             axes.axvline(place, zorder=1, **panel.GUIDE)
-            axes.text(place, 1.02, words, ha="center", transform=above, **faint)
-
+            axes.text(place, 1.02, words, transform=above, **_FAINT)
         letter = axes.get_title(loc="left")
         for curve, own_marks in zip(own, marks, strict=True):
             n, colour = curve.key, curve.look.colour
@@ -70,21 +74,16 @@ def draw(table: Table) -> Figure:
                 size = knee.point.at(HEAD_SIZE)
                 knees.append(f"{letter} {size:.0f} for n = {n:.0f}".strip())
 
-    _share_heights([axes for axes in panels if axes.lines])
-    lengths = sorted({curve.key for curve in curves.every})
-    legend = [
-        panel.entry([c for c in curves.every if c.key == n], f"n = {n:.0f}")
-        for n in lengths
-    ]
+    for axes in panels if heights else ():
+        axes.set_ylim(min(heights), max(heights))  # so that they can be compared
+    legend = panel.by_key(curves, "n = {:.0f}")
     ring = {"marker": "o", "linestyle": "none", "markerfacecolor": "none", **_RING}
     triangle = {"color": layout.FAINT_INK, **ABOVE}
     legend.append(((Line2D([], [], **ring),), "measured knee"))
     legend.append(((Line2D([], [], **triangle),), "n - 1"))
 
-    notes = []
-    if knees:
-        notes = [f"Head sizes of the measured knees: {', '.join(knees)}."]
-    return panel.finish(figure, 180, legend, curves, notes=notes)
+    words = f"Head sizes of the measured knees: {', '.join(knees)}."
+    return panel.finish(figure, 180, legend, curves, notes=[words] if knees else [])
 
 
 def share_of_length(point: Point) -> float:
@@ -99,10 +98,3 @@ def knee_of(curve: Sequence[panel.Mark]) -> panel.Mark | None:
         if sizes[1] - sizes[0] == 1 and before.mean / mark.mean > COLLAPSE:
             return mark
     return None
-
-
-def _share_heights(panels: Sequence[Any]) -> None:
-    """Give the panels one height axis, so that they can be compared."""
-    limits = [limit for axes in panels for limit in axes.get_ylim()]
-    for axes in panels:
-        axes.set_ylim(min(limits), max(limits))

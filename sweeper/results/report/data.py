@@ -211,8 +211,7 @@ def curves(
 def provenance(tables: Sequence[Table]) -> dict[str, Any]:
     """Return commands, versions of the program and its libraries, and hours by device.
 
-    A run on several devices counts its hours for each. A device that is not the CPU of its machine
-    is a GPU.
+    A run on several devices counts its hours for each.
     """
     commands = defaultdict(list)
     for table in tables:
@@ -222,23 +221,18 @@ def provenance(tables: Sequence[Table]) -> dict[str, Any]:
 
     code: Counter[str] = Counter()
     libraries: Counter[str] = Counter()
-    devices: dict[str, dict[str, Any]] = {}
+    devices: Counter[str] = Counter()
+    hours: dict[str, float] = defaultdict(float)
     runs = {row["run"]: (row, table.files) for table in tables for row in table.rows}
     for run, (row, files) in runs.items():
-        result = files[run].result
-        if result is None:
-            continue
-        [*_, last] = files[run].attempts
-        code.update(filter(None, [last.get("code")]))
-        versions = last.get("versions", {})
-        libraries.update(f"{name} {version}" for name, version in versions.items())
-
-        name, cpu = str(result.get("device")), last.get("hardware", {}).get("cpu")
-        kind = "" if cpu is None else "CPU" if cpu == name else "GPU"
-        new = {"device": name, "kind": kind, "runs": 0, "hours": 0.0}
-        device = devices.setdefault(name, new)
-        device["runs"] += 1
-        device["hours"] += (row["seconds"] or 0.0) / 3600 * row["devices"]
+        if files[run].result:
+            [*_, last] = files[run].attempts
+            code.update(filter(None, [last.get("code")]))
+            versions = last.get("versions", {}).items()
+            libraries.update(f"{name} {version}" for name, version in versions)
+            device = str(row["device"])
+            devices[device] += 1
+            hours[device] += (row["seconds"] or 0.0) / 3600 * row["devices"]
 
     return {
         "commands": [
@@ -247,5 +241,5 @@ def provenance(tables: Sequence[Table]) -> dict[str, Any]:
         ],
         "code": code.most_common(),
         "libraries": libraries.most_common(),
-        "devices": list(devices.values()),
+        "devices": [(name, count, hours[name]) for name, count in devices.items()],
     }

@@ -344,13 +344,10 @@ function provenanceView(ids) {
     const items = entries.map(([word, count]) => [word, runs(count)]);
     return items.length ? list(items) : "The records do not say.";
   };
-  const times = devices.map(({ device, kind, runs: count, hours }) => [
-    `${duration(3600 * hours)} on ${device}${kind && ` (${kind})`}`,
+  const times = devices.map(([device, count, hours]) => [
+    `${duration(3600 * hours)} on ${device}`,
     runs(count),
   ]);
-  const kinds = [...Map.groupBy(devices, ({ kind }) => kind || "other device")];
-  const sum = (own) => own.reduce((total, { hours }) => total + 3600 * hours, 0);
-  const totals = kinds.map(([kind, own]) => `${duration(sum(own))} on ${kind}s`);
   const unfinished = ids.filter((id) => data.runs[id].state !== "done").length;
   const without = `${counted(unfinished, "unfinished run")} not counted.`;
   return [
@@ -364,7 +361,6 @@ function provenanceView(ids) {
       part(
         "Training time",
         times.length ? list(times) : "No finished run yet.",
-        devices.length > 1 && make("p", { id: "hours" }, `In all ${totals.join(", ")}.`),
         unfinished > 0 && make("p.faint", `As finished runs report it; ${without}`),
       ),
       part("Program", tallied(code)),

@@ -219,20 +219,19 @@ def test_a_damaged_record_is_reported_and_hides_only_itself(tmp_path: Path) -> N
 def test_hours_count_each_run_once_for_every_device_it_took(tmp_path: Path) -> None:
     table = figure1(grid=FEW, seeds=1).table(tmp_path)
     begun, slow, fast, *rest = table.rows
-    hardware = {"cpu": "a processor"}
-    attempt = {"hardware": hardware, "versions": {"torch": "2"}, "code": "abc"}
+    attempts = [{"versions": {"torch": "2"}, "code": "abc"}]
     files = {row["run"]: RunFiles() for row in (begun, *rest)}
-    files[slow["run"]] = RunFiles(
-        result={"device": "a processor"}, attempts=[{}, attempt]
-    )
-    files[fast["run"]] = RunFiles(result={"device": "a card"}, attempts=[attempt])
-    took = [{**slow, "seconds": 7200}, {**fast, "seconds": 1800, "devices": 6}]
+    files |= {
+        row["run"]: RunFiles(result={"attempt": 1}, attempts=attempts)
+        for row in (slow, fast)
+    }
+    took = [
+        {**slow, "seconds": 7200, "device": "a processor"},
+        {**fast, "seconds": 1800, "device": "a card", "devices": 6},
+    ]
     table = replace(table, rows=[begun, *took, *rest], files=files)
     found = provenance([table, table])
-    assert found["devices"] == [
-        {"device": "a processor", "kind": "CPU", "runs": 1, "hours": 2.0},
-        {"device": "a card", "kind": "GPU", "runs": 1, "hours": 3.0},
-    ]
+    assert found["devices"] == [("a processor", 1, 2.0), ("a card", 1, 3.0)]
     assert found["code"] == [("abc", 2)]
     assert found["libraries"] == [("torch 2", 2)]
     [command] = found["commands"]  # each once
