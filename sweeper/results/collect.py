@@ -30,6 +30,7 @@ from sweeper.results.table import (
     RUN,
     SIZES,
     THEN,
+    Data,
     RunFiles,
     Table,
     write_table,
@@ -51,7 +52,7 @@ from sweeper.store.runs import Run, RunStore, State, lineage
 RESULT_KEYS = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
 _IN_MEMORY = ("estimate", "devices", "code_parts", "prepared", "damaged")
 
-Plan = Mapping[str, Any]
+Plan = Data
 """A plan as plain data (store/plans.py)."""
 
 
@@ -100,7 +101,7 @@ def write_tables(
 class Collected(NamedTuple):
     """What the records say of a run: cells of its rows, and its files."""
 
-    cells: Mapping[str, Any]
+    cells: Data
     files: RunFiles = RunFiles()
 
 
@@ -111,7 +112,7 @@ class Records:
     """
 
     def __init__(
-        self, store: RunStore, configs: Mapping[str, Mapping[str, Any]] | None = None
+        self, store: RunStore, configs: Mapping[str, Data] | None = None
     ) -> None:
         self._store = store
         self._configs = configs or {}
@@ -155,9 +156,7 @@ class Records:
         return {key: value for key, value in found.items() if value}
 
 
-def before_training(
-    plan: Plan, configs: Mapping[str, Mapping[str, Any]]
-) -> list[Table]:
+def before_training(plan: Plan, configs: Mapping[str, Data]) -> list[Table]:
     """Return the tables of a plan before anything is trained; `configs` are by run id."""
 
     def of(id: str) -> Collected:
@@ -167,7 +166,7 @@ def before_training(
     return [_table(name, plan, of) for name in plan["experiments"]]
 
 
-def collected(run: Run, config: Mapping[str, Any]) -> Collected:
+def collected(run: Run, config: Data) -> Collected:
     """Read the state and the measurements of a run; without a record, the cells of `config`."""
     status = run.status()
     cells: dict[str, Any] = {"run": run.id}
@@ -195,7 +194,7 @@ def collected(run: Run, config: Mapping[str, Any]) -> Collected:
     return Collected(cells, files)
 
 
-def _planned(config: Mapping[str, Any]) -> dict[str, Any]:
+def _planned(config: Data) -> dict[str, Any]:
     """Return the cells that follow from a run's config."""
     trainer = config.get("trainer", {})
     cells = {"devices": trainer.get("devices", 1) * trainer.get("num_nodes", 1)}
@@ -205,9 +204,9 @@ def _planned(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _measured(
-    config: Mapping[str, Any],
-    result: Mapping[str, Any],
-    attempts: Sequence[Mapping[str, Any]],
+    config: Data,
+    result: Data,
+    attempts: Sequence[Data],
 ) -> dict[str, Any]:
     """Return the cells that follow from a run's result and from the attempts that led to it."""
     device = str(result.get("device") or "")
@@ -285,7 +284,7 @@ class _Words:
     def __init__(self, keys: Iterable[str]) -> None:
         self._ends = Counter(key.rpartition(".")[2] for key in keys)
 
-    def of(self, values: Mapping[str, Any]) -> str:
+    def of(self, values: Data) -> str:
         """Return a point in words, such as "heads=8 head_size=32"."""
         words = []
         for key, value in values.items():
@@ -295,9 +294,7 @@ class _Words:
         return " ".join(words)
 
 
-def _sizes(
-    point: Mapping[str, Any], plan: Plan, tasks: Mapping[str, str | None]
-) -> dict[str, Any]:
+def _sizes(point: Data, plan: Plan, tasks: Mapping[str, str | None]) -> dict[str, Any]:
     """Return the sizes of a point's run, and what they are matched to.
 
     A fine-tuned model has the parameters of its pre-training, heads included. A model that starts
@@ -324,7 +321,7 @@ def _sizes(
     }
 
 
-def _columns(rows: Sequence[Mapping[str, Any]], swept: set[str]) -> list[str]:
+def _columns(rows: Sequence[Data], swept: set[str]) -> list[str]:
     """Return the columns of these rows, in the order of the schema."""
     found = {key for row in rows for key in row}
     rest = sorted(found - {*NAMES, *SIZES, *RUN, *_IN_MEMORY})

@@ -11,7 +11,7 @@ from rich.text import Text
 from sweeper.results.collect import Records, collect, plain
 from sweeper.results.judge import rests_on, verdicts_on
 from sweeper.results.points import WITHOUT, Point, code_apart, measures_of_arms
-from sweeper.results.table import Table
+from sweeper.results.table import Data, Table
 from sweeper.results.verdict import Verdict
 from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.identity import can_change_results, identity
@@ -118,7 +118,7 @@ def _terms_apart(was: Verdict, now: Verdict) -> list[str]:
     return [f"{key} {old} -> {new}" for key, old, new in pairs if old != new]
 
 
-def _terms(numbers: Mapping[str, Any]) -> dict[str, str]:
+def _terms(numbers: Data) -> dict[str, str]:
     """Return the terms of a verdict in words."""
     return {
         "margin": (numbers["margin"] or {}).get("size", "none"),

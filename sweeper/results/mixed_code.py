@@ -1,13 +1,11 @@
 """The code that trained the runs of a table, where it is not the same for all."""
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
-from sweeper.results.table import MixedCode, Table
+from sweeper.results.table import Data, MixedCode, Table
 from sweeper.store.changes import State, TrainedCode
 from sweeper.store.code import differing
-from sweeper.store.identity import digest_of
 
 
 def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
@@ -32,24 +30,16 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
         return None if unknown else MixedCode({}, ())
 
     revisions = {row["run"]: str(row.get("code")) for row in table.rows}
-    counts: Counter[str] = Counter()
-    names: dict[str, str] = {}  # a revision, by the digest of its code
-    for run, own in states.items():
-        code = [[state[file] for file in apart if file in state] for state in own]
-        if any(code):
-            digest = digest_of(code)
-            counts[digest] += 1
-            names.setdefault(digest, revisions[run])
-
-    several = Counter(names.values())
-    groups = {
-        f"{name} ({digest[:8]})" if several[name] > 1 else name: counts[digest]
-        for digest, name in names.items()
-    }
-    return MixedCode(groups, apart)
+    # A run may depend on no file that differs.
+    concerned = [
+        run
+        for run, own in states.items()
+        if any(file in state for state in own for file in apart)
+    ]
+    return MixedCode(Counter(revisions[run] for run in concerned), apart)
 
 
-def _named_code(config: Mapping[str, Any]) -> dict[str, Any]:
+def _named_code(config: Data) -> dict[str, Any]:
     """Return the names by which a config chooses code, as in the config itself."""
     variant = {"name": config.get("model.attention.name")}
     optimizer = config.get("optimizer.name")

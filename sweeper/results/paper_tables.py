@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 from sweeper.results.notes import baselines
 from sweeper.results.points import (
@@ -21,16 +20,23 @@ from sweeper.results.points import (
     standing,
 )
 from sweeper.results.statistics.estimates import sd
-from sweeper.results.table import Table, csv_line, exported, label, publish_made, stem
+from sweeper.results.table import (
+    Data,
+    Table,
+    csv_line,
+    exported,
+    label,
+    publish_made,
+    stem,
+)
 from sweeper.store.errors import sanitize
 from sweeper.store.numbers import short
 
 ABSENT = "–"
-_MOST_COLUMNS = 5
 _LIMIT = 60  # letters of a cell
 
 Line = tuple[str, ...]  # the words of a row, then its cells
-Published = Mapping[str, Mapping[str, Any]]  # a paper's numbers by setting and metric
+Published = Mapping[str, Data]  # a paper's numbers by setting and metric
 
 
 @dataclass(frozen=True)
@@ -66,9 +72,8 @@ def paper_table(table: Table) -> PaperTable:
     published: Published = about.get("paper") or {}
     same_scale = about.get("scale") == "paper"
 
-    blocks: list[Block] = []
-    for arm in about["arms"]:
-        blocks += _measured(table, arm, published if same_scale else {})
+    beside = published if same_scale else {}
+    blocks = [_measured(table, arm, beside) for arm in about["arms"]]
     if published and not same_scale:
         rows = {"params": label("params_total")}
         rows |= {measure.metric: measure.words for measure in measures(table)}
@@ -79,8 +84,8 @@ def paper_table(table: Table) -> PaperTable:
     return PaperTable(table.title, tuple(blocks), tuple(_notes(table)))
 
 
-def _measured(table: Table, arm: str, published: Published) -> Iterator[Block]:
-    """Yield the blocks of an arm: a column for each of its points."""
+def _measured(table: Table, arm: str, published: Published) -> Block:
+    """Return the block of an arm: a column for each of its points."""
     by_measure: dict[Measure, dict[str, Point]] = {}
     columns: dict[str, Point] = {}
     for measure in measures(table):
@@ -100,24 +105,21 @@ def _measured(table: Table, arm: str, published: Published) -> Iterator[Block]:
         if len(set(numbers.values())) == len(columns):
             words, heads = label(key), numbers
 
-    names = list(columns)
-    for start in range(0, len(names), _MOST_COLUMNS):
-        part = names[start : start + _MOST_COLUMNS]
-        head = [heads[name] for name in part]
-        sizes = [columns[name].at("params_total") for name in part]
-        counts = [ABSENT if size is None else short(size) for size in sizes]
-        rows = [("params", label("params_total"), counts)]
-        for measure, own in by_measure.items():
-            cells = [_cell(own.get(name)) for name in part]
-            rows.append((measure.metric, measure.words, cells))
+    head = [heads[name] for name in columns]
+    sizes = [point.at("params_total") for point in columns.values()]
+    counts = [ABSENT if size is None else short(size) for size in sizes]
+    rows = [("params", label("params_total"), counts)]
+    for measure, own in by_measure.items():
+        cells = [_cell(own.get(name)) for name in columns]
+        rows.append((measure.metric, measure.words, cells))
 
-        beside = [published.get(name, {}) if keys == {x} else {} for name in head]
-        lines: list[Line] = []
-        for key, name, cells in rows:
-            lines.append((name, *cells))
-            if any(beside):
-                lines.append(_paper(key, f"{name}, paper", beside))
-        yield Block(table.label(arm), (words, *head), tuple(lines))
+    beside = [published.get(name, {}) if keys == {x} else {} for name in head]
+    lines: list[Line] = []
+    for key, name, cells in rows:
+        lines.append((name, *cells))
+        if any(beside):
+            lines.append(_paper(key, f"{name}, paper", beside))
+    return Block(table.label(arm), (words, *head), tuple(lines))
 
 
 def _cell(point: Point | None) -> str:
@@ -139,7 +141,7 @@ def _cell(point: Point | None) -> str:
     return cell
 
 
-def _paper(key: str, words: str, columns: Sequence[Mapping[str, Any]]) -> Line:
+def _paper(key: str, words: str, columns: Sequence[Data]) -> Line:
     """Return a line of the paper's numbers; a list holds a mean and its spread."""
     found = [column.get(key, ABSENT) for column in columns]
     cells = [" ± ".join(map(str, c)) if isinstance(c, list) else str(c) for c in found]

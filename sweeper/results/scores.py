@@ -5,10 +5,9 @@ Each arm is compared with the baseline by the rule that judges the claims of a s
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,7 @@ from sweeper.results.evidence import Evidence
 from sweeper.results.judge import verdicts_on
 from sweeper.results.points import Point
 from sweeper.results.statistics.blocks import share_seeds
-from sweeper.results.table import Table, read_table
+from sweeper.results.table import Data, Table, read_table
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.numbers import plural
@@ -169,7 +168,7 @@ def _earlier(history: pd.DataFrame, pair: str) -> pd.DataFrame:
     return found.assign(arm="before " + found["arm"], pair="before " + found["pair"])
 
 
-def _margins(text: str | None) -> Mapping[str, Any]:
+def _margins(text: str | None) -> Data:
     """Return the margin as experiments have it, by metric; empty for None."""
     if text is None:
         return {}
@@ -206,7 +205,7 @@ def _baseline(arms: Sequence[str], named: str | None) -> str:
     return named or arms[0]
 
 
-def _table(rows: pd.DataFrame, experiment: Mapping[str, Any]) -> Table:
+def _table(rows: pd.DataFrame, experiment: Data) -> Table:
     """Return scores as a table whose runs are its rows.
 
     Seeds are numbers by the order of their names, numeric ones by size: the first seeds are judged

@@ -198,7 +198,10 @@ def number(value: Any) -> float | None:
     return None
 
 
-Row = Mapping[str, Any]
+Data = Mapping[str, Any]
+"""Plain data by key, as JSON holds it."""
+
+Row = Data
 """The cells of a run by column: None, a boolean, a number, or a string that is not empty."""
 
 # Tables show the experiment, its scale, seeds and text elsewhere.
@@ -234,11 +237,11 @@ class RunFiles:
         attempts: attempt.json of the attempts that led to the result, oldest first.
     """
 
-    config: Mapping[str, Any] = field(default_factory=dict)
-    size: Mapping[str, Any] = field(default_factory=dict)
-    names: Mapping[str, Any] = field(default_factory=dict)
-    result: Mapping[str, Any] | None = None
-    attempts: Sequence[Mapping[str, Any]] = ()
+    config: Data = field(default_factory=dict)
+    size: Data = field(default_factory=dict)
+    names: Data = field(default_factory=dict)
+    result: Data | None = None
+    attempts: Sequence[Data] = ()
 
 
 @dataclass(frozen=True)
@@ -257,9 +260,9 @@ class Table:
     """
 
     name: str
-    experiment: Mapping[str, Any]
-    provenance: Mapping[str, Any]
-    settings: Mapping[str, Mapping[str, Any]]
+    experiment: Data
+    provenance: Data
+    settings: Mapping[str, Data]
     columns: Sequence[str]
     rows: Sequence[Row]
     files: Mapping[str, RunFiles] = field(default_factory=dict)

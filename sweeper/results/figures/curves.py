@@ -4,7 +4,7 @@ For a grid that was typed by hand, the first typed key is the x-axis, and each c
 other keys has a curve.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from sweeper.results import layout, panel
 from sweeper.results.collect import plain
 from sweeper.results.points import Point, points, settings_apart, trigram_curve
-from sweeper.results.table import Table, label
+from sweeper.results.table import Data, Table, label
 
 MOST_ENTRIES = 12  # of a legend
 
@@ -47,7 +47,7 @@ def draw(table: Table) -> Figure:
     return panel.finish(figure, 170, legend, curves)
 
 
-def key_of(settings: Callable[[Point], Mapping[str, Any]], point: Point) -> Key:
+def key_of(settings: Callable[[Point], Data], point: Point) -> Key:
     """Return settings of a point as cells: a list has no hash."""
     return tuple((key, plain(value)) for key, value in settings(point).items())
 

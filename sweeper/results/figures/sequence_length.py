@@ -33,17 +33,7 @@ def draw(table: Table) -> Figure:
         if length is not None:
             groups.setdefault((point.arm, length), []).append(point)
 
-    several = len({arm for arm, _ in groups}) > 1
-
-    def name(arm: str, n: float) -> str:
-        arm = f"{layout.plain(table.label(arm), 32)}, " if several else ""
-        return f"{arm}n = {n:.0f}"
-
-    above, left_out = [], []
-    for key, own in groups.items():
-        found = _above_largest(own)
-        above += found
-        left_out += [] if found else [name(*key)]
+    above = [point for own in groups.values() for point in _above_largest(own)]
     curves = panel.Curves(table, above, by=lambda point: point.at(LENGTH))
 
     figure, [axes] = layout.panels(1)
@@ -60,16 +50,15 @@ def draw(table: Table) -> Figure:
             if low <= place <= high:
                 axes.plot([place], [y], **style, **marker)
 
-    legend = [panel.entry([c], name(c.arm, c.key)) for c in curves.every]
+    several = len({curve.arm for curve in curves.every}) > 1
+    legend = []
+    for curve in curves.every:
+        arm = f"{layout.plain(table.label(curve.arm), 32)}, " if several else ""
+        legend.append(panel.entry([curve], f"{arm}n = {curve.key:.0f}"))
     for marker, words in ((ABOVE, "n / 2"), (_BIDIRECTIONAL, "n - 1")):
         handle = Line2D([], [], **{"color": layout.FAINT_INK, **marker})
         legend.append(((handle,), words))
-
-    notes = []
-    if left_out:
-        because = "Left out, as the largest head has no finished run:"
-        notes = [f"{because} {', '.join(left_out)}."]
-    return panel.finish(figure, 170, legend, curves, notes=notes)
+    return panel.finish(figure, 170, legend, curves)
 
 
 def _above_largest(points: list[Point]) -> list[Point]:

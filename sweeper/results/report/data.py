@@ -2,7 +2,7 @@
 
 import inspect
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ from sweeper.results.judge import Verdicts
 from sweeper.results.palette import arm_looks
 from sweeper.results.paper_tables import has_paper_table, paper_table
 from sweeper.results.points import measures, missing, origin
-from sweeper.results.table import Row, RunFiles, Table, cell, label, number
+from sweeper.results.table import Data, Row, RunFiles, Table, cell, label, number
 from sweeper.results.verdict import Verdict
 from sweeper.store import registry
 from sweeper.store.attempts import Attempt, Cause
@@ -189,9 +189,7 @@ def _attempt(attempt: Attempt, finished: int | None) -> dict[str, Any]:
     return {key: info.get(key) for key in _ATTEMPT_KEYS} | {"cause": cause}
 
 
-def curves(
-    rows: Sequence[Mapping[str, Any]], most: int
-) -> dict[str, tuple[list[Any], list[Any]]]:
+def curves(rows: Sequence[Data], most: int) -> dict[str, tuple[list[Any], list[Any]]]:
     """Return by name the steps and values of each curve, thinned evenly to `most` points.
 
     The first and the last point stay. A value that is not a finite number becomes None.
