@@ -42,7 +42,6 @@ from sweeper.store.errors import (
     Faults,
     UserError,
     collect_errors,
-    sanitize,
 )
 from sweeper.store.files import canonical
 from sweeper.store.identity import PLAIN, leaves
@@ -160,8 +159,8 @@ def before_training(plan: Plan, configs: Mapping[str, Data]) -> list[Table]:
     """Return the tables of a plan before anything is trained; `configs` are by run id."""
 
     def of(id: str) -> Collected:
-        cells = {"run": id, "state": str(State.NEW), **_planned(configs[id])}
-        return Collected(cells)
+        cells = {"run": id, "state": str(State.NEW)}
+        return Collected(cells | _planned(configs[id]))
 
     return [_table(name, plan, of) for name in plan["experiments"]]
 
@@ -185,12 +184,9 @@ def collected(run: Run, config: Data) -> Collected:
             attempts = lineage(run, result["attempt"])
             files = replace(files, result=result, attempts=attempts)
             cells |= _measured(record["config"], result, attempts)
-        return Collected(cells, files)
     except UserError as problem:
-        reason = str(problem)
-    except (KeyError, TypeError, AttributeError) as problem:
-        reason = f"a file of the run lacks {sanitize(problem, 80)}"
-    cells |= {"state": str(State.FAILED), "reason": reason, "damaged": True}
+        failed = {"state": str(State.FAILED), "reason": str(problem)}
+        cells |= failed | {"damaged": True}
     return Collected(cells, files)
 
 
@@ -237,7 +233,7 @@ def _table(name: str, plan: Plan, of: Callable[[str], Collected]) -> Table:
     swept = {key for point in points for key in point["values"]}
     # A key that one arm fixes and another varies has a cell in both.
     shown = {*swept, str(plan["experiments"][name].get("x"))}
-    words = _Words(swept)
+    ends = Counter(key.rpartition(".")[2] for key in swept)
     tasks = {point["run"]: point.get("task") for point in plan["points"]}
 
     rows, files, settings = [], {}, {}
@@ -245,27 +241,27 @@ def _table(name: str, plan: Plan, of: Callable[[str], Collected]) -> Table:
         run = of(point["run"])
         config = run.files.config
         files[point["run"]] = run.files
-        settings[words.of(point["values"])] = point["values"]
+        words = _words(point["values"], ends)
+        settings[words] = point["values"]
 
         chosen, beside = point.get("chosen") or {}, point.get("alternative_to")
-        varied = {key: value for key, value in point["values"].items() if key != "seed"}
         row = {
             "task": point.get("task"),
             **{key: config[key] for key in shown if key in config},
-            **varied,
+            **point["values"],
             **run.cells,
             **chosen.get("values", {}),
             **_sizes(point, plan, tasks),
             "experiment": name,
             "arm": point["arm"],
-            "point": words.of(point["values"]),
+            "point": words,
             "seed": point["seed"],
             "trials": " ".join(chosen.get("trials", ())),
             "parent": plan["runs"].get(point["run"], {}).get("parent"),
             "estimate": plan.get("estimate", {}).get(point["run"]),
         }
         if beside is not None:
-            row["alternative_to"] = f"{point['arm']} {words.of(beside)}".strip()
+            row["alternative_to"] = f"{point['arm']} {_words(beside, ends)}".strip()
         rows.append({key: None if v == "" else plain(v) for key, v in row.items()})
 
     provenance = {key: plan.get(key) for key in ("number", "command", "scale")}
@@ -278,20 +274,17 @@ def _table(name: str, plan: Plan, of: Callable[[str], Collected]) -> Table:
     return Table(name, about, provenance, settings, _columns(rows, swept), rows, files)
 
 
-class _Words:
-    """The words for points; keys go by their last part where that is unique among `keys`."""
+def _words(values: Data, ends: Counter[str]) -> str:
+    """Return a point in words, such as "heads=8 head_size=32".
 
-    def __init__(self, keys: Iterable[str]) -> None:
-        self._ends = Counter(key.rpartition(".")[2] for key in keys)
-
-    def of(self, values: Data) -> str:
-        """Return a point in words, such as "heads=8 head_size=32"."""
-        words = []
-        for key, value in values.items():
-            end = key.rpartition(".")[2]
-            name = end if self._ends[end] == 1 else key
-            words.append(f"{name}={'null' if value is None else plain(value)}")
-        return " ".join(words)
+    Keys go by their last part where only one of all keys ends so; `ends` counts the last parts.
+    """
+    words = []
+    for key, value in values.items():
+        end = key.rpartition(".")[2]
+        name = end if ends[end] == 1 else key
+        words.append(f"{name}={'null' if value is None else plain(value)}")
+    return " ".join(words)
 
 
 def _sizes(point: Data, plan: Plan, tasks: Mapping[str, str | None]) -> dict[str, Any]:
