@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results.collect import Records, collect, plain
+from sweeper.results.collect import collect, plain
 from sweeper.results.judge import rests_on, verdicts_on
 from sweeper.results.points import WITHOUT, Point, code_apart, measures_of_arms
 from sweeper.results.table import Data, Table
@@ -16,8 +16,6 @@ from sweeper.results.verdict import Verdict
 from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.identity import can_change_results, identity
 from sweeper.store.numbers import plural
-from sweeper.store.plans import plans
-from sweeper.store.runs import RunStore
 
 Name = tuple[str, str]
 """The arm of a point, and its settings in words."""
@@ -28,9 +26,8 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
 
     Args:
         console: the terminal.
-        outputs: the folder of plans and experiments that are named without a folder.
-        one, other: an outputs folder, the number or file of a plan, or an experiment; the latter
-            two in another folder as FOLDER/3 and FOLDER/fig1.
+        outputs: the folder of experiments that are named without a folder.
+        one, other: an outputs folder or an experiment, in another folder as FOLDER/fig1.
 
     Raises:
         UserError: one of them does not exist, or they have no experiment in common.
@@ -63,22 +60,11 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
 
 
 def _tables(outputs: Path, word: str) -> list[Table]:
-    """Return the tables of the folder, plan or experiment that a person named."""
+    """Return the tables of the folder or experiment that a person named."""
     path = Path(word)
     if (path / "plans").is_dir():
         return collect(path)
-    if path.suffix == ".json":
-        path = path.parent.parent / path.stem
-    folder = path.parent if path.parent != Path() else outputs
-    if not path.name.isdecimal():
-        return collect(folder, [path.name])
-
-    by_number = {plan["number"]: plan for plan in plans(folder)}
-    if int(path.name) not in by_number:
-        expected = f"the number of a plan in {folder / 'plans'}"
-        remedy = "correct it, or name an outputs folder"
-        raise invalid_value("compare", word, expected, remedy)
-    return Records(RunStore(folder)).tables(by_number[int(path.name)])
+    return collect(path.parent if path.parent != Path() else outputs, [path.name])
 
 
 def _verdicts_apart(

@@ -13,7 +13,6 @@ from sweeper.results.points import (
     not_learned,
     origin,
     standing,
-    usual_rate,
 )
 from sweeper.results.table import Table, label, number
 
@@ -26,14 +25,9 @@ def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[s
         points: the points that are drawn.
         spreads: the spreads that their intervals rest on.
     """
-    marks = marks_in_words(points, *spreads)
-    if any(point.other_rate for point in points):
-        rate = usual_rate(points)
-        marks.append(f"Ringed: with another learning rate than most points, {rate:g}.")
-
     return [
         *origin(table),
-        *marks,
+        *marks_in_words(points, *spreads),
         *_matches(table),
         *baselines(table),
         *standing(table),

@@ -49,7 +49,6 @@ _REACH = 1.5  # times the range of all seeds: longer intervals are cut off
 _GUIDE_REACH = 0.75  # the same: a guide that is farther away would flatten the curves
 _LARGEST = 1e150  # of a drawn value, so that the ticks of its axis are floats
 _LIGHTEST = 0.4  # share of an arm's colour in its first curve
-_CROWD = 40  # curves with more points have small ones
 
 
 @dataclass(frozen=True)
@@ -306,11 +305,8 @@ def guide_words(
 
 def _draw(axes: Axes, look: Look, marks: Sequence[Mark]) -> None:
     """Draw means, their intervals, and every seed as a faint marker."""
-    style = look.style()
-    if len(marks) > _CROWD:
-        style |= {"markersize": 2.0, "markeredgewidth": 0.0}
     means = [(mark.x, mark.mean) for mark in marks]
-    _plot(axes, means, zorder=4, **style)
+    _plot(axes, means, zorder=4, **look.style())
 
     bars = [[(mark.x, end) for end in mark.ends] for mark in marks if mark.ends]
     lines = LineCollection(bars, colors=look.colour, linewidths=0.8, zorder=3)
@@ -321,9 +317,6 @@ def _draw(axes: Axes, look: Look, marks: Sequence[Mark]) -> None:
     seeds = [(mark.x, value) for mark in several for value in mark.seeds]
     faint = {"alpha": 0.3, "markersize": 2.6, "markeredgewidth": 0}
     _plot(axes, seeds, zorder=2, **dots, **faint)
-
-    other = [(mark.x, mark.mean) for mark in marks if mark.point.other_rate]
-    ring(axes, other, color=look.colour, markersize=8.0)
 
 
 def ring(axes: Axes, places: Sequence[tuple[float, float]], **style: Any) -> None:

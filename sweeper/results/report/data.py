@@ -24,8 +24,7 @@ from sweeper.store.runs import Run, RunStore, merged_rows
 CURVES = ("train/loss", "validation/loss")
 LOG_LINES = 40
 MOST_CURVE_POINTS = 150
-# A large sweep has fewer points a curve and fewer letters a log, so that the page stays small.
-ALL_CURVE_POINTS, ALL_LOG_LETTERS = 75_000, 2_000_000
+LOG_LETTERS = 4000
 
 _FIRST_COLUMNS = ("state", "arm", "point", "seed")
 _LAST_COLUMNS = ("device", "code", "torch", "reason", "run")
@@ -48,21 +47,13 @@ def page_data(
     rows = {str(row["run"]): row for table in tables for row in table.rows}
     files = {run: own for table in tables for run, own in table.files.items()}
     store = RunStore(outputs)
-    points = max(ALL_CURVE_POINTS // max(len(rows), 1), 20)
-    letters = max(ALL_LOG_LETTERS // max(len(rows), 1), 100)
     return {
         "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "experiments": [experiment_data(one, verdicts[one.name]) for one in order],
         "provenance": provenance(order),
         "train": as_typed("train"),
         "runs": {
-            id: run_data(
-                store.run(id),
-                row,
-                files.get(id, RunFiles()),
-                min(points, MOST_CURVE_POINTS),
-                min(letters, 4000),
-            )
+            id: run_data(store.run(id), row, files.get(id, RunFiles()))
             for id, row in rows.items()
         },
     }
@@ -128,18 +119,8 @@ def _rows(table: Table) -> dict[str, Any]:
     }
 
 
-def run_data(
-    run: Run, row: Row, files: RunFiles, points: int, letters: int
-) -> dict[str, Any]:
-    """Return a run; "problem" says which of its files cannot be read.
-
-    Args:
-        run: the run.
-        row: a row of it.
-        files: its files, as they were collected.
-        points: the most points of a curve.
-        letters: the most letters of its log.
-    """
+def run_data(run: Run, row: Row, files: RunFiles) -> dict[str, Any]:
+    """Return a run with a row of it and its files; "problem" says which cannot be read."""
     result = files.result or {}
     metrics = result.get("metrics", {}).items()
     settings = {
@@ -159,23 +140,23 @@ def run_data(
     if row.get("damaged"):
         return found | {"problem": row["reason"]}
     try:
-        return found | _trained(run, files, points, letters)
+        return found | _trained(run, files)
     except (UserError, OSError) as problem:
         return found | {"problem": str(problem)}
 
 
-def _trained(run: Run, files: RunFiles, points: int, letters: int) -> dict[str, Any]:
+def _trained(run: Run, files: RunFiles) -> dict[str, Any]:
     """Return the attempts of a run, its training curves, and the end of its log."""
     attempts = run.attempts()
     finished = files.result["attempt"] if files.result else None
     # An attempt that was claimed after the result has no part in it.
     counted = [one for one in attempts if finished is None or one.number <= finished]
     # The newest attempt may have failed before it wrote a line.
-    logs = (one.log_end(letters).expandtabs(4) for one in reversed(attempts))
+    logs = (one.log_end(LOG_LETTERS).expandtabs(4) for one in reversed(attempts))
     log = next(filter(str.strip, logs), "").splitlines()
     return {
         "attempts": [_attempt(one, finished) for one in attempts],
-        "curves": curves(merged_rows(counted), points),
+        "curves": curves(merged_rows(counted)),
         "log": [line.rstrip() for line in log[-LOG_LINES:]],
     }
 
@@ -189,7 +170,9 @@ def _attempt(attempt: Attempt, finished: int | None) -> dict[str, Any]:
     return {key: info.get(key) for key in _ATTEMPT_KEYS} | {"cause": cause}
 
 
-def curves(rows: Sequence[Data], most: int) -> dict[str, tuple[list[Any], list[Any]]]:
+def curves(
+    rows: Sequence[Data], most: int = MOST_CURVE_POINTS
+) -> dict[str, tuple[list[Any], list[Any]]]:
     """Return by name the steps and values of each curve, thinned evenly to `most` points.
 
     The first and the last point stay. A value that is not a finite number becomes None.

@@ -164,12 +164,11 @@ def test_a_claim_that_one_of_them_judges_is_named(tmp_path, capsys):
     assert re.search(rf"fixed_keeps_improving.*: only {folders[1]} judges it", said)
 
 
-def test_plans_and_experiments_are_named_in_folders_or_without(tmp_path, capsys):
+def test_experiments_are_named_in_folders_or_without(tmp_path, capsys):
     folder = sweep(tmp_path / "one")
-    plan = folder / "plans" / "0001.json"
-    for name in (folder, "fig1", "1", folder / "fig1", folder / "1", plan):
+    for name in (folder, "fig1", folder / "fig1"):
         code, said = compared(capsys, folder, name, outputs=folder)
         assert (code, "nothing differs" in said) == (0, True), name
-    for name in ("7", "fig3", "elsewhere/fig1"):
+    for name in ("fig3", "elsewhere/fig1"):
         with pytest.raises(UserError, match="expected"):
             compare(Console(), folder, str(folder), name)

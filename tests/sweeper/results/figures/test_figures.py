@@ -39,7 +39,6 @@ HOSTILE = (
     "$\\foo$ _{x} <script>alert(1)</script>\x1b[31m\n\u202e=cmd() \U0001f600 日本 \0"
     * 7
 )
-RATE = "optimizer.learning_rate"
 
 
 def half(arm, model, seed):
@@ -419,19 +418,6 @@ def test_an_interval_stays_within_what_its_metric_can_be(
     found = panel.Curves(table, points(table, metric))
     marks = found.marks(found.every[0], "model.head_size")
     assert least <= marks[0].ends[1] <= most
-
-
-def test_a_point_with_another_learning_rate_than_most_has_a_ring(tmp_path):
-    measured = {2: (0.96, 1.0), 3: (0.7, 0.7), 7: (0.38, 0.42)}
-    table = one_arm("model.heads", measured).table(tmp_path)
-    tuned = edited(table, **{RATE: lambda row: 0.01 + 0.01 * (row["model.heads"] == 7)})
-    figure = draw("curves", tuned)
-    lines = figure.axes[0].get_lines()
-    [ring] = [line for line in lines if line.get_markersize() == 8.0]
-    assert ring.get_xydata().tolist() == [[7.0, pytest.approx(0.4)]]
-    assert "Ringed: with another learning rate than most points, 0.01." in words(figure)
-    varied = {name: {**values, RATE: 0.01} for name, values in tuned.settings.items()}
-    assert "Ringed" not in words(draw("curves", replace(tuned, settings=varied)))
 
 
 def test_the_rank_of_heads_stands_beside_the_most_it_can_be(tmp_path):
