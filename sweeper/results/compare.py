@@ -36,7 +36,7 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
     second = {table.name: table for table in _tables(outputs, other)}
     pairs = [(first[name], second[name]) for name in first if name in second]
     if len(first) == len(second) == 1:
-        pairs = [(*first.values(), *second.values())]
+        pairs = list(zip(first.values(), second.values(), strict=True))
     if not pairs:
         expected = f"sweeps of one experiment; {one} has {', '.join(first)}"
         remedy = "name an experiment of each, as in FOLDER/fig1"

@@ -28,11 +28,12 @@ SMALL_PT = RC["xtick.labelsize"]
 LEGEND_PT = RC["legend.fontsize"]
 INK = RC["text.color"]
 FAINT_INK = RC["axes.edgecolor"]
-FONTS = ("sans-serif", "monospace")
+FONTS = (*RC["font.sans-serif"], *RC["font.monospace"])
 
 _PAD_PT = 3.0
 _LETTER = 0.56  # width of a letter in its size; few lines have wider ones on average
 _LABEL_LETTERS = 48
+_HANDLE = 4  # width in a legend, in the size of its letters
 
 # Without the dates and versions that matplotlib would write.
 _METADATA: dict[str, dict[str, None]] = {
@@ -41,8 +42,15 @@ _METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None},
 }
 
+Style = dict[str, Any]
+"""Arguments of a line or of a text."""
+
 Entry = tuple[tuple[Line2D, ...], str]
 """A line of a legend: its handles, side by side, and its text."""
+
+
+# Small words above a panel.
+FAINT: Style = {"ha": "center", "fontsize": SMALL_PT, "color": FAINT_INK}
 
 
 def plain(value: object, limit: int = _LABEL_LETTERS) -> str:
@@ -60,8 +68,8 @@ def plain(value: object, limit: int = _LABEL_LETTERS) -> str:
 @cache
 def _letters() -> frozenset[int]:
     """Return the characters that the fonts of the figures have."""
-    fonts = [FontProperties(family=RC[f"font.{kind}"]) for kind in FONTS]
-    known = [set(get_font(findfont(font)).get_charmap()) for font in fonts]
+    fonts = [findfont(FontProperties(family=[family])) for family in FONTS]
+    known = [set(get_font(font).get_charmap()) for font in fonts]
     return frozenset(set.intersection(*known))
 
 
@@ -105,8 +113,7 @@ def lay_out(
     words = [plain(words) for _, words in legend]
 
     longest = max(map(len, words), default=0)
-    handle = 4  # widths of a letter
-    columns = max(1, int(inner / LEGEND_PT / (longest * _LETTER + handle)))
+    columns = max(1, int(inner / LEGEND_PT / (longest * _LETTER + _HANDLE)))
     lines = math.ceil(len(legend) / columns)
 
     height = height_pt + 4 * _PAD_PT
@@ -115,8 +122,9 @@ def lay_out(
     figure.set_size_inches(width / 72, height / 72)
     figure.set_layout_engine("constrained", h_pad=_PAD_PT / 72, w_pad=_PAD_PT / 72)
 
+    handles: list[Any] = [own for own, _ in legend]
     figure.legend(
-        [handles for handles, _ in legend],  # type: ignore[misc] # a tuple has a handler
+        handles,
         words,
         loc="outside upper left",
         ncols=columns,
@@ -126,7 +134,7 @@ def lay_out(
         title_fontproperties={"size": TEXT_PT, "weight": "bold"},
         alignment="left",
     )
-    faint: dict[str, Any] = {"fontsize": SMALL_PT, "color": FAINT_INK, "ha": "left"}
+    faint: Style = {"fontsize": SMALL_PT, "color": FAINT_INK, "ha": "left"}
     figure.supxlabel("\n".join(foot), x=_PAD_PT / width, **faint)
 
 

@@ -26,7 +26,7 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
-from sweeper.results.layout import FAINT_INK, SMALL_PT, Entry, lay_out, plain
+from sweeper.results.layout import FAINT_INK, SMALL_PT, Entry, Style, lay_out, plain
 from sweeper.results.notes import notes_on
 from sweeper.results.palette import MARKERS, PALETTE, arm_looks
 from sweeper.results.points import Point, Spreads, bent, guides, seed_spread
@@ -36,8 +36,8 @@ from sweeper.store.numbers import short
 MOST_CATEGORIES = 8
 
 # A dashed line that values are compared with, and the words at its right end.
-GUIDE: dict[str, Any] = {"color": FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
-_GUIDE_WORDS: dict[str, Any] = {
+GUIDE: Style = {"color": FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
+_GUIDE_WORDS: Style = {
     "xytext": (-2, 1),
     "textcoords": "offset points",
     "ha": "right",
@@ -63,7 +63,7 @@ class Look:
     def handle(self) -> Line2D:
         return Line2D([], [], **self.style())
 
-    def style(self) -> dict[str, Any]:
+    def style(self) -> Style:
         """Return the arguments of a line with this look."""
         return {
             "color": self.colour,
@@ -182,7 +182,7 @@ class Curves:
         marks = [mark for own in found for mark in own]
         axes.set(xlabel=plain(label(x)), ylabel=plain(words or label(self.metric)))
         if not marks:
-            middle: dict[str, Any] = {"ha": "center", "va": "center"}
+            middle: Style = {"ha": "center", "va": "center"}
             axes.text(0.5, 0.5, "no finished run", transform=axes.transAxes, **middle)
             axes.set(xticks=[], yticks=[])
             return found
@@ -312,7 +312,7 @@ def _draw(axes: Axes, look: Look, marks: Sequence[Mark]) -> None:
     lines = LineCollection(bars, colors=look.colour, linewidths=0.8, zorder=3)
     axes.add_collection(lines, autolim=False)
 
-    dots: dict[str, Any] = {"color": look.colour, "marker": "o", "linestyle": "none"}
+    dots: Style = {"color": look.colour, "marker": "o", "linestyle": "none"}
     several = [mark for mark in marks if len(mark.seeds) > 1]
     seeds = [(mark.x, value) for mark in several for value in mark.seeds]
     faint = {"alpha": 0.3, "markersize": 2.6, "markeredgewidth": 0}

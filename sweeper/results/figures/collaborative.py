@@ -34,9 +34,8 @@ def draw(table: Table) -> Figure:
         for mark in marks:
             saved = mark.point.at("params_attention_saved")
             if saved is not None:
-                place = {"xycoords": axes.get_xaxis_transform(), "ha": "center"}
-                style = {"color": layout.FAINT_INK, "fontsize": layout.SMALL_PT}
-                axes.annotate(f"{saved:.0%}", (mark.x, 1.01), **place, **style)
+                above = axes.get_xaxis_transform()
+                axes.text(mark.x, 1.01, f"{saved:.0%}", transform=above, **layout.FAINT)
 
     legend = []
     if drawn:

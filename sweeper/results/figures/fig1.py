@@ -22,8 +22,9 @@ def draw(table: Table) -> Figure:
     """Draw a table; the arm `standard` has a curve for each number of heads."""
     curves = panel.Curves(table, points(table, table.metric), by=_standard_heads)
     figure = Figure(figsize=(layout.DOUBLE_COLUMN, layout.DOUBLE_COLUMN))
-    rows = figure.subfigures(2, 1, height_ratios=(_TOP_PT, _BOTTOM_PT))
-    panels = [*rows[0].subplots(1, 2), *rows[1].subplots(1, 3)]
+    heights = (_TOP_PT, _BOTTOM_PT)
+    top, bottom = figure.subfigures(2, 1, squeeze=False, height_ratios=heights).flat
+    panels = [*top.subplots(1, 2), *bottom.subplots(1, 3)]
     layout.name_panels(panels)
     for axes, x in zip(panels, (*TOP, *BOTTOM), strict=True):
         curves.draw(axes, x)

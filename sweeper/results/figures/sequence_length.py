@@ -7,7 +7,6 @@ experiment=theorem1 collapses: n / 2 with a causal mask, and n - 1 without one.
 import math
 import textwrap
 from dataclasses import replace
-from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -18,7 +17,7 @@ from sweeper.results.points import Point, points
 from sweeper.results.table import Table, label
 
 _LABEL_LETTERS = 36  # of a line beside the panel
-_BIDIRECTIONAL: dict[str, Any] = {
+_BIDIRECTIONAL: layout.Style = {
     **ABOVE,
     "markeredgewidth": None,
     "markerfacecolor": "white",
@@ -33,8 +32,8 @@ def draw(table: Table) -> Figure:
         if length is not None:
             groups.setdefault((point.arm, length), []).append(point)
 
-    above = [point for own in groups.values() for point in _above_largest(own)]
-    curves = panel.Curves(table, above, by=lambda point: point.at(LENGTH))
+    found = [point for own in groups.values() for point in _above_largest(own)]
+    curves = panel.Curves(table, found, by=lambda point: point.at(LENGTH))
 
     figure, [axes] = layout.panels(1)
     curves.draw(axes, HEAD_SIZE)
@@ -43,12 +42,12 @@ def draw(table: Table) -> Figure:
     axes.set_ylabel("\n".join(textwrap.wrap(words, _LABEL_LETTERS)))
 
     low, high = axes.get_xlim()
+    above = axes.get_xaxis_transform()
     for curve in curves.every:
-        n, style = curve.key, {"color": curve.look.colour}
-        style["transform"] = axes.get_xaxis_transform()
+        n, colour = curve.key, curve.look.colour
         for place, y, marker in ((n // 2, 1.02, ABOVE), (n - 1, 1.06, _BIDIRECTIONAL)):
             if low <= place <= high:
-                axes.plot([place], [y], **style, **marker)
+                axes.plot([place], [y], transform=above, color=colour, **marker)
 
     several = len({curve.arm for curve in curves.every}) > 1
     legend = []

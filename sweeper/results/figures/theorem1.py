@@ -11,7 +11,6 @@ knee.
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -24,19 +23,14 @@ COLLAPSE = 10.0  # times smaller
 LENGTH, HEAD_SIZE = "task.sequence_length", "model.head_size"
 ACROSS = "head size / n"
 _GUIDES = {1.0: "n", 0.5: "n / 2"}
-ABOVE: dict[str, Any] = {
+ABOVE: layout.Style = {
     "marker": "v",
     "markersize": 5.0,
     "markeredgewidth": 0.0,
     "linestyle": "none",
     "clip_on": False,
 }
-_FAINT: dict[str, Any] = {
-    "ha": "center",
-    "fontsize": layout.SMALL_PT,
-    "color": layout.FAINT_INK,
-}
-_RING: dict[str, Any] = {"color": layout.INK, "markersize": 9.0}
+_RING: layout.Style = {"color": layout.INK, "markersize": 9.0}
 
 
 def draw(table: Table) -> Figure:
@@ -48,7 +42,7 @@ def draw(table: Table) -> Figure:
     ]
     curves = panel.Curves(table, every, by=lambda point: point.at(LENGTH))
     figure, panels = layout.panels(len(curves.arms))
-    knees, heights = [], []
+    knees, heights = list[str](), list[float]()
     for axes, arm in zip(panels, curves.arms, strict=True):
         own = curves.of(arm)
         marks = curves.draw(axes, ACROSS, own, at=share_of_length)
@@ -63,7 +57,7 @@ def draw(table: Table) -> Figure:
         above = axes.get_xaxis_transform()
         for place, words in _GUIDES.items():
             axes.axvline(place, zorder=1, **panel.GUIDE)
-            axes.text(place, 1.02, words, transform=above, **_FAINT)
+            axes.text(place, 1.02, words, transform=above, **layout.FAINT)
         letter = axes.get_title(loc="left")
         for curve, own_marks in zip(own, marks, strict=True):
             n, colour = curve.key, curve.look.colour

@@ -128,7 +128,7 @@ def run_data(run: Run, row: Row, files: RunFiles) -> dict[str, Any]:
         for key, value in files.config.items()
         if not key.startswith(_HIDDEN_SETTINGS)
     }
-    found = {
+    found: dict[str, Any] = {
         **{key: row.get(key) for key in ("task", "seed", "state", "reason")},
         "parent": files.config.get("parent"),
         "settings": settings,
