@@ -372,9 +372,7 @@ def scale(
     if own and len(ordered) <= 12:
         axis.set_major_locator(FixedLocator(ordered, nbins=8))
     elif logarithmic:
-        steps = [(1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,)]
-        decades = math.log10(high / low)
-        subs = steps[(decades > 0.9) + (decades > 2)]
+        subs = (1,) if high / low > 100 else (1, 2, 5)
         axis.set_major_locator(LogLocator(subs=subs, numticks=6))
     else:
         axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
