@@ -1,6 +1,6 @@
 """The comparison of two sweeps: code, configs, values and verdicts that differ."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from sweeper.results.collect import collect, plain
 from sweeper.results.judge import rests_on, verdicts_on
-from sweeper.results.points import WITHOUT, Point, code_apart, measures_of_arms
+from sweeper.results.points import Point, code_apart, measures_of_arms
 from sweeper.results.table import Data, Table
 from sweeper.results.verdict import Verdict
 from sweeper.store.errors import invalid_value, sanitize
@@ -180,8 +180,7 @@ def differences(one: Table, other: Table) -> Iterator[str]:
             if before.values and after.values and not (same and all(same)):
                 lines.append(_means(before, after))
 
-        lines += _missing("first", one, first, second)
-        lines += _missing("second", other, second, first)
+        lines += _missing("first", first, second) + _missing("second", second, first)
         shared = f"{sum(equal)} of {len(equal)} values of shared seeds are equal"
         head = f"{measure.words}: {plural(len(pairs), 'point')} in both; {shared}"
         closing = "; what differs:" if lines else ": nothing differs."
@@ -199,18 +198,11 @@ def _means(before: Point, after: Point) -> str:
 
 
 def _missing(
-    word: str, table: Table, own: Mapping[Name, Point], others: Mapping[Name, Point]
-) -> Iterator[str]:
-    """Yield a line on the values that one table lacks and the other has."""
-    states = {str(row["run"]): str(row["state"]) for row in table.rows}
-    reasons: Counter[str] = Counter()
+    word: str, own: Mapping[Name, Point], others: Mapping[Name, Point]
+) -> list[str]:
+    """Return a line on the values that one table lacks and the other has, if there are any."""
+    lacking = 0
     for name, other in others.items():
-        runs = own[name].runs if name in own else {}
-        for seed in other.values:
-            if name in own and seed in own[name].values:
-                continue
-            state = states.get(runs.get(seed, ""), "not planned")
-            reasons[WITHOUT.get(state, state)] += 1
-    if reasons:
-        counts = ", ".join(f"{count} {why}" for why, count in reasons.items())
-        yield f"missing in the {word}: {counts}."
+        known = own[name].values if name in own else {}
+        lacking += len(other.values.keys() - known.keys())
+    return [f"missing in the {word}: {plural(lacking, 'value')}."] if lacking else []

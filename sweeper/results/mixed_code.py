@@ -13,21 +13,19 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
 
     Two runs are of different code if a file on which both depend differs.
     """
+    found = {
+        run: trained.states(_named_code(files.config), files.attempts)
+        for run, files in table.files.items()
+        if files.attempts
+    }
     states: dict[str, list[State]] = {}
-    unknown = False
-    for run, files in table.files.items():
-        if not files.attempts:
-            continue
-        found = trained.states(_named_code(files.config), files.attempts)
-        known = [state for state in found if state is not None]
-        if len(known) == len(found):
+    for run, own in found.items():
+        known = [state for state in own if state is not None]
+        if len(known) == len(own):
             states[run] = known
-        else:
-            unknown = True
-
     apart = differing([state for own in states.values() for state in own])
     if not apart:
-        return None if unknown else MixedCode({}, ())
+        return MixedCode({}, ()) if len(states) == len(found) else None
 
     revisions = {row["run"]: str(row.get("code")) for row in table.rows}
     # A run may depend on no file that differs.

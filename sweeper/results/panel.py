@@ -7,8 +7,9 @@ legend and notes with `finish`.
 import math
 import textwrap
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -60,9 +61,6 @@ class Look:
     line: bool = True
     filled: bool = True
 
-    def handle(self) -> Line2D:
-        return Line2D([], [], **self.style())
-
     def style(self) -> Style:
         """Return the arguments of a line with this look."""
         return {
@@ -90,7 +88,7 @@ class Curve:
     arm: str
     key: Any
     look: Look
-    points: list[Point] = field(default_factory=list)
+    points: list[Point]
 
 
 @dataclass(frozen=True)
@@ -142,9 +140,9 @@ class Curves:
         looks = curve_looks(self.arms, order)
         self.every = [Curve(*key, looks[key], groups[key]) for key in order]
 
-    def of(self, *arms: str) -> list[Curve]:
-        """Return the curves of these arms."""
-        return [curve for curve in self.every if curve.arm in arms]
+    def of(self, arm: str) -> list[Curve]:
+        """Return the curves of an arm."""
+        return [curve for curve in self.every if curve.arm == arm]
 
     def marks(
         self, curve: Curve, at: str | Callable[[Point], float | None]
@@ -153,11 +151,12 @@ class Curves:
 
         `at` is a column, or a function that returns the place of a point on the x-axis.
         """
-        found = []
-        for point in curve.points:
-            x = point.at(at) if isinstance(at, str) else at(point)
-            if x is not None:
-                found.append(_mark(x, point, self.spread, self.back))
+        place = methodcaller("at", at) if isinstance(at, str) else at
+        found = [
+            _mark(x, point, self.spread, self.back)
+            for point in curve.points
+            if (x := place(point)) is not None
+        ]
         return sorted(found, key=lambda mark: (mark.x, mark.mean))
 
     def draw(
@@ -250,7 +249,7 @@ def entry(curves: Sequence[Curve], words: str) -> Entry:
     looks = list(dict.fromkeys(curve.look for curve in curves))
     if len(looks) > 3:
         looks = [looks[0], looks[len(looks) // 2], looks[-1]]
-    return tuple(look.handle() for look in looks), words
+    return tuple(Line2D([], [], **look.style()) for look in looks), words
 
 
 def legend_of(*drawn: Curves) -> list[Entry]:
