@@ -4,12 +4,12 @@ import math
 from collections.abc import Sequence
 
 from sweeper.results.judge import terms_in_words
+from sweeper.results.paper_tables import baselines
 from sweeper.results.points import (
     Point,
     Spreads,
     caveats,
     marks_in_words,
-    measures_of_arms,
     not_learned,
     origin,
     standing,
@@ -35,20 +35,6 @@ def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[s
         *terms_in_words(table),
         *caveats(table),
     ]
-
-
-def baselines(table: Table) -> list[str]:
-    """Return a sentence on the scores of simple predictors for each measure that has some.
-
-    `standing` has a sentence of its own for n-gram models.
-    """
-    sentences = []
-    for measure in measures_of_arms(table):
-        found = measure.baselines(table)
-        scores = [f"{words} {value:.2f}" for words, value in found.items()]
-        if scores and "trigram" not in found:
-            sentences.append(f"{measure.words} of baselines: {', '.join(scores)}.")
-    return sentences
 
 
 def _matches(table: Table) -> list[str]:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from sweeper.results.notes import baselines
 from sweeper.results.points import (
     Measure,
     Point,
     caveats,
     measures,
+    measures_of_arms,
     metric_of,
     not_learned,
     origin,
@@ -170,6 +170,20 @@ def _notes(table: Table) -> Iterator[str]:
     yield from standing(table)
     yield from not_learned(table)
     yield from caveats(table)
+
+
+def baselines(table: Table) -> list[str]:
+    """Return a sentence on the scores of simple predictors for each measure that has some.
+
+    `standing` has a sentence of its own for n-gram models.
+    """
+    sentences = []
+    for measure in measures_of_arms(table):
+        found = measure.baselines(table)
+        scores = [f"{words} {value:.2f}" for words, value in found.items()]
+        if scores and "trigram" not in found:
+            sentences.append(f"{measure.words} of baselines: {', '.join(scores)}.")
+    return sentences
 
 
 def write_paper_table(outputs: Path, table: Table) -> None:
