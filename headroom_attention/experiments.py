@@ -30,21 +30,14 @@ _NOT_STARTED = 2  # the exit code of a command that could not be understood
 def table(experiment: str, *, outputs: str | Path = "outputs") -> DataFrame:
     """Return a row for each (arm, point, seed) of an experiment, whether its run is done or not.
 
-    The columns are those of outputs/tables/<experiment>.csv (sweeper/results/collect.py describes
-    them), then every other key of the configs, such as `optimizer.learning_rate`.
+    The columns are those of outputs/tables/<experiment>.csv (`COLUMNS` in sweeper/results/table.py
+    describes them), then every other key of the configs, such as `optimizer.learning_rate`.
 
     Raises:
         UserError: the experiment was never planned in `outputs`.
     """
-    found = _collected(
-        experiment, outputs
-    )  # a damaged record is none; its `reason` says so
-    records = {
-        run: files["record"]
-        for run, files in found.records.items()
-        if "record" in files
-    }
-    return _frame(found, {run: record["config"] for run, record in records.items()})
+    found = _collected(experiment, outputs)
+    return _frame(found, {run: files.config for run, files in found.files.items()})
 
 
 def verdicts(experiment: str, *, outputs: str | Path = "outputs") -> list[Verdict]:

@@ -193,8 +193,8 @@ def decide(console: Terminal, options: argparse.Namespace) -> None:
 def compare(console: Terminal, options: argparse.Namespace) -> int:
     """Print the differences between two sweeps, and the claims whose verdict changed.
 
-    Each is an outputs folder, a plan (its number or file) or an experiment; in another folder as
-    FOLDER/fig1. Exit code 1 if a verdict changed.
+    Each is an outputs folder or an experiment, in another folder as FOLDER/fig1. Exit code 1 if a
+    verdict changed.
     """
     from sweeper.results.compare import compare as print_differences
 

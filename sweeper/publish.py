@@ -4,7 +4,7 @@ import math
 import shlex
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.results.collect import collect, write_tables
-from sweeper.results.judge import Verdicts, judge, lines, verdicts_on
+from sweeper.results.judge import Verdicts, judge, lines
 from sweeper.results.paper_tables import summarise
 from sweeper.results.points import not_learned, standing
 from sweeper.results.summary import brief
-from sweeper.results.table import Table, exported, stem
-from sweeper.run.schedule import JobState, Phase, Schedule
-from sweeper.store.errors import Faults, UserError, as_typed, collect_errors, sanitize
+from sweeper.results.table import RunFiles, Table, exported, stem
+from sweeper.run.schedule import Phase, Schedule
+from sweeper.store.errors import Faults, UserError, as_typed, sanitize
 from sweeper.store.numbers import plural
 from sweeper.store.plans import newest
 
@@ -28,85 +28,46 @@ PAGE_SHARE = 0.01
 OWN_GRID = "-m model.heads=4,8,16 model.head_size=8,32 seed=0,1,2"
 
 
-class ResultsAsTheyCome(ExitStack):
-    """A publisher of results while runs train: the page, and the figure of each done experiment.
+class LivePage(ExitStack):
+    """A page of all experiments that is written while runs train.
 
-    It writes the page at most every PAGE_S seconds, and spends on it at most PAGE_SHARE of the CPU
-    time of the runs. It leaves the last page and the last figure to `print_everything`.
+    It is written at most every PAGE_S seconds, and takes at most PAGE_SHARE of the CPU time of the
+    runs. `print_everything` writes the last one, unless the sweep is stopped.
 
     Args:
-        console: where to print the paths of figures.
         outputs: the outputs folder.
-        left: the runs that are still to be trained, by experiment.
         slots: the number of runs at a time.
     """
 
-    def __init__(
-        self,
-        console: Console,
-        outputs: Path,
-        left: Mapping[str, Collection[str]],
-        slots: int,
-    ) -> None:
+    def __init__(self, outputs: Path, slots: int) -> None:
         super().__init__()
-        self._console, self._outputs, self._slots = console, outputs, slots
-        self._left = {name: set(runs) for name, runs in left.items() if runs}
-        self._painter = self.enter_context(ThreadPoolExecutor(max_workers=1))
-        self._page_due = time.monotonic() + PAGE_S / 3
+        self._outputs, self._slots = outputs, slots
+        self._writer = self.enter_context(ThreadPoolExecutor(max_workers=1))
+        self._due = time.monotonic() + PAGE_S / 3
         self.push(self._end)
 
-    def changed(self, state: JobState | None) -> None:
-        """Write the page if it is due. Draw each experiment whose last run is now done."""
-        if state is None and time.monotonic() >= self._page_due:
-            self._page_due = math.inf
-            self._painter.submit(self.write_page)
-        if state is None or state.phase is not Phase.DONE:
-            return
-        for runs in self._left.values():
-            runs.discard(state.job.run)
-        for name in [name for name, runs in self._left.items() if not runs]:
-            del self._left[name]
-            if self._left:
-                self._painter.submit(self.draw, name)
+    def tick(self) -> None:
+        """Write the page in the background if it is due."""
+        if time.monotonic() >= self._due:
+            self._due = math.inf
+            self._writer.submit(self.write)
 
-    def draw(self, name: str) -> None:
-        """Collect and draw one experiment, and print the path of its figure."""
-        from sweeper.results.figures import write_figures
-
-        with suppress(UserError):  # print_everything reports the error
-            tables = collect(self._outputs, [name])
-            write_tables(self._outputs, tables)
-            figures = write_figures(self._outputs, tables)
-            drawn = next(path for path in figures if path.suffix == ".png")
-            self._console.print(
-                Text(f"{name} is drawn: {relative_path(drawn)}"), soft_wrap=True
-            )
-
-    def write_page(self, refresh_s: float | None = PAGE_S) -> None:
-        """Write the page of all experiments. An open page reloads itself after `refresh_s`."""
+    def write(self, refresh_s: float | None = PAGE_S) -> None:
+        """Write the page. An open page reloads itself after `refresh_s`."""
         from sweeper.results.report.page import write_report
 
         began, faults = time.thread_time(), Faults()
         with suppress(UserError, OSError):  # print_everything reports the error
-            tables, verdicts = (
-                collect(self._outputs, list(newest(self._outputs)), faults),
-                {},
-            )
-            for table in tables:
-                with collect_errors(faults, table.name):
-                    verdicts[table.name] = verdicts_on(table)
-            shown = [table for table in tables if table.name in verdicts]
-            write_report(
-                self._outputs, shown, verdicts, refresh_s=refresh_s, faults=faults
-            )
+            found = collect_and_judge(self._outputs, None, faults=faults)
+            write_report(self._outputs, *found, refresh_s=refresh_s, faults=faults)
         pause = (time.thread_time() - began) / PAGE_SHARE / self._slots
-        self._page_due = time.monotonic() + max(PAGE_S, pause)
+        self._due = time.monotonic() + max(PAGE_S, pause)
 
     def _end(self, error: type[BaseException] | None, *_: object) -> None:
         """Write the last page of a sweep that was stopped, since nothing else will."""
         if error:
-            self._painter.shutdown()
-            self.write_page(refresh_s=None)
+            self._writer.shutdown()
+            self.write(refresh_s=None)
 
 
 def collect_and_judge(
@@ -135,9 +96,7 @@ def print_tables(
 ) -> list[Path]:
     """Print each table and the verdicts on it. Return the paths of the tables."""
     for table in tables:
-        console.print()
-        for line in (*summarise(table), *lines(verdicts[table.name])):
-            console.print(Text(line), soft_wrap=True)
+        _print_lines(console, "", *summarise(table), *lines(verdicts[table.name]))
     return [exported(outputs, table) for table in tables]
 
 
@@ -156,14 +115,12 @@ def print_everything(
 
     faults = Faults()
     tables, verdicts = collect_and_judge(outputs, experiments, faults=faults)
-    console.print()
-    rows = list[Text]()
+    rows: Iterable[Text] = brief(tables, verdicts, console.width)
     if len(tables) == 1 and not any(verdicts.values()):
         [only] = tables
         words = [*summarise(only), *standing(only), *not_learned(only)]
-        rows = [Text(line) for line in dict.fromkeys(words)]
-    for row in rows or brief(tables, verdicts, console.width):
-        console.print(row, soft_wrap=True)
+        rows = map(Text, dict.fromkeys(words))
+    _print_lines(console, "", *rows)
 
     measured = [table for table in tables if is_measured(table)]
     write_figures(outputs, [t for t in measured if not is_drawn(outputs, t)], faults)
@@ -174,48 +131,43 @@ def print_everything(
     verdicts = {**judge(outputs, others, faults), **verdicts}
     every = [table for table in (*tables, *others) if table.name in verdicts]
     page = write_report(outputs, every, verdicts, faults=faults)
-    for fault in dict.fromkeys(
-        map(str, faults)
-    ):  # a figure may have failed again in the page
-        console.print(Text(sanitize(fault, 2000)), soft_wrap=True)
-    for note in _in_wandb(tables):
-        console.print(Text(note), soft_wrap=True)
+    # A figure may have failed again in the page.
+    told = dict.fromkeys(sanitize(str(fault), 2000) for fault in faults)
+    _print_lines(console, *told, *_in_wandb(tables))
 
     figures = outputs / "figures"
     drawn = [figures / f"{stem(t.name)}.png" for t in measured if is_drawn(outputs, t)]
+    heading = "Figures (also as .pdf and .svg) and tables:" if drawn else "Tables:"
     files = [f"  {relative_path(path)}" for path in (*drawn, outputs / "tables")]
-    heading = "\nFigures (also as .pdf and .svg) and tables:" if drawn else "\nTables:"
-    for line in (
-        heading,
-        *files,
-        *_next_steps(outputs, page, tables, others=bool(rest)),
-    ):
-        console.print(Text(line), soft_wrap=True)
+    steps = _next_steps(outputs, page, tables, others=bool(rest))
+    _print_lines(console, "", heading, *files, "", *steps)
     return whole
+
+
+def _print_lines(console: Console, *lines: str | Text) -> None:
+    """Print lines as they are: no markup, and the terminal wraps them."""
+    for line in lines:
+        console.print(line if isinstance(line, Text) else Text(line), soft_wrap=True)
 
 
 def _in_wandb(tables: Sequence[Table]) -> Iterator[str]:
     """Yield a note for each experiment that uses runs of another experiment's W&B group."""
     for table in tables:
-        records = [
-            files["record"] for files in table.records.values() if "record" in files
-        ]
-        mirrored = [
-            one for one in records if one["config"].get("logger.name") == "wandb"
-        ]
-        groups = Counter(str(one["names"].get("experiment")) for one in mirrored)
+        mirrored = [one for one in table.files.values() if _is_mirrored(one)]
+        groups = Counter(str(one.names.get("experiment")) for one in mirrored)
         own = groups.pop(table.name, 0)
         if groups:
-            others = " and ".join(
-                f"{count} in the group {name}" for name, count in groups.items()
-            )
-            runs, name = plural(len(mirrored), "run"), table.name
-            where = (
-                f"{own} of its {runs} in the group of its name, {others}, "
-                "which planned them first"
-            )
+            counts = [f"{count} in the group {name}" for name, count in groups.items()]
+            of = f"{own} of its {plural(len(mirrored), 'run')} in the group of its name"
+            where = f"{of}, {' and '.join(counts)}, which planned them first"
+            name = table.name
             tag = f"All have the tag {name} after {as_typed('dashboard')} {name}."
             yield sanitize(f"{name} in Weights & Biases: {where}. {tag}", 1000)
+
+
+def _is_mirrored(files: RunFiles) -> bool:
+    """Return whether a run is mirrored to Weights & Biases."""
+    return bool(files.config.get("logger.name") == "wandb")
 
 
 def _next_steps(
@@ -227,27 +179,26 @@ def _next_steps(
     commands then name the experiments of the sweep.
     """
     where = relative_path(outputs)
-    named = [table.name for table in tables] if others else []
-    words = shlex.join([*named, *([] if where == "outputs" else ["--outputs", where])])
-    files = {run: own for table in tables for run, own in table.records.items()}
-    records = [own["record"] for own in files.values() if "record" in own]
-    loggers = {record["config"].get("logger.name") for record in records}
-    kept = {
-        path.name.split("-", 3)[-1]
-        for path in (outputs / "wandb").glob("offline-run-*")
-    }
-    yield "\nNext:"
+    words = [table.name for table in tables] if others else []
+    if where != "outputs":
+        words += ["--outputs", where]
+    options = shlex.join(words)
+    wandb = outputs / "wandb"
+    offline = {path.name.split("-", 3)[-1] for path in wandb.glob("offline-run-*")}
+    files = {run: own for table in tables for run, own in table.files.items()}
+
+    yield "Next:"
     yield "  Open the page, with every claim, figure and run:"
     yield f"    {relative_path(page)}"
-    if kept & files.keys():
+    if offline & files.keys():
         yield "  Upload the curves to Weights & Biases:"
-        yield f"    wandb sync {shlex.quote(relative_path(outputs / 'wandb'))}"
-    elif "wandb" in loggers:
+        yield f"    wandb sync {shlex.quote(relative_path(wandb))}"
+    elif any(map(_is_mirrored, files.values())):
         yield "  Save a dashboard in Weights & Biases:"
-        yield f"    {as_typed('dashboard')} {words}".rstrip()
+        yield f"    {as_typed('dashboard')} {options}".rstrip()
     else:
         yield "  Print every table and verdict:"
-        yield f"    {as_typed('collect')} {words}".rstrip()
+        yield f"    {as_typed('collect')} {options}".rstrip()
     if not all(table.is_grid for table in tables):
         yield "  Train a grid of your own:"
         yield f"    {as_typed('sweep')} {OWN_GRID}"
@@ -261,32 +212,31 @@ def print_unfinished(
     if unfinished:
         verb = "is" if len(unfinished) == 1 else "are"
         words = f"{len(unfinished)} of {plural(len(labels), 'run')} {verb} not done:"
-        console.print(Text(words, style="bold red"))
+        _print_lines(console, Text(words, style="bold red"))
+
+    begun = [state for state in unfinished if state.phase is not Phase.WAITING]
     if schedule.breaker.tripped:
-        waiting = sum(state.phase is Phase.WAITING for state in unfinished)
+        waiting = len(unfinished) - len(begun)
         verb = "was" if waiting == 1 else "were"
         left = f"{waiting} {verb} not started" if waiting else "No more runs start"
-        console.print(Text(f"  {left}: {schedule.breaker.tripped}"), soft_wrap=True)
-    for state in (state for state in unfinished if state.phase is not Phase.WAITING):
+        _print_lines(console, f"  {left}: {schedule.breaker.tripped}")
+    for state in begun:
         run = schedule.store.run(state.job.run)
-        status = run.status()
-        log = run.path / "attempts" / f"{status.attempt:04d}" / "log.txt"
-        where = f", log: {relative_path(log)}" if status.attempt > state.before else ""
-        console.print(
-            Text(f"  {labels[run.id]}: {state.reason}{where}"), soft_wrap=True
-        )
+        attempt = run.status().attempt
+        log = run.path / "attempts" / f"{attempt:04d}" / "log.txt"
+        where = f", log: {relative_path(log)}" if attempt > state.before else ""
+        _print_lines(console, f"  {labels[run.id]}: {state.reason}{where}")
 
 
 def print_warnings(console: Console, schedule: Schedule) -> None:
     """Print the warnings of done runs. Equal warnings share a line with their number."""
     done = [run for run, state in schedule.states.items() if state.phase is Phase.DONE]
-    last = [
-        attempt for run in done for attempt in schedule.store.run(run).attempts()[-1:]
-    ]
-    for words, count in Counter(attempt.warning() for attempt in last).items():
+    attempts = [schedule.store.run(run).attempts()[-1:] for run in done]
+    warnings = Counter(one.warning() for [one] in filter(None, attempts))
+    for words, count in warnings.items():
         if words:
-            line = sanitize(f"{count} of {plural(len(done), 'run')}: {words}.", 400)
-            console.print(Text(line), soft_wrap=True)
+            line = f"{count} of {plural(len(done), 'run')}: {words}."
+            _print_lines(console, sanitize(line, 400))
 
 
 def relative_path(path: Path) -> str:

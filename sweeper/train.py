@@ -12,7 +12,7 @@ from rich.text import Text
 from sweeper.other_code import OtherCode, of_other_code, refuse_mixing
 from sweeper.plan.plan import Plan, Rounds
 from sweeper.plan.throughput import Throughput, measured
-from sweeper.publish import ResultsAsTheyCome, print_unfinished, print_warnings
+from sweeper.publish import LivePage, print_unfinished, print_warnings
 from sweeper.results.table import files_made_of
 from sweeper.run.backend import Backend, Job
 from sweeper.run.failures import hours
@@ -206,35 +206,28 @@ class Executor:
             lambda run, *seconds: throughput.learn(plan.runs[run], *seconds),
             measured=throughput.measured,
         )
-        by_experiment = {
-            name: {point.run for point in plan.points if point.experiment == name}
-            & {*left}
-            for name in plan.experiments
-        }
-        ranks: dict[
-            str, int
-        ] = {}  # experiments start in the order in which they were typed
-        for rank, runs in enumerate(by_experiment.values()):
-            ranks = dict.fromkeys(runs, rank) | ranks
+        order = list(plan.experiments)  # they start as they were typed
+        ranks: dict[str, int] = {}
+        for point in plan.points:
+            rank = order.index(point.experiment)
+            ranks[point.run] = min(rank, ranks.get(point.run, rank))
         jobs = [
             Job(run.id, run.flops, run.parent, rank=ranks[run.id])
             for run in map(plan.runs.__getitem__, left)
         ]
         options = self.options
         of = " of this round" if options.decide else ""
-        early = {} if options.decide else by_experiment
         with (
             Display(
                 self.console, labels, _metrics(plan), time_left, about, of
             ) as display,
-            ResultsAsTheyCome(
-                self.console, plan.outputs, early, self.backend.slots
-            ) as results,
+            LivePage(plan.outputs, self.backend.slots) as page,
         ):
 
             def changed(schedule: Schedule, state: JobState | None) -> None:
                 display.changed(schedule, state)
-                results.changed(state)
+                if state is None:
+                    page.tick()
 
             spent_h = 0.0
             if options.budget_device_hours:  # reading the hours of many runs takes long

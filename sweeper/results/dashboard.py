@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sweeper.results.figures import write_figures
 from sweeper.results.judge import Verdicts
@@ -18,48 +17,54 @@ from sweeper.results.verdict import Verdict
 from sweeper.store import mirrors
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import digest_of
-from sweeper.store.records import Record
-from sweeper.store.runs import RunStore
 
+EXTRA = 'install it, pip install "wandb-workspaces>=0.4.13", or leave the view out with --offline'
+JOB_TYPE = "experiment"  # of W&B runs that hold a table
+STEP = "trainer/global_step"
+ARM = "names.arm"
+# The x-axes of scatter plots, as keys of a mirrored config. `size` has the head size of the built
+# model, also if the config derives it from the embedding size.
+ACROSS = {
+    "heads": "model.heads",
+    "head size": "size.head_size",
+    "total parameters": "size.params_total",
+}
+MOST_RUNS = 1000  # lines in a panel; the library's default is 10
 _LETTERS = 200  # of an error message of W&B
 
 
-@dataclass(frozen=True)
-class Project:
+class Project(NamedTuple):
     """A W&B project; without an entity, it belongs to the default entity of the API key."""
 
     entity: str | None
     name: str
 
-    @classmethod
-    def parse(cls, text: str) -> Project:
-        """Return the project of `ENTITY/PROJECT`."""
-        entity, _, name = text.partition("/")
-        if not entity or not name or "/" in name:
-            expected = "ENTITY/PROJECT, as in the address of its page"
-            raise invalid_value(
-                "--project", text, expected, "give it as --project me/headroom"
-            )
-        return cls(entity, name)
 
-
-def project_of(records: Iterable[Record]) -> Project:
-    """Return the project that runs are mirrored to.
+def project_of(tables: Sequence[Table], given: str | None) -> Project:
+    """Return the project ENTITY/PROJECT, or the one that runs are mirrored to if None is given.
 
     Raises:
-        UserError: they are not mirrored, or not all to the same project.
+        UserError: `given` is no project, or the runs are not all mirrored to the same one.
     """
-    found = set()
-    for record in records:
-        logger = record.config.get("logger") or {}
-        if logger.get("name") == "wandb":
-            found.add(Project(logger.get("entity"), logger["project"]))
+    if given:
+        entity, _, name = given.partition("/")
+        if not entity or not name or "/" in name:
+            expected = "ENTITY/PROJECT, as in the address of its page"
+            remedy = "give it as --project me/headroom"
+            raise invalid_value("--project", given, expected, remedy)
+        return Project(entity, name)
+
+    configs = [files.config for table in tables for files in table.files.values()]
+    found = {
+        Project(config.get("logger.entity"), config["logger.project"])
+        for config in configs
+        if config.get("logger.name") == "wandb"
+    }
     if len(found) != 1:
         names = ", ".join(sorted(f"{one.entity}/{one.name}" for one in found)) or "none"
         expected = "runs that are mirrored to one project (logger=wandb)"
-        raise invalid_value(
-            "logger.project", names, expected, "name one with --project ENTITY/PROJECT"
-        )
+        remedy = "name one with --project ENTITY/PROJECT"
+        raise invalid_value("logger.project", names, expected, remedy)
     return found.pop()
 
 
@@ -80,7 +85,7 @@ def sentences() -> Iterator[None]:
     except (UserError, KeyboardInterrupt):
         raise
     except Exception as error:
-        raise UserError(f"Weights & Biases refused: {_said(error)}.") from error
+        raise UserError(f"Weights & Biases refused: {_words(error)}.") from error
 
 
 def connected() -> Any:
@@ -96,69 +101,67 @@ def connected() -> Any:
         try:
             return wandb.Api()
         except (AuthenticationError, UsageError) as error:
+            said = f"Weights & Biases refused the login: {_words(error)}"
             remedy = "set WANDB_API_KEY or run `wandb login`, where its server can be reached"
-            said = f"Weights & Biases refused the login: {_said(error)}"
             raise UserError(f"{said}; {remedy}.") from None
 
 
-def _said(error: BaseException) -> str:
+def _words(error: BaseException) -> str:
     words = " ".join(str(error).split()).rstrip(".") or type(error).__name__
     return sanitize(words, _LETTERS)
-
-
-EXTRA = 'install it, pip install "wandb-workspaces>=0.4.13", or leave the view out with --offline'
-JOB_TYPE = "experiment"  # of W&B runs that hold a table
-STEP = "trainer/global_step"
-ARM = "names.arm"
-# The x-axes of scatter plots, as keys of a mirrored config. `size` has the head size of the built
-# model, also if the config derives it from the embedding size.
-ACROSS = {
-    "heads": "model.heads",
-    "head size": "size.head_size",
-    "total parameters": "size.params_total",
-}
-MOST_RUNS = 1000  # lines in a panel; the library's default is 10
 
 
 def workspace(project: Project, tables: Sequence[Table]) -> Any:
     """Build the view with wandb-workspaces, without a server."""
     ws = module("wandb_workspaces.workspaces", EXTRA)
     plots = module("wandb_workspaces.reports.v2", EXTRA)
-    # Every rank or entropy that any run has measured.
-    columns = dict.fromkeys(column for table in tables for column in table.columns)
-    asked = {"rank", "entropy"}
-    heads = [
-        c for c in columns if "/" in c and asked & set(c.rpartition("/")[2].split("_"))
-    ]
+
+    def by_arm(title: str, metric: str, *, log_y: bool = False) -> Any:
+        """Return a plot with a curve for each arm: mean and standard deviation of its runs."""
+        return plots.LinePlot(
+            title=title,
+            x=STEP,
+            y=[metric],
+            log_y=log_y,
+            groupby=plots.Config(ARM),
+            groupby_aggfunc="mean",
+            groupby_rangefunc="stddev",
+            max_runs_to_show=MOST_RUNS,
+        )
+
+    def against(across: str, metric: str, words: str) -> Any:
+        """Return a plot with a point for each run."""
+        return plots.ScatterPlot(
+            title=f"{words} against {across}",
+            x=plots.Config(ACROSS[across]),
+            y=plots.SummaryMetric(metric),
+            log_x=True,
+        )
+
     sections = {
         "Loss by arm": [
-            _by_arm(plots, "Training loss by arm", "train/loss", log_y=True),
-            _by_arm(plots, "Validation loss by arm", "validation/loss", log_y=True),
-        ],
-        **{
-            f"{table.name}: what was measured": [
-                # W&B draws accuracies as they are stored, as fractions.
-                _against(
-                    plots, across, measure.metric, measure.words.removesuffix(" (%)")
-                )
-                for measure in measures(table)
-                for across in ACROSS
-            ]
-            for table in tables
-        },
-        "Throughput": [
-            _by_arm(plots, "Tokens per second", "tokens_per_second"),
-            _against(
-                plots,
-                "total parameters",
-                "tokens_per_second",
-                "Tokens per second at the end",
-            ),
-        ],
-        "Rank and entropy of attention": [
-            _against(plots, "head size", metric, label(metric)) for metric in heads
-        ],
+            by_arm("Training loss by arm", "train/loss", log_y=True),
+            by_arm("Validation loss by arm", "validation/loss", log_y=True),
+        ]
     }
+    for table in tables:
+        sections[f"{table.name}: what was measured"] = [
+            # W&B draws accuracies as they are stored, as fractions.
+            against(across, measure.metric, measure.words.removesuffix(" (%)"))
+            for measure in measures(table)
+            for across in ACROSS
+        ]
+    speed, words = "tokens_per_second", "Tokens per second"
+    sections["Throughput"] = [
+        by_arm(words, speed),
+        against("total parameters", speed, f"{words} at the end"),
+    ]
+    columns = dict.fromkeys(column for table in tables for column in table.columns)
+    sections["Rank and entropy of attention"] = [
+        against("head size", metric, label(metric))
+        for metric in columns
+        if metric.endswith(("_rank", "_entropy"))
+    ]
     return ws.Workspace(
         entity=project.entity or "",
         project=project.name,
@@ -173,30 +176,6 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
         runset_settings=ws.RunsetSettings(
             filters=ws.And(ws.Metric("JobType") != JOB_TYPE)
         ),
-    )
-
-
-def _by_arm(plots: Any, title: str, metric: str, *, log_y: bool = False) -> Any:
-    """Return a plot with a curve for each arm: mean and standard deviation of its runs."""
-    return plots.LinePlot(
-        title=title,
-        x=STEP,
-        y=[metric],
-        log_y=log_y,
-        groupby=plots.Config(ARM),
-        groupby_aggfunc="mean",
-        groupby_rangefunc="stddev",
-        max_runs_to_show=MOST_RUNS,
-    )
-
-
-def _against(plots: Any, across: str, metric: str, words: str) -> Any:
-    """Return a plot with a point for each run."""
-    return plots.ScatterPlot(
-        title=f"{words} against {across}",
-        x=plots.Config(ACROSS[across]),
-        y=plots.SummaryMetric(metric),
-        log_x=True,
     )
 
 
@@ -217,14 +196,7 @@ def publish_dashboard(
     Raises:
         UserError: an unknown figure, a missing package or key, or whatever W&B refuses.
     """
-    if given:
-        project = Project.parse(given)
-    else:
-        ids = dict.fromkeys(str(row["run"]) for table in tables for row in table.rows)
-        runs = map(RunStore(outputs).run, ids)
-        project = project_of(
-            run.record() for run in runs if (run.path / "run.json").is_file()
-        )
+    project = project_of(tables, given)
     if not offline:
         module("wandb_workspaces.workspaces", EXTRA)  # before anything is sent
         api = connected()
@@ -293,16 +265,9 @@ def publish(
     with begun as run:
         for verdict in verdicts:
             run.summary[f"{verdict.claim}, {verdict.measure}"] = str(verdict.verdict)
-        cells = [[row.get(column) for column in table.columns] for row in table.rows]
-        columns, picture = list(table.columns), outputs / "figures" / f"{name}.png"
-        run.log(
-            {
-                "table": wandb.Table(
-                    columns=columns, data=cells, allow_mixed_types=True
-                ),
-                "figure": wandb.Image(str(picture)),
-            }
-        )
+        cells = wandb.Table(dataframe=table.frame, allow_mixed_types=True)
+        picture = wandb.Image(str(outputs / "figures" / f"{name}.png"))
+        run.log({"table": cells, "figure": picture})
         artifact = wandb.Artifact(name, type=JOB_TYPE)
         for path in files_made_of(outputs, table.name):
             artifact.add_file(str(path), path.relative_to(outputs).as_posix())

@@ -1,4 +1,6 @@
-"""The table of an experiment: its cells, the words and units of its columns, its files."""
+"""The table of an experiment: the schema of its columns, its rows, its files."""
+
+from __future__ import annotations
 
 import csv
 import hashlib
@@ -6,88 +8,172 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sweeper.store import files
-from sweeper.store.code import state_of
-from sweeper.store.errors import UserError, invalid_value, sanitize
-from sweeper.store.identity import can_change_results, leaves
+from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.identity import can_change_results
 from sweeper.store.numbers import plural
-from sweeper.store.runs import Run, State, lineage
 
-LABELS = {
-    "params_total": "total parameters",
-    "params_embedding": "embedding parameters",
-    "params_non_embedding": "non-embedding parameters",
-    "flops_per_token": "training FLOPs per token",
-    "cache_bytes_per_token": "cache bytes per token",
-    "width": "heads x head size",
-    "model.layers": "layers",
-    "model.embedding_size": "embedding size",
-    "model.heads": "heads",
-    "model.head_size": "head size",
-    "model.feedforward_size": "feed-forward size",
-    "model.attention.shared_size": "shared key/query size",
-    "model.attention.key_value_heads": "key/value heads",
-    "test/loss": "test loss (nats per subword)",
-    "test/perplexity": "test perplexity per subword",
-    "test/perplexity_per_word": "test perplexity per word",
-    "test/bits_per_byte": "test bits per byte",
-    "test/unigram_perplexity": "test perplexity per subword of a unigram model",
-    "test/bigram_perplexity": "test perplexity per subword of a bigram model",
-    "test/trigram_perplexity": "test perplexity per subword of a trigram model",
-    "test/f1": "F1",
-    "test/exact_match": "exact match",
-    "test/accuracy": "accuracy (%)",
-    "test/majority_accuracy": "accuracy of the majority class (%)",
-    "test/majority_nsp_accuracy": "next-sentence accuracy of the majority class (%)",
-    "test/bag_of_words_accuracy": "accuracy of a bag of words (%)",
-    "test/context_error": "error of the context",
-    "test/attention_rank": "rank of a head's logits",
-    "test/attention_entropy": "entropy of attention (nats)",
-    "validation/loss": "validation loss (nats per subword)",
-    "optimizer.learning_rate": "learning rate",
-    "task.sequence_length": "sequence length",
-    "model.attention.value_size": "value size",
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True)
+class Column:
+    """The schema of a column.
+
+    Attributes:
+        words: its name for people; empty for its own name.
+        unit: the unit that is shown after the words.
+        better: of a metric, -1 if lower values are better and 1 if higher ones are; else 0.
+        most: of a metric that has one, its largest value as it is shown; the least is 0.
+        ratios: whether ratios are judged, since values are positive and grow by factors.
+        resolution: a smaller value counts as this one.
+        type: float for any number, or str; a cell may also be None.
+    """
+
+    words: str = ""
+    unit: str = ""
+    better: int = 0
+    most: float | None = None
+    ratios: bool = False
+    resolution: float = 0.0
+    type: type = float
+
+
+_TEXT = Column(type=str)
+
+NAMES = {
+    "experiment": _TEXT,
+    "arm": _TEXT,
+    "point": _TEXT,  # in words, for example "heads=8 head_size=32"
+    "task": _TEXT,
+    "seed": Column(),  # of initial weights, data order and dropout
 }
 
-# By the last part of a metric's name: -1 if lower is better, 1 if higher is better.
-DIRECTIONS = {
-    "loss": -1,
-    "perplexity": -1,
-    "perplexity_per_word": -1,
-    "bits_per_byte": -1,
-    "accuracy": 1,
-    "f1": 1,
-    "exact_match": 1,
-    "mlm_loss": -1,
-    "mlm_accuracy": 1,
-    "nsp_loss": -1,
-    "nsp_accuracy": 1,
-    "context_error": -1,
+# Keys of the config that have words of their own; a table has all that its plan varies, and those
+# of the model. model.head_size is resolved, and a list where heads differ.
+KEYS = {
+    "model.layers": Column("layers"),
+    "model.embedding_size": Column("embedding size"),
+    "model.heads": Column("heads"),
+    "model.head_size": Column("head size"),
+    "model.feedforward_size": Column("feed-forward size"),
+    "model.attention.shared_size": Column("shared key/query size"),
+    "model.attention.key_value_heads": Column("key/value heads"),
+    "model.attention.value_size": Column("value size"),
+    "optimizer.learning_rate": Column("learning rate"),
+    "task.sequence_length": Column("sequence length"),
+    "trials": _TEXT,  # the runs that chose values for the point
+    # The point with the chosen values, if trials cannot tell those from the values of this one.
+    "alternative_to": _TEXT,
 }
 
-# By the same: metrics whose ratios are judged, because they are positive and grow by factors.
-LOGARITHMIC = ("perplexity", "perplexity_per_word", "context_error")
-# By the same: metrics that lie between 0 and 100 as they are shown.
-PER_CENT = ("accuracy", "mlm_accuracy", "nsp_accuracy", "f1", "exact_match")
+# Sizes follow from the plan, so unfinished runs have them too.
+SIZES = {
+    # Of a fine-tuned model the parameters of its pre-training, which papers print.
+    "params_total": Column("total parameters"),
+    "params_embedding": Column("embedding parameters"),
+    "params_non_embedding": Column("non-embedding parameters"),
+    "params_attention": Column(),
+    # The share of attention parameters that a re-parametrised model lacks.
+    "params_attention_saved": Column(),
+    "flops_per_token": Column("training FLOPs per token"),  # 3 x the forward pass
+    # Kept for a token in all layers of a decoder, at two bytes a number.
+    "cache_bytes_per_token": Column("cache bytes per token"),
+    "width": Column("heads x head size"),  # mean over layers
+    "matched_to": _TEXT,  # the point with the same size, in words
+    "match_count": _TEXT,  # the column in which it was matched
+    "match_error": Column(),  # achieved / target - 1 in that column
+    "steps": Column(),
+    # At most, where batches are as long as their longest row.
+    "tokens_seen": Column(),
+}
+
+# By the last part of their names; words are those of the test split.
+METRICS = {
+    "loss": Column("test loss", "nats per subword", -1),
+    "perplexity": Column("test perplexity per subword", "", -1, ratios=True),
+    "perplexity_per_word": Column("test perplexity per word", "", -1, ratios=True),
+    "bits_per_byte": Column("test bits per byte", "", -1),
+    "accuracy": Column("accuracy", "%", 1, 100),
+    "f1": Column("F1", "", 1, 100),
+    "exact_match": Column("exact match", "", 1, 100),
+    "mlm_loss": Column("", "", -1),
+    "mlm_accuracy": Column("", "%", 1, 100),
+    "nsp_loss": Column("", "", -1),
+    "nsp_accuracy": Column("", "%", 1, 100),
+    # Below the resolution, an error only depends on the length of the fit.
+    "context_error": Column(
+        "error of the context", "", -1, ratios=True, resolution=1e-4
+    ),
+    "attention_rank": Column("rank of a head's logits"),  # mean over heads
+    "attention_entropy": Column("entropy of attention", "nats"),
+    "unigram_perplexity": Column("test perplexity per subword of a unigram model"),
+    "bigram_perplexity": Column("test perplexity per subword of a bigram model"),
+    "trigram_perplexity": Column("test perplexity per subword of a trigram model"),
+    "majority_accuracy": Column("accuracy of the majority class", "%"),
+    "majority_nsp_accuracy": Column(
+        "next-sentence accuracy of the majority class", "%"
+    ),
+    "bag_of_words_accuracy": Column("accuracy of a bag of words", "%"),
+}
+
+RUN = {
+    "seconds": Column(),  # of training
+    "tokens_per_second": Column(),
+    "device": _TEXT,
+    "code": _TEXT,  # the version of the program
+    "torch": _TEXT,
+    "state": _TEXT,
+    "reason": _TEXT,
+    "run": _TEXT,  # outputs/runs/<run>
+    "parent": _TEXT,  # the run whose weights it starts from
+}
+
+COLUMNS: dict[str, Column] = {**NAMES, **KEYS, **SIZES, **METRICS, **RUN}
+"""The columns of a table, in the order of its files. Other keys of a config follow KEYS."""
+
+LOGARITHMIC = [name for name, column in METRICS.items() if column.ratios]
+PER_CENT = [name for name, column in METRICS.items() if column.most == 100]
+RESOLUTION = {n: own for n, column in METRICS.items() if (own := column.resolution)}
+
 # From this ratio of the largest to the smallest value on, a scale is logarithmic.
 LOGARITHMIC_FROM = 10.0
-# A smaller error counts as this one: how much smaller only depends on the length of the fit.
-RESOLUTION = {"context_error": 1e-4}
+THEN = " then "  # between the devices or versions that trained one run, one after the other
 
 
-def label(column: str) -> str:
-    """Return the words for a column, or its own name."""
-    return LABELS.get(column, f"{column} (%)" if factor(column) > 1 else column)
+def schema_of(name: str) -> Column:
+    """Return the schema of a column; a metric is known by the last part of its name."""
+    free = Column(unit="%" if name.endswith("accuracy") else "")
+    return COLUMNS.get(name) or METRICS.get(name.rpartition("/")[2], free)
 
 
-def cell(column: str, value: Any) -> Any:
+def label(name: str) -> str:
+    """Return the words for a column and its unit."""
+    column = schema_of(name)
+    split = name.rpartition("/")[0]
+    words = column.words or name
+    if split not in ("", "test") and column.words:
+        words = f"{split} {words.removeprefix('test ')}"
+    return f"{words} ({column.unit})" if column.unit else words
+
+
+def factor(metric: str) -> int:
+    """Return the factor between stored and shown values: an accuracy is stored as a fraction."""
+    return 100 if schema_of(metric).unit == "%" else 1
+
+
+def cell(name: str, value: Any) -> Any:
     """Return a cell of a column in the unit that the words for the column name."""
     known = number(value)
-    return value if known is None else factor(column) * known
+    return value if known is None else factor(name) * known
 
 
 def direction(metric: str) -> int:
@@ -96,105 +182,28 @@ def direction(metric: str) -> int:
     Raises:
         UserError: the metric is unknown.
     """
-    try:
-        return DIRECTIONS[metric.rpartition("/")[2]]
-    except KeyError:
-        known = ", ".join(DIRECTIONS)
+    better = schema_of(metric).better
+    if not better:
+        known = ", ".join(name for name, column in METRICS.items() if column.better)
+        expected = f"a name that ends in one of {known}"
         remedy = "judge the experiment on another metric, or call it by one of these"
-        raise invalid_value(
-            "metric", metric, f"a name that ends in one of {known}", remedy
-        ) from None
-
-
-def factor(metric: str) -> int:
-    """Return the factor between stored and shown values: an accuracy is stored as a fraction."""
-    return 100 if metric.endswith("accuracy") else 1
+        raise invalid_value("metric", metric, expected, remedy)
+    return better
 
 
 def number(value: Any) -> float | None:
     """Return `value` as a finite number; None for anything else, such as booleans and words."""
-    if type(value) is float or (
-        isinstance(value, int | float) and not isinstance(value, bool)
-    ):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value) if math.isfinite(value) else None
     return None
 
 
-THEN = " then "  # between the devices or versions that trained one run, one after the other
-FILES = ("record", "result", "attempts")
-RESULT_KEYS = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
+Data = Mapping[str, Any]
+"""Plain data by key, as JSON holds it."""
 
+Row = Data
+"""The cells of a run by column: None, a boolean, a number, or a string that is not empty."""
 
-def planned_cells(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the cells that follow from a run's config."""
-    task = {"task": config["task"]["name"]} if "task" in config else {}
-    trainer = config.get("trainer", {})
-    task["devices"] = trainer.get("devices", 1) * trainer.get("num_nodes", 1)
-    return task | {
-        f"model.{key}": value for key, value in leaves(config["model"]).items()
-    }
-
-
-def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the state and measurements of a run; without a record, the cells of `config`.
-
-    FILES are no cells: they become `Table.records`.
-    """
-    status = run.status()
-    cells: dict[str, Any] = {
-        "run": run.id,
-        "state": str(status.state),
-        "reason": status.reason,
-    }
-    if status.state is State.NEW and not (run.path / "run.json").is_file():
-        return cells | (planned_cells(config) if config else {})
-    try:
-        record = run.record()
-        recorded = record.config
-        cells |= planned_cells(recorded)
-        beside = {"size": record.size, "names": record.names}
-        cells["record"] = {"config": leaves(recorded), **beside}
-        result = status.result or run.result()
-        if result is not None:
-            cells |= {field: result.get(field) for field in RESULT_KEYS} | {
-                "result": result
-            }
-            text = files.canonical([recorded.get("data"), recorded.get("task")])
-            cells["prepared"] = [text, result.get("data", {}).get("sha256")]
-            attempts, device = (
-                lineage(run, result["attempt"]),
-                str(cells["device"] or ""),
-            )
-            cells["attempts"] = attempts
-            before = [one.get("hardware", {}) for one in attempts[:-1]]
-            devices = [
-                found for one in before if (found := one.get("gpu") or one.get("cpu"))
-            ]
-            trained_with = {
-                "device": [
-                    *(one for one in devices if not device.endswith(one)),
-                    device,
-                ],
-                "code": [one.get("code") for one in attempts],
-                "torch": [one.get("versions", {}).get("torch") for one in attempts],
-            }
-            for column, words in trained_with.items():
-                cells[column] = THEN.join(dict.fromkeys(filter(None, words)))
-            cells["code_parts"] = [
-                state for one in attempts if (state := state_of(one))
-            ]
-            cells |= {**result.get("validation", {}), **result["metrics"]}
-    except UserError as problem:
-        cells |= {"state": str(State.FAILED), "reason": str(problem), "damaged": True}
-    except (KeyError, TypeError, AttributeError) as problem:
-        reason = f"a file of the run lacks {sanitize(problem, 80)}"
-        cells |= {"state": str(State.FAILED), "reason": reason, "damaged": True}
-    return cells
-
-
-Row = Mapping[str, Any]
-
-_ABOUT = ("name", "experiment", "provenance", "settings")
 # Tables show the experiment, its scale, seeds and text elsewhere.
 _TYPED = re.compile(r"(?!(?:experiment|scale|seed)[=./]|data=|data\.root=)([\w+./@]+)=")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -217,6 +226,25 @@ class MixedCode:
 
 
 @dataclass(frozen=True)
+class RunFiles:
+    """The files of a run, as far as it has them.
+
+    Attributes:
+        config: the config of its record, by dotted key.
+        size: the numbers of its parameters, and other sizes.
+        names: the experiment, arm and label that trained it.
+        result: result.json.
+        attempts: attempt.json of the attempts that led to the result, oldest first.
+    """
+
+    config: Data = field(default_factory=dict)
+    size: Data = field(default_factory=dict)
+    names: Data = field(default_factory=dict)
+    result: Data | None = None
+    attempts: Sequence[Data] = ()
+
+
+@dataclass(frozen=True)
 class Table:
     """The rows of one experiment.
 
@@ -227,19 +255,25 @@ class Table:
         settings: the config keys and values of a point, by its words in column `point`.
         columns: in order; every row has a value (or None) for each.
         rows: one per (arm, point, seed), in the order of the plan.
-        records: for each run that has them, `record` (config by dotted key, size and names),
-            `result` and `attempts`, the attempt.json of those that led to it.
+        files: the files of each run that was collected from its record.
         code: how the code of its runs differs; None if that is unknown.
     """
 
     name: str
-    experiment: Mapping[str, Any]
-    provenance: Mapping[str, Any]
-    settings: Mapping[str, Mapping[str, Any]]
+    experiment: Data
+    provenance: Data
+    settings: Mapping[str, Data]
     columns: Sequence[str]
     rows: Sequence[Row]
-    records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    files: Mapping[str, RunFiles] = field(default_factory=dict)
     code: MixedCode | None = None
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The rows and columns as pandas has them, each cell unchanged."""
+        from pandas import DataFrame
+
+        return DataFrame(self.rows, columns=list(self.columns), dtype=object)
 
     @property
     def metric(self) -> str:
@@ -252,25 +286,30 @@ class Table:
         return list(self.experiment["arms"]) == ["grid"]
 
     @property
+    def varied(self) -> list[str]:
+        """The config keys that differ between points."""
+        return list(dict.fromkeys(chain(*self.settings.values())))
+
+    @property
     def title(self) -> str:
         """The title of figures and tables; for a grid without a yaml file, the keys that vary."""
         if not self.is_grid:
             return str(self.experiment.get("title") or self.name)
-        varied = dict.fromkeys(
-            key for values in self.settings.values() for key in values
-        )
-        over, by = label(self.metric), " and ".join(map(label, varied))
-        return f"{over[:1].upper()}{over[1:]}{f' by {by}' if by else ''}"
+        words = label(self.metric)
+        title = words[:1].upper() + words[1:]
+        if self.varied:
+            title += f" by {' and '.join(map(label, self.varied))}"
+        return title
 
     @property
     def fixed(self) -> list[str]:
         """The typed `key=value` that hold for all runs and can change them."""
-        varied = {key for values in self.settings.values() for key in values}
-        typed = map(_TYPED.match, map(str, self.provenance.get("command") or ()))
+        words = map(str, self.provenance.get("command") or ())
+        typed = [(word, found[1]) for word in words if (found := _TYPED.match(word))]
         return [
-            found.string
-            for found in typed
-            if found and found[1] not in varied and can_change_results(found[1])
+            word
+            for word, key in typed
+            if key not in self.varied and can_change_results(key)
         ]
 
     @property
@@ -278,12 +317,12 @@ class Table:
         """The sentence on runs of different code; empty if the code is the same or unknown."""
         if self.code is None or not self.code.groups:
             return ""
-        runs = ", ".join(
-            f"{plural(n, 'run')} of {name}" for name, n in self.code.groups.items()
-        )
+        groups = self.code.groups.items()
+        runs = ", ".join(f"{plural(count, 'run')} of {name}" for name, count in groups)
         sentence = f"Mixed code: {runs}; they differ in {', '.join(self.code.files)}."
-        accepted = "Accepted by hydra.sweeper.accept_mixed_code=true."
-        return f"{sentence} {accepted}" if self.accepts_mixed_code else sentence
+        if self.accepts_mixed_code:
+            sentence += " Accepted by hydra.sweeper.accept_mixed_code=true."
+        return sentence
 
     @property
     def accepts_mixed_code(self) -> bool:
@@ -311,12 +350,10 @@ def exported(outputs: Path, table: Table, suffix: str = ".csv") -> Path:
 
 def files_made_of(outputs: Path, name: str) -> list[Path]:
     """Return the files of an experiment's tables and figures, hidden ones included."""
-    names = (
-        f"tables/{stem(name)}.*",
-        f"figures/{stem(name)}.*",
-        f"figures/.{stem(name)}.*",
-    )
-    return [path for pattern in names for path in sorted(outputs.glob(pattern))]
+    found = []
+    for place in ("tables/", "figures/", "figures/."):
+        found += sorted(outputs.glob(f"{place}{stem(name)}.*"))
+    return found
 
 
 def publish_made(path: Path, data: bytes | str) -> None:
@@ -328,15 +365,18 @@ def publish_made(path: Path, data: bytes | str) -> None:
 
 def write_table(outputs: Path, table: Table) -> Path:
     """Write the rows of a table (.csv) and its description (.json); return the path of the .csv."""
+    about = {
+        "format": files.FORMAT,
+        "name": table.name,
+        "experiment": table.experiment,
+        "provenance": table.provenance,
+        "settings": table.settings,
+    }
+    if table.code and table.mixed_code:
+        about |= {"mixed_code": table.mixed_code, "code": asdict(table.code)}
+    publish_made(exported(outputs, table, ".json"), files.as_json(about))
+
     path = exported(outputs, table)
-    about = {key: getattr(table, key) for key in _ABOUT}
-    if table.mixed_code:
-        about["mixed_code"] = table.mixed_code
-        about["code"] = asdict(table.code) if table.code else None
-    publish_made(
-        exported(outputs, table, ".json"),
-        files.as_json({"format": files.FORMAT, **about}),
-    )
     publish_made(path, csv_text(table))
     return path
 
@@ -356,64 +396,68 @@ def read_table(path: Path) -> Table:
             columns, *lines = csv.reader(file)
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read ({error}); collect it again.") from None
+
     experiment = description["experiment"]
     arms = experiment.get("arms", {}).values()
     inherits = experiment.get("finetune") or any(arm.get("parent") for arm in arms)
     if inherits and "parent" not in columns:
-        raise UserError(
-            f"{path} lacks the column parent, which says what its runs start from; "
-            "collect it again."
-        )
-    mixed = description.get("code")
+        words = "lacks the column parent, which says what its runs start from"
+        raise UserError(f"{path} {words}; collect it again.")
+
+    code = description.get("code")
     return Table(
         description["name"],
         experiment,
         description.get("provenance") or {},
         description.get("settings") or {},
         columns,
-        [dict(zip(columns, map(_read_cell, line), strict=True)) for line in lines],
-        code=MixedCode(mixed["groups"], mixed["files"]) if mixed else None,
+        [_read_row(columns, line) for line in lines],
+        code=MixedCode(**code) if code else None,
     )
 
 
-def _read_cell(text: str) -> Any:
-    """Return a cell of a .csv as it was in memory."""
-    words = {"": None, "true": True, "false": False}
-    if text in words:
-        return words[text]
-    try:
+def _read_row(columns: Sequence[str], line: Sequence[str]) -> Row:
+    """Return the cells of a line; columns without a schema hold what their cells look like."""
+    row: dict[str, Any] = {}
+    for name, text in zip(columns, line, strict=True):
+        words = text.removeprefix("'")  # before a formula
+        known = COLUMNS.get(name)
+        row[name] = words if known and known.type is str else _parsed(words)
+        if not text:
+            row[name] = None
+    return row
+
+
+def _parsed(text: str) -> Any:
+    """Return a number or a boolean if the text is one."""
+    with suppress(ValueError):
         found = json.loads(text)
-    except ValueError:
-        return text.removeprefix("'")  # before a formula
-    return found if isinstance(found, int | float) else text
+        if isinstance(found, int | float):
+            return found
+    return text
 
 
 def csv_text(table: Table) -> str:
     """Return the rows of a table as the text of its .csv."""
-    lines = [
-        table.columns,
-        *([row.get(key) for key in table.columns] for row in table.rows),
-    ]
-    return "".join(map(csv_line, lines))
+    rows = ([row.get(key) for key in table.columns] for row in table.rows)
+    return "".join(map(csv_line, [table.columns, *rows]))
 
 
 def csv_line(cells: Iterable[Any]) -> str:
     """Return values as a line of a .csv, with formulas marked as text."""
+    return ",".join(map(_csv_cell, cells)) + "\n"
 
-    def word(value: Any) -> str:
-        if value is None:
-            return ""
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if isinstance(value, int | float):
-            return repr(value)
-        text = str(value)
-        if (
-            not text.isascii()
-        ):  # JSON can hold half of a surrogate pair, which UTF-8 cannot
-            text = text.encode("utf-8", "backslashreplace").decode()
-        text = f"'{text}" if text.startswith(_FORMULA) else text
-        # csv.writer leaves a lone carriage return bare, which its own reader takes for a new line.
-        return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
 
-    return ",".join(map(word, cells)) + "\n"
+def _csv_cell(value: Any) -> str:
+    """Return the text of a cell. Quoting is our own: csv leaves a lone carriage return bare."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    # JSON can hold half of a surrogate pair, which UTF-8 cannot.
+    text = str(value).encode("utf-8", "backslashreplace").decode()
+    if text.startswith(_FORMULA):
+        text = f"'{text}"
+    return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text

@@ -24,4 +24,6 @@ def store(tmp_path):
 def undrawn(monkeypatch):
     """Figures are files, but nothing is drawn."""
     monkeypatch.setattr("sweeper.results.figures.figure_of", lambda table: None)
-    monkeypatch.setattr("sweeper.results.panel.rendered", lambda figure, kind: b"drawn")
+    monkeypatch.setattr(
+        "sweeper.results.layout.rendered", lambda figure, kind: b"drawn"
+    )

@@ -195,20 +195,14 @@ def test_plans_that_cannot_be_judged_or_drawn_are_named(
     assert (outputs / made).stat().st_size > 0
 
 
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        (
-            {"values": {"model.heads": 3}},
-            "model.heads of run a=5: expected model.heads=3",
-        ),
-        ({"seed": 4}, "seed of run a=3: expected seed=4"),
-    ],
-)
-def test_a_changed_plan_gives_no_table(change, told, outputs, capfd):
-    edited(outputs / FILES["plan"], lambda plan: plan["points"][0].update(change))
+def test_a_changed_plan_gives_no_table(outputs, capfd):
+    edited(
+        outputs / FILES["plan"],
+        lambda plan: plan["points"][0].update(seed=4),
+        seal=False,
+    )
     assert main(["collect", "--outputs", str(outputs)]) == 1
-    assert told in capfd.readouterr().err
+    assert "0001.json cannot be read: it has no sha256" in capfd.readouterr().err
     assert not (outputs / "tables" / "first.csv").exists()
 
 

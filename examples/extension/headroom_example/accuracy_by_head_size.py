@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-from operator import methodcaller
-
 from matplotlib.figure import Figure
 
-from sweeper.results.panel import (
-    COLUMN,
-    fill,
-    lay_out,
-    legend_of,
-    looks_of,
-    marks,
-    notes_on,
-    split,
-)
-from sweeper.results.points import Measure, seed_spread
+from sweeper.results import layout, panel
+from sweeper.results.points import points
 from sweeper.results.table import Table
-
-SIZE = "model.head_size"
-_PANEL_PT = 150.0
 
 
 def draw(table: Table) -> Figure:
-    """The figure, from a table whose points differ in head size."""
-    points = Measure("", table.metric).points(table)
-    spread = seed_spread(points)
-    looks = looks_of(table.experiment["arms"])
-    figure = Figure(figsize=(COLUMN, COLUMN))
-    curves = [
-        (looks[one.arm], marks(one.points, methodcaller("at", SIZE), spread))
-        for one in split(points, by=lambda point: None)
-    ]
-    fill(figure.subplots(), SIZE, table.metric, curves, own=True)
-    notes = notes_on(table, points, spread)
-    lay_out(figure, _PANEL_PT, table, legend_of(table, looks), notes)
-    return figure
+    """Return the figure of a table whose points differ in head size."""
+    curves = panel.Curves(table, points(table, table.metric))
+    figure, [axes] = layout.panels(1)
+    curves.draw(axes, "model.head_size")
+    return panel.finish(figure, 150, panel.legend_of(curves), curves)

@@ -1,8 +1,8 @@
 """The figure of each experiment, drawn from its table by the file that its `figure` key names.
 
-A figure is a module with `draw(table) -> matplotlib.figure.Figure`. It splits the table's points
-into series, draws each panel with `fill`, and adds title, legend and notes with `lay_out`. All
-figures are drawn in the style `RC` of results/panel.py, whatever the user's matplotlibrc says.
+A figure is a module with `draw(table) -> matplotlib.figure.Figure`. results/panel.py has what
+figures share. All are drawn in the style `RC` of results/layout.py, whatever the user's
+matplotlibrc says.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _digest(into: Path, table: Table) -> str:
 def _drawn(table: Table, kinds: Sequence[str]) -> dict[str, bytes]:
     """Draw a table and return its files by kind."""
     # Imported here: it takes most of a second, and often nothing is to be drawn.
-    from sweeper.results.panel import rendered
+    from sweeper.results.layout import rendered
 
     try:
         figure = figure_of(table)
@@ -106,7 +106,7 @@ def figure_of(table: Table) -> Figure:
     """Return the figure of a table, drawn by the file of results/figures that it names."""
     from matplotlib import rc_context
 
-    from sweeper.results.panel import RC
+    from sweeper.results.layout import RC
 
     name = str(table.experiment.get("figure") or "curves")
     draw = registry.function(

@@ -6,46 +6,33 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results import panel
-from sweeper.results.points import points, seed_spread
+from sweeper.results import layout, panel
+from sweeper.results.points import points
 from sweeper.results.table import Table
 
 METRICS = ("test/attention_rank", "test/attention_entropy")
 HEADS, SIZE = "model.heads", "model.head_size"
-_PANEL_PT = 170.0
 
 
 def draw(table: Table) -> Figure:
     """Draw a table whose points differ in heads and head size."""
-    measured = {metric: points(table, metric) for metric in METRICS}
-    spreads = {metric: seed_spread(every) for metric, every in measured.items()}
-    done = [point for point in measured[METRICS[0]] if point.values]
-    arms = list(table.experiment["arms"])
-    heads = sorted(
-        {number for point in done if (number := point.at(HEADS)) is not None}
-    )
-    looks = panel.curve_looks(arms, [(arm, number) for arm in arms for number in heads])
-    figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
-    for axes, metric, letter in zip(figure.subplots(1, 2), METRICS, "ab", strict=True):
-        curves = [
-            (looks[one.arm, one.key], panel.marks(one.points, SIZE, spreads[metric]))
-            for one in panel.split(measured[metric], by=methodcaller("at", HEADS))
-            if (one.arm, one.key) in looks
-        ]
-        panel.fill(axes, SIZE, metric, curves, letter=letter, own=True)
-        sizes = sorted({mark.x for _, curve in curves for mark in curve})
-        if sizes and metric == METRICS[0]:
-            limits = axes.get_ylim()
-            bound = np.linspace(sizes[0], sizes[-1], 100)  # curved on a log axis
-            axes.plot(bound, bound, zorder=1, **panel.GUIDE)
-            axes.set_ylim(limits)
-    legend = [
-        *(
-            (tuple(looks[arm, n].handle() for arm in arms), f"{n:.0f} heads")
-            for n in heads
-        ),
-        ((Line2D([], [], **panel.GUIDE),), "(a) the head size, the most it can be"),
+    by_heads = methodcaller("at", HEADS)
+    drawn = [
+        panel.Curves(table, points(table, metric), metric, by_heads)
+        for metric in METRICS
     ]
-    notes = panel.notes_on(table, measured[METRICS[0]], *spreads.values())
-    panel.lay_out(figure, _PANEL_PT, table, legend, notes)
-    return figure
+    figure, panels = layout.panels(len(METRICS))
+    for axes, curves in zip(panels, drawn, strict=True):
+        curves.draw(axes, SIZE)
+
+    sizes = [size for p in drawn[0].points if (size := p.at(SIZE)) and p.values]
+    if sizes:
+        limits = panels[0].get_ylim()
+        bound = np.linspace(min(sizes), max(sizes), 100)  # curved on a log axis
+        panels[0].plot(bound, bound, zorder=1, **panel.GUIDE)
+        panels[0].set_ylim(limits)
+
+    guide = Line2D([], [], **panel.GUIDE)
+    legend = panel.by_key(drawn[0], "{:.0f} heads")
+    legend.append(((guide,), "(a) the head size, the most it can be"))
+    return panel.finish(figure, 170, legend, *drawn)

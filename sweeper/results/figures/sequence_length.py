@@ -7,21 +7,18 @@ experiment=theorem1 collapses: n / 2 with a causal mask, and n - 1 without one.
 import math
 import textwrap
 from dataclasses import replace
-from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results import panel
+from sweeper.results import layout, panel
 from sweeper.results.figures.theorem1 import ABOVE, HEAD_SIZE, LENGTH
-from sweeper.results.points import Point, points, seed_spread
+from sweeper.results.points import Point, points
 from sweeper.results.table import Table, label
 
-_PANEL_PT = 170.0
 _LABEL_LETTERS = 36  # of a line beside the panel
-_CAUSAL: dict[str, Any] = {**ABOVE, "clip_on": False}
-_BIDIRECTIONAL: dict[str, Any] = {
-    **_CAUSAL,
+_BIDIRECTIONAL: layout.Style = {
+    **ABOVE,
     "markeredgewidth": None,
     "markerfacecolor": "white",
 }
@@ -29,64 +26,50 @@ _BIDIRECTIONAL: dict[str, Any] = {
 
 def draw(table: Table) -> Figure:
     """Draw a table whose points differ in sequence length and head size."""
-    every = points(table, table.metric)
-    placed = {
-        (point.arm, int(n)) for point in every if (n := point.at(LENGTH)) is not None
-    }
-    arms = [*table.experiment["arms"]]
-    curves: dict[tuple[str, int], list[Point]] = {}
-    for arm, n in sorted(placed, key=lambda one: (arms.index(one[0]), one[1])):
-        own = [point for point in every if (point.arm, point.at(LENGTH)) == (arm, n)]
-        own.sort(key=lambda point: point.at(HEAD_SIZE) or 0.0)
-        largest = own[-1]
-        curves[arm, n] = [
-            replace(
-                point,
-                values={seed: v - largest.mean for seed, v in point.values.items()},
-                bounds=(-math.inf, math.inf),
-            )
-            for point in own
-            if largest.values
-        ]
-    several = len({arm for arm, _ in curves}) > 1
-    names = {
-        (arm, n): f"{panel.plain(table.label(arm), 32)}, n = {n}"
-        if several
-        else f"n = {n}"
-        for arm, n in curves
-    }
-    looks = panel.curve_looks([arm for arm, _ in curves], curves)
-    spread = seed_spread(every)
-    figure = Figure(figsize=(panel.COLUMN, panel.COLUMN))
-    axes = figure.add_subplot()
-    drawn = [
-        (looks[one], panel.marks(own, HEAD_SIZE, spread)) for one, own in curves.items()
-    ]
-    panel.fill(axes, HEAD_SIZE, table.metric, drawn, own=True)
+    groups: dict[tuple[str, float], list[Point]] = {}
+    for point in points(table, table.metric):
+        length = point.at(LENGTH)
+        if length is not None:
+            groups.setdefault((point.arm, length), []).append(point)
+
+    found = [point for own in groups.values() for point in _above_largest(own)]
+    curves = panel.Curves(table, found, by=lambda point: point.at(LENGTH))
+
+    figure, [axes] = layout.panels(1)
+    curves.draw(axes, HEAD_SIZE)
     metric, bracket, unit = label(table.metric).partition(" (")
-    shown = f"{metric} above that of the largest head{bracket}{unit}"
-    axes.set_ylabel("\n".join(textwrap.wrap(shown, _LABEL_LETTERS)))
-    if any(own for _, own in drawn):
-        above, (low, high) = axes.get_xaxis_transform(), axes.get_xlim()
-        for arm, n in curves:
-            colour = looks[arm, n].colour
-            for place, how, height in (
-                (n // 2, _CAUSAL, 1.02),
-                (n - 1, _BIDIRECTIONAL, 1.06),
-            ):
-                if low <= place <= high:
-                    axes.plot([place], [height], transform=above, color=colour, **how)
-    left_out = [names[one] for one, own in curves.items() if not own]
-    without = (
-        f"Left out, as the largest head has no finished run: {', '.join(left_out)}."
-    )
-    notes = [*panel.notes_on(table, every, spread), *[without] * bool(left_out)]
-    legend: list[panel.Entry] = [
-        ((looks[one].handle(),), name) for one, name in names.items()
+    words = f"{metric} above that of the largest head{bracket}{unit}"
+    axes.set_ylabel("\n".join(textwrap.wrap(words, _LABEL_LETTERS)))
+
+    low, high = axes.get_xlim()
+    above = axes.get_xaxis_transform()
+    for curve in curves.every:
+        n, colour = curve.key, curve.look.colour
+        for place, y, marker in ((n // 2, 1.02, ABOVE), (n - 1, 1.06, _BIDIRECTIONAL)):
+            if low <= place <= high:
+                axes.plot([place], [y], transform=above, color=colour, **marker)
+
+    several = len({curve.arm for curve in curves.every}) > 1
+    legend = []
+    for curve in curves.every:
+        arm = f"{layout.plain(table.label(curve.arm), 32)}, " if several else ""
+        legend.append(panel.entry([curve], f"{arm}n = {curve.key:.0f}"))
+    for marker, words in ((ABOVE, "n / 2"), (_BIDIRECTIONAL, "n - 1")):
+        handle = Line2D([], [], **{"color": layout.FAINT_INK, **marker})
+        legend.append(((handle,), words))
+    return panel.finish(figure, 170, legend, curves)
+
+
+def _above_largest(points: list[Point]) -> list[Point]:
+    """Return points whose values lie above the mean of the largest head's; none without one."""
+    *_, largest = sorted(points, key=lambda point: point.at(HEAD_SIZE) or 0.0)
+    if not largest.values:
+        return []
+    return [
+        replace(
+            point,
+            values={seed: v - largest.mean for seed, v in point.values.items()},
+            bounds=(-math.inf, math.inf),
+        )
+        for point in points
     ]
-    if names:
-        causal = Line2D([], [], color=panel.FAINT_INK, **_CAUSAL)
-        bidirectional = Line2D([], [], color=panel.FAINT_INK, **_BIDIRECTIONAL)
-        legend += [((causal,), "n / 2"), ((bidirectional,), "n - 1")]
-    panel.lay_out(figure, _PANEL_PT, table, legend, notes)
-    return figure

@@ -142,8 +142,6 @@ function runView(id, run) {
     part("Result", numbersOf({ ...run.metrics, ...run.result })),
     part("Training", curves.length ? curves : emptyNote("It has written no training curve.")),
     part("Settings", settingsOf(run.settings), numbersOf(run.sizes)),
-    Object.keys(data.shared).length > 0 &&
-      details(false, "Settings that all runs of this page share", settingsOf(data.shared)),
     Object.hasOwn(data.runs, run.parent ?? "") && part("Fine-tuned from", runLink(run.parent)),
     part("Attempts", attempts.length ? attempts : emptyNote("None yet.")),
     part("End of its log", log),
@@ -156,9 +154,8 @@ function runView(id, run) {
 const MOST_ROWS = 500; // shown at once
 
 // Create the table of runs: sorted by any column, filtered by words. `changed({ ids, words })`
-// receives the chosen runs: the ticked ones, or else all that the filter leaves.
+// receives the runs that the filter leaves.
 function rowsView({ columns, rows, arms, alike }, changed) {
-  const ticked = new Set();
   let [found, sorted, down] = [rows, null, false];
   const body = make("tbody");
   const count = make("p.faint", { ariaLive: "polite" });
@@ -168,19 +165,6 @@ function rowsView({ columns, rows, arms, alike }, changed) {
     ariaLabel: "Filter the runs",
     oninput: () => show(),
   });
-  const tick = (row, on) => (on ? ticked.add(row) : ticked.delete(row));
-  const checkbox = (ariaLabel, checked, onchange) =>
-    make("input", { type: "checkbox", ariaLabel, checked, onchange });
-  const all = checkbox("Tick all rows that the filter leaves", false, () => {
-    for (const row of found) tick(row, all.checked);
-    show();
-  });
-  const choose = () => {
-    all.checked = found.length > 0 && found.every((row) => ticked.has(row));
-    const ids = [...new Set((ticked.size ? [...ticked] : found).map(({ run }) => run))];
-    const why = ticked.size ? "those ticked" : "those the filter leaves; tick rows to choose";
-    changed({ ids, words: `${counted(ids.length, "run")}: ${why}` });
-  };
   const matches = (row) => {
     const words = columns.map(({ key }) => worded(key, row[key]));
     const text = [...words, lookOf(arms, row.arm).label].join(" ").toLowerCase();
@@ -198,7 +182,8 @@ function rowsView({ columns, rows, arms, alike }, changed) {
     const cut = `The first ${MOST_ROWS} are shown; the filter finds the others.`;
     const total = `${counted(found.length, "row")} of ${rows.length.toLocaleString("en")}.`;
     count.textContent = found.length > MOST_ROWS ? `${total} ${cut}` : total;
-    choose();
+    const ids = [...new Set(found.map(({ run }) => run))];
+    changed({ ids, words: `${counted(ids.length, "run")}: those the filter leaves` });
   };
   const heads = columns.map(({ key, words }) => {
     const onclick = () => {
@@ -227,26 +212,21 @@ function rowsView({ columns, rows, arms, alike }, changed) {
     ],
   };
   const line = (row) => {
-    const box = checkbox(`Choose ${row.run}`, ticked.has(row), () => {
-      tick(row, box.checked);
-      choose();
-    });
     const cells = columns.map(({ key }) => {
       const kind = typeof row[key] === "number" ? "td.number" : "td";
       return make(kind, Object.hasOwn(views, key) ? views[key](row) : worded(key, row[key]));
     });
-    return make("tr", make("td", box), cells);
+    return make("tr", cells);
   };
   show();
-  const head = make("thead", make("tr", make("th", { scope: "col" }, all), heads));
   const region = { tabIndex: 0, role: "region", ariaLabel: "Runs" };
-  const told = alike.map(([words, value]) => `${words} ${worded("", value)}`).join(", ");
+  const same = alike.map(([words, value]) => `${words} ${worded("", value)}`).join(", ");
   return make(
     "div.rows",
     make("div.tools", filter, chips),
     count,
-    make("div.scroll", region, make("table", head, body)),
-    told && make("p.faint", `Alike in all rows: ${told}.`),
+    make("div.scroll", region, make("table", make("thead", make("tr", heads)), body)),
+    same && make("p.faint", `Alike in all rows: ${same}.`),
   );
 }
 
@@ -364,13 +344,10 @@ function provenanceView(ids) {
     const items = entries.map(([word, count]) => [word, runs(count)]);
     return items.length ? list(items) : "The records do not say.";
   };
-  const times = devices.map(({ device, kind, runs: count, hours }) => [
-    `${duration(3600 * hours)} on ${device}${kind && ` (${kind})`}`,
+  const times = devices.map(([device, count, hours]) => [
+    `${duration(3600 * hours)} on ${device}`,
     runs(count),
   ]);
-  const kinds = [...Map.groupBy(devices, ({ kind }) => kind || "other device")];
-  const sum = (own) => own.reduce((total, { hours }) => total + 3600 * hours, 0);
-  const totals = kinds.map(([kind, own]) => `${duration(sum(own))} on ${kind}s`);
   const unfinished = ids.filter((id) => data.runs[id].state !== "done").length;
   const without = `${counted(unfinished, "unfinished run")} not counted.`;
   return [
@@ -384,7 +361,6 @@ function provenanceView(ids) {
       part(
         "Training time",
         times.length ? list(times) : "No finished run yet.",
-        devices.length > 1 && make("p", { id: "hours" }, `In all ${totals.join(", ")}.`),
         unfinished > 0 && make("p.faint", `As finished runs report it; ${without}`),
       ),
       part("Program", tallied(code)),

@@ -22,7 +22,7 @@ from sweeper.results.figures import is_measured, svg_of
 from sweeper.results.judge import Verdicts
 from sweeper.results.palette import PALETTE
 from sweeper.results.report.data import page_data
-from sweeper.results.table import Table, publish_made
+from sweeper.results.table import Data, Table, publish_made
 from sweeper.store.errors import Faults, collect_errors, sanitize
 
 SCRIPTS = ("curves.js", "page.js")
@@ -62,7 +62,7 @@ def write_report(
 
 
 def as_html(
-    data: Mapping[str, Any], figures: Mapping[str, str], refresh_s: float | None = None
+    data: Data, figures: Mapping[str, str], refresh_s: float | None = None
 ) -> str:
     """Return the whole page.
 

@@ -55,12 +55,6 @@ class Finetuned:
     done: Done = lambda task, heads, seed: True
     pretrainings: int = 1
 
-    @property
-    def labels(self) -> dict[str, str]:
-        """The words for each arm."""
-        arms = {**described(self.name), **self.about}["arms"]
-        return {arm: entry["label"] for arm, entry in arms.items()}
-
     def table(self, outputs: Path) -> Table:
         """The table of the sweep, by way of the disk."""
         about = {

@@ -22,42 +22,48 @@ from tests.sweeper.results.grids import FEW, by_hand, figure1
 from tests.sweeper.results.report.reported import content_of
 from tests.sweeper.results.synthetic import Model, Sweep
 
+OWN_GRID = "  Train a grid of your own:"
 
-def ended(outputs: Path, *names: str, width: int = 120) -> list[str]:
+
+def ended(outputs, *names, width=400):
     """The lines that the end of a sweep of these experiments prints."""
-    console = Console(file=io.StringIO(), width=width)
-    print_everything(console, outputs, names)
-    return [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    file = io.StringIO()
+    print_everything(Console(file=file, width=width), outputs, names)
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def grid(outputs, *heads):
+    """Write a grid that was typed by hand."""
+    return by_hand({"model.heads": heads or [2, 3]}).write(outputs)
+
+
+def shown(page):
+    """The experiments on a page."""
+    return [one["name"] for one in content_of(page)["experiments"]]
 
 
 def test_a_record_that_cannot_be_read_is_told(tmp_path):
-    sweep = by_hand({"model.heads": [2, 3]})
-    outputs = sweep.write(tmp_path)
-    console = Console(file=io.StringIO())
-    assert print_everything(console, outputs, [sweep.name])
-    run = sorted(sweep.results)[0]
-    RunStore(outputs).run(run).attempts()[0].path.joinpath("attempt.json").write_text(
-        "{"
-    )
-    assert not print_everything(console, outputs, [sweep.name])
-    assert f"run {run}: " in console.file.getvalue()  # type: ignore[attr-defined]
+    grid(tmp_path)
+    run = RunStore(tmp_path).run(RunStore(tmp_path).ids()[0])
+    run.attempts()[0].path.joinpath("attempt.json").write_text("{")
+    file = io.StringIO()
+    assert not print_everything(Console(file=file), tmp_path, ["grid"])
+    assert f"run {run.id}: " in file.getvalue()
 
 
 def test_each_verdict_has_a_line_that_says_what_would_decide_it(tmp_path):
     table = figure1(noise=0.008).table(tmp_path)
-    verdicts = {table.name: verdicts_on(table)}
-    for width in (80, 120, 200):
-        [head, *rows] = [line.plain for line in brief([table], verdicts, width)]
-        assert head.split()[:3] == ["experiment", "verdict", "claim"]
-        told = {
-            line.split()[1]: (line.split()[0], line)
-            for line in (row[12:] for row in rows)
-        }
-        assert list(told) == [verdict.claim for verdict in verdicts[table.name]]
-        assert told["fixed_keeps_improving"][0] == "supported"
-        assert told["standard_worsens_beyond"][0] == "undecided"
-        assert "4 seeds a point: 12 runs, 2:30" in told["standard_worsens_beyond"][1]
-        assert all(len(row) <= width for row in rows)
+    verdicts = verdicts_on(table)
+    for width in (80, 200):
+        lines = [line.plain for line in brief([table], {table.name: verdicts}, width)]
+        assert all(len(line) <= width for line in lines)
+        assert lines[0].split()[:3] == ["experiment", "verdict", "claim"]
+    by_claim = {verdict.claim: str(verdict.verdict) for verdict in verdicts}
+    assert by_claim["fixed_keeps_improving"] == "supported"
+    assert by_claim["standard_worsens_beyond"] == "undecided"
+    [undecided] = [line for line in lines if "standard_worsens_beyond" in line]
+    assert "4 seeds a point: 12 runs, 2:30" in undecided
+    assert all(any(claim in line for line in lines) for claim in by_claim)
 
 
 def test_what_a_reader_must_know_has_a_line_that_experiments_share(tmp_path):
@@ -69,28 +75,29 @@ def test_what_a_reader_must_know_has_a_line_that_experiments_share(tmp_path):
 
 
 def test_measures_that_agree_share_a_line(tmp_path):
-    table = Finetuned("fig2", about={"claims": ["fixed_keeps_improving"]}).table(
-        tmp_path
-    )
+    about = {"claims": ["fixed_keeps_improving"]}
+    table = Finetuned("fig2", about=about).table(tmp_path)
     [_, row] = brief([table], {"fig2": verdicts_on(table)}, 200)
     assert "fixed_keeps_improving" in row.plain
 
 
 def test_files_are_named_and_the_page_is_of_all_that_was_planned(tmp_path):
-    by_hand({"model.heads": [2, 3]}).write(tmp_path)
+    grid(tmp_path)
     lines = ended(tmp_path, "grid")
-    assert any(
-        line.startswith("grid  ") and "heads=2" in line for line in lines
-    )  # no claims: rows
+    # Without claims, the rows.
+    assert any(line.startswith("grid  ") and "heads=2" in line for line in lines)
+    assert OWN_GRID not in lines
     figure1(grid=FEW, seeds=1).write(tmp_path)
-    lines = [line.strip() for line in ended(tmp_path, "fig1")]
-    page, figure = tmp_path / "report.html", tmp_path / "figures" / "fig1.png"
-    assert {str(page), str(figure)} <= set(lines)
-    assert str(tmp_path / "figures" / "grid.png") not in lines
-    assert [one["name"] for one in content_of(page)["experiments"]] == ["fig1", "grid"]
-    by_hand({"model.heads": [2, 3, 5]}).write(tmp_path)
+    lines = ended(tmp_path, "fig1")
+    assert OWN_GRID in lines
+    page, figures = tmp_path / "report.html", tmp_path / "figures"
+    assert f"    {page}" in lines
+    assert f"  {figures / 'fig1.png'}" in lines
+    assert f"  {figures / 'grid.png'}" not in lines
+    assert shown(page) == ["fig1", "grid"]
+    grid(tmp_path, 2, 3, 5)
     ended(tmp_path, "grid")
-    assert [one["name"] for one in content_of(page)["experiments"]] == ["grid", "fig1"]
+    assert shown(page) == ["grid", "fig1"]
 
 
 def test_without_a_finished_run_no_figure_is_drawn_or_named(tmp_path):
@@ -105,10 +112,7 @@ def test_what_is_missing_is_said_once(tmp_path):
     sweep = by_hand({"model.heads": [2, 3]})
     sweep.points[0]["run"] = "another-run"
     sweep.write(tmp_path)
-    told = [
-        line for line in ended(tmp_path, "grid") if "1 of 4 runs is missing" in line
-    ]
-    assert len(told) == 1
+    assert "\n".join(ended(tmp_path, "grid")).count("1 of 4 runs is missing") == 1
 
 
 def test_another_experiment_that_cannot_be_judged_keeps_no_sweep_from_its_page(
@@ -117,47 +121,33 @@ def test_another_experiment_that_cannot_be_judged_keeps_no_sweep_from_its_page(
     broken = figure1(grid=FEW, seeds=1)
     broken.claims = ("no_such_claim",)
     broken.write(tmp_path)
-    by_hand({"model.heads": [2, 3]}).write(tmp_path)
-    lines = ended(tmp_path, "grid", width=400)
-    assert any("no_such_claim" in line for line in lines)
-    assert [
-        one["name"] for one in content_of(tmp_path / "report.html")["experiments"]
-    ] == ["grid"]
+    grid(tmp_path)
+    assert any("no_such_claim" in line for line in ended(tmp_path, "grid"))
+    assert shown(tmp_path / "report.html") == ["grid"]
 
 
 def test_a_figure_is_drawn_again_where_it_is_not_as_drawn_from_its_table_and_only_there(
     tmp_path,
 ):
-    by_hand({"model.heads": [2, 3]}).write(tmp_path)
-    ended(tmp_path, "grid")
     figure = tmp_path / "figures" / "grid.svg"
-    first = figure.stat().st_mtime_ns, figure.read_bytes()
-    ended(tmp_path, "grid")
-    assert (figure.stat().st_mtime_ns, figure.read_bytes()) == first
-    by_hand({"model.heads": [2, 3, 5]}).write(tmp_path)
+
+    def drawn():
+        ended(tmp_path, "grid")
+        return figure.stat().st_mtime_ns, figure.read_bytes()
+
+    grid(tmp_path)
+    first = drawn()
+    assert drawn() == first
+    grid(tmp_path, 2, 3, 5)
     collect_and_judge(tmp_path, None)  # the table is new and its figure is not
-    ended(tmp_path, "grid")
-    assert (second := figure.read_bytes()) != first[1]
+    second = drawn()
+    assert second[1] != first[1]
     for damage in (Path.unlink, lambda path: path.write_text("damaged")):
         damage(figure)
-        ended(tmp_path, "grid")
-        assert figure.read_bytes() == second
+        assert drawn()[1] == second[1]
 
 
-@pytest.fixture
-def living(tmp_path, monkeypatch):
-    """Results of an unfinished sweep as they come, in two slots, with a clock of its own."""
-    figure1(grid=FEW, seeds=2, done=lambda arm, model, seed: seed == 0).write(tmp_path)
-    clock = SimpleNamespace(now=1000.0, used=0.0)
-    clock.monotonic, clock.thread_time = lambda: clock.now, lambda: clock.used
-    monkeypatch.setattr(publish, "time", clock)
-    results = publish.ResultsAsTheyCome(
-        Console(file=io.StringIO()), tmp_path, {}, slots=2
-    )
-    return results, clock, tmp_path / "report.html"
-
-
-def mirrored(sweep: Sweep, experiment: str, mode: str = "offline") -> Sweep:
+def mirrored(sweep, experiment, mode="offline"):
     """The sweep with runs that the experiment trained, and W&B follows."""
     for record in sweep.records.values():
         record["config"]["logger"] = {"name": "wandb", "mode": mode}
@@ -168,69 +158,57 @@ def mirrored(sweep: Sweep, experiment: str, mode: str = "offline") -> Sweep:
 def test_the_last_lines_suggest_what_works_with_the_logger_of_the_newest_sweep(
     tmp_path,
 ):
-    by_hand({"model.heads": [2, 3]}).write(tmp_path)
+    grid(tmp_path)
     wandb, option = tmp_path / "wandb", f"--outputs {tmp_path}"
-    (wandb / "offline-run-20250101_000000-of-another-sweep").mkdir(parents=True)
-    assert f"    python -m sweeper collect {option}" in ended(
-        tmp_path, "grid", width=400
-    )
+    offline = wandb / "offline-run-20250101_000000-"
+    Path(f"{offline}of-another-sweep").mkdir(parents=True)
+    assert f"    python -m sweeper collect {option}" in ended(tmp_path, "grid")
     online = mirrored(figure1(grid=FEW, seeds=1), "fig1", "online")
     online.write(tmp_path)
-    assert f"    python -m sweeper dashboard fig1 {option}" in ended(
-        tmp_path, "fig1", width=400
-    )
-    (wandb / f"offline-run-20250101_000000-{next(iter(online.records))}").mkdir()
-    assert f"    wandb sync {wandb}" in ended(tmp_path, "fig1", width=400)
-    assert f"    python -m sweeper collect grid {option}" in ended(
-        tmp_path, "grid", width=400
-    )
-
-
-def test_who_has_trained_a_grid_is_not_told_to_train_one(tmp_path):
-    by_hand({"model.heads": [2, 3]}).write(tmp_path)
-    figure1(grid=FEW, seeds=1).write(tmp_path)
-    assert "  Train a grid of your own:" not in ended(tmp_path, "grid")
-    assert "  Train a grid of your own:" in ended(tmp_path, "fig1")
+    assert f"    python -m sweeper dashboard fig1 {option}" in ended(tmp_path, "fig1")
+    Path(f"{offline}{next(iter(online.records))}").mkdir()
+    assert f"    wandb sync {wandb}" in ended(tmp_path, "fig1")
+    assert f"    python -m sweeper collect grid {option}" in ended(tmp_path, "grid")
 
 
 def test_the_last_lines_say_in_which_groups_of_wandb_the_runs_are(tmp_path):
     first = mirrored(by_hand({"model.heads": [2, 3]}), "mine")
-    first.name, first.points = (
-        "mine",
-        [{**one, "experiment": "mine"} for one in first.points],
-    )
+    first.name = "mine"
+    first.points = [{**one, "experiment": "mine"} for one in first.points]
     first.write(tmp_path)
     mirrored(by_hand({"model.heads": [2, 3, 5]}), "grid").write(tmp_path)
-    own = len(RunStore(tmp_path).ids()) - len(first.records)
-    [line] = [
-        line
-        for line in ended(tmp_path, "grid", width=400)
-        if "Weights & Biases: " in line
-    ]
-    where = f"{own} of its {own + len(first.records)} runs in the group of its name, "
-    assert (
-        f"{where}{len(first.records)} in the group mine, which planned them first."
-        in line
-    )
+    total, others = len(RunStore(tmp_path).ids()), len(first.records)
+    [line] = [one for one in ended(tmp_path, "grid") if "Weights & Biases: " in one]
+    where = f"{total - others} of its {total} runs in the group of its name, "
+    where += f"{others} in the group mine, which planned them first."
+    assert where in line
     assert line.endswith("the tag grid after python -m sweeper dashboard grid.")
-    assert not any(
-        "in the group" in line for line in ended(tmp_path, "mine", width=400)
-    )
+    assert not any("in the group" in line for line in ended(tmp_path, "mine"))
+
+
+@pytest.fixture
+def living(tmp_path, monkeypatch):
+    """The page of an unfinished sweep, in two slots, with a clock of its own."""
+    figure1(grid=FEW, seeds=2, done=lambda arm, model, seed: seed == 0).write(tmp_path)
+    clock = SimpleNamespace(now=1000.0, used=0.0)
+    clock.monotonic, clock.thread_time = lambda: clock.now, lambda: clock.used
+    monkeypatch.setattr(publish, "time", clock)
+    return publish.LivePage(tmp_path, slots=2), clock, tmp_path / "report.html"
 
 
 def test_the_page_lives_while_a_sweep_trains_and_is_whole_once_it_is_stopped(living):
+    def states(page):
+        return {run["state"] for run in content_of(page)["runs"].values()}
+
     results, _, page = living
-    results.write_page()
+    results.write()
     assert f'name="refresh" content="{publish.PAGE_S:.0f}"' in page.read_text()
-    assert {run["state"] for run in content_of(page)["runs"].values()} == {
-        "done",
-        "new",
-    }
+    assert states(page) == {"done", "new"}
     figure1(grid=FEW, seeds=2).write(page.parent)  # the other runs end meanwhile
     with pytest.raises(SystemExit), results:
         raise SystemExit(130)
     assert 'name="refresh"' not in page.read_text()
-    assert {run["state"] for run in content_of(page)["runs"].values()} == {"done"}
+    assert states(page) == {"done"}
 
 
 def test_the_page_takes_a_share_of_the_time_of_the_runs_and_no_more(
@@ -238,15 +216,14 @@ def test_the_page_takes_a_share_of_the_time_of_the_runs_and_no_more(
 ):
     results, clock, _ = living
     written = []
-    monkeypatch.setattr(results, "write_page", lambda: written.append(clock.now))
-    write = type(results).write_page
+    monkeypatch.setattr(results, "write", lambda: written.append(clock.now))
     clock.thread_time = iter([0.0, 3.0]).__next__
-    write(results)
+    publish.LivePage.write(results)
     pause = 3.0 / publish.PAGE_SHARE / 2
     with results:
         for now in (pause - 1, pause):
             clock.now = 1000 + now
-            results.changed(None)
+            results.tick()
     assert written == [1000 + pause]
 
 
@@ -259,9 +236,9 @@ def test_everything_is_made_of_data_with_a_run_that_diverged(tmp_path, value):
     printed = io.StringIO()
     print_tables(Console(file=printed), tmp_path, tables, verdicts)
     assert "saves_parameters" in printed.getvalue()
-    write_figures(tmp_path, tables)
-    assert (tmp_path / "figures" / "fig1.pdf").stat().st_size > 0
-    assert write_report(tmp_path, tables, verdicts).stat().st_size > 0
+    pdf, *_ = write_figures(tmp_path, tables)
+    page = write_report(tmp_path, tables, verdicts)
+    assert min(pdf.stat().st_size, page.stat().st_size) > 0
 
 
 def prices(outputs, width=200):
@@ -275,13 +252,8 @@ def fixed_heads(seeds):
     """Fixed heads whose seeds scatter by 1 %; an hour is planned for each run."""
     made = Sweep(claims=("fixed_keeps_improving",))
     for heads in (2, 4, 8):
-        truth = 44 - heads
-        values = {
-            seed: truth * (1 + 0.01 * ((5 * seed + heads) % 7 - 3))
-            if seed < seeds
-            else None
-            for seed in range(3)
-        }
+        own = [1 + 0.01 * ((5 * seed + heads) % 7 - 3) for seed in range(3)]
+        values = {n: (44 - heads) * v if n < seeds else None for n, v in enumerate(own)}
         made.add("fixed", {"model.heads": heads}, Model(64, heads, 16), values)
     return made
 

@@ -17,20 +17,21 @@ from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.grids import figure1
 
 
-def scores(effects, seeds=6, shared=0.3, own=0.05, **columns):
+def scores(effects, seeds=6, own=0.05, **columns):
     """Scores around 10 of arms that differ by `effects`, on the same seeds."""
     draw = np.random.default_rng(7)
-    of_seed = draw.normal(0, shared, seeds)
+    of_seed = draw.normal(0, 0.3, seeds)
     rows = [
-        {
-            "arm": arm,
-            "seed": seed,
-            "value": 10 + effect + of_seed[seed] + draw.normal(0, own),
-        }
+        (arm, seed, 10 + effect + of_seed[seed] + draw.normal(0, own))
         for arm, effect in effects.items()
         for seed in range(seeds)
     ]
-    return pd.DataFrame(rows).assign(**columns)
+    return pd.DataFrame(rows, columns=["arm", "seed", "value"]).assign(**columns)
+
+
+def by_metric(effects, *metrics, **columns):
+    """The same scores under several metrics."""
+    return pd.concat([scores(effects, metric=one, **columns) for one in metrics])
 
 
 def test_each_arm_is_compared_with_the_baseline_by_pairs():
@@ -70,21 +71,15 @@ def test_arms_that_share_no_seed_are_compared_without_pairs():
     apart = table.assign(seed=table["seed"] + 100 * (table["arm"] == "b"))
     [paired] = judge_scores(table, better="lower")
     [unpaired] = judge_scores(apart, better="lower")
-    widths = [
-        one.numbers["contrasts"][0]["high"] - one.numbers["contrasts"][0]["low"]
-        for one in (paired, unpaired)
-    ]
-    assert widths[1] > 3 * widths[0]
+    ends = [one.numbers["contrasts"][0] for one in (paired, unpaired)]
+    narrow, wide = (one["high"] - one["low"] for one in ends)
+    assert wide > 3 * narrow
 
 
 def test_history_lends_the_spread_between_seeds():
     table = scores({"a": 0.0, "b": -0.25}, seeds=3)
-    past = pd.concat(
-        [
-            scores({"x": 0.0, "y": 0.2}, seeds=5).assign(comparison=number)
-            for number in range(4)
-        ]
-    )
+    earlier = [scores({"x": 0.0, "y": 0.2}, 5, comparison=n) for n in range(4)]
+    past = pd.concat(earlier)
     [alone] = judge_scores(table, better="lower")
     [helped] = judge_scores(table, better="lower", history=past)
     assert alone.verdict is Decision.UNDECIDED
@@ -92,12 +87,8 @@ def test_history_lends_the_spread_between_seeds():
 
 
 def test_metrics_share_the_error_and_costs_stand_beside_the_effect():
-    table = pd.concat(
-        [
-            scores({"a": 0.0, "b": -0.6}, metric=metric, seconds=100.0, flops=1e15)
-            for metric in ("loss", "error")
-        ]
-    )
+    effects, costs = {"a": 0.0, "b": -0.6}, {"seconds": 100.0, "flops": 1e15}
+    table = by_metric(effects, "loss", "error", **costs)
     table.loc[table["arm"] == "b", "seconds"] = 120.0
     found = judge_scores(table, better="lower")
     assert [one.measure for one in found] == ["loss", "error"]
@@ -122,20 +113,14 @@ WRONG = {
 }
 
 
-def test_a_history_that_says_nothing_is_one_sentence():
-    for past, words in (
-        (GOOD.drop(columns="seed"), "lack the column seed"),
-        (GOOD.assign(metric="other"), "no row of a metric"),
-    ):
-        with pytest.raises(UserError, match=words):
-            judge_scores(GOOD, better="lower", history=past)
-
-
 @pytest.mark.parametrize("name", WRONG)
 def test_scores_that_cannot_be_judged_are_one_sentence(name):
     table, words = WRONG[name]
     with pytest.raises(UserError, match=words):
         judge_scores(table, better="lower")
+    other = GOOD.assign(metric="other")
+    with pytest.raises(UserError, match="no row of a metric"):
+        judge_scores(GOOD, better="lower", history=other)
 
 
 CODE = MixedCode({"a1": 10, "b2": 20}, ["models/x.py"])
@@ -162,9 +147,7 @@ def test_a_table_that_a_sweep_wrote_has_the_verdicts_of_its_page(name, tmp_path)
 
 
 def test_each_metric_may_go_its_own_way_and_a_row_without_a_partner_is_named():
-    table = pd.concat(
-        [scores({"a": 0.0, "b": 0.6}, metric=metric) for metric in ("loss", "accuracy")]
-    )[:-1]
+    table = by_metric({"a": 0.0, "b": 0.6}, "loss", "accuracy")[:-1]
     found = judge_scores(table, better="loss=lower,accuracy=higher")
     verdicts = [one.verdict for one in found]
     assert verdicts == [Decision.NOT_SUPPORTED, Decision.SUPPORTED]

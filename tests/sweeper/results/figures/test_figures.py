@@ -4,8 +4,8 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, product
 from xml.etree import ElementTree
 
@@ -18,22 +18,22 @@ from matplotlib.text import Text
 from sweeper.results import panel
 from sweeper.results.collect import collect
 from sweeper.results.figures import curves, fig1, figure_of, write_figures
-from sweeper.results.panel import COLUMN, DOUBLE_COLUMN, apart, marks
+from sweeper.results.layout import COLUMN, DOUBLE_COLUMN
 from sweeper.results.points import (
-    Point,
     not_learned,
     points,
-    seed_spread,
+    settings_apart,
     standing,
     trigram_curve,
 )
 from sweeper.results.report.page import write_report
 from sweeper.store.errors import Faults
+from sweeper.store.numbers import short
 from sweeper.store.registry import FIGURES, names
 from tests.sweeper.results.finetuned import MODELS, Finetuned, score
-from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1, theorem1
+from tests.sweeper.results.grids import FEW, PAPER, by_hand, figure1, theorem1
 from tests.sweeper.results.report.reported import content_of
-from tests.sweeper.results.synthetic import METRIC, Model, Sweep, paper
+from tests.sweeper.results.synthetic import METRIC, Model, Sweep
 
 HOSTILE = (
     "$\\foo$ _{x} <script>alert(1)</script>\x1b[31m\n\u202e=cmd() \U0001f600 日本 \0"
@@ -52,15 +52,25 @@ def hostile():
     return sweep
 
 
-def texts(figure):
-    """All text that can be seen."""
-    figure.draw_without_rendering()
-    found = [text for text in figure.findobj(Text) if text.get_visible()]
-    return [
-        text
-        for text in found
-        if text.get_text().strip() and text.get_window_extent().width
+def one_arm(key, measured, label="a", **about):
+    """A sweep of one arm; `measured` has the values of seeds by the value of `key`."""
+    sweep = Sweep(labels={"a": label}, claims=(), x=key, **about)
+    for place, (value, seeds) in enumerate(measured.items()):
+        model = Model(64, 2 + place, 16)
+        if key in ("model.heads", "model.head_size"):
+            model = replace(model, **{key.removeprefix("model."): value})
+        sweep.add("a", {key: value}, model, dict(enumerate(seeds)))
+    return sweep
+
+
+def edited(table, **cells):
+    """The table with other cells; a function returns the cell of a row."""
+    made = [
+        {k: v(row) if callable(v) else v for k, v in cells.items()}
+        for row in table.rows
     ]
+    rows = [row | own for row, own in zip(table.rows, made, strict=True)]
+    return replace(table, rows=rows)
 
 
 def draw(kind, table):
@@ -68,24 +78,38 @@ def draw(kind, table):
     return figure_of(replace(table, experiment={**table.experiment, "figure": kind}))
 
 
+def texts(figure):
+    """All text that can be seen; ticks outside the limits cannot."""
+    figure.draw_without_rendering()
+    hidden = []
+    for axes, name in product(figure.axes, ("xaxis", "yaxis")):
+        axis = getattr(axes, name)
+        low, high = sorted(axis.get_view_interval())
+        ticks = axis.get_major_ticks()
+        hidden += [tick.label1 for tick in ticks if not low <= tick.get_loc() <= high]
+    found = [text for text in figure.findobj(Text) if text.get_visible()]
+    return [text for text in found if text.get_text().strip() and text not in hidden]
+
+
 def words(figure):
-    return " ".join(text.get_text() for text in texts(figure))
+    return " ".join(" ".join(text.get_text() for text in texts(figure)).split())
 
 
-SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {
+def lines_of(axes):
+    """The (x, y) places of each line."""
+    return [[*zip(*line.get_data(), strict=True)] for line in axes.get_lines()]
+
+
+SWEEPS = {
     "few": lambda: figure1(grid=FEW, seeds=1),
     "half": lambda: figure1(grid=PAPER, done=half),
     "none": lambda: figure1(done=lambda arm, model, seed: False),
     "hostile": hostile,
-    "lists": lambda: by_hand(
-        {"model.heads": [2, 3], "optimizer.betas": [[0.9, 0.9], [0.9, 0.99]]}
-    ),
     "words": lambda: by_hand(
         {"model/attention": ["multi_head", HOSTILE], "model.heads": [2, 3]}
     ),
     "contexts": theorem1,
     "fine-tuned": lambda: Finetuned("fig2", seeds=3),
-    "fine-tuned, none": lambda: Finetuned("fig2", done=lambda task, heads, seed: False),
     "fine-tuned, hostile": lambda: Finetuned(
         "table2b",
         about={
@@ -95,36 +119,29 @@ SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {
         },
     ),
 }
-BY_EVERY = ("none", "hostile", "lists")  # drawn by each figure that can
+BY_EVERY = ("none", "hostile")  # drawn by each figure
 
 
 @pytest.mark.parametrize("name", SWEEPS)
 def test_a_figure_is_as_wide_as_a_column_and_no_text_is_clipped_or_covered(
     tmp_path, name
 ):
-    sweep = SWEEPS[name]()
-    table = sweep.table(tmp_path)
-    able = [
-        one for one in names(FIGURES) if one != "fig1" or "standard" in sweep.labels
-    ]
+    table = SWEEPS[name]().table(tmp_path)
     own = str(table.experiment["figure"])
-    for kind in able if name in BY_EVERY else [own]:
+    for kind in names(FIGURES) if name in BY_EVERY else [own]:
         figure = draw(kind, table)
         assert figure.get_figwidth() in (COLUMN, DOUBLE_COLUMN)
         assert figure.get_figheight() < 9.0  # the height of a page
-        written = texts(figure)
-        width, height = figure.bbox.width, figure.bbox.height
         # Not an annotation's own extent, which holds its leader too.
-        boxes = [(text.get_text(), Text.get_window_extent(text)) for text in written]
+        boxes = [(t.get_text(), Text.get_window_extent(t)) for t in texts(figure)]
         for text, box in boxes:
-            inside = (
-                box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
-            )
-            assert inside, f"{text!r} leaves the canvas"
+            inside = box.x0 >= 0 and box.y0 >= 0
+            inside &= box.x1 <= figure.bbox.width and box.y1 <= figure.bbox.height
+            assert inside, f"{kind}: {text!r} leaves the canvas"
         for (text, box), (other, other_box) in combinations(boxes, 2):
             across = min(box.x1, other_box.x1) - max(box.x0, other_box.x0)
             up = min(box.y1, other_box.y1) - max(box.y0, other_box.y0)
-            assert across <= 0.5 or up <= 0.5, f"{text!r} and {other!r} overlap"
+            assert across <= 0.5 or up <= 0.5, f"{kind}: {text!r} and {other!r} overlap"
 
 
 MATPLOTLIBRC = """
@@ -132,9 +149,7 @@ text.usetex: True
 font.family: serif
 font.size: 23
 axes.facecolor: black
-axes.formatter.use_mathtext: True
 figure.autolayout: True
-legend.fancybox: False
 path.sketch: 3, 100, 2
 savefig.bbox: tight
 svg.hashsalt: another
@@ -147,25 +162,21 @@ def test_files_hold_no_code_and_drawn_again_they_are_the_same_bytes(tmp_path):
     sweep.title = HOSTILE
     sweep.write(tmp_path)
     (tmp_path / "matplotlibrc").write_text(MATPLOTLIBRC)
-    first = {
-        path: path.read_bytes() for path in write_figures(tmp_path, collect(tmp_path))
-    }
-    files = {path.name: data for path, data in first.items()}
-    assert set(files) == {"fig1.pdf", "fig1.png", "fig1.svg"}
+    paths = write_figures(tmp_path, collect(tmp_path))
+    first = {path: path.read_bytes() for path in paths}
     for path in first:
         path.unlink()
     command = [sys.executable, "-m", "sweeper", "draw", f"--outputs={tmp_path}"]
     environment = {"PYTHONHASHSEED": "7", "MATPLOTLIBRC": str(tmp_path)}
     subprocess.run(command, check=True, env=environment, capture_output=True)
     assert {path: path.read_bytes() for path in first} == first
-    # Files are what they are called and hold no code.
-    assert files["fig1.pdf"].startswith(b"%PDF")
-    assert not re.search(rb"(CreationDate|ModDate|/Type3)", files["fig1.pdf"])
-    assert files["fig1.png"].startswith(b"\x89PNG")
-    # 300 dots an inch.
-    assert int.from_bytes(files["fig1.png"][16:20], "big") == round(DOUBLE_COLUMN * 300)
-    svg = ElementTree.fromstring(files["fig1.svg"])
-    tags = {element.tag.rpartition("}")[2] for element in svg.iter()}
+
+    pdf, png, svg = first.values()
+    assert pdf.startswith(b"%PDF")
+    assert not re.search(rb"(CreationDate|ModDate|/Type3)", pdf)
+    assert png.startswith(b"\x89PNG")
+    assert int.from_bytes(png[16:20], "big") == round(DOUBLE_COLUMN * 300)  # dots
+    tags = {one.tag.rpartition("}")[2] for one in ElementTree.fromstring(svg).iter()}
     assert "path" in tags
     assert not tags & {"script", "foreignObject", "image", "a"}
 
@@ -175,80 +186,65 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_everything_else_is_written(
 ):
     table = by_hand({"model.heads": [2, 3]}).table(tmp_path)
     tables = [replace(table, name=name) for name in ("first", "broken", "last")]
-    rows = [{**row, "seed": "two"} for row in tables[1].rows]  # figures expect a number
-    tables[1] = replace(tables[1], rows=rows)
+    tables[1] = edited(tables[1], seed="two")  # figures expect a number
     faults = Faults()
     written = write_figures(tmp_path, tables, faults)
     assert {path.stem for path in written} == {"first", "last"}
     [fault] = map(str, faults)
     assert fault.startswith("broken: the figure curves cannot be drawn (ValueError: ")
-    page = write_report(
-        tmp_path, tables, {table.name: [] for table in tables}, faults=faults
-    )
-    assert set(content_of(page)["figures"]) == {"first", "last"}
-    assert len(content_of(page)["experiments"]) == 3
+    verdicts = {table.name: [] for table in tables}
+    page = content_of(write_report(tmp_path, tables, verdicts, faults=faults))
+    assert set(page["figures"]) == {"first", "last"}
+    assert len(page["experiments"]) == 3
 
 
 def test_every_seed_and_every_mean_is_drawn(tmp_path):
     table = figure1(grid=PAPER, done=half).table(tmp_path)
-    found = points(table, METRIC)
-    spread = seed_spread(found)
+    found = panel.Curves(table, points(table, METRIC))
     figure = draw("fig1", table)
     for axes, column in zip(figure.axes, (*fig1.TOP, *fig1.BOTTOM), strict=True):
-        lines = (np.column_stack(line.get_data()) for line in axes.get_lines())
-        drawn = {(float(x), float(y)) for line in lines for x, y in line}
-        bars = (
-            one.get_segments()
-            for one in axes.collections
-            if isinstance(one, LineCollection)
-        )
-        ends = {
-            tuple(map(tuple, segment.tolist()))
-            for segments in bars
-            for segment in segments
-        }
-        for point in found:
+        drawn = {place for line in lines_of(axes) for place in line}
+        bars = [one for one in axes.collections if isinstance(one, LineCollection)]
+        segments = [segment for one in bars for segment in one.get_segments()]
+        ends = {tuple(map(tuple, segment.tolist())) for segment in segments}
+        for point in found.points:
             values = list(point.values.values())
             if values:
                 x = float(point.cells[column])
-                low, high = point.interval(spread) or (0.0, 0.0)
+                low, high = point.interval(found.spread) or (0.0, 0.0)
                 assert (x, point.mean) in drawn
                 assert ((x, low), (x, high)) in ends
                 assert {(x, value) for value in values if len(values) > 1} <= drawn
 
 
-@pytest.mark.parametrize("kind", ["fig1", "fig3", "curves"])
-def test_means_are_geometric_from_a_factor_of_ten(tmp_path, kind):
-    sweep = figure1(grid=FEW)
-    # It did not learn.
-    sweep.results[sweep.points[-1]["run"]]["metrics"][METRIC] = 900.0
-    table = sweep.table(tmp_path)
-    figure = draw(kind, table)
-    drawn = {float(y) for line in figure.axes[0].get_lines() for y in line.get_ydata()}
-    for point in points(table, METRIC):
-        geometric = math.prod(point.values.values()) ** (1 / len(point.values))
-        assert any(math.isclose(geometric, y) for y in drawn)
-    assert "Geometric mean of 3 seeds" in words(figure)
+@pytest.mark.parametrize(
+    ("metric", "last", "mean", "told"),
+    [
+        (METRIC, 900.0, math.sqrt(20 * 900), "Geometric mean of 2 seeds"),
+        ("test/accuracy", 0.05, (20 + 5) / 2, "Mean of 2 seeds"),
+    ],
+)
+def test_means_are_geometric_from_a_factor_of_ten_but_for_percentages(
+    tmp_path, metric, last, mean, told
+):
+    first = 20.0 if metric == METRIC else 0.2
+    measured = {2: (first, first), 7: (first, last)}
+    table = one_arm("model.heads", measured, metric=metric).table(tmp_path)
+    figure = draw("curves", table)
+    heights = [y for line in lines_of(figure.axes[0]) for _, y in line]
+    assert any(math.isclose(mean, y) for y in heights)
+    assert told in words(figure)
 
 
 def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path):
     figure = draw("fig2", Finetuned("fig2", seeds=3).table(tmp_path))
     shown = (("test/f1", 1), ("test/exact_match", 1), ("test/accuracy", 100))
     for axes, (metric, times) in zip(figure.axes, shown, strict=True):
-        drawn = np.concatenate(
-            [np.column_stack(line.get_data()) for line in axes.get_lines()]
-        )
-        for model in MODELS.values():
-            for seed in range(3):
-                wanted = (
-                    model.size["params_total"],
-                    times * score(metric, model, seed),
-                )
-                assert (
-                    np.isclose(drawn.astype(float), wanted, rtol=1e-12)
-                    .all(axis=1)
-                    .any()
-                )
+        drawn = np.concatenate(lines_of(axes)).astype(float)
+        for model, seed in product(MODELS.values(), range(3)):
+            wanted = model.size["params_total"], times * score(metric, model, seed)
+            assert np.isclose(drawn, wanted, rtol=1e-12).all(axis=1).any()
+    assert "MNLI accuracy (%) of baselines: majority class 35.30" in words(figure)
 
 
 @pytest.mark.parametrize(
@@ -272,41 +268,16 @@ def test_scales_are_logarithmic_from_a_factor_of_ten_and_say_so(
 def test_a_grid_typed_by_hand_has_a_title_and_its_fixed_overrides(tmp_path):
     table = by_hand({"model.heads": [2, 3]}).table(tmp_path)
     typed = "model.heads=2,3 trainer.steps=50 trainer.threads=2 paths.outputs=x name=y seed=1"
-    told = words(
-        draw(
-            "curves",
-            replace(table, provenance={"command": ["sweep.py", *typed.split()]}),
-        )
-    )
+    command = {"command": ["sweep.py", *typed.split()]}
+    told = words(draw("curves", replace(table, provenance=command)))
     assert "Test perplexity per subword by heads" in told
     assert "With trainer.steps=50." in told
 
 
-def test_baselines_are_marks_outside_the_panel_and_told_if_far_below_the_curves(
-    tmp_path,
-):
-    table = Finetuned("fig2").table(tmp_path)
-    figure = draw("fig2", table)
-    marks = [line for line in figure.axes[2].get_lines() if line.get_marker() == "<"]
-    assert [float(line.get_ydata()[0]) for line in marks] == pytest.approx([35.3, 38.1])
-    assert all(
-        line.get_xdata()[0] > 1 for line in marks
-    )  # of the width: they cross no line
-    assert not figure.axes[2].texts
-    assert {"majority class", "bag of words"} <= {t.get_text() for t in texts(figure)}
-    low = {"mnli": {"test/majority_accuracy": 0.01}}
-    rows = [{**row, **low.get(row["task"], {})} for row in table.rows]
-    figure = draw("fig2", replace(table, rows=rows))
-    assert "majority class" not in {text.get_text() for text in texts(figure)}
-    assert "Outside panel (c): majority class 1.0." in words(figure)
-
-
 def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure(tmp_path):
     sweep = figure1(done=lambda arm, model, seed: (arm, seed) != ("fixed", 1))
-    table = sweep.table(tmp_path)
-    rows = [{**row, "code": f"of {row['seed'] % 2}"} for row in table.rows]
-    columns = [*dict.fromkeys([*table.columns, "code"])]
-    told = words(draw("fig1", replace(table, columns=columns, rows=rows)))
+    table = edited(sweep.table(tmp_path), code=lambda row: f"of {row['seed'] % 2}")
+    told = words(draw("fig1", table))
     runs, missing = len(sweep.records), len(sweep.records) - len(sweep.results)
     assert missing
     assert f"{missing} of {runs} runs are missing: {missing} not started." in told
@@ -315,72 +286,36 @@ def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure(tmp_path):
     assert f"total parameters of what they are matched {within}" in told
     assert "Mean of 2 to 3 seeds, 95 % interval" in told
     assert "Runs of 2 versions of the program: of 0, of 1." in told
+    assert "head size d/h, 2 to 16 heads" in told
 
 
 def test_one_seed_has_no_interval_and_the_figure_says_so(tmp_path):
     figure = draw("fig1", figure1(grid=FEW, seeds=1).table(tmp_path))
     assert "there is no interval" in words(figure)
-    for axes in figure.axes:
-        for lines in axes.collections:
-            assert isinstance(lines, LineCollection)
-            assert not lines.get_segments()
+    bars = [one for axes in figure.axes for one in axes.collections]
+    assert not any(one.get_segments() for one in bars)
 
 
-def test_heads_stand_beside_the_lines_or_else_in_the_legend(tmp_path):
-    beside = words(draw("fig1", figure1().table(tmp_path / "beside")))
-    assert "16 heads" in beside
-    assert "head size d/h, 16 heads" not in beside
-    # At the largest embedding size one line has no point, so it ends far from the edge.
-    grid = Grid((64, 96, 128, 160), (2, 4, 8, 16, 32, 64))
-    legend = words(draw("fig1", figure1(grid=grid).table(tmp_path / "legend")))
-    assert "head size d/h, 64 heads" in legend
+def curves_over(x, sweep, folder):
+    """The curves that the default figure draws over `x`."""
+    table = sweep.table(folder)
+    found = points(table, METRIC)
+    by = partial(curves.key_of, settings_apart(found, x))
+    return panel.Curves(table, found, by=by)
 
 
 @pytest.mark.parametrize("sizes", [[7, None], [7]], ids=["two values", "one"])
 def test_curves_run_along_the_first_key_that_was_typed(tmp_path, sizes):
-    table = by_hand({"model.heads": [2, 3, 5], "model.head_size": sizes}).table(
-        tmp_path
-    )
-    series = curves.series_of(points(table, METRIC), "model.heads")
-    assert [one.key for one in series] == [
-        (("model.head_size", size),) for size in sizes
-    ]
-    assert [point.settings["model.heads"] for point in series[0].points] == [2, 3, 5]
+    sweep = by_hand({"model.heads": [2, 3, 5], "model.head_size": sizes})
+    found = curves_over("model.heads", sweep, tmp_path).every
+    assert [one.key for one in found] == [(("model.head_size", n),) for n in sizes]
+    assert [point.settings["model.heads"] for point in found[0].points] == [2, 3, 5]
 
 
 def test_null_is_named_on_an_axis_as_it_is_typed(tmp_path):
-    table = by_hand({"optimizer.gradient_clip": [None, 1.0]}).table(tmp_path)
-    series = curves.series_of(points(table, METRIC), "optimizer.gradient_clip")
-    assert curves.places(series, "optimizer.gradient_clip")[1] == ["null", "1.0"]
-
-
-def test_standard_models_are_a_curve_for_each_number_of_heads(tmp_path):
-    series = fig1.series_of(points(figure1().table(tmp_path), METRIC))
-    standard = [("standard", heads) for heads in (2.0, 4.0, 8.0, 16.0)]
-    keys = [(one.arm, one.key) for one in series]
-    assert keys == [*standard, ("fixed", None), ("matched", None)]
-    found = marks(series[0].points, lambda point: point.at("params_total"), {})
-    models = [Model(d, 2, d // 2) for d in (64, 96, 128)]
-    assert [mark.x for mark in found] == sorted(
-        model.size["params_total"] for model in models
-    )
-    assert [mark.mean for mark in found] == pytest.approx(
-        [*map(paper, models)], rel=0.03
-    )
-
-
-APART = {
-    "nothing to do": ([0.1, 0.3, 0.5], [0.1, 0.3, 0.5]),
-    "a pair": ([0.3, 0.31], [0.3, 0.4]),
-    "at the lower edge": ([-0.1, 0.01, 0.02], [0.0, 0.1, 0.2]),
-    "at the upper edge": ([0.99, 0.5, 0.98], [1.0, 0.5, 0.9]),
-    "clusters that meet": ([0.4, 0.41, 0.52, 0.53], [0.4, 0.5, 0.6, 0.7]),
-}
-
-
-@pytest.mark.parametrize(("wanted", "placed"), APART.values(), ids=APART.keys())
-def test_labels_stand_apart_in_the_order_of_their_lines(wanted, placed):
-    assert apart(wanted, 0.1) == pytest.approx(placed)
+    key = "optimizer.gradient_clip"
+    found = curves_over(key, by_hand({key: [None, 1.0]}), tmp_path)
+    assert curves.places(found, key)[1] == ["null", "1.0"]
 
 
 def test_keys_that_move_together_are_one_curve(tmp_path):
@@ -389,7 +324,7 @@ def test_keys_that_move_together_are_one_curve(tmp_path):
     for d, heads in ((32, 2), (48, 3), (64, 4)):
         values = {"model.embedding_size": d, "model.heads": heads}
         sweep.add("grid", values, Model(d, heads, 16), {0: 43.0 - heads})
-    [one] = curves.series_of(points(sweep.table(tmp_path), METRIC), "params_total")
+    [one] = curves_over("params_total", sweep, tmp_path).every
     assert [point.at("model.heads") for point in one.points] == [2, 3, 4]
     assert one.key == ()
 
@@ -397,18 +332,12 @@ def test_keys_that_move_together_are_one_curve(tmp_path):
 def test_every_knee_is_marked_and_named(tmp_path):
     figure = draw("theorem1", theorem1().table(tmp_path))
     for axes, knees in zip(figure.axes, ({5: 4, 7: 6}, {5: 2, 7: 3}), strict=True):
-        rings = {
-            line.get_xdata()[0]
-            for line in axes.get_lines()
-            if line.get_markersize() == 9.0
-        }
-        assert rings == {head_size / n for n, head_size in knees.items()}
-        guides = [text.get_text() for text in axes.texts]
-        assert {"n", "n / 2"} <= set(guides)
+        rings = [one for one in axes.get_lines() if one.get_markersize() == 9.0]
+        places = {one.get_xdata()[0] for one in rings}
+        assert places == {head_size / n for n, head_size in knees.items()}
+        assert {"n", "n / 2"} <= {text.get_text() for text in axes.texts}
     knees = "(a) 4 for n = 5, (a) 6 for n = 7, (b) 2 for n = 5, (b) 3 for n = 7"
-    assert f"Head sizes of the measured knees: {knees}." in words(figure).replace(
-        "\n", " "
-    )
+    assert f"Head sizes of the measured knees: {knees}." in words(figure)
 
 
 def lengths(sizes, measured):
@@ -429,16 +358,12 @@ def test_each_length_has_its_knees_above_what_smaller_heads_cost(tmp_path):
         (2, 4, 16, 32), lambda n, size, seed: 5 - n / 16 + 0.25 / size + seed / 1024
     )
     figure = draw("sequence_length", sweep.table(tmp_path))
-    lines = [
-        [*zip(*line.get_data(), strict=True)] for line in figure.axes[0].get_lines()
-    ]
-    placed = {point for line in lines if len(line) == 1 for point in line}
-    assert placed == {(4, 1.02), (7, 1.06), (16, 1.02), (31, 1.06)}
+    lines = lines_of(figure.axes[0])
+    knees = {line[0] for line in lines if len(line) == 1}
+    assert knees == {(4, 1.02), (7, 1.06), (16, 1.02), (31, 1.06)}
     ends = [line[-1][1] for line in lines if len(line) == 4]
     assert ends == pytest.approx([0, 0], abs=1e-12)
-    assert {"n = 8", "n = 32", "n / 2", "n - 1"} <= {
-        t.get_text() for t in figure.findobj(Text)
-    }
+    assert "n = 8 n = 32 n / 2 n - 1" in words(figure)
 
 
 def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head(tmp_path):
@@ -446,213 +371,129 @@ def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head(tmp_path
     sweep.labels["other"] = "rotary"
     for size in (2, 8):
         values = {"task.sequence_length": 8, "model.head_size": size}
-        sweep.add(
-            "other", values, Model(9, 4, size), {0: 7 + 2 / size, 2: 7 + 2 / size}
-        )
+        measured = {0: 7 + 2 / size, 2: 7 + 2 / size}
+        sweep.add("other", values, Model(9, 4, size), measured)
     figure = draw("sequence_length", sweep.table(tmp_path))
-    lines = [line.get_data() for line in figure.axes[0].get_lines()]
-    drawn = {(*xs, round(ys[0], 5)) for xs, ys in lines if len(xs) == 2}
+    drawn = [line for line in lines_of(figure.axes[0]) if len(line) == 2]
     # A loss is the logarithm of a perplexity there, plus 1.
-    of_heads, of_rotary = (
-        math.log(more / less) for more, less in ((6.5, 6.03125), (9, 8.25))
-    )
-    assert drawn == {(2, 32, round(of_heads, 5)), (2, 8, round(of_rotary, 5))}
-    assert {"heads, n = 8", "rotary, n = 8"} <= {
-        t.get_text() for t in figure.findobj(Text)
-    }
+    for ends, more, less in (((2, 32), 6.5, 6.03125), ((2, 8), 9, 8.25)):
+        wanted = [(ends[0], pytest.approx(math.log(more / less))), (ends[1], 0)]
+        assert wanted in drawn
+    assert "heads, n = 8" in words(figure)
+    assert "rotary, n = 8" in words(figure)
 
 
 def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path):
-    sweep = Sweep(
-        name="shared", figure="collaborative", metric="test/accuracy", claims=()
-    )
-    sweep.labels = {"trained": "MNLI", "shared": "shared"}
-    sweep.add("trained", {}, Model(64, 4, 16), {0: 0.5, 1: 0.6})
-    for size in (8, 16, 32):
-        values = {"model.attention.shared_size": size}
-        sweep.add("shared", values, Model(64, 7, size), {0: size / 100, 1: size / 90})
-    table = sweep.table(tmp_path)
-    arms = {
-        "trained": {"label": "MNLI"},
-        "shared": {"label": "shared", "parent": "trained"},
-    }
-    rows = [{**row, "params_attention_saved": 0.25} for row in table.rows]
+    key = "model.attention.shared_size"
+    seeds = {size: (size / 100, size / 90) for size in (8, 16, 32)}
+    sweep = one_arm(key, seeds, metric="test/accuracy")
+    sweep.add("trained", {}, Model(64, 9, 16), {0: 0.5, 1: 0.6})
+    table = edited(sweep.table(tmp_path), params_attention_saved=0.25)
+    arms = {"trained": {"label": "MNLI"}, "a": {"label": "", "parent": "trained"}}
     about = {**table.experiment, "arms": arms}
-    figure = draw("collaborative", replace(table, experiment=about, rows=rows))
-    curve, *lines = figure.axes[0].get_lines()
-    levels = [line.get_ydata()[0] for line in lines if len(set(line.get_ydata())) == 1]
-    assert pytest.approx(55.0) in levels
-    assert list(curve.get_xdata()) == [8, 16, 32]
-    assert curve.get_ydata()[2] == pytest.approx(100 * (0.32 + 32 / 90) / 2)
+    figure = draw("collaborative", replace(table, experiment=about))
+    curve, *lines = lines_of(figure.axes[0])
+    assert [x for x, _ in curve] == [8, 16, 32]
+    assert curve[2][1] == pytest.approx(100 * (0.32 + 32 / 90) / 2)
+    assert any(y == pytest.approx(55) for line in lines for _, y in line)
     assert "25%" in words(figure)
 
 
-def two_arms(**about):
-    """Two arms that have the same values at 2 heads and other ones at 7."""
-    sweep = Sweep(figure="curves", x="model.heads", claims=(), **about)
-    sweep.labels = {"one": "one of them", "other": "the other of them"}
-    for arm, far in (("one", 0.7), ("other", 0.4)):
-        for heads, value in ((2, 0.98), (7, far)):
-            measured = {0: value - 0.02, 1: value + 0.02}
-            sweep.add(
-                arm, {"model.heads": heads}, Model(64, heads, ord(arm[1])), measured
-            )
-    return sweep
-
-
-@pytest.mark.parametrize("kind", ["fig1", "fig3", "curves"])
-def test_the_mean_of_a_percentage_is_never_geometric(tmp_path, kind):
-    sweep = two_arms(metric="test/accuracy")
-    sweep.results[sweep.points[-1]["run"]]["metrics"]["test/accuracy"] = 0.05
-    table = sweep.table(tmp_path)
-    figure = draw(kind, table)
-    drawn = [float(y) for line in figure.axes[0].get_lines() for y in line.get_ydata()]
-    assert any(math.isclose(y, (38 + 5) / 2) for y in drawn)
-    assert "Mean of 2 seeds" in words(figure)
-
-
-def test_the_interval_of_a_percentage_stays_within_it(tmp_path):
-    table = two_arms(metric="test/accuracy").table(tmp_path)
-    found = points(table, "test/accuracy")
-    ends = [mark.ends for mark in marks(found, "model.heads", seed_spread(found))]
-    assert max(high for _, high in ends) == 100.0
-    assert min(low for low, _ in ends) > 0.0
-
-
-def test_the_interval_of_a_rank_ends_at_the_head_size_where_that_limits_it(tmp_path):
-    metric = "test/attention_rank"
-    sweep = Sweep(name="ranks", metric=metric, claims=())
-    for size, ranks in (4, (3.0, 3.9)), (16, (11.0, 11.4)):
-        values = {"model.head_size": size}
-        sweep.add("one", values, Model(64, 2, size), dict(enumerate(ranks)))
-    table = sweep.table(tmp_path)
-    found = points(table, metric)
-    high = {
-        mark.x: mark.ends[1]
-        for mark in marks(found, "model.head_size", seed_spread(found))
-    }
-    assert high[4.0] == 4.0
-    assert 11.4 < high[16.0] < 16.0
-    rows = [{**row, "model.attention.name": "collaborative"} for row in table.rows]
-    free = points(
-        replace(table, rows=rows), metric
-    )  # its heads share a larger projection
-    assert marks(free, "model.head_size", seed_spread(free))[0].ends[1] > 4.0
-
-
-def test_a_point_with_another_learning_rate_than_most_has_a_ring(tmp_path):
-    table = two_arms().table(tmp_path)
-    rate = "optimizer.learning_rate"
-    rows = [
-        {
-            **row,
-            rate: 0.02 if (row["arm"], row["model.heads"]) == ("other", 7) else 0.01,
-        }
-        for row in table.rows
-    ]
-    tuned = replace(table, rows=rows)
-    figure = draw("curves", tuned)
-    rings = [
-        line for line in figure.axes[0].get_lines() if line.get_markersize() == 8.0
-    ]
-    assert [line.get_xydata().tolist() for line in rings] == [
-        [[7.0, pytest.approx(0.4)]]
-    ]
-    assert "Ringed: with another learning rate than most points, 0.01." in words(figure)
-    varied = {name: {**values, rate: 0.01} for name, values in tuned.settings.items()}
-    assert "Ringed" not in words(draw("curves", replace(tuned, settings=varied)))
+@pytest.mark.parametrize(
+    ("metric", "attention", "least", "most"),
+    [
+        ("test/accuracy", "multi_head", 99.9, 100.0),
+        ("test/attention_rank", "multi_head", 3.9, 4.0),
+        # Its heads share a larger projection.
+        ("test/attention_rank", "collaborative", 4.1, 99.0),
+    ],
+)
+def test_an_interval_stays_within_what_its_metric_can_be(
+    tmp_path, metric, attention, least, most
+):
+    seeds = (0.96, 0.999) if metric == "test/accuracy" else (3.0, 3.9)
+    measured = {4: seeds, 16: [value - 0.1 for value in seeds]}
+    table = one_arm("model.head_size", measured, metric=metric).table(tmp_path)
+    table = edited(table, **{"model.attention.name": attention})
+    found = panel.Curves(table, points(table, metric))
+    marks = found.marks(found.every[0], "model.head_size")
+    assert least <= marks[0].ends[1] <= most
 
 
 def test_the_rank_of_heads_stands_beside_the_most_it_can_be(tmp_path):
-    sweep = Sweep(
-        name="ranks", figure="attention", metric="test/attention_rank", claims=()
-    )
-    sweep.labels = {"sizes": "sizes"}
-    for heads in (3, 5):
-        for size in (2, 7, 13):
-            values = {"model.heads": heads, "model.head_size": size}
-            sweep.add(
-                "sizes", values, Model(64, heads, size), {0: 0.5 * size, 1: 0.7 * size}
-            )
+    sweep = Sweep(metric="test/attention_rank", labels={"a": "a"}, claims=())
+    for heads, size in product((3, 5), (2, 7, 13)):
+        values = {"model.heads": heads, "model.head_size": size}
+        seeds = {0: 0.5 * size, 1: 0.7 * size}
+        sweep.add("a", values, Model(64, heads, size), seeds)
     for result in sweep.results.values():
         result["metrics"]["test/attention_entropy"] = 1.1
     figure = draw("attention", sweep.table(tmp_path))
-    ranks, entropies = figure.axes
-    drawn = [
-        (list(line.get_xdata()), list(line.get_ydata())) for line in ranks.get_lines()
-    ]
-    [bound] = [xs for xs, ys in drawn if xs == ys]
-    assert (bound[0], bound[-1]) == (2, 13)
-    assert ([2, 7, 13], pytest.approx([0.6 * size for size in (2, 7, 13)])) in drawn
-    assert all(set(line.get_ydata()) == {1.1} for line in entropies.get_lines())
-    said = {text.get_text() for text in figure.findobj(Text)}
-    assert {"3 heads", "5 heads", "(a) the head size, the most it can be"} <= said
+    ranks, entropies = map(lines_of, figure.axes)
+    [bound] = [line for line in ranks if all(x == y for x, y in line)]
+    assert (bound[0][0], bound[-1][0]) == (2, 13)
+    assert [(size, pytest.approx(0.6 * size)) for size in (2, 7, 13)] in ranks
+    assert {y for line in entropies for _, y in line} == {1.1}
+    assert "3 heads 5 heads (a) the head size, the most it can be" in words(figure)
 
 
 def test_no_two_of_many_arms_look_alike():
-    looks = panel.looks_of(f"arm {place}" for place in range(30))
-    assert len({(look.colour, look.marker) for look in looks.values()}) == 30
+    arms = [f"arm {place}" for place in range(30)]
+    looks = panel.curve_looks(arms, [(arm, None) for arm in arms]).values()
+    assert len({(look.colour, look.marker) for look in looks}) == 30
 
 
 def test_a_tick_stands_at_the_number_that_it_shows():
     axes = Figure().add_subplot()
-    point = Point("a", "", {})
-    close = [
-        panel.Mark(x, 50.0, None, (49.0, 51.0), point) for x in (1_511_900, 1_522_600)
-    ]
-    panel.fill(axes, "params_total", METRIC, [(panel.Look("black"), close)])
-    assert [text.get_text() for text in axes.get_xticklabels()] == ["1.515M", "1.52M"]
-    assert list(axes.get_xticks()) == [1_515_000, 1_520_000]
+    axes.plot([1_511_900, 1_522_600], [1, 2])
+    panel.scale(axes.xaxis, [1_511_900, 1_522_600])
+    labels = [text.get_text() for text in axes.get_xticklabels()]
+    assert "1.515M" in labels
+    assert labels == [short(tick, 8) for tick in axes.get_xticks()]
+
+
+def with_grams(table, **perplexities):
+    """The table with the perplexities of n-gram models."""
+    return edited(table, **{f"test/{n}_perplexity": v for n, v in perplexities.items()})
 
 
 def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_path):
     table = figure1(grid=FEW, seeds=1).table(tmp_path)
     values = [row[table.metric] for row in table.rows]
-    trigram, bigram = min(values) - 30, max(values) + 1
-    reached = {"trigram": trigram, "bigram": bigram, "unigram": 400.0}
-    columns = {f"test/{name}_perplexity": value for name, value in reached.items()}
-    compared = replace(table, rows=[{**row, **columns} for row in table.rows])
-    figure = fig1.draw(compared)
+    low, high = min(values), max(values)
+    far = high + 0.8 * (high - low)
+    compared = with_grams(table, trigram=low - 30, bigram=high + 1, unigram=far)
+    figure = draw("fig1", compared)
     [sentence] = standing(compared)
     assert sentence.endswith(": all models are between bigram and trigram.")
-    told = " ".join(words(figure).split())
-    assert sentence in told
-    assert "not learned" not in told
+    assert sentence in words(figure)
+    assert not_learned(compared) == standing(table) == []
     for axes in figure.axes:
-        assert [text.get_text() for text in axes.texts].count("bigram") == 1
-        assert "unigram" not in [text.get_text() for text in axes.texts]
-    worse = {**compared.rows[0], table.metric: 401.0}
-    [sentence] = standing(replace(compared, rows=[worse, *compared.rows[1:]]))
-    assert sentence.endswith(
-        "the best model is between bigram and trigram and the worst worse than the unigram."
-    )
-    [sentence] = not_learned(replace(compared, rows=[worse, *compared.rows[1:]]))
+        # A line that is far away would flatten the curves.
+        assert [text.get_text() for text in axes.texts] == ["bigram"]
+        assert high + 1 < axes.get_ylim()[1] < far
+
+    worse = {**compared.rows[0], table.metric: 1e3}
+    worst = replace(compared, rows=[worse, *compared.rows[1:]])
+    [sentence] = standing(worst)
+    told = "the best model is between bigram and trigram and the worst worse than the"
+    assert f"{told} unigram." in sentence
+    [sentence] = not_learned(worst)
     assert "not learned, no better than the unigram" in sentence
-    assert standing(table) == []
 
 
 def test_over_the_length_of_training_the_trigram_is_a_curve(tmp_path):
-    sweep = Sweep(name="steps", x="trainer.steps", labels={"a": "a"}, claims=())
-    for steps in (100, 200):
-        sweep.add(
-            "a", {"trainer.steps": steps}, Model(64, 4, 32), {0: 50.0 - steps / 100}
-        )
-    table = sweep.table(tmp_path)
+    measured = {100: (49.0,), 200: (48.0,)}
+    table = one_arm("trainer.steps", measured).table(tmp_path)
     trigrams = {100: 40.0, 200: 39.0}
-    columns = [
-        {"test/trigram_perplexity": trigrams[row["trainer.steps"]]}
-        for row in table.rows
-    ]
-    rows = [row | more for row, more in zip(table.rows, columns, strict=True)]
-    compared = replace(table, rows=rows)
-    assert trigram_curve(compared, "trainer.steps") == [(100, 40.0), (200, 39.0)]
-    [axes] = curves.draw(compared).axes
+    compared = with_grams(table, trigram=lambda row: trigrams[row["trainer.steps"]])
+    assert trigram_curve(compared, "trainer.steps") == [*trigrams.items()]
+    [axes] = draw("curves", compared).axes
     assert "trigram" in [text.get_text() for text in axes.texts]
-    dashed = [list(line.get_ydata()) for line in axes.get_lines() if line.is_dashed()]
-    assert [40.0, 39.0] in dashed
+    assert [*trigrams.items()] in lines_of(axes)
     low, high = axes.get_ylim()
-    values = [row[table.metric] for row in table.rows]
-    assert low < 39 < max(values) < high, (low, high, values)
+    assert low < 39 < 49 < high
     assert "trigram 39 to 40" in " ".join(standing(compared))
     # Along heads, runs of one size would need two values at once.
-    assert trigram_curve(compared, "model.heads") == []
+    same = edited(compared, **{"model.heads": 2})
+    assert trigram_curve(same, "model.heads") == []

@@ -1,0 +1,146 @@
+"""The style of all figures, and their layout: title and legend above the panels, notes below."""
+
+import math
+import textwrap
+from collections.abc import Sequence
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context, rc_params_from_file
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.legend_handler import HandlerTuple
+from matplotlib.lines import Line2D
+
+# ICML: the width of a column and of both with the gap between them, in inches.
+COLUMN = 3.25
+DOUBLE_COLUMN = 6.75
+
+# The template is matplotlib's own defaults, so that a user's matplotlibrc changes no figure.
+STYLE = Path(__file__).with_name("house.mplstyle")
+RC = rc_params_from_file(STYLE, use_default_template=True)
+
+TEXT_PT = RC["font.size"]
+SMALL_PT = RC["xtick.labelsize"]
+LEGEND_PT = RC["legend.fontsize"]
+INK = RC["text.color"]
+FAINT_INK = RC["axes.edgecolor"]
+FONTS = (*RC["font.sans-serif"], *RC["font.monospace"])
+
+_PAD_PT = 3.0
+_LETTER = 0.56  # width of a letter in its size; few lines have wider ones on average
+_LABEL_LETTERS = 48
+_HANDLE = 4  # width in a legend, in the size of its letters
+
+# Without the dates and versions that matplotlib would write.
+_METADATA: dict[str, dict[str, None]] = {
+    "pdf": {"CreationDate": None, "ModDate": None},
+    "png": {"Software": None},
+    "svg": {"Date": None},
+}
+
+Style = dict[str, Any]
+"""Arguments of a line or of a text."""
+
+Entry = tuple[tuple[Line2D, ...], str]
+"""A line of a legend: its handles, side by side, and its text."""
+
+
+# Small words above a panel.
+FAINT: Style = {"ha": "center", "fontsize": SMALL_PT, "color": FAINT_INK}
+
+
+def plain(value: object, limit: int = _LABEL_LETTERS) -> str:
+    """Return `value` as text that can be drawn: one short line, in letters of the font."""
+    text = str(value)
+    if len(text) > limit:
+        text = text[: limit - 1].rstrip() + "…"
+    known = _letters()
+    return "".join(
+        letter if ord(letter) in known and letter.isprintable() else "?"
+        for letter in text
+    )
+
+
+@cache
+def _letters() -> frozenset[int]:
+    """Return the characters that the fonts of the figures have."""
+    fonts = [findfont(FontProperties(family=[family])) for family in FONTS]
+    known = [set(get_font(font).get_charmap()) for font in fonts]
+    return frozenset(set.intersection(*known))
+
+
+def panels(count: int) -> tuple[Figure, list[Axes]]:
+    """Return a figure with panels side by side: one in a column, several across the page."""
+    width = COLUMN if count == 1 else DOUBLE_COLUMN
+    figure = Figure(figsize=(width, width))
+    axes = list(figure.subplots(1, count, squeeze=False)[0])
+    if count > 1:
+        name_panels(axes)
+    return figure, axes
+
+
+def name_panels(panels: Sequence[Axes]) -> None:
+    """Write (a), (b) and so on above panels."""
+    for place, axes in enumerate(panels):
+        name = f"({chr(ord('a') + place)})"
+        axes.set_title(name, loc="left", fontweight="bold", pad=4)
+
+
+def lay_out(
+    figure: Figure,
+    height_pt: float,
+    title: str,
+    legend: Sequence[Entry],
+    notes: Sequence[str],
+) -> None:
+    """Write title and legend above the panels and notes below, and set the height of the figure.
+
+    `height_pt` is the height of all panels with their axis labels, in points.
+    """
+    width = figure.get_figwidth() * 72
+    inner = width - 2 * _PAD_PT
+
+    def wrapped(text: str, letter_pt: float) -> list[str]:
+        letters = int(inner / letter_pt / _LETTER)
+        return textwrap.wrap(text, letters, break_on_hyphens=False)
+
+    head = wrapped(plain(title, 120), 1.1 * TEXT_PT)  # bold letters are wider
+    foot = [line for note in notes for line in wrapped(plain(note, 400), SMALL_PT)]
+    words = [plain(words) for _, words in legend]
+
+    longest = max(map(len, words), default=0)
+    columns = max(1, int(inner / LEGEND_PT / (longest * _LETTER + _HANDLE)))
+    lines = math.ceil(len(legend) / columns)
+
+    height = height_pt + 4 * _PAD_PT
+    height += 1.3 * (len(head) * TEXT_PT + len(foot) * SMALL_PT)
+    height += 1.65 * lines * LEGEND_PT
+    figure.set_size_inches(width / 72, height / 72)
+    figure.set_layout_engine("constrained", h_pad=_PAD_PT / 72, w_pad=_PAD_PT / 72)
+
+    handles: list[Any] = [own for own, _ in legend]
+    figure.legend(
+        handles,
+        words,
+        loc="outside upper left",
+        ncols=columns,
+        borderaxespad=_PAD_PT / LEGEND_PT,
+        handler_map={tuple: HandlerTuple(ndivide=None, pad=0.0)},
+        title="\n".join(head),
+        title_fontproperties={"size": TEXT_PT, "weight": "bold"},
+        alignment="left",
+    )
+    faint: Style = {"fontsize": SMALL_PT, "color": FAINT_INK, "ha": "left"}
+    figure.supxlabel("\n".join(foot), x=_PAD_PT / width, **faint)
+
+
+def rendered(figure: Figure, kind: str) -> bytes:
+    """Return the figure as a file of this kind; equal figures give equal bytes."""
+    buffer = BytesIO()
+    with rc_context(RC):
+        figure.savefig(buffer, format=kind, metadata=_METADATA[kind])
+    return buffer.getvalue()
