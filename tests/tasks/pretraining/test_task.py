@@ -98,45 +98,6 @@ def test_fresh_weights_have_the_deviation_that_was_asked_for():
 CLS, SEP = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]"))
 
 
-def test_a_batch_is_rows_of_pairs_with_pieces_hidden(shared):
-    task = opened(shared, PRETRAINING)
-    for step in (1, 2, 14, 15, 19):
-        length, rows = (43, 3) if step <= 14 else (67, 2)
-        batch = task.data.batch(step)
-        tokens, real = batch["tokens"], batch["attention_mask"]
-        assert (
-            tokens.shape
-            == batch["token_type_ids"].shape
-            == real.shape
-            == (rows, length)
-        )
-        assert torch.equal(tokens[:, 0], torch.full((rows,), CLS))
-        assert ((tokens == SEP).sum(1) == 2).all()
-        assert (tokens[~real] == 0).all()
-        targets, hidden = batch["targets"], batch["targets"] != IGNORED
-        assert (targets[hidden] >= len(BERT_MARKS)).all()
-        assert hidden.any(dim=1).all()
-        seen = tokens.gather(1, batch["places"])
-        assert {CLS, SEP, 0}.isdisjoint(seen[hidden].tolist())
-        assert ((batch["next"] == 0) | (batch["next"] == 1)).all()
-
-
-def test_masks_pairs_and_labels_are_drawn_anew_in_every_epoch(shared):
-    task = opened(
-        shared, {**PRETRAINING, "task.batch_tokens": 43, "trainer.steps": 100_000}
-    )
-    epoch = task.data.open(shared / "data" / task.data.folder_name())["rows_per_epoch"]
-    epochs = [
-        {
-            tuple(task.data.batch(e * epoch + row + 1)["tokens"][0].tolist())
-            for row in range(epoch)
-        }
-        for e in range(2)
-    ]
-    assert len(epochs[0]) > 0.9 * epoch
-    assert len(epochs[0] & epochs[1]) < 0.05 * epoch
-
-
 def test_every_run_is_measured_on_the_same_rows_each_once(shared):
     changes = {"seed": 11, "task.batch_tokens": 5 * 43, "task.second_phase.steps": 0}
     for split in ("validation", "test"):
@@ -147,25 +108,6 @@ def test_every_run_is_measured_on_the_same_rows_each_once(shared):
             assert all(torch.equal(one[key], other[key]) for key in one)
         rows = torch.cat([batch["tokens"] for batch in ours])
         assert len(torch.unique(rows, dim=0)) == len(rows)
-
-
-def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(shared):
-    task = opened(shared, PRETRAINING)
-    model = task.model.eval().requires_grad_(False)
-    batch = task.data.batch(1)
-    hidden_BTD = model(
-        batch["tokens"], batch["token_type_ids"], batch["attention_mask"]
-    )
-    every_BT = torch.arange(hidden_BTD.shape[1]).expand(len(hidden_BTD), -1)
-    logs_BTV = model.token_logits(hidden_BTD, every_BT).double().log_softmax(-1)
-    places_BM, targets_BM = batch["places"], batch["targets"]
-    nats = [
-        -float(logs_BTV[row, places_BM[row, number], targets_BM[row, number]])
-        for row, number in (targets_BM != IGNORED).nonzero().tolist()
-    ]
-    pairs = F.cross_entropy(model.next_logits(hidden_BTD), batch["next"])
-    expected = sum(nats) / len(nats) + float(pairs)
-    assert float(task.training_step(batch, 0)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_metrics_are_exact_over_a_split(shared):
@@ -195,14 +137,6 @@ def test_metrics_are_exact_over_a_split(shared):
     assert metrics["test/nsp_accuracy"] == pytest.approx(next_right / rows)
     parts = metrics["test/mlm_loss"] + metrics["test/nsp_loss"]
     assert metrics["test/loss"] == pytest.approx(parts)
-
-
-def test_a_second_phase_of_no_steps_asks_for_nothing(shared):
-    task = opened(
-        shared, {**PRETRAINING, "task.second_phase.steps": 0, "model.positions": 43}
-    )
-    assert task.data.batch(19)["tokens"].shape == (3, 43)
-    assert task.data.tokens_seen(19) == 19 * 129
 
 
 def test_an_encoder_learns(shared):

@@ -8,9 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from sweeper.store.errors import UserError
 from tasks.fine_tuning.dataset import Malformed, RowReport
-from tasks.squad.__main__ import score_files
 from tasks.squad.task import Question, SQuAD, question_of
 from tasks.synthetic import samples
 from tasks.synthetic.samples import World
@@ -64,15 +62,6 @@ def test_an_answer_is_where_it_stands_or_in_the_one_place_it_can_be(
     assert question.answers == tuple(answer["text"] for answer in answers)
     trainable = SQuAD().trainable(question)
     assert trainable == (question if start >= 0 else Malformed(NOWHERE))
-
-
-def test_replaced_characters_move_no_answer():
-    context = "a \ud800 b \0 gold"
-    question = _question(_answer("gold", 8), context=context)
-    assert isinstance(question, Question)
-    assert question.context == "a \ufffd b \ufffd gold"
-    assert question.start == 8
-    assert question.mended == ("characters replaced",)
 
 
 def test_the_hubs_rows_are_the_files_questions():
@@ -192,54 +181,6 @@ def test_of_mutated_questions_each_keeps_its_answer_or_is_dropped_and_counted(tm
         report.about()["places"]["train.json: no id"][0]
         == "data[0].paragraphs[15].qas[0]"
     )
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        pytest.param(
-            b'{"version": "1.1", "data": [{"para', "is not JSON", id="truncated"
-        ),
-        pytest.param(b"", "is not JSON", id="empty"),
-        pytest.param(b"[" * 100_000, "nested too deeply", id="nested_without_end"),
-        pytest.param(b'{"data": NaN}', "NaN is no JSON number", id="nan"),
-        pytest.param(b'{"data": [], "data": []}', "a key comes twice", id="key_twice"),
-        pytest.param(
-            b'{"data": {}}', 'expected a list under "data"', id="data_is_no_list"
-        ),
-        pytest.param(b"[]", 'expected a list under "data"', id="no_object"),
-        pytest.param('{"data": []}'.encode("utf-16"), "is UTF-16", id="utf_16"),
-    ],
-)
-def test_a_file_that_is_no_data_set_is_one_sentence(tmp_path, content, said):
-    path = tmp_path / "train.json"
-    path.write_bytes(content)
-    with pytest.raises(UserError, match=said) as caught:
-        list(SQuAD().read_file(path))
-    assert "\n" not in str(caught.value)
-
-
-def test_invalid_utf8_keeps_the_question_and_its_answer(tmp_path):
-    text = json.dumps({"data": [{"paragraphs": [samples.paragraph(0, WORLD)]}]})
-    path = tmp_path / "train.json"
-    path.write_bytes(b"\xef\xbb\xbf" + text.encode().replace(b'."', b'.\xff\xfe"'))
-    rows = [row for _, row in SQuAD().read_file(path)]
-    assert len(rows) == samples.QUESTIONS_EACH
-    for row in rows:
-        assert isinstance(row, Question)
-        assert row.mended == ("characters replaced",)
-        assert row.context[row.start :].startswith(row.text)
-        assert row.text in row.answers
-
-
-def test_every_answer_of_the_shared_questions_stands(shared_data):
-    for name, count in (("train-v1.1.sample.json", 3547), ("xquad.en.json", 1190)):
-        report = RowReport()
-        found = list(
-            report.kept_of(name, SQuAD().read_file(shared_data / "squad" / name))
-        )
-        assert len(found) == report.total == count
-        assert all(question.start >= 0 for question in found)
 
 
 LONG = {
@@ -393,14 +334,6 @@ def test_the_scores_are_the_official_ones_of_the_predictions_left_beside_the_res
     assert 0 < metrics["test/f1"] < 100
     for key in ("exact_match", "f1"):
         assert metrics[f"test/{key}"] == pytest.approx(official[key], abs=1e-9)
-    assert score_files(path, dataset) == pytest.approx(official, abs=1e-9)
-
-
-def test_on_the_sample_words_alone_find_no_answer(shared):
-    task = opened(shared, SQUAD)
-    metrics = evaluated(task)
-    assert metrics["test/bag_of_words_exact_match"] < 5
-    assert metrics["test/bag_of_words_f1"] < 40
 
 
 def test_a_window_without_the_answer_points_at_its_first_position(shared):

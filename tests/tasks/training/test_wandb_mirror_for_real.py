@@ -18,7 +18,6 @@ from tasks.training.job import INTERRUPTED
 from tests.tasks.jobs import (
     at_call,
     ended,
-    instead_of_call,
     run_job,
     science,
     terminate_self,
@@ -77,13 +76,6 @@ def kill_core():
 
 def log_of(run):
     return run.attempts()[0].log_path.read_text()
-
-
-def test_offline(outputs, undisturbed):
-    run = ended(outputs, OFFLINE, sabotage=wait_for_the_mirror)
-    assert science(run) == undisturbed
-    assert "warning" not in log_of(run)
-    assert list(outputs.glob(f"wandb/offline-run-*-{run.id}/run-{run.id}.wandb"))
 
 
 def synced(server, outputs):
@@ -174,16 +166,6 @@ def test_online_everything_arrives(server, outputs, undisturbed):
     assert remote.summary["test/loss"] == pytest.approx(
         result["metrics"]["test/loss"], rel=1e-12
     )
-
-
-@pytest.mark.slow
-def test_a_failed_run_is_no_finished_run_there(server, outputs):
-    def sabotage():
-        wait_for_the_mirror()
-        instead_of_call(TaskModule, "training_step", 17, ZeroDivisionError())
-
-    run = ended(outputs, ONLINE, sabotage=sabotage, code=1)
-    assert server.runs[run.id].state == "failed"
 
 
 @pytest.mark.slow
