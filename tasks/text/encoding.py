@@ -6,11 +6,13 @@ import itertools
 import multiprocessing
 import os
 import re
+import signal
+import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -98,6 +100,7 @@ class Encoder:
 
 FEW = 4  # the fewest items that are worth several processes
 AHEAD = 4  # the most results per process that may wait for an earlier one
+_work: Callable[[Any], Any]  # what a process of `in_order` applies to its items
 
 
 def in_order(
@@ -118,77 +121,44 @@ def in_order(
     """
     left = iter(items)
     count = cores() if processes is None else processes
-    ahead = deque(itertools.islice(left, max(FEW, count)))
-    if count == 1 or len(ahead) < FEW:
-        yield from map(function, itertools.chain(ahead, left))
+    first = list(itertools.islice(left, FEW))
+    every = itertools.chain(first, left)
+    if count == 1 or len(first) < FEW:
+        yield from map(function, every)
         return
-    workers: list[Connection] = []
-    idle: list[Connection] = []
-    busy: dict[
-        Connection, int
-    ] = {}  # the number of the item on which each process works
-    results: dict[
-        int, tuple[bool, Any]
-    ] = {}  # by number of the item, until it is its turn
-    given, turn = itertools.count(), 0
+
+    fork = multiprocessing.get_context("fork")
+    pool = ProcessPoolExecutor(count, fork, _begin, (function,))
     try:
-        while True:
-            go_on = turn in results or len(results) < AHEAD * count
-            free = len(idle) + count - len(workers) if go_on else 0
-            for _ in range(min(free, len(ahead))):
-                if not idle:
-                    workers.append(_forked(function, workers))
-                    idle.append(workers[-1])
-                worker = idle.pop()
-                worker.send(ahead.popleft())
-                busy[worker] = next(given)
-
-            while turn in results:
-                done, result = results.pop(turn)
-                if not done:
-                    raise result
-                yield result
-                turn += 1
-            if not busy:
-                return
-
-            ahead += itertools.islice(
-                left, count - len(ahead)
-            )  # read while the processes work
-            for ready in wait([*busy]):
-                worker = cast(Connection, ready)
-                try:
-                    results[busy.pop(worker)] = worker.recv()
-                except EOFError:
-                    raise OSError(
-                        "a process that encodes text was killed; try again"
-                    ) from None
-                idle.append(worker)
+        waiting: deque[Future[Result]] = deque()
+        for item in every:
+            waiting.append(pool.submit(_do, item))
+            if len(waiting) > AHEAD * count:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    except BrokenProcessPool:
+        said = "a process that encodes text was killed; try again"
+        raise OSError(said) from None
     finally:
-        for worker in workers:
-            worker.close()
+        pool.shutdown(cancel_futures=True)
 
 
-def _forked(function: Callable[[Any], Any], others: Sequence[Connection]) -> Connection:
-    """Start a process that applies `function` to items until its parent ends; return the pipe."""
-    here, there = multiprocessing.Pipe()
+def _begin(function: Callable[[Any], Any]) -> None:
+    """Set up a process of `in_order`: it ends with its parent, which handles Ctrl-C alone."""
+    global _work
+    _work = function
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads do not survive a fork
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
-    def serve() -> None:
-        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads do not survive a fork
-        for end in (
-            here,
-            *others,
-        ):  # otherwise the pipe would stay open when the parent ends
-            end.close()
-        with suppress(EOFError, OSError, KeyboardInterrupt):
-            while True:
-                item = there.recv()
-                try:
-                    answer = True, function(item)
-                except Exception as problem:
-                    answer = False, problem
-                there.send(answer)
 
-    multiprocessing.get_context("fork").Process(target=serve, daemon=True).start()
-    there.close()
-    return here
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _do(item: Any) -> Any:
+    return _work(item)
