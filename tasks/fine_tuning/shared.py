@@ -36,6 +36,7 @@ from tasks.text.source import SPLITS, batches
 from tasks.text.tokenizer import (
     BERT_MARKS,
     LARGEST_VOCABULARY,
+    TOKENIZER,
     load_tokenizer,
     tokenizer_at,
     train_wordpiece,
@@ -156,7 +157,7 @@ class ExampleData(PreparedRows):
     """Batches of tokens, token_type_ids and attention_mask, (B, T), and of `columns`, (B,)."""
 
     section: FineTuningSection
-    format, last = FORMAT, ABOUT
+    format = FORMAT
     Rows = Sequences
     shaping: ClassVar[tuple[str, ...]] = (
         "tokenizer",
@@ -171,12 +172,11 @@ class ExampleData(PreparedRows):
         section = self.section
         examples, rows = self.published.load(self.text, folder / "sample")
         if section.tokenizer is not None:
-            path = child(folder.parent, section.tokenizer) / "tokenizer.json"
-            tokenizer = load_tokenizer(path)
+            parents = child(folder.parent, section.tokenizer)
+            tokenizer = load_tokenizer(parents / TOKENIZER)
         else:  # train a tokenizer on each different text once
             lines = dict.fromkeys(t for one in examples["train"] for t in one.texts())
-            path = folder / "tokenizer.json"
-            tokenizer = tokenizer_at(path, train_wordpiece, lines, section)
+            tokenizer = tokenizer_at(folder, train_wordpiece, lines, section)
         about = {**rows, "validation": {}}
         about["test"] = {
             **about["test"],

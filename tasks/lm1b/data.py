@@ -287,7 +287,7 @@ LINES_TOGETHER = 50
 class PackedText(PreparedRows):
     """Batches of whole packed rows: tokens, targets, segments and positions, each (B, T)."""
 
-    kind, format, last = "text", FORMAT, ABOUT
+    kind, format = "text", FORMAT
     published = Corpora()
     Rows = PackedRows
     shaping = ("vocabulary_size", "sequence_length", "tokenizer_lines", "joined")
@@ -303,17 +303,15 @@ class PackedText(PreparedRows):
         return json.dumps(known, sort_keys=True)
 
     def make(self, folder: Path) -> None:
-        """Write the files that are missing, so that interrupted work continues."""
         section = self.section
         text = self.published.open(self.text, folder / "sample")
         text = replace(text, together=LINES_TOGETHER if section.joined else 1)
-        path, lines = folder / "tokenizer.json", text.lines("train")
-        tokenizer = tokenizer_at(path, train_bpe, lines, section)
-        left = [split for split in SPLITS if not (folder / split / ABOUT).exists()]
-        packer = partial(
-            Joined if section.joined else FirstFit, section.sequence_length
-        )
-        pack(text, {split: folder / split for split in left}, tokenizer, packer)
+
+        lines = text.lines("train")
+        tokenizer = tokenizer_at(folder, train_bpe, lines, section)
+        kind = Joined if section.joined else FirstFit
+        packer = partial(kind, section.sequence_length)
+        pack(text, {split: folder / split for split in SPLITS}, tokenizer, packer)
 
     def open(self, folder: Path) -> dict[str, Any]:
         rows = super().open(folder)

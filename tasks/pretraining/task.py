@@ -1,6 +1,5 @@
 """BERT's pre-training: masked tokens and the next sentence (paper, section 4.1 and appendix C)."""
 
-import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -94,7 +93,7 @@ class MaskedDocuments(PreparedData):
     """
 
     section: PretrainingSection
-    kind, format, last = "documents", FORMAT, ABOUT
+    kind, format = "documents", FORMAT
     published = Library()
     shaping = ("vocabulary_size", "tokenizer_lines", "documents")
 
@@ -103,16 +102,13 @@ class MaskedDocuments(PreparedData):
         found = self.published.open(self.text, section.documents, folder / "sample")
         with TemporaryFile(dir=folder) as file:
             documents = SplitDocuments(found, file)
-            train = (
-                text.decode().split("\n")
+            lines = (
+                line
                 for split, text in documents
                 if split == "train"
+                for line in text.decode().split("\n")
             )
-            path, lines = (
-                folder / "tokenizer.json",
-                itertools.chain.from_iterable(train),
-            )
-            tokenizer = tokenizer_at(path, train_wordpiece, lines, section)
+            tokenizer = tokenizer_at(folder, train_wordpiece, lines, section)
             into = {split: folder / split for split in SPLITS}
             totals = encode(documents, Encoder(tokenizer), into)
 

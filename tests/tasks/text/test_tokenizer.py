@@ -140,11 +140,10 @@ def test_training_is_deterministic(train):
     assert len(files) == 1
 
 
-def test_storing_gives_back_the_same_tokenizer_and_its_hash(tmp_path):
+def test_storing_gives_back_the_same_tokenizer(tmp_path):
     path = tmp_path / "tokenizer.json"
-    sha256 = save_tokenizer(BPE, path)
+    save_tokenizer(BPE, path)
     assert load_tokenizer(path).to_str() == BPE.to_str()
-    assert save_tokenizer(load_tokenizer(path), tmp_path / "again.json") == sha256
     assert not list(tmp_path.glob(".*.tmp"))
 
 
