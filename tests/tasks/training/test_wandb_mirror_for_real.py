@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -175,34 +174,6 @@ def test_online_with_its_core_killed(server, outputs, undisturbed):
     assert run.id in server.runs, "it was never online: the check would be vacuous"
     assert server.runs[run.id].state == "running"
     assert log_of(run).count("warning: W&B is off") == 1
-
-
-@pytest.mark.slow
-def test_a_server_that_goes_away_in_the_middle(outputs, undisturbed):
-    with wandb_server() as server:
-
-        def silence():
-            wandb_mirror.FINISH_SECONDS = 1
-            wait_for_the_mirror()
-            at_call(
-                wandb_mirror.Mirror, "log", 4, lambda: (outputs / "silence").touch()
-            )
-
-        stopper = threading.Thread(
-            target=_stop_when, args=(outputs / "silence", server)
-        )
-        stopper.start()
-        run = ended(outputs, ONLINE, sabotage=silence)
-        stopper.join()
-    assert science(run) == undisturbed
-    assert run.id in server.runs
-    assert server.runs[run.id].state == "running"
-
-
-def _stop_when(flag, server):
-    while not flag.exists():
-        time.sleep(0.01)
-    server.silent = True
 
 
 @pytest.mark.slow
