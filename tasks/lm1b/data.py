@@ -14,8 +14,9 @@ Shapes: R rows of a split, B rows of a batch, T positions of a row.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -189,27 +190,28 @@ class SplitWriter:
         self._add, self._packer = add, packer
         self.lines = Counts()
         self.hashes = bytearray()  # of all sentences
-        self.counts = dict.fromkeys(COUNTED, 0)
+        self.counts = Counter(dict.fromkeys(COUNTED, 0))
 
     def write(self, given: Encoded) -> None:
         """Pack sentences and write the rows that are full. Cut a sentence longer than a row."""
-        pieces, packer, start = memoryview(given.pieces), self._packer, 0
-        rows = []
-        for size in given.sizes:
-            end = start + size
-            for first in range(start, end, packer.row_bytes):
-                self.counts["segments"] += 1
-                row = packer.add(pieces[first : min(first + packer.row_bytes, end)])
-                if row is not None:
-                    rows.append(row)
-            start = end
-        self.counts["sentences"] += len(given.sizes)
-        self.counts["tokens"] += len(pieces) // PIECES.itemsize
-        self.counts["words"] += given.words
-        self.counts["bytes"] += given.bytes
+        pieces, most = memoryview(given.pieces), self._packer.row_bytes
+        bounds = itertools.pairwise(itertools.accumulate(given.sizes, initial=0))
+        segments = [
+            pieces[first : min(first + most, end)]
+            for start, end in bounds
+            for first in range(start, end, most)
+        ]
+        self._append([*filter(None, map(self._packer.add, segments))])
+
+        self.counts.update(
+            tokens=len(pieces) // PIECES.itemsize,
+            words=given.words,
+            bytes=given.bytes,
+            sentences=len(given.sizes),
+            segments=len(segments),
+        )
         self.hashes += given.hashes
         self.lines += given.lines
-        self._append(rows)
 
     def finish(self) -> None:
         """Write the rows that are still open."""

@@ -174,7 +174,7 @@ def test_of_mutated_rows_each_is_kept_with_its_label_or_dropped_and_counted(tmp_
     assert report.dropped == expected
     assert [pair.label for pair in read] == labels
     assert report.kept + sum(report.dropped.values()) == report.total == len(lines)
-    assert report.mended == {("train.jsonl", "characters replaced"): 9}
+    assert report.mended == {"train.jsonl: characters replaced": 9}
     assert not any(
         "\ud800" in text or "\0" in text for pair in read for text in pair.texts()
     )
