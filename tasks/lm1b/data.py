@@ -14,12 +14,11 @@ Shapes: R rows of a split, B rows of a batch, T positions of a row.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,15 +31,12 @@ from models.cross_entropy import IGNORED
 from sweeper.store.files import publish_json
 from tasks.batch import Batch
 from tasks.data import PreparedRows
-from tasks.text.corpus import PIECES, Add, Arrays, Chunk, Corpora, Corpus, new_arrays
-from tasks.text.encoding import Encoder, in_order
+from tasks.text.corpus import PIECES, Add, Arrays, Corpora, Corpus, new_arrays
 from tasks.text.source import SPLITS, Counts, note_lines, note_repeats
-from tasks.text.tokenizer import END, PAD, tokenizer_at, train_bpe
+from tasks.text.tokenizer import END, PAD, pieces_of, tokenizer_at, train_bpe
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-    Buffer = bytes | memoryview
 
 FORMAT = 1
 ABOUT = "rows.json"
@@ -114,7 +110,7 @@ class FirstFit:
         self.row_bytes = sequence_length * PIECES.itemsize
         self.open: list[bytearray] = []  # the oldest first
 
-    def add(self, segment: Buffer) -> bytearray | None:
+    def add(self, segment: bytes) -> bytearray | None:
         """Place a segment of 1 to sequence_length pieces; return the row that closes, if any."""
         size = len(segment)
         for place, row in enumerate(self.open):
@@ -133,7 +129,7 @@ class Joined(FirstFit):
     At most one row is open.
     """
 
-    def add(self, segment: Buffer) -> bytearray | None:
+    def add(self, segment: bytes) -> bytearray | None:
         row = self.open.pop() if self.open else bytearray()
         row += segment
         if len(row) < self.row_bytes:
@@ -144,80 +140,49 @@ class Joined(FirstFit):
         return row[: self.row_bytes]
 
 
-@dataclass
-class Encoded:
-    """The encoded sentences of a chunk of text that belong to one split."""
-
-    pieces: bytearray = field(
-        default_factory=bytearray
-    )  # PIECES of all sentences, as bytes
-    sizes: list[int] = field(
-        default_factory=list
-    )  # the number of these bytes in each sentence
-    hashes: bytearray = field(
-        default_factory=bytearray
-    )  # eight bytes for each sentence
-    words: int = 0
-    bytes: int = 0  # of the text in UTF-8, counting one for each line end
-    lines: Counts = field(default_factory=Counts)
-
-
-_END = np.array([END], PIECES).tobytes()
-
-
-def encoded(corpus: Corpus, encoder: Encoder, chunk: Chunk) -> dict[str, Encoded]:
-    """Return the encoded sentences of a chunk by split. Each ends with END."""
-    found: defaultdict[str, Encoded] = defaultdict(Encoded)
-    for split, line in corpus.placed(chunk):
-        own = found[split]
-        if own.lines.add(line):
-            sentence = encoder(line.text) + _END
-            own.pieces += sentence
-            own.sizes.append(len(sentence))
-            own.hashes += hashlib.blake2b(sentence, digest_size=8).digest()
-            own.words += len(line.text.split())
-            own.bytes += len(line.text.encode()) + 1
-    return found
-
-
 COUNTED = ("rows", "tokens", "words", "bytes", "sentences", "segments")
 
 
 class SplitWriter:
-    """A writer that packs the sentences of one split into rows, and counts what it packs."""
+    """A writer that packs the sentences of one split into rows, and counts what it packs.
 
-    def __init__(self, add: Add, packer: FirstFit) -> None:
-        self._add, self._packer = add, packer
+    Attributes:
+        lines: the counts of lines, kept by whoever reads them.
+        hashes: eight bytes for each sentence.
+    """
+
+    def __init__(self, add: Add, tokenizer: Tokenizer, packer: FirstFit) -> None:
+        self._add, self._tokenizer, self._packer = add, tokenizer, packer
         self.lines = Counts()
-        self.hashes = bytearray()  # of all sentences
+        self.hashes = bytearray()
         self.counts = Counter(dict.fromkeys(COUNTED, 0))
 
-    def write(self, given: Encoded) -> None:
-        """Pack sentences and write the rows that are full. Cut a sentence longer than a row."""
-        pieces, most = memoryview(given.pieces), self._packer.row_bytes
-        bounds = itertools.pairwise(itertools.accumulate(given.sizes, initial=0))
-        segments = [
-            pieces[first : min(first + most, end)]
-            for start, end in bounds
-            for first in range(start, end, most)
-        ]
-        self._append([*filter(None, map(self._packer.add, segments))])
+    def write(self, texts: Sequence[str]) -> None:
+        """Encode sentences, add END, pack them and write the rows that are full.
 
-        self.counts.update(
-            tokens=len(pieces) // PIECES.itemsize,
-            words=given.words,
-            bytes=given.bytes,
-            sentences=len(given.sizes),
-            segments=len(segments),
-        )
-        self.hashes += given.hashes
-        self.lines += given.lines
+        A sentence that is longer than a row is cut.
+        """
+        most, rows = self._packer.row_bytes, []
+        for text, ids in zip(texts, pieces_of(self._tokenizer, texts), strict=True):
+            sentence = np.array([*ids, END], PIECES).tobytes()
+            for first in range(0, len(sentence), most):
+                self.counts["segments"] += 1
+                row = self._packer.add(sentence[first : first + most])
+                if row is not None:
+                    rows.append(row)
+            self.hashes += hashlib.blake2b(sentence, digest_size=8).digest()
+            self.counts["tokens"] += len(ids) + 1
+            self.counts["words"] += len(text.split())
+            # The text in UTF-8 and its line end.
+            self.counts["bytes"] += len(text.encode()) + 1
+        self.counts["sentences"] += len(texts)
+        self._append(rows)
 
     def finish(self) -> None:
         """Write the rows that are still open."""
         self._append(self._packer.open)
 
-    def about(self, split: str, vocabulary_size: int) -> dict[str, Any]:
+    def about(self, split: str) -> dict[str, Any]:
         """Return the content of rows.json."""
         length, counts = self._packer.sequence_length, self.counts
         joined = isinstance(self._packer, Joined)
@@ -225,7 +190,7 @@ class SplitWriter:
             "format": FORMAT,
             "split": split,
             "sequence_length": length,
-            "vocabulary_size": vocabulary_size,
+            "vocabulary_size": self._tokenizer.get_vocab_size(),
             **counts,
             "fill": counts["tokens"] / (counts["rows"] * length),
             "lines": self.lines.total,
@@ -247,26 +212,26 @@ def pack(
     folders: Mapping[str, Path],
     tokenizer: Tokenizer,
     packer: Callable[[], FirstFit],
-    processes: int | None = None,
 ) -> None:
     """Encode and pack the text of each split into its folder, as a stream.
 
     Args:
         packer: makes the packer of a split.
-        processes: the number of processes; None means one per core. The files do not depend on it.
     """
-    encode = partial(encoded, corpus, Encoder(tokenizer))
     with ExitStack() as stack:
-        writers = {
-            split: SplitWriter(
-                stack.enter_context(new_arrays(folder, {"rows": PIECES})), packer()
-            )
-            for split, folder in folders.items()
-        }
-        for found in in_order(encode, corpus.chunks(folders), processes):
+        writers = {}
+        for split, folder in folders.items():
+            add = stack.enter_context(new_arrays(folder, {"rows": PIECES}))
+            writers[split] = SplitWriter(add, tokenizer, packer())
+
+        for chunk in corpus.chunks(folders):
+            texts: dict[str, list[str]] = {split: [] for split in folders}
+            for split, line in corpus.placed(chunk):
+                if split in writers and writers[split].lines.add(line):
+                    texts[split].append(line.text)
             for split, writer in writers.items():
-                if split in found:
-                    writer.write(found[split])
+                writer.write(texts[split])
+
         note_lines(corpus.name, sum((one.lines for one in writers.values()), Counts()))
         hashes = {
             split: np.frombuffer(of.hashes, np.uint64) for split, of in writers.items()
@@ -277,9 +242,7 @@ def pack(
             corpus.check(split, writer.lines)
             writer.finish()
     for split, writer in writers.items():
-        publish_json(
-            folders[split] / ABOUT, writer.about(split, tokenizer.get_vocab_size())
-        )
+        publish_json(folders[split] / ABOUT, writer.about(split))
 
 
 # Lines in a stretch of joined sentences: some five rows of 256 pieces.

@@ -30,7 +30,6 @@ from tasks.pretraining.documents import (
 )
 from tasks.pretraining.pairs import MaskedPairs, predictions
 from tasks.schedule import learning_rate
-from tasks.text.encoding import Encoder
 from tasks.text.source import SPLITS, note_lines
 from tasks.text.tokenizer import (
     BERT_MARKS,
@@ -110,7 +109,7 @@ class MaskedDocuments(PreparedData):
             )
             tokenizer = tokenizer_at(folder, train_wordpiece, lines, section)
             into = {split: folder / split for split in SPLITS}
-            totals = encode(documents, Encoder(tokenizer), into)
+            totals = encode(documents, tokenizer, into)
 
         counts = documents.counts
         note_lines(found.name, counts)

@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,6 +178,12 @@ def tokenizer_at(
     sample = sample_of(lines, section.tokenizer_lines)
     save_tokenizer(train(sample, section.vocabulary_size), path)
     return load_tokenizer(path)
+
+
+def pieces_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Return the ids of the pieces of each text, without special tokens."""
+    encoded = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+    return [one.ids for one in encoded]
 
 
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:

@@ -13,9 +13,7 @@ from sweeper.store.errors import UserError
 from tasks.lm1b.data import ABOUT, OPEN_ROWS, FirstFit, Joined, PackedRows, expand, pack
 from tasks.synthetic.samples import World
 from tasks.synthetic.samples import sentences as generated
-from tasks.text.corpus import CHUNK, PIECES, Corpus
-from tasks.text.encoding import FEW
-from tasks.text.source import SPLITS
+from tasks.text.corpus import PIECES, Corpus
 from tasks.text.tokenizer import END, PAD, train_bpe
 
 LINES = list(itertools.islice(generated(World(7, 113)), 701))
@@ -50,9 +48,9 @@ def pieces_of(row):
     return np.frombuffer(row, PIECES).tolist()
 
 
-def pack_test(folder, corpus, packer, processes=1):
+def pack_test(folder, corpus, packer):
     """The split "test" of a corpus as rows in a folder; the content of rows.json."""
-    pack(corpus, {"test": folder}, TOKENIZER, packer, processes)
+    pack(corpus, {"test": folder}, TOKENIZER, packer)
     return json.loads((folder / ABOUT).read_text())
 
 
@@ -157,24 +155,6 @@ def test_bytes_that_are_no_utf_8_are_told(tmp_path, capsys):
     pack_test(tmp_path, corpus, lambda: FirstFit(31))
     said = "note: lines: 1 line with letters that are not UTF-8, now replaced; save it as UTF-8.\n"
     assert capsys.readouterr().err == said
-
-
-def test_rows_do_not_depend_on_the_number_of_processes(tmp_path):
-    many = [
-        f"{line} {number}" for number in range(20) for line in LINES
-    ]  # more chunks than FEW
-    corpus = Corpus("lines", lambda: iter([[line.encode() for line in many]]), None)
-    found = []
-    for processes in (1, 3):
-        folders = {split: tmp_path / str(processes) / split for split in SPLITS}
-        pack(corpus, folders, TOKENIZER, lambda: FirstFit(31), processes)
-        files = sorted((tmp_path / str(processes)).rglob("*.*"))
-        found.append(
-            [(path.parent.name, path.name, path.read_bytes()) for path in files]
-        )
-    assert len(many) > FEW * CHUNK
-    assert len(found[0]) == 2 * len(SPLITS)
-    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(
