@@ -274,8 +274,9 @@ class DataSet(Source, ABC, Generic[Kind]):
         self, rows: Iterable[tuple[str, Kind | Malformed]], split: str
     ) -> Iterator[tuple[str, Kind | Malformed]]:
         for place, row in rows:
-            good = split != "train" or isinstance(row, Malformed)
-            yield place, row if good else self.trainable(row)
+            if split == "train" and not isinstance(row, Malformed):
+                row = self.trainable(row)
+            yield place, row
 
     def _kept_back(self, examples: Sequence[Kind]) -> set[str]:
         """Return the groups kept back for validation, whose texts have the smallest checksums."""

@@ -24,12 +24,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from models.cross_entropy import IGNORED
 from sweeper.store.files import publish_json
-from tasks.batch import Batch
+from tasks.batch import Batch, of_arrays
 from tasks.data import PreparedRows
 from tasks.text.corpus import PIECES, Add, Arrays, Corpora, Corpus, new_arrays
 from tasks.text.source import SPLITS, Counts, note_lines, note_repeats
@@ -286,7 +285,6 @@ class PackedText(PreparedRows):
         return {**rows, **tokens, **noted}
 
     def take(self, split: str, numbers: np.ndarray) -> Batch:
-        arrays = self.splits[split].rows(numbers)
-        batch = {key: torch.from_numpy(array) for key, array in arrays.items()}
+        batch = of_arrays(self.splits[split].rows(numbers))
         batch["targets"].masked_fill_(batch["segments"] == 0, IGNORED)
         return batch

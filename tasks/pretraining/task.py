@@ -14,9 +14,9 @@ from models.cross_entropy import IGNORED
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import publish_json
 from tasks.architectures.encoder import EncoderSection
-from tasks.batch import Batch
+from tasks.batch import Batch, of_arrays
 from tasks.config.schema import Problem, whole
-from tasks.config.sections import ENDS_AT_0, RowsSection, TextSection
+from tasks.config.sections import ENDS_AT_0, RowsSection, WordPieceSection
 from tasks.data import PreparedData
 from tasks.module import TaskModule
 from tasks.pretraining.documents import (
@@ -31,12 +31,7 @@ from tasks.pretraining.documents import (
 from tasks.pretraining.pairs import MaskedPairs, predictions
 from tasks.schedule import learning_rate
 from tasks.text.source import SPLITS, note_lines
-from tasks.text.tokenizer import (
-    BERT_MARKS,
-    LARGEST_VOCABULARY,
-    tokenizer_at,
-    train_wordpiece,
-)
+from tasks.text.tokenizer import tokenizer_at, train_wordpiece
 
 
 class PhaseSection(RowsSection):
@@ -58,13 +53,9 @@ class PhaseSection(RowsSection):
             yield Problem(f"{path}.warmup_steps", self.warmup_steps, expected, remedy)
 
 
-class PretrainingSection(TextSection):
+class PretrainingSection(WordPieceSection):
     """The keys of conf/task/pretraining.yaml."""
 
-    vocabulary_size: Annotated[
-        int, whole(len(BERT_MARKS) + 2, LARGEST_VOCABULARY, 30_522)
-    ]
-    tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
     documents: Literal["blank_line", "file"]
     sequence_length: Annotated[int, whole(8, 65_536, 128)]
     second_phase: PhaseSection
@@ -175,7 +166,7 @@ class MaskedDocuments(PreparedData):
 
 
 def _tensors(arrays: Mapping[str, Any]) -> Batch:
-    batch = {key: torch.from_numpy(array) for key, array in arrays.items()}
+    batch = of_arrays(arrays)
     batch["targets"].masked_fill_(~batch.pop("hidden"), IGNORED)
     return batch
 

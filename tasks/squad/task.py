@@ -98,9 +98,8 @@ class SQuAD(DataSet[Question]):
             return Malformed("not a question")
         answers = row.get("answers")
         if isinstance(answers, Mapping):
-            texts, starts = answers.get("text"), answers.get("answer_start")
-            lists = isinstance(texts, list) and isinstance(starts, list)
-            if lists and len(texts) == len(starts):
+            texts, starts = _list_of(answers, "text"), _list_of(answers, "answer_start")
+            if texts and starts and len(texts) == len(starts):
                 pairs = zip(texts, starts, strict=True)
                 answers = [
                     {"text": text, "answer_start": start} for text, start in pairs
@@ -116,7 +115,7 @@ class SQuAD(DataSet[Question]):
 
 
 def _list_of(value: Any, key: str) -> list[Any] | None:
-    found = value.get(key) if isinstance(value, dict) else None
+    found = value.get(key) if isinstance(value, Mapping) else None
     return found if isinstance(found, list) else None
 
 
@@ -330,8 +329,7 @@ class QuestionAnswering(FineTuning):
 
     def forward(self, batch: Batch) -> Tensor:
         """Return logits (2, B, T) of the answer's first and last piece; -inf on padding."""
-        inputs = (batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
-        logits_2BT = torch.stack(self.model(*inputs)).float()
+        logits_2BT = torch.stack(self.outputs(batch)).float()
         return logits_2BT.masked_fill(~batch["attention_mask"], float("-inf"))
 
     def totals(self, batch: Batch) -> tuple[Tensor, ...]:

@@ -101,11 +101,6 @@ def test_norms_biases_and_the_scale_are_those_asked_for(decoder, pack):
     )
 
 
-def test_an_unknown_activation_is_refused(decoder):
-    with pytest.raises(ValueError, match="'swish': expected one of relu, gelu, silu"):
-        decoder(activation="swish")
-
-
 def test_dropout_acts_at_four_places_in_training_and_nowhere_else(decoder, pack):
     """The embedding sum, residual branches, activations and attention weights."""
     row = pack(5, 7)
