@@ -43,19 +43,6 @@ def test_a_batch_is_as_long_as_its_longest_row_and_never_longer_than_allowed(fol
     assert rows.rows(np.array([0, 2]), longest=47)["tokens"].shape == (2, 47)
 
 
-@pytest.mark.parametrize("name", ["pieces", "rows", "seconds", "labels"])
-def test_a_file_that_is_not_as_written_is_one_sentence(folder, name):
-    [path] = folder.glob(f"{name}.*")
-    whole = path.read_bytes()
-    for damaged in (b"", whole[:7], whole[:-1]):
-        path.write_bytes(damaged)
-        with pytest.raises(UserError, match="delete it and prepare the data"):
-            Sequences(folder)
-    path.unlink()
-    with pytest.raises(UserError, match="delete it and prepare the data"):
-        Sequences(folder)
-
-
 def test_rows_that_were_not_finished_are_not_there(folder):
     (folder / "about.json").unlink()
     with pytest.raises(UserError, match="holds no prepared data; prepare the data"):
