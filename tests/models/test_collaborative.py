@@ -82,6 +82,17 @@ def test_any_factors_of_its_products_give_the_outputs_of_multi_head_attention(
     )
 
 
+def test_what_is_built_keeps_mode_dropout_and_precision():
+    attention = MultiHeadAttention(D, H, P, dropout=0.3).double().eval()
+    made = _of_full_size(attention)
+    assert (made.dropout, made.training, made.mixing.dtype) == (
+        0.3,
+        False,
+        torch.float64,
+    )
+    assert all(parameter.requires_grad for parameter in made.parameters())
+
+
 @biases
 @pytest.mark.parametrize("shared_size", [2, S, None])
 def test_parameters_and_flops_equal_the_closed_form(bias, shared_size):
@@ -143,3 +154,14 @@ def test_heads_that_share_are_found_to_share():
     key_HPD = into_HPQ @ common_KD
     assert _error(query_HPD, key_HPD, 2) < 1e-3
     assert _error(query_HPD, key_HPD, 1) > 0.1
+
+
+def test_a_larger_size_is_nearer_and_nothing_random_decides():
+    pytest.importorskip("tensorly")
+    query_HPD, key_HPD = torch.randn(2, H, P, D, dtype=torch.float64)
+    errors = [_error(query_HPD, key_HPD, size) for size in (2, 5, 7, 11, 15)]
+    assert errors == sorted(errors, reverse=True)
+    torch.manual_seed(1)
+    first = factorise(query_HPD, key_HPD, 7)
+    torch.manual_seed(2)
+    assert all(map(torch.equal, first, factorise(query_HPD, key_HPD, 7)))

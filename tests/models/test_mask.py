@@ -71,6 +71,14 @@ def test_segments_of_any_lengths(causal, seed, monkeypatch):
     torch.testing.assert_close(*_both(mask_B1TT, q, k, v), rtol=0, atol=1e-13)
 
 
+@ways
+def test_queries_that_share_keys_and_values(causal):
+    mask_B1TT = attention_mask(_segments(), causal=causal)
+    q, (k, v) = torch.randn(B, 4, T, P).double(), torch.randn(2, B, 2, T, P).double()
+    both = _both(mask_B1TT, query=q, key=k, value=v, enable_gqa=True)
+    torch.testing.assert_close(*both, rtol=0, atol=1e-13)
+
+
 @pytest.mark.parametrize("rows", [1, B])
 def test_other_positions_than_those_laid_out_are_under_the_plain_mask(rows):
     mask_B1TT = attention_mask(_segments(), causal=True)[:, :, : T // 2]
@@ -111,6 +119,13 @@ def test_a_row_of_one_segment_is_left_whole(causal):
 
 def test_where_the_segments_are_not_at_hand_the_mask_is_plain():
     assert type(attention_mask(_segments().to("meta"), causal=True)) is Tensor
+
+
+def test_to_all_else_it_is_the_plain_mask():
+    mask_B1TT = attention_mask(_segments(), causal=True)
+    masked = torch.where(mask_B1TT, 0.0, -torch.inf)
+    assert type(masked) is Tensor
+    assert masked.equal(torch.where(_plain(mask_B1TT), 0.0, -torch.inf))
 
 
 def test_dropout_drops():

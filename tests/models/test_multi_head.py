@@ -15,6 +15,7 @@ from models.attention.decoupled import DecoupledAttention
 from models.attention.grouped_query import GroupedQueryAttention
 from models.attention.latent import LatentAttention
 from models.attention.multi_head import MultiHeadAttention
+from tests.models.conftest import sum_over_heads
 
 B, T, D, H, P, U = 2, 11, 7, 3, 5, 13
 
@@ -155,4 +156,19 @@ def test_decoupled_is_multi_head_attention_where_sizes_are_alike(value_size, bia
     mask_B1TT = torch.ones(B, 1, T, T, dtype=torch.bool).tril()
     torch.testing.assert_close(
         decoupled(x_BTD, mask_B1TT), plain(x_BTD, mask_B1TT), rtol=0, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("value_size", [1, 2, U])
+def test_values_of_any_size_are_mixed_by_the_same_weights(value_size):
+    attention = DecoupledAttention(D, H, P, value_size=value_size).double()
+    x_TD = torch.randn(T, D, dtype=torch.float64)
+    queries, keys = (
+        w.unflatten(0, (H, P)) for w in attention.query_key.weight.chunk(2)
+    )
+    values = attention.value.weight.unflatten(0, (H, value_size))
+    outputs = attention.output.weight.split(value_size, dim=1)
+    expected_TD = sum_over_heads(x_TD, queries, keys, values, outputs)
+    torch.testing.assert_close(
+        attention(x_TD[None])[0], expected_TD, rtol=0, atol=1e-12
     )

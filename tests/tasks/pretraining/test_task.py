@@ -134,3 +134,22 @@ def test_an_encoder_learns(shared):
 @pytest.fixture(scope="module")
 def whole(shared):
     return ended(shared, PRETRAINING, "whole")
+
+
+def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(shared):
+    task = opened(shared, PRETRAINING)
+    model = task.model.eval().requires_grad_(False)
+    batch = task.data.batch(1)
+    hidden_BTD = model(
+        batch["tokens"], batch["token_type_ids"], batch["attention_mask"]
+    )
+    every_BT = torch.arange(hidden_BTD.shape[1]).expand(len(hidden_BTD), -1)
+    logs_BTV = model.token_logits(hidden_BTD, every_BT).double().log_softmax(-1)
+    places_BM, targets_BM = batch["places"], batch["targets"]
+    nats = [
+        -float(logs_BTV[row, places_BM[row, number], targets_BM[row, number]])
+        for row, number in (targets_BM != IGNORED).nonzero().tolist()
+    ]
+    pairs = F.cross_entropy(model.next_logits(hidden_BTD), batch["next"])
+    expected = sum(nats) / len(nats) + float(pairs)
+    assert float(task.training_step(batch, 0)) == pytest.approx(expected, rel=1e-5)
