@@ -1,13 +1,19 @@
 """Batches of named tensors, and moving them to a device."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import torch
 from torch import Tensor
 
 Batch = dict[str, Tensor]
 """The named tensors of one batch. They are on the CPU until the loop moves them."""
+
+
+def of_arrays(arrays: Mapping[str, np.ndarray]) -> Batch:
+    """Return numpy arrays as a batch, without a copy."""
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 def moved(batch: Batch, device: torch.device) -> Batch:

@@ -5,10 +5,11 @@ kill or a full disk can destroy the previous checkpoint too.
 """
 
 import hashlib
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import IO, Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -39,16 +40,14 @@ def sidecar(path: Path) -> Path:
 
 def save(value: Mapping[str, Any], path: Path, run: str) -> None:
     """Write a checkpoint of `run` atomically. An OSError leaves the previous file unchanged."""
+    # torch.save would hide the OSError of a full disk, so it writes to memory.
+    buffer = io.BytesIO()
+    torch.save(dict(value), buffer)
+    content = buffer.getvalue()
+    digest = hashlib.sha256(content).hexdigest()
     with new_file(path) as descriptor:
-        writer = _Writer(descriptor)
-        try:
-            torch.save(dict(value), cast(IO[bytes], writer))
-        except RuntimeError:
-            # torch replaces the OSError of a failed write by a RuntimeError about a position.
-            if writer.error is not None:
-                raise writer.error from None
-            raise
-        publish_json(sidecar(path), {"run": run, "sha256": writer.digest.hexdigest()})
+        write_all(descriptor, content)
+        publish_json(sidecar(path), {"run": run, "sha256": digest})
 
 
 def verify(path: Path, run: str) -> None:
@@ -104,31 +103,6 @@ def weights_digest(weights: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-class _Writer:
-    """A file for torch.save. It computes a digest of its content and keeps a write error."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self.digest = hashlib.sha256()
-        self.error: OSError | None = None
-
-    def write(self, data: Any) -> int:
-        content = memoryview(data).cast("B")
-        try:
-            write_all(self._descriptor, content)  # type: ignore[arg-type]
-        except OSError as error:
-            self.error = error
-            raise
-        self.digest.update(content)
-        return len(content)
-
-    def flush(self) -> None:
-        """Do nothing: writes are not buffered."""
-
-    def fileno(self) -> int:
-        return self._descriptor
-
-
 WEIGHTS = "weights.ckpt"
 
 
@@ -142,13 +116,12 @@ def final_weights(run: Run, key: str) -> dict[str, Tensor]:
     path, digest = final_checkpoint(run, key)
     try:
         verify(path, run.id)
+        weights = load(path)
+        if weights_digest(weights) != digest:
+            raise Damaged("its weights have another digest than result.json")
     except Damaged as error:
         expected = f"a run with intact final weights ({WEIGHTS}: {error})"
         raise invalid_value(key, run.id, expected, "train it again") from error
-    weights = load(path)
-    if weights_digest(weights) != digest:
-        expected = "a run whose weights have the digest in its result.json"
-        raise invalid_value(key, run.id, expected, "train it again")
     return weights
 
 

@@ -7,7 +7,6 @@ the same batches when it continues.
 from __future__ import annotations
 
 import hashlib
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -138,7 +137,6 @@ class PreparedData(TaskData):
 
     kind: ClassVar[str]  # the beginning of the folder's name
     format: ClassVar[int]  # the version of the folder's content
-    last: ClassVar[str]  # the file that is written last in the folder of each split
     shaping: ClassVar[
         tuple[str, ...]
     ]  # the keys of `task` that change the prepared data
@@ -150,7 +148,7 @@ class PreparedData(TaskData):
 
     @abstractmethod
     def make(self, folder: Path) -> None:
-        """Write the files that the folder lacks; raise UserError if the text is unusable."""
+        """Write all files anew; raise UserError if the text is unusable."""
 
     @abstractmethod
     def open(self, folder: Path) -> dict[str, Any]:
@@ -182,32 +180,27 @@ class PreparedData(TaskData):
     def prepare_data(self) -> None:
         """Prepare the data unless they are on disk. Other processes that need them wait."""
         folder = self.folder
-        if self._complete(folder) and (folder / DIGESTS).is_file():
+        digests = folder / DIGESTS  # written last
+        if digests.is_file():
             return  # the folder may be read-only
         make_directory(folder.parent)
         with held(folder):
-            if not self._complete(folder) or not (folder / DIGESTS).is_file():
-                self._make_all(folder)
+            if digests.is_file():
+                return
+            self._check_source()
+            make_directory(folder)
+            for leftover in folder.rglob(".*.tmp"):  # a killed process left them
+                leftover.unlink()
+            self.make(folder)
             write_digests(folder)
 
-    def _make_all(self, folder: Path) -> None:
+    def _check_source(self) -> None:
         planned, found = self.text["digest"], self.source()[0]
         if planned not in (None, found):
             raise UserError(
                 f"data.digest={planned}: expected the text that the run was planned with, but its "
                 f"digest is now {found}; plan again, or restore the old text."
             )
-        if self._complete(folder):
-            shutil.rmtree(
-                folder
-            )  # without digests, changes to its files cannot be detected
-        make_directory(folder)
-        for leftover in folder.rglob(".*.tmp"):  # a killed process left them
-            leftover.unlink()
-        self.make(folder)
-
-    def _complete(self, folder: Path) -> bool:
-        return all((folder / split / self.last).exists() for split in SPLITS)
 
     def check(self, *, again: bool = False) -> None:
         digest = check_digests(self.folder, self.outputs, again=again)

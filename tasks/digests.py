@@ -23,13 +23,7 @@ SOURCE = "sample"  # the folder of generated text, which is only read during pre
 
 
 def write_digests(folder: Path) -> None:
-    """Write the digests of a prepared folder, unless they are there.
-
-    Raises:
-        OSError: a file is a link or a pipe.
-    """
-    if (folder / DIGESTS).is_file():
-        return
+    """Write the digests of a prepared folder; raise OSError if a file is a link or a pipe."""
     files = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)

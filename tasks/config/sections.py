@@ -37,6 +37,14 @@ class TextSection(TaskSection, RowsSection):
     """The keys of every task on text."""
 
 
+class WordPieceSection(TextSection):
+    """The keys of every task that trains a WordPiece tokenizer, as BERT's."""
+
+    # Five marks and two letters at least; an id takes two bytes on disk.
+    vocabulary_size: Annotated[int, whole(7, 65_535, 30_522)]
+    tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
+
+
 class HubSection(Section):
     """Arguments of datasets.load_dataset."""
 

@@ -124,12 +124,16 @@ Kind = TypeVar("Kind", bound=Example)
 
 
 class RowReport:
-    """Counts the rows of one split; `kept` plus all dropped is `total`, exactly."""
+    """Counts the rows of one split; `kept` plus all dropped is `total`, exactly.
+
+    Attributes:
+        mended: the number of rows that were repaired, by "file: reason".
+    """
 
     def __init__(self) -> None:
         self.kept = 0
-        self.mended: Counter[tuple[str, str]] = Counter()
-        self._dropped: dict[tuple[str, str], list[str]] = {}
+        self.mended: Counter[str] = Counter()
+        self._places: dict[str, list[str]] = {}  # of dropped rows, by "file: reason"
         self._ids: set[str] = set()
 
     def kept_of(
@@ -140,26 +144,21 @@ class RowReport:
             if not isinstance(row, Malformed) and row.id and row.id in self._ids:
                 row = Malformed("duplicate id")
             if isinstance(row, Malformed):
-                self._dropped.setdefault((file, row.reason), []).append(place)
-            else:
-                self._ids.add(row.id)
-                self.kept += 1
-                self.mended.update((file, reason) for reason in row.mended)
-                yield row
+                self._places.setdefault(f"{file}: {row.reason}", []).append(place)
+                continue
+            self._ids.add(row.id)
+            self.kept += 1
+            self.mended.update(f"{file}: {reason}" for reason in row.mended)
+            yield row
 
     @property
     def dropped(self) -> dict[str, int]:
         """The number of dropped rows by "file: reason"."""
-        return {
-            f"{file}: {why}": len(at)
-            for (file, why), at in sorted(self._dropped.items())
-        }
+        return {why: len(places) for why, places in sorted(self._places.items())}
 
     @property
     def dropped_in_words(self) -> str:
-        return ", ".join(
-            f"{count} x {reason}" for reason, count in self.dropped.items()
-        )
+        return ", ".join(f"{count} x {why}" for why, count in self.dropped.items())
 
     @property
     def total(self) -> int:
@@ -167,17 +166,13 @@ class RowReport:
 
     def about(self) -> dict[str, Any]:
         """Return the counts and the first places as plain values."""
+        places = {why: self._places[why][:PLACES] for why in self.dropped}
         return {
             "read": self.total,
             "kept": self.kept,
             "dropped": self.dropped,
-            "places": {
-                f"{file}: {why}": at[:PLACES]
-                for (file, why), at in sorted(self._dropped.items())
-            },
-            "mended": {
-                f"{file}: {why}": n for (file, why), n in sorted(self.mended.items())
-            },
+            "places": places,
+            "mended": dict(sorted(self.mended.items())),
         }
 
     def notes(self) -> Iterator[str]:
@@ -186,9 +181,7 @@ class RowReport:
             share = 100 * self.kept / self.total
             kept = f"only {self.kept} of {self.total} rows are kept ({share:.1f} %)"
             yield f"{kept}: {self.dropped_in_words}."
-        if odd := sum(
-            count for (_, why), count in self.mended.items() if why == REPLACED
-        ):
+        if odd := sum(n for why, n in self.mended.items() if why.endswith(REPLACED)):
             yield f"{plural(odd, 'row')} {NOT_UTF8}."
 
 
@@ -252,46 +245,47 @@ class DataSet(Source, ABC, Generic[Kind]):
         kept: dict[str, list[Kind]] = {}
         hub = self._on_hub(data["hub"]) if data["source"] == "hub" else {}
         for split, parts in self._parts(data, folder, hub).items():
-            reports[split], kept[split] = RowReport(), []
+            report = reports[split] = RowReport()
+            own = kept[split] = []
             for name, rows in parts:
-                if split == "train":
-                    rows = (
-                        (
-                            place,
-                            row if isinstance(row, Malformed) else self.trainable(row),
-                        )
-                        for place, row in rows
-                    )
-                kept[split] += reports[split].kept_of(name, rows)
-            if not kept[split]:
-                why = reports[split].dropped_in_words or "no rows"
+                own += report.kept_of(name, self._usable(rows, split))
+            if not own:
+                why = report.dropped_in_words or "no rows"
                 raise UserError(
                     f"{self.describe(data)}: nothing is left to {split} on ({why}); mend the data "
                     "or name others."
                 )
-            for note in reports[split].notes():
+            for note in report.notes():
                 print(f"{NOTE}{self.title}, {split}: {note}", file=sys.stderr)
+
         facts = self.facts(kept, reports, hub)
         hashes = ([hash(example.texts()) for example in kept[split]] for split in kept)
         note_repeats(self.title, "row", *hashes)
-        # Whole groups are kept back: those whose text has the smallest checksums.
-        groups = {self.group(example) for example in kept["train"]}
-        if len(groups) < 2:
-            raise UserError(
-                f"{self.title} has a single training text; give it more data."
-            )
-        ordered = sorted(groups, key=lambda text: (zlib.crc32(text.encode()), text))
-        back = set(ordered[: max(1, round(len(groups) * VALIDATION))])
-        train = [
-            example for example in kept["train"] if self.group(example) not in back
-        ]
-        validation = [
-            example for example in kept["train"] if self.group(example) in back
-        ]
-        splits = {"train": train, "validation": validation, "test": kept["test"]}
+        back = self._kept_back(kept["train"])
+        splits: dict[str, list[Kind]] = {"train": [], "validation": []}
+        for example in kept["train"]:
+            held_out = self.group(example) in back
+            splits["validation" if held_out else "train"].append(example)
         about = {split: report.about() for split, report in reports.items()}
         about["train"] |= facts
-        return splits, about
+        return {**splits, "test": kept["test"]}, about
+
+    def _usable(
+        self, rows: Iterable[tuple[str, Kind | Malformed]], split: str
+    ) -> Iterator[tuple[str, Kind | Malformed]]:
+        for place, row in rows:
+            if split == "train" and not isinstance(row, Malformed):
+                row = self.trainable(row)
+            yield place, row
+
+    def _kept_back(self, examples: Sequence[Kind]) -> set[str]:
+        """Return the groups kept back for validation, whose texts have the smallest checksums."""
+        groups = {self.group(example) for example in examples}
+        if len(groups) < 2:
+            said = f"{self.title} has a single training text; give it more data."
+            raise UserError(said)
+        ordered = sorted(groups, key=lambda text: (zlib.crc32(text.encode()), text))
+        return set(ordered[: max(1, round(len(groups) * VALIDATION))])
 
     def _on_hub(self, hub: Mapping[str, Any]) -> dict[str, Any]:
         """Return the splits `train` and `hub_test` of a data set on the hub."""

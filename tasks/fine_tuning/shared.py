@@ -25,17 +25,16 @@ from models.transformer import Encoder
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import child, publish_json
 from tasks.architectures.encoder import EncoderSection
-from tasks.batch import Batch
+from tasks.batch import Batch, of_arrays
 from tasks.config.schema import given, whole
-from tasks.config.sections import TextSection
+from tasks.config.sections import WordPieceSection
 from tasks.data import PreparedRows
 from tasks.fine_tuning.dataset import DataSet
 from tasks.module import TaskModule
 from tasks.text.corpus import PIECES, STARTS, Arrays, new_arrays
 from tasks.text.source import SPLITS, batches
 from tasks.text.tokenizer import (
-    BERT_MARKS,
-    LARGEST_VOCABULARY,
+    TOKENIZER,
     load_tokenizer,
     tokenizer_at,
     train_wordpiece,
@@ -139,16 +138,12 @@ NOTED = {"skipped": "dropped", "mended": "mended"}
 """The facts about the rows in a result, each with its name in about.json."""
 
 
-class FineTuningSection(TextSection):
+class FineTuningSection(WordPieceSection):
     """The keys that every fine-tuning task has."""
 
     tokenizer: Annotated[
         str | None, given("the name of the parent's prepared data, or null", None)
     ]
-    vocabulary_size: Annotated[
-        int, whole(len(BERT_MARKS) + 2, LARGEST_VOCABULARY, 30_522)
-    ]
-    tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
     sequence_length: Annotated[int, whole(SPECIAL_TOKENS + 2, 65_536, 128)]
 
 
@@ -156,7 +151,7 @@ class ExampleData(PreparedRows):
     """Batches of tokens, token_type_ids and attention_mask, (B, T), and of `columns`, (B,)."""
 
     section: FineTuningSection
-    format, last = FORMAT, ABOUT
+    format = FORMAT
     Rows = Sequences
     shaping: ClassVar[tuple[str, ...]] = (
         "tokenizer",
@@ -171,12 +166,11 @@ class ExampleData(PreparedRows):
         section = self.section
         examples, rows = self.published.load(self.text, folder / "sample")
         if section.tokenizer is not None:
-            path = child(folder.parent, section.tokenizer) / "tokenizer.json"
-            tokenizer = load_tokenizer(path)
+            parents = child(folder.parent, section.tokenizer)
+            tokenizer = load_tokenizer(parents / TOKENIZER)
         else:  # train a tokenizer on each different text once
             lines = dict.fromkeys(t for one in examples["train"] for t in one.texts())
-            path = folder / "tokenizer.json"
-            tokenizer = tokenizer_at(path, train_wordpiece, lines, section)
+            tokenizer = tokenizer_at(folder, train_wordpiece, lines, section)
         about = {**rows, "validation": {}}
         about["test"] = {
             **about["test"],
@@ -218,7 +212,7 @@ class ExampleData(PreparedRows):
         rows = self.splits[split]
         arrays = rows.rows(numbers, self.section.sequence_length)
         arrays.update({name: rows.columns[name][numbers] for name in self.columns})
-        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+        return of_arrays(arrays)
 
 
 class FineTuning(TaskModule):
@@ -245,6 +239,11 @@ class FineTuning(TaskModule):
         zeros = torch.zeros(1, self.section.sequence_length, dtype=torch.long)
         row = {"tokens": zeros, "token_type_ids": zeros, "attention_mask": zeros.bool()}
         return row | {name: zeros[:, 0] for name in self.data.columns}
+
+    def outputs(self, batch: Batch) -> Any:
+        """Return what the model computes from the rows of a batch."""
+        inputs = (batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
+        return self.model(*inputs)
 
     def inherit(self, weights: Mapping[str, Tensor]) -> None:
         """Load the encoder of a pre-training run and, if this model has one, its pooler."""

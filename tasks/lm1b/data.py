@@ -15,31 +15,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from models.cross_entropy import IGNORED
 from sweeper.store.files import publish_json
-from tasks.batch import Batch
+from tasks.batch import Batch, of_arrays
 from tasks.data import PreparedRows
-from tasks.text.corpus import PIECES, Add, Arrays, Chunk, Corpora, Corpus, new_arrays
-from tasks.text.encoding import Encoder, in_order
+from tasks.text.corpus import PIECES, Add, Arrays, Corpora, Corpus, new_arrays
 from tasks.text.source import SPLITS, Counts, note_lines, note_repeats
-from tasks.text.tokenizer import END, PAD, tokenizer_at, train_bpe
+from tasks.text.tokenizer import END, PAD, pieces_of, tokenizer_at, train_bpe
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-    Buffer = bytes | memoryview
 
 FORMAT = 1
 ABOUT = "rows.json"
@@ -113,7 +109,7 @@ class FirstFit:
         self.row_bytes = sequence_length * PIECES.itemsize
         self.open: list[bytearray] = []  # the oldest first
 
-    def add(self, segment: Buffer) -> bytearray | None:
+    def add(self, segment: bytes) -> bytearray | None:
         """Place a segment of 1 to sequence_length pieces; return the row that closes, if any."""
         size = len(segment)
         for place, row in enumerate(self.open):
@@ -132,7 +128,7 @@ class Joined(FirstFit):
     At most one row is open.
     """
 
-    def add(self, segment: Buffer) -> bytearray | None:
+    def add(self, segment: bytes) -> bytearray | None:
         row = self.open.pop() if self.open else bytearray()
         row += segment
         if len(row) < self.row_bytes:
@@ -143,79 +139,49 @@ class Joined(FirstFit):
         return row[: self.row_bytes]
 
 
-@dataclass
-class Encoded:
-    """The encoded sentences of a chunk of text that belong to one split."""
-
-    pieces: bytearray = field(
-        default_factory=bytearray
-    )  # PIECES of all sentences, as bytes
-    sizes: list[int] = field(
-        default_factory=list
-    )  # the number of these bytes in each sentence
-    hashes: bytearray = field(
-        default_factory=bytearray
-    )  # eight bytes for each sentence
-    words: int = 0
-    bytes: int = 0  # of the text in UTF-8, counting one for each line end
-    lines: Counts = field(default_factory=Counts)
-
-
-_END = np.array([END], PIECES).tobytes()
-
-
-def encoded(corpus: Corpus, encoder: Encoder, chunk: Chunk) -> dict[str, Encoded]:
-    """Return the encoded sentences of a chunk by split. Each ends with END."""
-    found: defaultdict[str, Encoded] = defaultdict(Encoded)
-    for split, line in corpus.placed(chunk):
-        own = found[split]
-        if own.lines.add(line):
-            sentence = encoder(line.text) + _END
-            own.pieces += sentence
-            own.sizes.append(len(sentence))
-            own.hashes += hashlib.blake2b(sentence, digest_size=8).digest()
-            own.words += len(line.text.split())
-            own.bytes += len(line.text.encode()) + 1
-    return found
-
-
 COUNTED = ("rows", "tokens", "words", "bytes", "sentences", "segments")
 
 
 class SplitWriter:
-    """A writer that packs the sentences of one split into rows, and counts what it packs."""
+    """A writer that packs the sentences of one split into rows, and counts what it packs.
 
-    def __init__(self, add: Add, packer: FirstFit) -> None:
-        self._add, self._packer = add, packer
+    Attributes:
+        lines: the counts of lines, kept by whoever reads them.
+        hashes: eight bytes for each sentence.
+    """
+
+    def __init__(self, add: Add, tokenizer: Tokenizer, packer: FirstFit) -> None:
+        self._add, self._tokenizer, self._packer = add, tokenizer, packer
         self.lines = Counts()
-        self.hashes = bytearray()  # of all sentences
-        self.counts = dict.fromkeys(COUNTED, 0)
+        self.hashes = bytearray()
+        self.counts = Counter(dict.fromkeys(COUNTED, 0))
 
-    def write(self, given: Encoded) -> None:
-        """Pack sentences and write the rows that are full. Cut a sentence longer than a row."""
-        pieces, packer, start = memoryview(given.pieces), self._packer, 0
-        rows = []
-        for size in given.sizes:
-            end = start + size
-            for first in range(start, end, packer.row_bytes):
+    def write(self, texts: Sequence[str]) -> None:
+        """Encode sentences, add END, pack them and write the rows that are full.
+
+        A sentence that is longer than a row is cut.
+        """
+        most, rows = self._packer.row_bytes, []
+        for text, ids in zip(texts, pieces_of(self._tokenizer, texts), strict=True):
+            sentence = np.array([*ids, END], PIECES).tobytes()
+            for first in range(0, len(sentence), most):
                 self.counts["segments"] += 1
-                row = packer.add(pieces[first : min(first + packer.row_bytes, end)])
+                row = self._packer.add(sentence[first : first + most])
                 if row is not None:
                     rows.append(row)
-            start = end
-        self.counts["sentences"] += len(given.sizes)
-        self.counts["tokens"] += len(pieces) // PIECES.itemsize
-        self.counts["words"] += given.words
-        self.counts["bytes"] += given.bytes
-        self.hashes += given.hashes
-        self.lines += given.lines
+            self.hashes += hashlib.blake2b(sentence, digest_size=8).digest()
+            self.counts["tokens"] += len(ids) + 1
+            self.counts["words"] += len(text.split())
+            # The text in UTF-8 and its line end.
+            self.counts["bytes"] += len(text.encode()) + 1
+        self.counts["sentences"] += len(texts)
         self._append(rows)
 
     def finish(self) -> None:
         """Write the rows that are still open."""
         self._append(self._packer.open)
 
-    def about(self, split: str, vocabulary_size: int) -> dict[str, Any]:
+    def about(self, split: str) -> dict[str, Any]:
         """Return the content of rows.json."""
         length, counts = self._packer.sequence_length, self.counts
         joined = isinstance(self._packer, Joined)
@@ -223,7 +189,7 @@ class SplitWriter:
             "format": FORMAT,
             "split": split,
             "sequence_length": length,
-            "vocabulary_size": vocabulary_size,
+            "vocabulary_size": self._tokenizer.get_vocab_size(),
             **counts,
             "fill": counts["tokens"] / (counts["rows"] * length),
             "lines": self.lines.total,
@@ -245,26 +211,26 @@ def pack(
     folders: Mapping[str, Path],
     tokenizer: Tokenizer,
     packer: Callable[[], FirstFit],
-    processes: int | None = None,
 ) -> None:
     """Encode and pack the text of each split into its folder, as a stream.
 
     Args:
         packer: makes the packer of a split.
-        processes: the number of processes; None means one per core. The files do not depend on it.
     """
-    encode = partial(encoded, corpus, Encoder(tokenizer))
     with ExitStack() as stack:
-        writers = {
-            split: SplitWriter(
-                stack.enter_context(new_arrays(folder, {"rows": PIECES})), packer()
-            )
-            for split, folder in folders.items()
-        }
-        for found in in_order(encode, corpus.chunks(folders), processes):
+        writers = {}
+        for split, folder in folders.items():
+            add = stack.enter_context(new_arrays(folder, {"rows": PIECES}))
+            writers[split] = SplitWriter(add, tokenizer, packer())
+
+        for chunk in corpus.chunks(folders):
+            texts: dict[str, list[str]] = {split: [] for split in folders}
+            for split, line in corpus.placed(chunk):
+                if split in writers and writers[split].lines.add(line):
+                    texts[split].append(line.text)
             for split, writer in writers.items():
-                if split in found:
-                    writer.write(found[split])
+                writer.write(texts[split])
+
         note_lines(corpus.name, sum((one.lines for one in writers.values()), Counts()))
         hashes = {
             split: np.frombuffer(of.hashes, np.uint64) for split, of in writers.items()
@@ -275,9 +241,7 @@ def pack(
             corpus.check(split, writer.lines)
             writer.finish()
     for split, writer in writers.items():
-        publish_json(
-            folders[split] / ABOUT, writer.about(split, tokenizer.get_vocab_size())
-        )
+        publish_json(folders[split] / ABOUT, writer.about(split))
 
 
 # Lines in a stretch of joined sentences: some five rows of 256 pieces.
@@ -287,7 +251,7 @@ LINES_TOGETHER = 50
 class PackedText(PreparedRows):
     """Batches of whole packed rows: tokens, targets, segments and positions, each (B, T)."""
 
-    kind, format, last = "text", FORMAT, ABOUT
+    kind, format = "text", FORMAT
     published = Corpora()
     Rows = PackedRows
     shaping = ("vocabulary_size", "sequence_length", "tokenizer_lines", "joined")
@@ -303,17 +267,15 @@ class PackedText(PreparedRows):
         return json.dumps(known, sort_keys=True)
 
     def make(self, folder: Path) -> None:
-        """Write the files that are missing, so that interrupted work continues."""
         section = self.section
         text = self.published.open(self.text, folder / "sample")
         text = replace(text, together=LINES_TOGETHER if section.joined else 1)
-        path, lines = folder / "tokenizer.json", text.lines("train")
-        tokenizer = tokenizer_at(path, train_bpe, lines, section)
-        left = [split for split in SPLITS if not (folder / split / ABOUT).exists()]
-        packer = partial(
-            Joined if section.joined else FirstFit, section.sequence_length
-        )
-        pack(text, {split: folder / split for split in left}, tokenizer, packer)
+
+        lines = text.lines("train")
+        tokenizer = tokenizer_at(folder, train_bpe, lines, section)
+        kind = Joined if section.joined else FirstFit
+        packer = partial(kind, section.sequence_length)
+        pack(text, {split: folder / split for split in SPLITS}, tokenizer, packer)
 
     def open(self, folder: Path) -> dict[str, Any]:
         rows = super().open(folder)
@@ -323,7 +285,6 @@ class PackedText(PreparedRows):
         return {**rows, **tokens, **noted}
 
     def take(self, split: str, numbers: np.ndarray) -> Batch:
-        arrays = self.splits[split].rows(numbers)
-        batch = {key: torch.from_numpy(array) for key, array in arrays.items()}
+        batch = of_arrays(self.splits[split].rows(numbers))
         batch["targets"].masked_fill_(batch["segments"] == 0, IGNORED)
         return batch

@@ -260,8 +260,7 @@ class NaturalLanguageInference(FineTuning):
         return Classifier(encoder, classes=len(LABELS), dropout=dropout)
 
     def forward(self, batch: Batch) -> Tensor:
-        inputs = (batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
-        logits_BC: Tensor = self.model(*inputs)
+        logits_BC: Tensor = self.outputs(batch)
         return logits_BC.float()
 
     def totals(self, batch: Batch) -> tuple[Tensor, ...]:

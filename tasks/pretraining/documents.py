@@ -10,15 +10,17 @@ The folder of a split has four files:
 Shapes: N pieces, S sentences, C documents.
 """
 
+from __future__ import annotations
+
 import hashlib
+import itertools
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +28,6 @@ from numpy.typing import NDArray
 from sweeper.store.errors import NOTE, UserError
 from tasks.synthetic import samples
 from tasks.text.corpus import PIECES, STARTS, Arrays, new_arrays
-from tasks.text.encoding import in_order
 from tasks.text.source import (
     Counts,
     Source,
@@ -36,7 +37,10 @@ from tasks.text.source import (
     note_repeats,
     read_line,
 )
-from tasks.text.tokenizer import is_ended, split_sentences
+from tasks.text.tokenizer import is_ended, pieces_of, split_sentences
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 FORMAT = 1
 ABOUT = "documents.json"
@@ -47,7 +51,7 @@ DTYPES: dict[str, np.dtype] = {
 }
 # Pieces; longer text (a table, a list) is split into several sentences.
 LONGEST_SENTENCE = 128
-CHUNK = 16  # documents that a process encodes at a time
+CHUNK = 256  # documents that are encoded at a time
 
 
 class EncodedDocuments:
@@ -63,12 +67,10 @@ class EncodedDocuments:
 
 def encode(
     documents: Iterable[tuple[str, bytes]],
-    encoder: Callable[[str], bytes],
+    tokenizer: Tokenizer,
     folders: Mapping[str, Path],
 ) -> dict[str, dict[str, int]]:
-    """Encode documents into the folder of each split, as a stream and on all cores.
-
-    The files do not depend on the number of cores.
+    """Encode documents into the folder of each split, as a stream.
 
     Args:
         documents: (split, text) as SplitDocuments yields them.
@@ -82,8 +84,8 @@ def encode(
             split: new_arrays(folder, DTYPES) for split, folder in folders.items()
         }
         adds = {split: stack.enter_context(arrays) for split, arrays in opened.items()}
-        for chunk in in_order(partial(_encoded, encoder), batches(documents, CHUNK)):
-            for split, pieces_N, sizes_S in chunk:
+        for chunk in batches(documents, CHUNK):
+            for split, pieces_N, sizes_S in _encoded(tokenizer, chunk):
                 if len(pieces_N):  # skip documents without pieces
                     total = totals[split]
                     starts_S = total["pieces"] + np.cumsum(sizes_S) - sizes_S
@@ -98,19 +100,19 @@ def encode(
 
 
 def _encoded(
-    encoder: Callable[[str], bytes], documents: list[tuple[str, bytes]]
-) -> list[tuple[str, NDArray[np.uint16], NDArray[np.int64]]]:
-    """Return the split of each document, its pieces, and the number of pieces of each sentence."""
-    found = []
-    for split, text in documents:
-        pieces, sizes = bytearray(), list[int]()
-        for sentence in text.decode().split("\n"):
-            own = encoder(sentence)
-            pieces += own
-            whole, rest = divmod(len(own) // PIECES.itemsize, LONGEST_SENTENCE)
+    tokenizer: Tokenizer, documents: list[tuple[str, bytes]]
+) -> Iterator[tuple[str, NDArray[np.uint16], NDArray[np.int64]]]:
+    """Yield the split of each document, its pieces, and the number of pieces of each sentence."""
+    texts = [text.decode().split("\n") for _, text in documents]
+    every = pieces_of(tokenizer, list(itertools.chain.from_iterable(texts)))
+    sentences = iter(every)
+    for (split, _), own in zip(documents, texts, strict=True):
+        pieces, sizes = list[int](), list[int]()
+        for ids in itertools.islice(sentences, len(own)):
+            pieces += ids
+            whole, rest = divmod(len(ids), LONGEST_SENTENCE)
             sizes += [LONGEST_SENTENCE] * whole + [rest] * bool(rest)
-        found.append((split, np.frombuffer(pieces, PIECES), np.array(sizes, STARTS)))
-    return found
+        yield split, np.array(pieces, PIECES), np.array(sizes, STARTS)
 
 
 LONGEST = 500  # sentences of a document; longer texts are cut, so that one book can fill all splits

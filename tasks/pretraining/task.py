@@ -1,6 +1,5 @@
 """BERT's pre-training: masked tokens and the next sentence (paper, section 4.1 and appendix C)."""
 
-import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -15,9 +14,9 @@ from models.cross_entropy import IGNORED
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import publish_json
 from tasks.architectures.encoder import EncoderSection
-from tasks.batch import Batch
+from tasks.batch import Batch, of_arrays
 from tasks.config.schema import Problem, whole
-from tasks.config.sections import ENDS_AT_0, RowsSection, TextSection
+from tasks.config.sections import ENDS_AT_0, RowsSection, WordPieceSection
 from tasks.data import PreparedData
 from tasks.module import TaskModule
 from tasks.pretraining.documents import (
@@ -31,14 +30,8 @@ from tasks.pretraining.documents import (
 )
 from tasks.pretraining.pairs import MaskedPairs, predictions
 from tasks.schedule import learning_rate
-from tasks.text.encoding import Encoder
 from tasks.text.source import SPLITS, note_lines
-from tasks.text.tokenizer import (
-    BERT_MARKS,
-    LARGEST_VOCABULARY,
-    tokenizer_at,
-    train_wordpiece,
-)
+from tasks.text.tokenizer import tokenizer_at, train_wordpiece
 
 
 class PhaseSection(RowsSection):
@@ -60,13 +53,9 @@ class PhaseSection(RowsSection):
             yield Problem(f"{path}.warmup_steps", self.warmup_steps, expected, remedy)
 
 
-class PretrainingSection(TextSection):
+class PretrainingSection(WordPieceSection):
     """The keys of conf/task/pretraining.yaml."""
 
-    vocabulary_size: Annotated[
-        int, whole(len(BERT_MARKS) + 2, LARGEST_VOCABULARY, 30_522)
-    ]
-    tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
     documents: Literal["blank_line", "file"]
     sequence_length: Annotated[int, whole(8, 65_536, 128)]
     second_phase: PhaseSection
@@ -94,7 +83,7 @@ class MaskedDocuments(PreparedData):
     """
 
     section: PretrainingSection
-    kind, format, last = "documents", FORMAT, ABOUT
+    kind, format = "documents", FORMAT
     published = Library()
     shaping = ("vocabulary_size", "tokenizer_lines", "documents")
 
@@ -103,18 +92,15 @@ class MaskedDocuments(PreparedData):
         found = self.published.open(self.text, section.documents, folder / "sample")
         with TemporaryFile(dir=folder) as file:
             documents = SplitDocuments(found, file)
-            train = (
-                text.decode().split("\n")
+            lines = (
+                line
                 for split, text in documents
                 if split == "train"
+                for line in text.decode().split("\n")
             )
-            path, lines = (
-                folder / "tokenizer.json",
-                itertools.chain.from_iterable(train),
-            )
-            tokenizer = tokenizer_at(path, train_wordpiece, lines, section)
+            tokenizer = tokenizer_at(folder, train_wordpiece, lines, section)
             into = {split: folder / split for split in SPLITS}
-            totals = encode(documents, Encoder(tokenizer), into)
+            totals = encode(documents, tokenizer, into)
 
         counts = documents.counts
         note_lines(found.name, counts)
@@ -180,7 +166,7 @@ class MaskedDocuments(PreparedData):
 
 
 def _tensors(arrays: Mapping[str, Any]) -> Batch:
-    batch = {key: torch.from_numpy(array) for key, array in arrays.items()}
+    batch = of_arrays(arrays)
     batch["targets"].masked_fill_(~batch.pop("hidden"), IGNORED)
     return batch
 

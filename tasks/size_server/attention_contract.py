@@ -49,64 +49,65 @@ def check(section: Architecture, length: int = 0, precision: str = "32-true") ->
     Raises:
         UserError: the variant has no layer of these sizes, or breaks the contract.
     """
-    name, build = section.attention.name, section.attention.builder()
     rotated = getattr(section, "position_encoding", None) == "rotary"
     options = canonical([section.attention.model_dump(), rotated, length, precision])
     general = [(_SEGMENTS, _CHANGED), (_LONG, _CHANGED)]
     as_long = [(row, _CHANGED_OF_OWN) for row in _own_rows(length)]
     for sizes in _layer_sizes(section):
-        embedding_size, heads, head_size = sizes
-        # Behaviour may depend on these properties of the sizes, hardly on the sizes themselves.
-        powers = heads & (heads - 1) == 0
-        shape_class = (
-            heads == 1,
-            powers,
-            head_size % 2,
-            heads * head_size == embedding_size,
-        )
         if (options, sizes) in _checked:
             continue
-        try:
-            with torch.device("meta"):
-                layer = build(*sizes, bias=False, dropout=0.0)
-        except ValueError as error:  # a variant refuses values of its options so
-            given = (
-                f"embedding_size={embedding_size}, heads={heads}, head_size={head_size}"
-            )
-            own = section.attention.model_dump(exclude={"name"})
-            given = ", ".join(
-                [given, *(f"{key}={value}" for key, value in own.items())]
-            )
-            expected = f"a variant that has a layer of {given} ({' '.join(str(error).split())})"
-            raise invalid_value(
-                KEY, name, expected, "choose other sizes or options"
-            ) from None
-        except Exception as error:
-            raise _raised(name, error) from error
-        try:
-            fault = shape_fault(layer, embedding_size, rotated)
-            rows = [*general, *as_long]
-            if (options, shape_class) in _checked:
-                cheap = len(_checked) * length * embedding_size < _WORK
-                rows = as_long if cheap else []
-            if fault is None:
-                faults = (
-                    behaviour_fault(
-                        build,
-                        *sizes,
-                        rotated=rotated,
-                        segments=row,
-                        most=most,
-                        precision=precision,
-                    )
-                    for row, most in rows
-                )
-                fault = next(filter(None, faults), None)
-        except Exception as error:  # anybody's code runs here
-            raise _raised(name, error) from error
-        if fault:
-            raise invalid_value(KEY, name, fault, "mend its code")
+        shape_class = _shape_class(*sizes)
+        rows = general + as_long
+        if (options, shape_class) in _checked:
+            cheap = len(_checked) * length * section.embedding_size < _WORK
+            rows = as_long if cheap else []
+        _check_layer(section, sizes, rows, rotated=rotated, precision=precision)
         _checked.update({(options, sizes), (options, shape_class)})
+
+
+def _shape_class(embedding_size: int, heads: int, head_size: int) -> tuple[object, ...]:
+    """Return the properties of sizes on which the behaviour of a variant may depend."""
+    power_of_2 = heads & (heads - 1) == 0
+    fills = heads * head_size == embedding_size
+    return heads == 1, power_of_2, head_size % 2, fills
+
+
+def _check_layer(
+    section: Architecture,
+    sizes: tuple[int, int, int],
+    rows: Sequence[tuple[Sequence[int], int]],
+    *,
+    rotated: bool,
+    precision: str,
+) -> None:
+    """Check a layer of these sizes on rows, each given as its segments and positions to change."""
+    name, build = section.attention.name, section.attention.builder()
+    try:
+        with torch.device("meta"):
+            layer = build(*sizes, bias=False, dropout=0.0)
+    except ValueError as error:  # a variant refuses values of its options so
+        keys = ("embedding_size", "heads", "head_size")
+        options = section.attention.model_dump(exclude={"name"})
+        given = {**dict(zip(keys, sizes, strict=True)), **options}
+        words = ", ".join(f"{key}={value}" for key, value in given.items())
+        why = " ".join(str(error).split())
+        expected = f"a variant that has a layer of {words} ({why})"
+        remedy = "choose other sizes or options"
+        raise invalid_value(KEY, name, expected, remedy) from None
+    except Exception as error:  # anybody's code runs here
+        raise _raised(name, error) from error
+
+    options = {"rotated": rotated, "precision": precision}
+    try:
+        fault = shape_fault(layer, section.embedding_size, rotated)
+        for row, most in rows:
+            fault = fault or behaviour_fault(
+                build, *sizes, segments=row, most=most, **options
+            )
+    except Exception as error:
+        raise _raised(name, error) from error
+    if fault:
+        raise invalid_value(KEY, name, fault, "mend its code")
 
 
 def _own_rows(length: int) -> list[tuple[int, ...]]:

@@ -72,47 +72,34 @@ class SQuAD(DataSet[Question]):
         if _has_lines(path):
             for number, raw in enumerate(raw_lines_of_file(path), 1):
                 row = strict_json.row_of(raw)
-                yield (
-                    str(number),
-                    row if isinstance(row, Malformed) else self.example_of(row),
-                )
+                broken = isinstance(row, Malformed)
+                yield str(number), row if broken else self.example_of(row)
             return
-        value = strict_json.load_file(path)
-        articles = value.get("data") if isinstance(value, dict) else None
-        if not isinstance(articles, list):
+        articles = _list_of(strict_json.load_file(path), "data")
+        if articles is None:
             raise UserError(
                 f'{path} is not a SQuAD v1.1 file: expected a list under "data"; name another file.'
             )
         for a, article in enumerate(articles):
-            paragraphs = (
-                article.get("paragraphs") if isinstance(article, dict) else None
-            )
-            if not isinstance(paragraphs, list):
+            paragraphs = _list_of(article, "paragraphs")
+            if paragraphs is None:
                 yield f"data[{a}]", Malformed("an article without paragraphs")
-                continue
-            for p, paragraph in enumerate(paragraphs):
+            for p, paragraph in enumerate(paragraphs or ()):
                 place = f"data[{a}].paragraphs[{p}]"
-                rows = paragraph.get("qas") if isinstance(paragraph, dict) else None
-                if not isinstance(rows, list):
+                rows = _list_of(paragraph, "qas")
+                if rows is None:
                     yield place, Malformed("a paragraph without questions")
-                    continue
-                for number, row in enumerate(rows):
-                    yield (
-                        f"{place}.qas[{number}]",
-                        question_of(row, paragraph.get("context")),
-                    )
+                for q, row in enumerate(rows or ()):
+                    found = question_of(row, paragraph.get("context"))
+                    yield f"{place}.qas[{q}]", found
 
     def example_of(self, row: Any) -> Question | Malformed:
         if not isinstance(row, Mapping):
             return Malformed("not a question")
         answers = row.get("answers")
         if isinstance(answers, Mapping):
-            texts, starts = answers.get("text"), answers.get("answer_start")
-            if (
-                isinstance(texts, list)
-                and isinstance(starts, list)
-                and len(texts) == len(starts)
-            ):
+            texts, starts = _list_of(answers, "text"), _list_of(answers, "answer_start")
+            if texts and starts and len(texts) == len(starts):
                 pairs = zip(texts, starts, strict=True)
                 answers = [
                     {"text": text, "answer_start": start} for text, start in pairs
@@ -125,6 +112,11 @@ class SQuAD(DataSet[Question]):
 
     def group(self, example: Question) -> str:
         return example.context
+
+
+def _list_of(value: Any, key: str) -> list[Any] | None:
+    found = value.get(key) if isinstance(value, Mapping) else None
+    return found if isinstance(found, list) else None
 
 
 def _has_lines(path: Path) -> bool:
@@ -155,12 +147,9 @@ def question_of(row: Any, context: Any) -> Question | Malformed:
         return Malformed("empty text")
     if max(len(context), len(question)) > LINE_LIMIT:
         return Malformed("too long")
-    entries = (
-        [a for a in answers if isinstance(a, Mapping)]
-        if isinstance(answers, list)
-        else []
-    )
-    given = [a for a in entries if isinstance(a.get("text"), str)]
+    entries = answers if isinstance(answers, list) else []
+    maps = (a for a in entries if isinstance(a, Mapping))
+    given = [a for a in maps if isinstance(a.get("text"), str)]
     if not given:
         return Malformed("no answer")
     texts = tuple(strict_json.printable(a["text"]) for a in given)
@@ -340,8 +329,7 @@ class QuestionAnswering(FineTuning):
 
     def forward(self, batch: Batch) -> Tensor:
         """Return logits (2, B, T) of the answer's first and last piece; -inf on padding."""
-        inputs = (batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
-        logits_2BT = torch.stack(self.model(*inputs)).float()
+        logits_2BT = torch.stack(self.outputs(batch)).float()
         return logits_2BT.masked_fill(~batch["attention_mask"], float("-inf"))
 
     def totals(self, batch: Batch) -> tuple[Tensor, ...]:

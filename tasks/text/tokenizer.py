@@ -7,12 +7,12 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweeper.store.errors import UserError, invalid_value
-from sweeper.store.files import publish, read_bytes
+from sweeper.store.files import publish
 from tasks.text.source import batches
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ SMALLEST_BPE = 256 + len(MARKS)  # every byte is a piece
 BERT_MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # ids 0 to 4
 WORDPIECE_CHARACTERS = 1000  # rarer ones become [UNK]
 
+TOKENIZER = "tokenizer.json"
 BATCH = 1000  # lines that are passed to the library at a time
 
 
@@ -162,30 +163,34 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
 
 
 def tokenizer_at(
-    path: Path,
+    folder: Path,
     train: Callable[[Iterable[str], int], Tokenizer],
     lines: Iterable[str],
     section: Any,
 ) -> Tokenizer:
-    """Return the tokenizer stored at `path`. If there is none, train and store it first.
+    """Train a tokenizer, store it in tokenizer.json of `folder` and return it as stored.
 
     Args:
         section: the section `task` of a config, with `vocabulary_size` and `tokenizer_lines`, the
             number of first lines to train on.
     """
-    if not path.exists():
-        sample = sample_of(lines, section.tokenizer_lines)
-        save_tokenizer(train(sample, section.vocabulary_size), path)
+    path = folder / TOKENIZER
+    sample = sample_of(lines, section.tokenizer_lines)
+    save_tokenizer(train(sample, section.vocabulary_size), path)
     return load_tokenizer(path)
 
 
-def save_tokenizer(tokenizer: Tokenizer, path: Path) -> str:
-    """Write a tokenizer to `path`, after its sha256 in a second file; return the sha256."""
+def pieces_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Return the ids of the pieces of each text, without special tokens."""
+    encoded = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+    return [one.ids for one in encoded]
+
+
+def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
+    """Write a tokenizer to `path`, after its sha256 in a second file."""
     content = tokenizer.to_str().encode()
-    sha256 = hashlib.sha256(content).hexdigest()
-    publish(_sidecar(path), f"{sha256}\n")
+    publish(_sidecar(path), f"{hashlib.sha256(content).hexdigest()}\n")
     publish(path, content)
-    return sha256
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
@@ -194,20 +199,17 @@ def load_tokenizer(path: Path) -> Tokenizer:
     Raises:
         UserError: the file is missing, or has changed since it was written.
     """
+    from tokenizers import Tokenizer
+
     try:
-        content, expected = read_bytes(path), read_bytes(_sidecar(path))
+        content, expected = path.read_bytes(), _sidecar(path).read_bytes()
     except OSError as error:
-        raise UserError(
-            f"{path} cannot be read ({error.strerror}); prepare the data."
-        ) from error
-    if content is None or expected is None:
-        raise UserError(f"{path} or its .sha256 file is missing; prepare the data.")
+        said = f"{path} cannot be read ({error.strerror}); prepare the data."
+        raise UserError(said) from error
     if hashlib.sha256(content).hexdigest().encode() != expected.strip():
         raise UserError(
             f"{path} has changed since it was written; delete its folder and prepare the data."
         )
-    from tokenizers import Tokenizer
-
     return Tokenizer.from_buffer(content)
 
 

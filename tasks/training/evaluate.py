@@ -25,15 +25,11 @@ def evaluate(
         between: called before each batch; it may raise to stop the evaluation.
     """
     with evaluating(module):
-        if split == "validation":
-            batches, step = module.data.val_dataloader(), module.validation_step
-            start, end = (
-                module.on_validation_epoch_start,
-                module.on_validation_epoch_end,
-            )
-        else:
-            batches, step = module.data.test_dataloader(), module.test_step
-            start, end = module.on_test_epoch_start, module.on_test_epoch_end
+        data = module.data
+        batches = data.test_dataloader() if split == "test" else data.val_dataloader()
+        start = getattr(module, f"on_{split}_epoch_start")
+        step = getattr(module, f"{split}_step")
+        end = getattr(module, f"on_{split}_epoch_end")
         start()
         for number, batch in enumerate(batches):
             between()

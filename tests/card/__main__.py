@@ -1,4 +1,4 @@
-"""`python -m tests.card LIBRARY probes|steps REQUEST REPORT`: what tests ask, on the card.
+"""`python -m tests.card LIBRARY REQUEST REPORT`: probes, and a step of each config.
 
 In a process of its own, which has the hooks of a CUDA device before it has torch.
 """
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 
-def main(library, what, request, report):
+def main(library, request, report):
     shim = ctypes.CDLL(
         library, mode=ctypes.RTLD_GLOBAL
     )  # before torch, which looks once
@@ -17,11 +17,9 @@ def main(library, what, request, report):
     from tests.card import runtime, steps
 
     runtime.install()
-    if what == "probes":
-        found = steps.probed()
-    else:
-        asked = json.loads(Path(request).read_text())
-        found = {name: steps.measured(shim, *job) for name, job in asked.items()}
+    asked = json.loads(Path(request).read_text())
+    found = {name: steps.measured(shim, config) for name, config in asked.items()}
+    found["probes"] = steps.probed()
     Path(report).write_text(json.dumps(found))
 
 

@@ -1,12 +1,10 @@
-"""A GPU that computes nothing: shapes, types, devices, memory, kernels and waits are CUDA's.
+"""A GPU that computes nothing: shapes, types, devices and waits are CUDA's.
 
-Tensors of the CPU stay real; the card's have no content, and whatever is read back from it is ones.
-It does not show numbers, speed, workspaces, fragmentation or what Triton and NCCL do.
+Tensors of the CPU stay real. The card's have no content; a value read back from it is 1.
+It does not show numbers, speed, memory, or what Triton and NCCL do.
 """
 
 import traceback
-import weakref
-from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,12 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCK = 512  # bytes, which the caching allocator rounds up to
 COPIES = ("_to_copy", "copy_")
-NO_LAUNCH = (
-    "empty empty_like empty_strided new_empty new_empty_strided resize_ set_".split()
-)
-"""Reserve memory and leave it as it is."""
 SIZED_BY_CONTENT = (
     "masked_select nonzero repeat_interleave unique_consecutive unique_dim".split()
 )
@@ -33,51 +26,22 @@ SIZED_BY_CONTENT = (
 class Wait(NamedTuple):
     """A moment at which the host waits for the card, or for a copy to it."""
 
-    phase: str
     what: str
     where: str
-
-
-class Memory:
-    """Bytes of the card that are in use, by storages that live."""
-
-    def __init__(self):
-        self.used = self.peak = 0
-        self._live: set[int] = set()
-
-    def take(self, tensor):
-        """Count the storage of a tensor; return whether it is a new one."""
-        storage = tensor.untyped_storage()
-        key, size = storage._cdata, -(-storage.nbytes() // BLOCK) * BLOCK
-        if key in self._live:
-            return False
-        self._live.add(key)
-        self.used += size
-        self.peak = max(self.peak, self.used)
-        weakref.finalize(storage, self._give_back, key, size)
-        return True
-
-    def _give_back(self, key, size):
-        self._live.discard(key)
-        self.used -= size
 
 
 class Card(TorchDispatchMode):
     """What runs inside `with card:` may use device "cuda".
 
     Attributes:
-        phase: what `kernels`, `waits` and `largest` are booked under; set from outside.
-        kernels: launches by phase and operator.
-        largest: bytes of the largest new tensor by phase and dtype.
+        waits: the moments at which the host waits.
+        largest: bytes of the largest tensor by dtype.
     """
 
     def __init__(self):
         super().__init__()
-        self.memory = Memory()
-        self.phase = "start"
-        self.kernels: Counter[tuple[str, str]] = Counter()
         self.waits: list[Wait] = []
-        self.largest: dict[tuple[str, str], int] = {}
+        self.largest: dict[str, int] = {}
         self._fake = FakeTensorMode(allow_non_fake_inputs=True)
 
     def wait(self, what):
@@ -88,11 +52,7 @@ class Card(TorchDispatchMode):
         where = [
             f"{Path(f.filename).relative_to(ROOT)}:{f.lineno}" for f in frames[::-1][:3]
         ]
-        self.waits.append(Wait(self.phase, what, " < ".join(where)))
-
-    def launches(self, phase):
-        """Return the number of kernels and copies of a phase."""
-        return sum(count for (at, _), count in self.kernels.items() if at == phase)
+        self.waits.append(Wait(what, " < ".join(where)))
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         call = _Call(func, args, kwargs or {})
@@ -110,16 +70,10 @@ class Card(TorchDispatchMode):
         arguments = tree_map_only(Tensor, self._as_fake, (call.args, call.kwargs))
         with self._fake:
             found = call.func(*arguments[0], **arguments[1])
-        new = [
-            one for one in tree_leaves(found) if _of_card(one) and self.memory.take(one)
-        ]
-        for tensor in new:
-            key = (self.phase, str(tensor.dtype).removeprefix("torch."))
-            self.largest[key] = max(
-                self.largest.get(key, 0), tensor.untyped_storage().nbytes()
-            )
-        if (new or call.func._schema.is_mutable) and call.name not in NO_LAUNCH:
-            self.kernels[self.phase, call.name] += 1
+        for tensor in filter(_of_card, tree_leaves(found)):
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            size = tensor.untyped_storage().nbytes()
+            self.largest[dtype] = max(self.largest.get(dtype, 0), size)
         return found
 
     def _as_fake(self, tensor):
@@ -187,14 +141,11 @@ def _copy(card, call):
         return torch.ones(source.shape, dtype=call.kwargs.get("dtype") or source.dtype)
     if not (patient and getattr(source, "is_page_locked", False)):
         card.wait(f"{tuple(source.shape)} {source.dtype} is copied to the card")
-    card.kernels[card.phase, "upload"] += 1
     if into is not None:
         return into
     dtype = call.kwargs.get("dtype") or source.dtype
     with card._fake:
-        found = torch.empty(source.shape, dtype=dtype, device="cuda")
-    card.memory.take(found)
-    return found
+        return torch.empty(source.shape, dtype=dtype, device="cuda")
 
 
 def _depends_on_content(card, call):

@@ -1,4 +1,4 @@
-"""The card is compiled once, and a few processes do everything on it that the tests ask about."""
+"""The card is compiled once, and one process takes every step on it."""
 
 import json
 import os
@@ -45,21 +45,14 @@ def library(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def probes(library):
-    """What single operators do otherwise than on a GPU, as `tests.card.steps` found."""
-    return _on_card(library, "probes", {})
-
-
-@pytest.fixture(scope="session")
 def planned(tmp_path_factory):
     """Plan a command line at gpu scale; returns the config of each run."""
 
     def configs(*arguments):
         outputs = tmp_path_factory.mktemp("planned")
         settings = ("scale=gpu", "seed=0", f"paths.outputs={outputs}")
-        plan = Planner(composer(), FakeProcess(), max_runs=1000).plan(
-            [*arguments, *settings]
-        )
+        planner = Planner(composer(), FakeProcess(), max_runs=1000)
+        plan = planner.plan([*arguments, *settings])
         return [run.config for run in plan.runs.values()]
 
     return configs
@@ -67,30 +60,19 @@ def planned(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def steps(library):
-    """Do so many training steps of each config; returns what `tests.card.steps` found, by name."""
+    """Take a training step of each config; returns what `tests.card.steps` found, by name."""
 
-    def measured(configs, count):
-        return _on_card(
-            library, "steps", {name: [one, count] for name, one in configs.items()}
+    def measured(configs):
+        asked, told = (library.with_name(f"{kind}.json") for kind in ("asked", "told"))
+        asked.write_text(json.dumps(configs))
+        command = [sys.executable, "-m", "tests.card", library, asked, told]
+        # Jobs set this for themselves; a test before this one may have set it for all.
+        env = dict(os.environ)
+        env.pop("CUBLAS_WORKSPACE_CONFIG", None)
+        done = subprocess.run(
+            command, cwd=ROOT, env=env, capture_output=True, text=True, check=False
         )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(told.read_text())
 
     return measured
-
-
-def _on_card(library, what, request):
-    asked, told = (
-        library.with_name(f"{what}-{kind}.json") for kind in ("asked", "told")
-    )
-    asked.write_text(json.dumps(request))
-    command = [sys.executable, "-m", "tests.card", library, what, asked, told]
-    # Jobs set this for themselves; a test before this one may have set it for all.
-    env = {
-        key: value
-        for key, value in os.environ.items()
-        if key != "CUBLAS_WORKSPACE_CONFIG"
-    }
-    done = subprocess.run(
-        command, cwd=ROOT, env=env, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(told.read_text())

@@ -1,4 +1,4 @@
-"""Training steps and single operators on the card: launches, memory, waits and errors."""
+"""Training steps and single operators on the card: waits, errors and large tensors."""
 
 import torch
 
@@ -11,8 +11,8 @@ from tests.card.card import Card, pinned
 MATH = 0  # of at::SDPBackend
 
 
-def measured(shim, config, steps):
-    """Return what the last of so many training steps did, and the peak of all."""
+def measured(shim, config):
+    """Return what one training step did."""
     machine.compute_repeatably("cuda")
     config = parse(config)
     with torch.device("meta"):
@@ -22,22 +22,15 @@ def measured(shim, config, steps):
     batch = {key: of.repeat(rows, *[1] * (of.dim() - 1)) for key, of in row.items()}
     with Card() as card:
         fabric = fabric_for(config.trainer, "cuda")
-        batches = prefetched([batch] * steps, fabric.device)  # no text is read here
-        steps_of = Steps(fabric, module.to_empty(device="cuda"))
+        [batch] = prefetched([batch], fabric.device)  # no text is read here
+        steps = Steps(fabric, module.to_empty(device="cuda"))
         plain = shim.times_chosen(MATH)
-        for number in range(steps):
-            card.phase = f"step {number}"
-            steps_of(number, next(batches))
+        card.waits.clear()
+        steps(0, batch)
     return {
         "plain_attention": shim.times_chosen(MATH) - plain,
-        "waits": [wait for wait in card.waits if wait.phase != "start"],
-        "launches": card.launches(card.phase),
-        "largest": {
-            dtype: size
-            for (at, dtype), size in card.largest.items()
-            if at == card.phase
-        },
-        "peak": card.memory.peak,
+        "waits": card.waits,
+        "largest": card.largest,
     }
 
 
@@ -46,7 +39,6 @@ PROBES = {
     "item": lambda x: x.sum().item(),
     "copy to the host": lambda x: x.cpu(),
     "copy to the card": lambda x: torch.ones(3).to(x.device),
-    "copy without a pin": lambda x: torch.ones(3).to(x.device, non_blocking=True),
     "pinned copy": lambda x: pinned(torch.ones(3)).to(x.device, non_blocking=True),
 }
 

@@ -80,26 +80,6 @@ def test_autocast_does_not_reach_the_measures(name, bias, monkeypatch):
     assert [one.dtype for one in products] == [torch.float64]
 
 
-def test_a_direction_that_hardly_counts_is_not_counted():
-    values = torch.tensor([1.0, 0.5, 0.011, 0.009, 0.0])
-    u, _ = torch.linalg.qr(torch.randn(T, 5))
-    v, _ = torch.linalg.qr(torch.cat((torch.ones(T, 1), torch.randn(T, 5)), 1))
-    # Orthogonal to ones: centring changes nothing.
-    assert numerical_rank(u * values, v[:, 1:]) == 3
-
-
-def test_indifferent_heads_have_the_entropy_of_what_they_see():
-    attention = MultiHeadAttention(D, H, 5)
-    torch.nn.init.zeros_(attention.qkv.weight)
-    x_BTD = torch.randn(B, T, D)
-    [found] = head_measures(
-        lambda: attention(x_BTD, torch.ones(B, 1, T, T, dtype=torch.bool).tril())
-    )
-    # The first query sees itself alone and does not count.
-    expected = sum(math.log(n) for n in range(2, T + 1)) / (T - 1)
-    assert found.entropy_H.tolist() == pytest.approx([expected] * H)
-
-
 def test_a_compiled_model_is_seen_too():
     attention = MultiHeadAttention(D, H, 5)
     x_BTD = torch.randn(B, T, D)

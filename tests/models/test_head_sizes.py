@@ -38,21 +38,6 @@ def test_weights_of_heads_stand_in_the_order_of_their_sizes():
     assert torch.equal(found_BHTT, torch.stack(expected, 1))
 
 
-def test_maps_that_do_not_add_up_to_the_layers_are_none():
-    one, two, three = (torch.zeros(B, heads, T, T) for heads in (1, 2, 3))
-    assert [
-        part.shape[1] for part in heads_by_layer([two, two, two, two], 2, 2, 8, dim=1)
-    ] == [
-        4,
-        4,
-    ]
-    assert [
-        part.shape[1] for part in heads_by_layer([two, one, three], 2, 3, 8, dim=1)
-    ] == [3, 3]
-    assert heads_by_layer([two, three, one], 2, 3, 8, dim=1) == []
-    assert heads_by_layer([], 2, 3, 8, dim=1) == []
-
-
 def test_heads_of_several_sizes_are_the_papers_sum_over_heads():
     layer = UnevenAttention(MultiHeadAttention, D, SIZES).double()
     x_TD = torch.randn(T, D, dtype=torch.float64)

@@ -11,9 +11,8 @@ import torch
 
 from benchmarks.step import TODAY
 from models.attention.grouped_query import GroupedQueryAttention
-from models.attention.multi_head import MultiHeadAttention
 from models.measure import cache_bytes, parameter_counts
-from models.transformer import Decoder, Encoder
+from models.transformer import Decoder
 from tests.models.conftest import DECODER
 
 # Vocabulary, layers, embedding size, width, feed-forward size of the model in conftest.py.
@@ -66,15 +65,3 @@ def test_decoders_of_today_have_their_published_parameters_and_cache(sizes, publ
     model = _model(**sizes, **TODAY)
     counted = parameter_counts(model) | cache_bytes(model)
     assert {name: counted[name] for name in published} == published
-
-
-def test_a_cache_is_counted_where_every_layer_says_what_it_keeps():
-    sizes = {**DECODER, "heads": 6, "head_size": [[3, 5, 5, 3, 5, 2], 4]}
-    uneven = Decoder(**sizes, attention=MultiHeadAttention)
-    assert cache_bytes(uneven) == {"cache_bytes_per_token": 2 * 2 * (23 + 6 * 4)}
-
-    class Silent(MultiHeadAttention):
-        cached_numbers = None
-
-    for model in (Decoder(**sizes, attention=Silent), Encoder(**sizes)):
-        assert cache_bytes(model) == {}

@@ -74,27 +74,8 @@ def test_a_packed_sentence_equals_the_sentence_alone(name, rotary_size, pack):
 
 
 @every_turning
-def test_without_positions_the_order_of_the_past_does_not_matter(name, pack):
-    tokens, segments, positions = pack(7)
-    order = torch.tensor([3, 1, 4, 0, 5, 2, 6])
-    for encoding, same in (("none", True), ("rotary", False), ("sinusoidal", False)):
-        model = _decoder(name, layers=1, position_encoding=encoding)
-        last, other = (
-            model(one, segments, positions)[0, -1] for one in (tokens, tokens[:, order])
-        )
-        assert torch.allclose(last, other, rtol=0, atol=1e-12) == same
-
-
-@every_turning
 def test_zeros_for_a_gpu_are_not_turned(name, pack, monkeypatch):
     model, row = _decoder(name, head_size=[6, [2, 6, 4]]), pack(5, 7)
     expected_BTD = model(*row)
     monkeypatch.setattr(_heads, "MULTIPLES", {"cpu": 8})
     torch.testing.assert_close(model(*row), expected_BTD, rtol=0, atol=1e-12)
-
-
-@every_turning
-def test_half_precision_stays_half_precision(name, pack, attended):
-    with torch.autocast("cpu", torch.bfloat16):
-        _decoder(name, normalisation="rms").float()(*pack(5, 7))
-    assert {one.dtype for call in attended for one in call[:3]} == {torch.bfloat16}

@@ -228,36 +228,6 @@ def test_case_3_equal_sums_and_quadratic_forms(size, heads, head_size, length):
         torch.testing.assert_close(fixed(x_DN), standard(x_DN), atol=1e-8, rtol=1e-8)
 
 
-def test_a_witness_is_found_where_the_values_are_blind_to_the_first_guess():
-    """One head alone differs in its quadratic form, most at a v that its W_v sends to zero."""
-    fixed, standard = _with_the_quadratic_forms_of_a_standard_layer(5, 5, 3)
-    query_HPD = standard.query_HPD.clone()
-    query_HPD[0] += _random(1, 5)
-    gap_DD = fixed.forms_HDD()[0] - standard.key_HPD[0].T @ query_HPD[0]
-    values, vectors = torch.linalg.eigh((gap_DD + gap_DD.T) / 2)
-    blind_D1 = vectors[:, values.abs().argmax()].unsqueeze(1)
-    value_HPD = standard.value_HPD.clone()
-    value_HPD[0] -= value_HPD[0] @ blind_D1 @ blind_D1.T
-    standard = replace(standard, query_HPD=query_HPD, value_HPD=value_HPD)
-    standard = _with_the_sum_of(fixed, standard)
-    first_guess = blind_D1 * torch.eye(3)[:1]
-    torch.testing.assert_close(
-        standard(first_guess), fixed(first_guess), atol=1e-9, rtol=0
-    )
-    found = witness(standard, fixed, 3)
-    assert found.case == 2
-    _assert_differ(fixed, standard, found.input_DN)
-
-
-@sizes
-def test_larger_heads_can_do_what_standard_heads_do(size, heads, head_size, length):
-    standard = _layer(size, heads, size // heads)
-    widened = standard.widened(head_size)
-    assert widened.query_HPD.shape == (heads, head_size, size)
-    x_DN = _random(size, length)
-    torch.testing.assert_close(widened(x_DN), standard(x_DN), atol=1e-9, rtol=0)
-
-
 def test_these_layers_are_those_that_are_trained():
     size, heads, head_size, length = 7, 3, 5, 11
     layer = _layer(size, heads, head_size)

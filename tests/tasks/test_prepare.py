@@ -1,8 +1,6 @@
 """Data are prepared once, found again by name, and refused where they changed since."""
 
-import os
 import shutil
-from unittest.mock import Mock
 
 import pytest
 
@@ -61,17 +59,6 @@ def test_preparing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(
     assert found == {
         path.relative_to(folder): path.read_bytes() for path in files(folder)
     }
-
-
-def test_what_is_prepared_is_opened_in_a_folder_that_may_only_be_read(of, monkeypatch):
-    changes, outputs, folder = of
-    monkeypatch.setattr(
-        "tasks.data.held", Mock(side_effect=OSError("it may only be read"))
-    )
-    assert prepared_folder(outputs, changes) == folder
-    drawn = data(SMALL["representation"], outputs / "none")
-    drawn.prepare_data()
-    assert not drawn.outputs.exists()
 
 
 @of_one_task
@@ -144,35 +131,6 @@ def test_files_are_read_once_until_one_looks_changed(of, monkeypatch):
     assert len(read) > len(first) + 1
 
 
-def exchange(one, other):
-    away = one.with_name("away")
-    one.rename(away)
-    other.rename(one)
-    away.rename(other)
-
-
-@of_one_task
-def test_splits_that_changed_places_are_noticed(of):
-    changes, outputs, folder = of
-    exchange(folder / "test", folder / "validation")
-    with pytest.raises(UserError, match="has changed since it was prepared"):
-        opened_data(outputs, changes)
-    exchange(folder / "test", folder / "validation")
-    assert opened_data(outputs, changes).facts
-
-
-@of_one_task
-def test_a_pipe_in_place_of_rows_holds_nobody_up(of):
-    changes, outputs, folder = of
-    path, pipe = files(folder)[-1], folder / "pipe"
-    os.mkfifo(pipe)
-    exchange(path, pipe)
-    with pytest.raises(UserError, match=path.name):
-        opened_data(outputs, changes)
-    exchange(path, pipe)
-    pipe.unlink()
-
-
 def test_a_job_trains_on_nothing_that_was_changed(outputs):
     folder = prepared_folder(outputs)
     rows = folder / "test" / "rows.uint16"
@@ -180,21 +138,6 @@ def test_a_job_trains_on_nothing_that_was_changed(outputs):
     word = last_word(ended(outputs, code=1))
     assert word["cause"] == "data"
     assert str(rows) in word["message"]
-
-
-def test_a_result_says_which_data_it_is_of(outputs):
-    result = ended(outputs, {"trainer.steps": 1}).result()
-    assert result["data"]["sha256"] == opened_data(outputs).facts["sha256"]
-    other = {"task.sequence_length": 29, "task.batch_tokens": 29}
-    assert opened_data(outputs, other).facts["sha256"] != result["data"]["sha256"]
-
-
-def test_other_prepared_data_under_the_name_are_noticed(outputs):
-    folder = prepared_folder(outputs)
-    shutil.rmtree(folder)
-    prepared_folder(outputs, {"task.vocabulary_size": 311}).rename(folder)
-    with pytest.raises(UserError, match=DIGESTS):
-        opened_data(outputs)
 
 
 def test_no_prepared_data_through_a_link(outputs, tmp_path):

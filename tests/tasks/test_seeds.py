@@ -36,13 +36,3 @@ def test_each_epoch_holds_every_row_once_however_the_stream_is_cut():
         stream.stretch(start, batch) for start in range(0, rows * epochs - batch, batch)
     ]
     assert np.concatenate(steps).tolist() == whole[: batch * len(steps)].tolist()
-
-
-def test_any_step_can_be_asked_for_first():
-    rows = 13
-    whole = Shuffled(rows, 5).stretch(0, 10 * rows)
-    for start in (127, 3, 60, 12, 13, 0):
-        assert (
-            Shuffled(rows, 5).stretch(start, 3).tolist()
-            == whole[start : start + 3].tolist()
-        )

@@ -1,18 +1,15 @@
 """Every task keeps the contract of tasks/module.py and tasks/data.py."""
 
-from functools import partial
-
 import pytest
 import torch
 
 from sweeper.store.errors import UserError
 from sweeper.store.registry import TASKS, names
 from tasks import ranks
-from tasks.module import TaskModule
 from tasks.parse import module_of
 from tasks.size_server.sizes import size
 from tasks.training.steps import fabric_for
-from tests.tasks.jobs import at_call, config, ended, run_job, science, terminate_self
+from tests.tasks.jobs import config
 from tests.tasks.small import (
     MNLI,
     PRETRAINING,
@@ -97,14 +94,6 @@ def test_what_stands_beside_a_row_does_not_change_its_outputs(name, shared):
     torch.testing.assert_close(together[: len(single)], single)
 
 
-def test_a_job_of_fine_tuning_that_is_stopped_leaves_the_same_result(shared):
-    stop = partial(at_call, TaskModule, "training_step", 5, terminate_self)
-    whole = ended(shared, SQUAD, "whole")
-    run = ended(shared, SQUAD, "stopped", sabotage=stop, code=75)
-    assert run_job(run) == 0
-    assert science(run) == science(whole)
-
-
 DECOUPLED = {"name": "decoupled", "value_size": None}
 LONGER = {
     "task.sequence_length": 73,
@@ -117,24 +106,12 @@ LONGER = {
     [
         (PRETRAINING, {"task.second_phase.steps": 19}, "expected fewer than"),
         (PRETRAINING, {"optimizer.warmup_steps": 14}, "expected fewer than"),
-        (PRETRAINING, {"task.second_phase.warmup_steps": 5}, "expected"),
         (PRETRAINING, {"task.second_phase.batch_tokens": 66}, "expected"),
-        (PRETRAINING, {"task.batch_tokens": 44}, "expected a multiple of"),
         (PRETRAINING, {"model.positions": 66}, "expected at least 67"),
         (PRETRAINING, {"model.tie_embeddings": False}, "expected true"),
-        (PRETRAINING, {"model.initializer_range": 0.0}, "expected a number"),
-        (PRETRAINING, {"task.documents": "page"}, "expected one of blank_line, file"),
         (MNLI, {"task.batch_tokens": 36}, "expected a multiple"),
         (MNLI, LONGER, "expected at most model.positions=71"),
-        (
-            MNLI,
-            {"task.tokenizer": 5},
-            "expected the name of the parent's prepared data",
-        ),
-        (MNLI, {"model.name": "decoder"}, "expected"),
-        (SQUAD, LONGER, "expected at most model.positions=71"),
         (SQUAD, {"task.question_length": 26}, "expected at most 25"),
-        (SQUAD, {"task.stride": 0}, "expected"),
         (REPRESENTATION, {"model.heads": 2}, "expected 1"),
         (REPRESENTATION, {"model.embedding_size": 3}, "expected at least task"),
         (

@@ -1,10 +1,8 @@
 """An exported folder is loaded by transformers and computes what the run's model does."""
 
 import json
-import shutil
 import warnings
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,7 +10,6 @@ import torch
 import headroom_attention as headroom
 from sweeper.store.errors import UserError
 from sweeper.store.plans import open_run, write_plan
-from tasks.export import folder as exported
 from tasks.export.__main__ import main
 from tasks.export.encoder import encoder_config
 from tasks.export.folder import check_mapped
@@ -102,28 +99,6 @@ def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
             torch.testing.assert_close(theirs, expected, rtol=0, atol=1e-5)
 
 
-def test_the_card_of_joined_sentences_says_that_a_row_is_measured(tmp_path):
-    few = {"trainer.steps": 1, "data.sentences": 9001, "task.joined": True}
-    run = headroom.run(trained(tmp_path, {**TODAY, **few}).id, outputs=tmp_path)
-    run.export(tmp_path / "exported")
-    card = (tmp_path / "exported" / "README.md").read_text()
-    assert (
-        "A row of sentences is measured with token 0 before it and token 1 after each"
-        in card
-    )
-
-
-def test_a_tokenizer_that_is_gone_is_named(tmp_path):
-    run = headroom.run(
-        trained(tmp_path, {**TODAY, "trainer.steps": 1}).id, outputs=tmp_path
-    )
-    shutil.rmtree(tmp_path / "data")
-    with pytest.raises(
-        UserError, match=r"tokenizer\.json is missing; restore it, or prepare"
-    ):
-        run.export(tmp_path / "exported")
-
-
 def outputs_of(name, model, ours):
     """Pairs of the outputs of the class of transformers and of the run's model on a batch."""
     module, batch = ours.module().eval(), ours.batch(rows=2)
@@ -147,23 +122,6 @@ def outputs_of(name, model, ours):
     real_NV = network.token_logits(hidden_BTD, every_BT)[mask_BT]
     following = (found.seq_relationship_logits, network.next_logits(hidden_BTD))
     return [(found.prediction_logits[mask_BT], real_NV), following]
-
-
-def test_a_card_names_the_measure_of_each_verdict(tmp_path, monkeypatch):
-    plan = {"points": [{"run": "squad-1", "experiment": "fig2"}]}
-    monkeypatch.setattr(exported, "newest", lambda _: {"fig2": plan})
-    verdict = {
-        "claim": "wins",
-        "verdict": "undecided",
-        "sentence": "Why.",
-        "measure": "SQuAD F1",
-    }
-    (tmp_path / "tables").mkdir()
-    (tmp_path / "tables" / "fig2.claims.json").write_text(
-        json.dumps({"verdicts": [verdict]})
-    )
-    found = exported._verdicts(SimpleNamespace(id="squad-1", outputs=tmp_path))
-    assert found == ["- fig2, wins, SQuAD F1: undecided. Why."]
 
 
 @pytest.mark.parametrize(

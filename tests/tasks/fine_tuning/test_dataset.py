@@ -57,13 +57,6 @@ def test_files_are_told_by_their_official_names(tmp_path):
     assert found["test"] == {"multinli_1.0_dev_matched.jsonl"}
 
 
-def test_of_a_split_in_two_formats_one_is_read(tmp_path):
-    root = _folder(tmp_path, "train.jsonl", "dev_matched.first3.jsonl")
-    (tmp_path / "train.tsv").write_text("not a table of pairs\n")
-    (tmp_path / "dev_matched.txt").write_text("nor this\n")
-    assert _premises(root)["train"] == {"train.jsonl"}
-
-
 @pytest.mark.parametrize("made", [True, False], ids=["empty", "absent"])
 @pytest.mark.parametrize("data_set", [MultiNLI(), SQuAD()], ids=["mnli", "squad"])
 def test_a_folder_without_the_files_is_one_sentence(tmp_path, data_set, made):
@@ -75,16 +68,6 @@ def test_a_folder_without_the_files_is_one_sentence(tmp_path, data_set, made):
     ) as caught:
         data_set.digest(_data(root=str(root)))
     assert "\n" not in str(caught.value)
-
-
-def test_the_digest_is_what_the_files_hold(tmp_path):
-    first = _folder(tmp_path / "a", "train.jsonl", "dev_matched.jsonl")
-    second = _folder(tmp_path / "b", "train.jsonl", "dev_matched.jsonl", "notes.jsonl")
-    digests = [MultiNLI().digest(_data(root=str(root))) for root in (first, second)]
-    assert digests[0] == digests[1]
-    with (second / "train.jsonl").open("a") as file:
-        file.write("\n")
-    assert MultiNLI().digest(_data(root=str(second))) != digests[0]
 
 
 def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path):
@@ -118,17 +101,6 @@ def test_what_cannot_be_trained_on_is_an_error_that_says_why(tmp_path, labels, t
     (root / "train.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     with pytest.raises(UserError, match=told):
         MultiNLI().load(_data(root=str(root)), tmp_path / "sample")
-
-
-def test_many_dropped_rows_are_said_on_stderr(tmp_path, capsys):
-    root = _folder(tmp_path, "train.jsonl", "dev_matched.jsonl")
-    with (root / "train.jsonl").open("a") as file:
-        file.write("{\n")
-    rows = MultiNLI().load(_data(root=str(root)), tmp_path / "sample")[1]
-    assert rows["train"]["dropped"] == {"train.jsonl: not JSON": 1}
-    assert rows["train"]["read"] == rows["train"]["kept"] + 1 == 6
-    said = "note: MNLI, train: only 5 of 6 rows are kept (83.3 %): 1 x train.jsonl: not JSON.\n"
-    assert capsys.readouterr().err == said
 
 
 def test_rows_that_repeat_or_are_tested_on_and_packed_files_are_noted(tmp_path, capsys):
@@ -216,23 +188,3 @@ def test_pairs_come_from_the_hub(hub, tmp_path):
     assert asked == [("some/set", {"name": None, "revision": "c0ffee"})]
     assert [pair.label for pair in splits["test"]] == [n for n in labels if n >= 0]
     assert rows["test"]["dropped"] == {"validation_matched: no gold label": 253}
-
-
-def test_questions_come_from_the_hub(hub, tmp_path):
-    columns = {
-        "id": [f"q{n}" for n in range(7)],
-        "title": ["t"] * 7,
-        "context": [f"gold {n}" for n in range(7)],
-        "question": ["What?"] * 7,
-        "answers": [{"text": ["gold"], "answer_start": [0]}] * 7,
-    }
-    hub({"train": columns, "validation": columns})
-    splits, _ = SQuAD().load(_data(source="hub"), tmp_path)
-    assert [question.id for question in splits["test"]] == [f"q{n}" for n in range(7)]
-    assert {question.start for question in splits["train"]} == {0}
-
-
-def test_a_hub_set_without_the_dev_split_is_one_sentence(hub, tmp_path):
-    hub({"train": {"premise": ["p"], "hypothesis": ["h"], "label": [0]}})
-    with pytest.raises(UserError, match="a data set with a split validation_matched"):
-        MultiNLI().load(_data(source="hub"), tmp_path)

@@ -43,34 +43,6 @@ def test_a_batch_is_as_long_as_its_longest_row_and_never_longer_than_allowed(fol
     assert rows.rows(np.array([0, 2]), longest=47)["tokens"].shape == (2, 47)
 
 
-def test_each_row_is_what_was_written_whatever_stands_beside_it(folder):
-    rows = Sequences(folder)
-    assert len(rows) == len(ROWS)
-    for numbers in ([0, 1, 2, 3], [3, 2], [1]):
-        found = rows.rows(np.array(numbers), longest=64)
-        for number, tokens, real in zip(
-            numbers, found["tokens"], found["attention_mask"], strict=True
-        ):
-            assert tokens[real].tolist() == ROWS[number]
-            assert not tokens[~real].any()
-    assert rows.columns["labels"][np.array([3, 1])].tolist() == [13, 7]
-    assert rows.about["largest_piece"] == 59
-    assert rows.about["kept"] == 4
-
-
-@pytest.mark.parametrize("name", ["pieces", "rows", "seconds", "labels"])
-def test_a_file_that_is_not_as_written_is_one_sentence(folder, name):
-    [path] = folder.glob(f"{name}.*")
-    whole = path.read_bytes()
-    for damaged in (b"", whole[:7], whole[:-1]):
-        path.write_bytes(damaged)
-        with pytest.raises(UserError, match="delete it and prepare the data"):
-            Sequences(folder)
-    path.unlink()
-    with pytest.raises(UserError, match="delete it and prepare the data"):
-        Sequences(folder)
-
-
 def test_rows_that_were_not_finished_are_not_there(folder):
     (folder / "about.json").unlink()
     with pytest.raises(UserError, match="holds no prepared data; prepare the data"):

@@ -3,7 +3,6 @@
 import itertools
 import json
 from collections import Counter
-from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -14,9 +13,7 @@ from sweeper.store.errors import UserError
 from tasks.lm1b.data import ABOUT, OPEN_ROWS, FirstFit, Joined, PackedRows, expand, pack
 from tasks.synthetic.samples import World
 from tasks.synthetic.samples import sentences as generated
-from tasks.text.corpus import CHUNK, PIECES, Corpus
-from tasks.text.encoding import FEW
-from tasks.text.source import SPLITS
+from tasks.text.corpus import PIECES, Corpus
 from tasks.text.tokenizer import END, PAD, train_bpe
 
 LINES = list(itertools.islice(generated(World(7, 113)), 701))
@@ -51,9 +48,9 @@ def pieces_of(row):
     return np.frombuffer(row, PIECES).tolist()
 
 
-def pack_test(folder, corpus, packer, processes=1):
+def pack_test(folder, corpus, packer):
     """The split "test" of a corpus as rows in a folder; the content of rows.json."""
-    pack(corpus, {"test": folder}, TOKENIZER, packer, processes)
+    pack(corpus, {"test": folder}, TOKENIZER, packer)
     return json.loads((folder / ABOUT).read_text())
 
 
@@ -94,18 +91,6 @@ def test_packing_loses_and_adds_nothing_and_every_segment_begins_anew(lengths):
             assert list(tokens[inside]) == [PAD, *targets[inside][:-1]]
         for values in (tokens, targets, positions):
             assert not values[segments == 0].any()
-
-
-def test_rows_fill_well_with_sentences_of_newspaper_lengths():
-    # Log-normal about a mean of 29 pieces, as LM1B's sentences: evenly spaced quantiles of it.
-    normal = np.array(
-        [NormalDist().inv_cdf((number + 0.5) / 997) for number in range(997)]
-    )
-    lengths = np.clip(np.round(np.exp(3.2 + 0.55 * normal)), 2, 256).astype(int)
-    assert 27 < lengths.mean() < 31
-    order = np.random.default_rng(3).permutation(len(lengths))
-    found = packed([a_sentence(lengths[place], place) for place in order] * 5, 256)
-    assert (found != PAD).mean() >= 0.95
 
 
 def test_a_segment_goes_to_the_first_open_row_that_has_room():
@@ -170,74 +155,6 @@ def test_bytes_that_are_no_utf_8_are_told(tmp_path, capsys):
     pack_test(tmp_path, corpus, lambda: FirstFit(31))
     said = "note: lines: 1 line with letters that are not UTF-8, now replaced; save it as UTF-8.\n"
     assert capsys.readouterr().err == said
-
-
-def test_test_lines_that_are_trained_on_and_lines_that_repeat_are_told(
-    tmp_path, capsys
-):
-    train = [f"Sentence {number} .".encode() for number in range(90)]
-    test = [*train[:3], *(f"Other {number} .".encode() for number in range(7))]
-    corpus = Corpus(
-        "lines", lambda: iter([[*train, *train[:10]]]), lambda: iter([test])
-    )
-    folders = {split: tmp_path / split for split in SPLITS}
-    pack(corpus, folders, TOKENIZER, lambda: FirstFit(31))
-    leaked, repeated = capsys.readouterr().err.splitlines()
-    assert leaked.startswith(
-        "note: lines: 30.0% of the 10 lines of the test split (3) stand in"
-    )
-    assert repeated.startswith("note: lines: 10.")
-    assert "lines of the training split (10) are equal to an earlier one." in repeated
-
-
-def test_lines_that_are_too_long_are_told(tmp_path, capsys):
-    pack_test(tmp_path, corpus_of([*LINES, "a " * 600_000]), lambda: FirstFit(31))
-    assert capsys.readouterr().err.startswith(
-        "note: lines: 1 line of over 1,000,000 bytes or with"
-    )
-    with pytest.raises(UserError, match="skipped; break its long lines"):
-        pack_test(tmp_path, corpus_of(["a" * 20_001]), lambda: FirstFit(31))
-
-
-def test_rows_do_not_depend_on_the_number_of_processes(tmp_path):
-    many = [
-        f"{line} {number}" for number in range(20) for line in LINES
-    ]  # more chunks than FEW
-    corpus = Corpus("lines", lambda: iter([[line.encode() for line in many]]), None)
-    found = []
-    for processes in (1, 3):
-        folders = {split: tmp_path / str(processes) / split for split in SPLITS}
-        pack(corpus, folders, TOKENIZER, lambda: FirstFit(31), processes)
-        files = sorted((tmp_path / str(processes)).rglob("*.*"))
-        found.append(
-            [(path.parent.name, path.name, path.read_bytes()) for path in files]
-        )
-    assert len(many) > FEW * CHUNK
-    assert len(found[0]) == 2 * len(SPLITS)
-    assert found[0] == found[1]
-
-
-def test_rows_are_read_in_any_order_and_number(tmp_path):
-    pack_test(tmp_path, corpus_of(LINES), lambda: FirstFit(31))
-    rows = PackedRows(tmp_path)
-    everything = rows.rows(np.arange(len(rows)))
-    numbers = np.array([5, 2, 2, len(rows) - 1])
-    for name, values in rows.rows(numbers).items():
-        assert values.dtype == np.int64
-        assert values.shape == (4, 31)
-        assert (values == everything[name][numbers]).all()
-
-
-def test_a_split_that_breaks_off_leaves_no_rows(tmp_path):
-    def broken():
-        yield [line.encode() for line in LINES]
-        raise OSError("gone")
-
-    with pytest.raises(OSError, match="gone"):
-        pack_test(tmp_path, Corpus("broken", broken, broken), lambda: FirstFit(31))
-    assert not list(tmp_path.iterdir())
-    with pytest.raises(UserError, match="holds no prepared data"):
-        PackedRows(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -102,20 +102,6 @@ def test_the_probabilities_of_a_context_sum_to_one():
             )
 
 
-def test_without_a_training_row_every_piece_is_as_likely(shared):
-    data = opened(shared).data
-    size = data.splits["train"].about["vocabulary_size"]
-    assert ngrams.perplexities(data, 0) == pytest.approx(
-        {f"test/{name}_perplexity": size for name in ngrams.ORDERS}
-    )
-
-
-def test_a_training_longer_than_the_text_counts_each_row_once(shared):
-    data = opened(shared).data
-    rows = len(data.splits["train"])
-    assert ngrams.perplexities(data, 10 * rows) == ngrams.perplexities(data, rows)
-
-
 def test_runs_share_them_and_a_changed_file_is_one_sentence(shared):
     task = opened(shared)
     found = ngrams.perplexities(task.data, 19)

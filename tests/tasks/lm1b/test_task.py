@@ -40,16 +40,6 @@ def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(pr
     assert pieces == task.data.facts["test_tokens"]
 
 
-@pytest.mark.parametrize("rows", [1, 61])
-def test_the_size_of_its_batches_does_not_matter(rows, prepared):
-    one = evaluated(opened(prepared))
-    other = evaluated(opened(prepared, {"task.batch_tokens": rows * 31}))
-    measured = {
-        name: value for name, value in one.items() if name not in NGRAMS
-    }  # of more rows
-    assert {name: other[name] for name in measured} == pytest.approx(measured, rel=1e-5)
-
-
 def test_perplexity_per_word_counts_words_and_ends_of_sentences(prepared):
     task = opened(prepared)
     about = task.data.splits["test"].about
@@ -144,21 +134,6 @@ def test_a_model_that_is_evaluated_is_neither_changed_nor_left_in_another_mode(
     assert not model.training
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name])
-
-
-def test_an_epoch_of_batches_holds_every_row_once(prepared):
-    task = opened(prepared, {"task.batch_tokens": 31})
-    rows = len(task.data.splits["train"])
-    seen = {
-        tuple(task.data.batch(step)["targets"][0].tolist())
-        for step in range(1, rows + 1)
-    }
-    everything = task.data.splits["train"]
-    there = {
-        tuple(batch["targets"][0].tolist()) for batch in task.data.batches("train")
-    }
-    assert seen == there
-    assert len(everything) == rows
 
 
 def test_what_each_head_does_is_measured_on_the_test_split_alone(prepared):

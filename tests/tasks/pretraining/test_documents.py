@@ -1,14 +1,12 @@
 """Documents: where they end, which split they belong to, and that no line is lost."""
 
 import itertools
-import random
 from collections import Counter
 from tempfile import TemporaryFile
 
 import numpy as np
 import pytest
 
-from sweeper.store.errors import UserError
 from tasks.pretraining.documents import (
     LONGEST,
     LONGEST_SENTENCE,
@@ -125,82 +123,6 @@ def test_documents_of_one_sentence_are_told(tmp_path, capsys, every):
     assert said.endswith("trivial; choose task.documents=file.\n")
 
 
-def test_too_few_documents_are_one_sentence_for_the_user(tmp_path):
-    books(tmp_path, range(5))
-    with pytest.raises(UserError, match=r"has 5 different documents.*task\.documents"):
-        in_splits(Library().open(local(tmp_path), "blank_line", tmp_path / "none"))
-    books(tmp_path, range(6))
-    assert (
-        len(in_splits(Library().open(local(tmp_path), "blank_line", tmp_path / "none")))
-        == 6
-    )
-
-
-# What may stand in a line of a file that nobody has checked.
-HARM = [
-    b"\xff\xfe broken \x80 bytes.",
-    b"a\0b\0.",
-    b"\xed\xa0\x80 lone surrogate.",
-    "line\u2028separator\x85 and \x0b more.".encode(),
-    "\u202e right to left.".encode(),
-    b"x" * 1_000_001,
-    b"." * 100_003,
-    b"   \t ",
-    b"",
-    b"<doc",
-    b"<doc id=1>",
-    b"</doc>",
-    b"<doc <doc ></doc>",
-    b"\r\r\r",
-    b"[CLS] [MASK] [SEP] [PAD].",
-    "\ufffd\ufeff zero width \u200b.".encode(),
-]
-
-
-@pytest.mark.parametrize("rule", ["blank_line", "file"])
-def test_of_mutated_texts_every_line_is_kept_or_skipped_for_a_reason(rule, tmp_path):
-    chance = random.Random(0)
-    good = [
-        f"Sentence {number} of a story, as long as those of books are.".encode()
-        for number in range(30)
-    ]
-    for number in range(60):
-        # The first line is sound: what begins with the mark of UTF-16 is refused as a whole.
-        lines = [
-            line if chance.random() < 0.8 or not place else chance.choice(HARM)
-            for place, line in enumerate(good)
-        ]
-        content = b"\n".join(lines)
-        content = (
-            content[: chance.randrange(len(content))] if number % 5 == 0 else content
-        )
-        path = tmp_path / f"{number}.txt"
-        path.write_bytes(content)
-        counts = Counts()
-        found = list(Library().open(local(path), rule, tmp_path).read(counts=counts))
-        assert counts.kept + sum(counts.skipped.values()) == counts.total
-        assert counts.total == content.count(b"\n") + (content[-1:] not in (b"\n", b""))
-        told = {sentence for document in found for sentence in document}
-        sound = {line.decode() for line in lines if line.startswith(b"Sentence")}
-        # What was sound stands there as it was, alone or after a line that did not end.
-        assert number % 5 == 0 or all(any(s in t for t in told) for s in sound)
-        assert "" not in told
-
-
-def test_novels_and_wikipedia_are_read(shared_data, tmp_path):
-    wikipedia = shared_data / "wikipedia" / "wiki.utf8"
-    counts = Counts()
-    documents = list(
-        Library().open(local(wikipedia), "file", tmp_path).read(counts=counts)
-    )
-    assert counts.skipped["markup"] == 2 * 2349
-    assert 2000 < len(documents) <= 2349 + 20
-    assert documents[0][0] == "2007 European Parliament election in Romania"
-    novel = shared_data / "novels" / "Woolf_Night_1919.txt"
-    (first, *_) = Library().open(local(novel), "file", tmp_path).read()
-    assert "It was a Sunday evening in October" in " ".join(first[:10])
-
-
 def prepared(outputs, text):
     """Prepare the documents of a text; return their folder."""
     return prepared_folder(outputs, {**PRETRAINING, "data": text})
@@ -259,21 +181,3 @@ def test_a_sentence_without_end_goes_on_as_another(tmp_path):
         assert lengths.max() == LONGEST_SENTENCE
         assert lengths.sum() == encoded.about["pieces"]
         assert encoded.about["sentences"] == 3 * encoded.about["documents"]
-
-
-@pytest.mark.parametrize(
-    "name", ["pieces.uint16", "sentences.int64", "documents.int64", "documents.json"]
-)
-def test_a_split_that_is_torn_is_told_by_name(name, folder, tmp_path):
-    torn = tmp_path / "torn"
-    torn.mkdir()
-    for path in (folder / "train").iterdir():
-        content = path.read_bytes()
-        (torn / path.name).write_bytes(content[:-1] if path.name == name else content)
-    if name == "documents.json":  # a JSON file without its last line end is whole
-        (torn / name).write_text('{"format": 1}')
-    with pytest.raises(UserError, match="torn"):
-        EncodedDocuments(torn)
-    (torn / name).unlink()
-    with pytest.raises(UserError, match="torn"):
-        EncodedDocuments(torn)

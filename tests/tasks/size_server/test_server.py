@@ -121,17 +121,6 @@ def test_a_job_is_in_a_group_of_its_own_with_its_environment(server, outputs):
     assert ask(server, op="signal", of=job, signal=signal.SIGTERM)["signalled"] is False
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGKILL, signal.SIGSEGV], ids=lambda n: n.name
-)
-def test_a_job_that_dies_takes_nothing_with_it(number, server, outputs):
-    run = freeze(outputs, {"trainer.steps": 10**6})
-    job = fork(server, run)
-    os.kill(pid_of(run), number)
-    assert server.exit_code(job) == -number
-    assert "size" in ask(server, op="size", config=config())
-
-
 def test_when_nobody_listens_any_more_it_ends_with_its_last_job(tmp_path):
     """A sweep that is killed closes both pipes at once, which a SizeServer never does."""
     runs = [freeze(tmp_path / name) for name in ("one", "two")]

@@ -38,15 +38,6 @@ def test_it_counts_what_training_would_train(tied):
     assert (counted["head_size"], counted["width"]) == (5, 15)
 
 
-def test_training_flops_are_six_for_each_weight_and_the_attention_in_full():
-    layers, d, w, f, v, t = 2, 17, 15, 23, 307, 31
-    matrices = layers * (4 * d * w + 2 * d * f) + v * d
-    attention = (
-        layers * 2 * t * w
-    )  # scores and weighted sums, each position with all of its row
-    assert size(config())["flops_per_token"] == 6 * (matrices + attention)
-
-
 def test_heads_of_several_sizes_have_a_width_and_no_head_size():
     found = size(config({"model.head_size": [[2, 3, 5], 7]}))
     assert "head_size" not in found

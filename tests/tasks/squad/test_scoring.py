@@ -1,16 +1,10 @@
-"""The scores, and what `score PREDICTIONS DATASET` prints, are those of the official evaluator."""
-
-import json
-import subprocess
-import sys
+"""The scores are those of the official evaluator."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.squad import scoring
-from tasks.squad.__main__ import main
-from tests.conftest import ROOT
 from tests.tasks.squad import official_evaluator
 
 EXACT = 1e-9
@@ -89,116 +83,3 @@ def _dataset(questions):
         for q, texts in questions
     ]
     return [{"paragraphs": [{"qas": [qa]} for qa in qas]}]
-
-
-GOLD = [("a", ["gold", "The"]), ("b", ["the"]), ("c", ["caf\u00e9s of gold"])]
-DATASET = {"version": "1.1", "data": _dataset(GOLD)}
-
-
-def _write(folder, predictions, dataset=DATASET):
-    paths = [folder / "predictions.json", folder / "dataset.json"]
-    for path, value in zip(paths, (predictions, dataset), strict=True):
-        text = (
-            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        )
-        path.write_text(text, encoding="utf-8", newline="")
-    return ["score", *map(str, paths)]
-
-
-@pytest.mark.parametrize(
-    "predictions",
-    [
-        {"a": "a gold", "b": "An", "c": "caf\u00e9s"},
-        {"a": "the", "c": "gold caf\u00e9s", "z": "unasked"},
-        {},
-    ],
-    ids=["all", "missing_and_unasked", "none"],
-)
-def test_the_scores_are_printed_unrounded_as_json(tmp_path, capsys, predictions):
-    assert main(_write(tmp_path, predictions)) == 0
-    printed = capsys.readouterr()
-    expected = official_evaluator.evaluate(DATASET["data"], predictions)
-    assert printed.out == json.dumps(expected) + "\n"
-    missing = [question for question in "abc" if question not in predictions]
-    assert printed.err.splitlines() == [
-        f"Unanswered question {question} will receive score 0." for question in missing
-    ]
-
-
-def test_it_is_a_command(tmp_path):
-    command = [sys.executable, "-m", "tasks.squad", *_write(tmp_path, {"a": "gold"})]
-    ended = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert json.loads(ended.stdout) == {"exact_match": 100 / 3, "f1": 100 / 3}
-    assert ended.stderr.count("Unanswered question") == 2
-
-
-def test_another_version_is_scored_with_a_note(tmp_path, capsys):
-    assert (
-        main(_write(tmp_path, {"a": "", "b": "", "c": ""}, {**DATASET, "version": "9"}))
-        == 0
-    )
-    assert "v-1.1, but got dataset with v-9" in capsys.readouterr().err
-
-
-def _asked(question, *texts):
-    return {"version": "1.1", "data": _dataset([(question, texts)])}
-
-
-@pytest.mark.parametrize(
-    ("predictions", "dataset", "said"),
-    [
-        pytest.param(
-            "{", DATASET, "predictions.json is not JSON", id="truncated_predictions"
-        ),
-        pytest.param(
-            "[" * 9999, DATASET, "predictions.json is not JSON", id="nested_without_end"
-        ),
-        pytest.param(
-            [], DATASET, "has no predictions: expected a JSON object", id="no_object"
-        ),
-        pytest.param(
-            {"a": None},
-            DATASET,
-            "as the prediction for question a",
-            id="prediction_no_text",
-        ),
-        pytest.param(
-            {}, '{"data": [', "dataset.json is not JSON", id="truncated_dataset"
-        ),
-        pytest.param(
-            {}, {"version": "1.1", "data": []}, "there is no question", id="no_question"
-        ),
-        pytest.param({}, [], "is not a SQuAD v1.1 file", id="no_dataset"),
-        pytest.param({}, {"version": "1.1"}, "no 'data'", id="no_data"),
-        pytest.param({"a": "x"}, _asked("a"), "no gold answer", id="no_gold_answer"),
-        pytest.param({}, _asked("a", 3), "is not a SQuAD v1.1 file", id="gold_no_text"),
-        pytest.param(
-            {}, _asked(["a"], "x"), "is not a SQuAD v1.1 file", id="id_no_text"
-        ),
-    ],
-)
-def test_files_that_cannot_be_scored_are_one_sentence(
-    tmp_path, capsys, predictions, dataset, said
-):
-    assert main(_write(tmp_path, predictions, dataset)) == 1
-    printed = capsys.readouterr()
-    assert not printed.out
-    [sentence] = printed.err.splitlines()
-    assert said in sentence
-
-
-def test_a_file_that_is_not_there_is_one_sentence(tmp_path, capsys):
-    assert (
-        main(["score", str(tmp_path / "none.json"), str(tmp_path / "none.json")]) == 1
-    )
-    assert "none.json cannot be read" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "arguments", [[], ["score"], ["score", "a"], ["grade", "a", "b"]], ids=str
-)
-def test_another_command_line_says_how_it_goes(capsys, arguments):
-    assert main(arguments) == 2
-    assert "score PREDICTIONS DATASET" in capsys.readouterr().err

@@ -63,17 +63,6 @@ def test_a_folder_is_divided_without_loss_or_overlap(tmp_path):
     assert splits == read(local(root), tmp_path / "unused")[0]
 
 
-def test_text_to_be_read_on_is_divided_by_whole_blocks_of_lines(tmp_path):
-    lines = sentences(7000)
-    corpus = CORPORA.open(local(write(tmp_path, {"book.txt": lines})), tmp_path)
-    found = {split: list(replace(corpus, together=7).lines(split)) for split in SPLITS}
-    assert sorted(everything(found)) == sorted(lines)
-    for own in found.values():
-        blocks = [lines.index(line) for line in own[::7]]
-        assert all(place % 7 == 0 for place in blocks)
-        assert own == [line for place in blocks for line in lines[place : place + 7]]
-
-
 def test_a_block_that_begins_with_an_empty_line_is_divided_by_its_first_text(tmp_path):
     lines = sentences(7000)
     spaced = [
@@ -115,27 +104,12 @@ def test_a_test_split_that_is_there_is_kept(tmp_path, train, test):
     assert sorted(splits["train"] + splits["validation"]) == sorted(sentences(500))
 
 
-def test_held_out_shards_alone_are_divided_like_any_text(tmp_path):
-    root = write(tmp_path, {TEST.rsplit("/")[-1]: sentences(1000)})
-    splits, _ = read(local(root), tmp_path / "unused")
-    assert sorted(everything(splits)) == sorted(sentences(1000))
-
-
 def test_only_text_is_read(tmp_path):
     others = ("README.md", "readme.txt", ".hidden/a.txt", "data.json")
     write(tmp_path, {"story": sentences(500), **{name: ["no"] for name in others}})
     (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
     splits, _ = read(local(tmp_path), tmp_path / "unused")
     assert sorted(everything(splits)) == sorted(sentences(500))
-
-
-def test_the_sample_is_read_by_the_same_reader(tmp_path):
-    data = SAMPLE | {"sentences": 1009}
-    splits, _ = read(data, tmp_path / "sample")
-    assert all(len(set(lines)) == len(lines) for lines in splits.values())
-    assert sum(map(len, splits.values())) == 1009
-    again, _ = read(local(tmp_path / "sample"), tmp_path / "unused")
-    assert again == splits
 
 
 def test_the_digest_says_what_the_text_is(tmp_path):
@@ -173,18 +147,6 @@ def test_a_dataset_in_a_local_folder_is_another_text_once_its_files_change(tmp_p
     assert len({*found, f"hub:{tmp_path}@main"}) == 3
 
 
-def test_a_folder_that_is_missing_is_said_in_one_sentence(tmp_path):
-    for ask in (
-        CORPORA.digest,
-        CORPORA.describe,
-        lambda data: CORPORA.open(data, tmp_path),
-    ):
-        with pytest.raises(
-            UserError, match=r"^data\.root=/nowhere: expected a folder.*\.$"
-        ):
-            ask(local("/nowhere"))
-
-
 @pytest.mark.parametrize("files", [{}, {"a.png": ["x"]}, {"a.txt": []}], ids=str)
 def test_a_folder_without_text_is_refused_before_anything_is_built(tmp_path, files):
     write(tmp_path, files)
@@ -207,24 +169,6 @@ def test_an_empty_split_is_named(tmp_path):
     corpus = CORPORA.open(local(tmp_path), tmp_path / "unused")
     with pytest.raises(UserError, match=r"no text in the split (validation|test)"):
         _ = [list(corpus.lines(split)) for split in SPLITS]
-
-
-def test_describing_tells_a_person_what_is_read(tmp_path):
-    write(tmp_path, {"a.txt": sentences(11)})
-    assert (
-        CORPORA.describe(local(tmp_path))
-        == f"1 text file, 0.0 MB, folder {tmp_path.name}"
-    )
-    write(tmp_path, {"eval.txt": sentences(3)})
-    assert "2 text files (test split: eval.txt), " in CORPORA.describe(local(tmp_path))
-    planted = "planted: to find one of 5 names of 7 families"
-    assert (
-        CORPORA.describe(SAMPLE) == f"generated sample of 1,000 sentences ({planted})"
-    )
-    assert "(nothing planted)" in CORPORA.describe({**SAMPLE, "directions": 0})
-    assert CORPORA.describe({"source": "hub", "hub": HUB}).startswith(
-        "someone/corpus@abc123"
-    )
 
 
 @pytest.mark.parametrize("has_test", [True, False], ids=["own_test", "no_test"])

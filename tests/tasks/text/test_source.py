@@ -80,13 +80,6 @@ def test_reasons_are_counted_by_name(tmp_path):
     assert counts.repaired == {"invalid_utf8": 1, "nul": 1}
 
 
-def test_a_line_of_exactly_the_limit_is_kept_and_one_byte_more_is_not(tmp_path):
-    words = b"of nine b" * (LINE_LIMIT // 9 + 1)
-    content = words[:LINE_LIMIT] + b"\r\n" + words[: LINE_LIMIT + 1] + b"\n" + b"c\n"
-    lengths = [len(line.text) for line in lines_of(tmp_path, content)]
-    assert lengths == [LINE_LIMIT, 0, 1]
-
-
 def test_latin_1_is_refused_and_a_damaged_letter_is_mended(tmp_path):
     french = "La fenêtre de la petite mère était fermée.\n" * 50
     with pytest.raises(UserError, match=r"file\.txt is no text in UTF-8"):
@@ -117,15 +110,6 @@ def test_a_test_file_of_a_folder_is_not_trained_on(tmp_path, name):
     # Version 0.1.0 knew the first and the last kind: their runs keep their names.
     as_before = hash_files(replace(found, train=(*found.train, name), test=()))
     assert (hash_files(found) == as_before) == (name in ("test.txt", "test/a.txt"))
-
-
-@pytest.mark.parametrize(
-    "name", ["latest.txt", "contest.txt", "testament.txt", "evaluated.txt"]
-)
-def test_words_that_hold_the_name_of_a_split_are_none(tmp_path, name):
-    for path in (name, "other.txt"):
-        (tmp_path / path).write_text(path)
-    assert find_files(tmp_path).train == tuple(sorted((name, "other.txt")))
 
 
 def test_files_that_are_left_out_and_equal_files_are_named(tmp_path, capsys):

@@ -2,7 +2,6 @@
 
 import itertools
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,8 +9,6 @@ from hypothesis import strategies as st
 from sweeper.store.errors import UserError
 from tasks.synthetic.samples import World
 from tasks.synthetic.samples import sentences as generated
-from tasks.text.corpus import PIECES
-from tasks.text.encoding import Encoder
 from tasks.text.source import read_line
 from tasks.text.tokenizer import (
     BERT_MARKS,
@@ -19,6 +16,7 @@ from tasks.text.tokenizer import (
     PAD,
     is_ended,
     load_tokenizer,
+    pieces_of,
     save_tokenizer,
     split_sentences,
     train_bpe,
@@ -52,16 +50,6 @@ def test_a_text_is_cut_into_its_sentences(sentences):
     assert split_sentences(joint.join(sentences)) == sentences
 
 
-@given(
-    st.text(alphabet="aB.!?。 \t\n\"')”»\u2028\ufffd", max_size=60)
-    | st.text(max_size=60)
-)
-def test_nothing_but_white_space_is_lost_and_no_sentence_is_empty(text):
-    sentences = split_sentences(text)
-    assert all(sentence == sentence.strip() != "" for sentence in sentences)
-    assert "".join("".join(sentences).split()) == "".join(text.split())
-
-
 @pytest.mark.parametrize(
     ("line", "ended"),
     [
@@ -85,10 +73,6 @@ def test_a_long_row_of_marks_takes_linear_time(part):
     assert not is_ended(text)
 
 
-def ids(encoder, text):
-    return np.frombuffer(encoder(text), PIECES).tolist()
-
-
 LINES = list(itertools.islice(generated(World(7, 113)), 600))
 BPE = train_bpe(LINES, 499)
 
@@ -96,53 +80,15 @@ BPE = train_bpe(LINES, 499)
 @given(st.text(st.characters(exclude_categories=[])))
 def test_decoding_gives_back_every_text(text):
     text = read_line(text.encode("utf-8", "surrogatepass")).text
-    assert BPE.decode(ids(Encoder(BPE), text), skip_special_tokens=False) == text
+    assert BPE.decode(pieces_of(BPE, [text])[0], skip_special_tokens=False) == text
 
 
 @pytest.mark.parametrize(
     "text", ["⟨pad⟩ ⟨end⟩", "<pad></s>[PAD]", "a\u2028b", "\u202eשלום 🙂"]
 )
 def test_no_text_can_write_the_marks(text):
-    assert not {PAD, END} & {*ids(Encoder(train_bpe([text] * 50, 499)), text)}
-
-
-WORDPIECE = train_wordpiece(LINES, 499)
-ODD = [
-    "[MASK] [CLS]x",
-    "it's 'S we'll  they've",
-    " a  b ",
-    "x" * 300,
-    "x" * 50 + "é",
-    "3.14e-5",
-    "a\tb",
-    "\x1c\x7f",
-    "",
-]
-
-
-@pytest.mark.parametrize("tokenizer", [BPE, WORDPIECE], ids=["BPE", "WordPiece"])
-@given(
-    st.text(st.characters(codec="ascii"), max_size=40)
-    | st.text(st.sampled_from("aB'st 09.,[]-"), max_size=40)
-    | st.text(max_size=20)
-    | st.text(st.sampled_from("aB's 9.,-\u0301éΣς中한ﬁ½🙂\u00a0  "), max_size=60)
-    | st.sampled_from([*ODD, *LINES[:50]])
-)
-def test_remembered_words_have_the_pieces_that_the_library_finds(tokenizer, text):
-    encoder = _ENCODERS[id(tokenizer)]
-    expected = tokenizer.encode(text, add_special_tokens=False).ids
-    assert ids(encoder, text) == expected
-    assert ids(encoder, text) == expected  # from memory
-
-
-_ENCODERS = {id(tokenizer): Encoder(tokenizer) for tokenizer in (BPE, WORDPIECE)}
-
-
-def test_sizes_are_at_most_what_was_asked_for():
-    assert BPE.get_vocab_size() == 499
-    assert train_bpe(["one short line"], 1000).get_vocab_size() < 300
-    assert BPE.id_to_token(PAD) == "⟨pad⟩"
-    assert sorted(BPE.get_vocab().values()) == list(range(499))
+    [ids] = pieces_of(train_bpe([text] * 50, 499), [text])
+    assert not {PAD, END} & {*ids}
 
 
 @pytest.mark.parametrize("size", [0, 257, 65_536])
@@ -157,24 +103,11 @@ def test_training_is_deterministic(train):
     assert len(files) == 1
 
 
-def test_storing_gives_back_the_same_tokenizer_and_its_hash(tmp_path):
-    path = tmp_path / "tokenizer.json"
-    sha256 = save_tokenizer(BPE, path)
-    assert load_tokenizer(path).to_str() == BPE.to_str()
-    assert save_tokenizer(load_tokenizer(path), tmp_path / "again.json") == sha256
-    assert not list(tmp_path.glob(".*.tmp"))
-
-
-@pytest.mark.parametrize("damage", ["absent", "changed"])
-def test_a_damaged_tokenizer_is_refused(tmp_path, damage):
+def test_storing_gives_back_the_same_tokenizer(tmp_path):
     path = tmp_path / "tokenizer.json"
     save_tokenizer(BPE, path)
-    if damage == "absent":
-        path.unlink()
-    else:
-        path.write_bytes(path.read_bytes()[:-1] + b" ")
-    with pytest.raises(UserError, match=r"tokenizer\.json"):
-        load_tokenizer(path)
+    assert load_tokenizer(path).to_str() == BPE.to_str()
+    assert not list(tmp_path.glob(".*.tmp"))
 
 
 def test_wordpiece_is_berts():

@@ -22,7 +22,6 @@ from tests.tasks.jobs import (
     last_word,
     run_job,
     science,
-    write_corpus,
 )
 
 
@@ -107,21 +106,6 @@ def test_a_loss_that_is_no_number_stops_the_run_within_a_row(value, outputs):
     assert run.result() is None
 
 
-def test_a_test_loss_that_is_no_number_is_no_result(outputs):
-    original = LanguageModel.metrics
-
-    def spoiled():
-        LanguageModel.metrics = lambda self, split, sums: (
-            original(self, split, {**sums, "nats": math.nan})
-            if split == "test"
-            else original(self, split, sums)
-        )
-
-    run = ended(outputs, sabotage=spoiled, code=1)
-    assert last_word(run)["cause"] == "nan"
-    assert run.result() is None
-
-
 def test_a_full_disk_keeps_the_last_checkpoint_and_later_the_run_ends_the_same(
     outputs, undisturbed
 ):
@@ -145,14 +129,6 @@ def test_a_full_disk_keeps_the_last_checkpoint_and_later_the_run_ends_the_same(
     assert science(run) == undisturbed
 
 
-def test_a_config_that_is_wrong_is_one_sentence_without_a_traceback(outputs):
-    word = last_word(ended(outputs, {"model.heads": "four"}, code=1))
-    assert word["cause"] == "config"
-    assert word["message"].startswith("model.heads=four: expected a whole number")
-    assert word["traceback"] == ""
-    assert "Traceback" not in (outputs / "terminal.txt").read_text()
-
-
 @pytest.mark.parametrize(("accelerator", "shown"), [("gpu", ""), ("auto", "GPU-1a")])
 def test_a_gpu_that_pytorch_cannot_use_is_one_sentence(
     outputs, monkeypatch, accelerator, shown
@@ -165,15 +141,6 @@ def test_a_gpu_that_pytorch_cannot_use_is_one_sentence(
     assert word["cause"] == "config"
     words = f"trainer.accelerator={accelerator}: expected a GPU that torch "
     assert word["message"].startswith(words)
-
-
-def test_data_that_leave_a_split_empty_are_one_sentence(tmp_path):
-    root = write_corpus(tmp_path / "text", ["the same line"] * 997)
-    changes = {"data.source": "local", "data.root": root}
-    word = last_word(ended(tmp_path / "outputs", changes, code=1))
-    assert word["cause"] == "data"
-    assert word["message"].endswith(".")
-    assert "Traceback" not in (tmp_path / "outputs" / "terminal.txt").read_text()
 
 
 def test_what_is_no_run_directory_is_one_sentence(tmp_path, capsys):

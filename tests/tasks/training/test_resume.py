@@ -54,7 +54,7 @@ KILLED = [
     (evaluation(1), 4),
     (at(LanguageModel, "on_validation_epoch_start", 2), 12),
     (at(Checkpointer, "save", 1), 12),
-    (at(checkpoint._Writer, "write", 40), 12),
+    (at(checkpoint, "write_all", 1, after=True), 12),
     (step(7), 16),  # the last one
     (evaluation(1), 16),  # the last validation
     (at(Checkpointer, "save", 1, after=True), 19),
@@ -62,7 +62,7 @@ KILLED = [
     (at(checkpoint, "weights_digest", 1), 19),
 ]
 TERMINATED = [
-    (at(checkpoint._Writer, "write", 40), 4),
+    (at(checkpoint, "write_all", 1), 4),
     (evaluation(1), 7),
     (step(6), 13),  # between two rows
     (evaluation(3), 19),  # on the test split

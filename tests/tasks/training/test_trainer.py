@@ -17,6 +17,7 @@ from pytorch_lightning.callbacks import (
 from pytorch_lightning.loggers import CSVLogger
 
 from headroom_attention import run as finished_run
+from sweeper.store import registry
 from tasks.checkpoint import weights_digest
 from tasks.module import TaskModule
 from tests.conftest import ROOT
@@ -24,9 +25,14 @@ from tests.tasks.jobs import at_call, ended, freeze, run_job, terminate_self
 from tests.tasks.small import SMALL, opened
 
 STEPS = 40
-# Every task, and two optimizers that step as one.
+EXAMPLE = ROOT / "examples" / "extension"
+# Every task, two optimizers that step as one, and the task of the example package.
 CASES = {
     **SMALL,
+    "recall": {
+        "model": SMALL["representation"]["model"],
+        "task": {"name": "recall", "pairs": 5, "batch_rows": 7},
+    },
     "muon": {**SMALL["lm1b"], "optimizer.name": "muon", "optimizer.schedule": "cosine"},
 }
 # pl.Trainer copies RNG states, reads a device that Lightning looks for, and notes few workers.
@@ -35,7 +41,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWa
 
 def changes_of(name, **trainer):
     """A config of a task with dropout, where its model has any."""
-    dropout = {} if name == "representation" else {"model.dropout": 0.1}
+    dropout = {} if name in ("representation", "recall") else {"model.dropout": 0.1}
     own = {f"trainer.{key}": value for key, value in trainer.items()}
     rows = {"trainer.steps": STEPS, "trainer.validate_every": 15, **own}
     return {**CASES[name], **dropout, **rows}
@@ -51,6 +57,22 @@ def trainer_for(module, **options):
     defaults = dict.fromkeys(quiet, False) | {"max_epochs": 1, "accelerator": "cpu"}
     precision = module.config.trainer.precision
     return pl.Trainer(**{**defaults, "precision": precision, **options})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _example_package(tmp_path_factory):
+    """The package of examples/extension, found as if it were installed."""
+    about = tmp_path_factory.mktemp("site") / "headroom_example-0.1.0.dist-info"
+    about.mkdir()
+    named = "[headroom.tasks]\nrecall = headroom_example.recall\n"
+    (about / "entry_points.txt").write_text(named)
+    (about / "METADATA").write_text("Name: headroom-example\nVersion: 0.1.0\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(EXAMPLE)
+        patch.syspath_prepend(about.parent)
+        registry._registered.cache_clear()
+        yield
+    registry._registered.cache_clear()
 
 
 def digest(module):
@@ -201,7 +223,7 @@ TWO_PROCESSES = """
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["lm1b", "squad"])
 def test_two_processes_end_nearly_alike(name, shared, tmp_path):
-    still = {} if name == "representation" else {"model.dropout": 0.0}
+    still = {"model.dropout": 0.0}
     run = ended(shared, {**changes_of(name, devices=2), **still}, f"two-{name}")
     alone = freeze(shared, {**changes_of(name), **still}, f"planned-{name}")
     script = tmp_path / "two.py"

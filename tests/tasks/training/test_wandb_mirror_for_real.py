@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from tasks.training.job import INTERRUPTED
 from tests.tasks.jobs import (
     at_call,
     ended,
-    instead_of_call,
     run_job,
     science,
     terminate_self,
@@ -77,13 +75,6 @@ def kill_core():
 
 def log_of(run):
     return run.attempts()[0].log_path.read_text()
-
-
-def test_offline(outputs, undisturbed):
-    run = ended(outputs, OFFLINE, sabotage=wait_for_the_mirror)
-    assert science(run) == undisturbed
-    assert "warning" not in log_of(run)
-    assert list(outputs.glob(f"wandb/offline-run-*-{run.id}/run-{run.id}.wandb"))
 
 
 def synced(server, outputs):
@@ -177,50 +168,12 @@ def test_online_everything_arrives(server, outputs, undisturbed):
 
 
 @pytest.mark.slow
-def test_a_failed_run_is_no_finished_run_there(server, outputs):
-    def sabotage():
-        wait_for_the_mirror()
-        instead_of_call(TaskModule, "training_step", 17, ZeroDivisionError())
-
-    run = ended(outputs, ONLINE, sabotage=sabotage, code=1)
-    assert server.runs[run.id].state == "failed"
-
-
-@pytest.mark.slow
 def test_online_with_its_core_killed(server, outputs, undisturbed):
     run = ended(outputs, ONLINE, sabotage=kill_core)
     assert science(run) == undisturbed
     assert run.id in server.runs, "it was never online: the check would be vacuous"
     assert server.runs[run.id].state == "running"
     assert log_of(run).count("warning: W&B is off") == 1
-
-
-@pytest.mark.slow
-def test_a_server_that_goes_away_in_the_middle(outputs, undisturbed):
-    with wandb_server() as server:
-
-        def silence():
-            wandb_mirror.FINISH_SECONDS = 1
-            wait_for_the_mirror()
-            at_call(
-                wandb_mirror.Mirror, "log", 4, lambda: (outputs / "silence").touch()
-            )
-
-        stopper = threading.Thread(
-            target=_stop_when, args=(outputs / "silence", server)
-        )
-        stopper.start()
-        run = ended(outputs, ONLINE, sabotage=silence)
-        stopper.join()
-    assert science(run) == undisturbed
-    assert run.id in server.runs
-    assert server.runs[run.id].state == "running"
-
-
-def _stop_when(flag, server):
-    while not flag.exists():
-        time.sleep(0.01)
-    server.silent = True
 
 
 @pytest.mark.slow
