@@ -121,7 +121,7 @@ def main(typed: argparse.Namespace) -> None:
     rows = []
     for path in typed.runs:
         record = json.loads((path / "run.json").read_text("utf-8"))
-        config = parse(record.config)
+        config = parse(record["config"])
         machine.set_up(config.trainer)
         data = data_of(config, path.parent.parent)
         data.prepare_data()
