@@ -16,7 +16,6 @@ from statistics import mean, stdev
 from typing import Any
 
 from benchmarks.measure import ROOT, in_per_cent, read_rows, table
-from benchmarks.training_length import with_tables
 from sweeper.results.table import label
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.store.plans import ERROR
@@ -99,6 +98,8 @@ def main() -> None:
     """Write the pages."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.parse_args()
+    from benchmarks.training_length import with_tables  # pandas: slow for --help
+
     (RESULTS / "README.md").write_text(page(RESULTS), "utf-8")
     (RESULTS / "points.md").write_text(points(RESULTS), "utf-8")
     lengths = RESULTS / "training_length" / "README.md"
