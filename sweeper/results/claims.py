@@ -12,6 +12,8 @@ package registers a module instead, with a function called `claim`.
 from collections.abc import Sequence
 
 from sweeper.results.design import (
+    All,
+    AnyOf,
     Contrast,
     Design,
     Statement,
@@ -32,7 +34,6 @@ from sweeper.results.design import (
     trends_apart,
 )
 from sweeper.results.points import Point
-from sweeper.results.statistics.sequential import All, AnyOf
 from sweeper.results.table import label
 from sweeper.store.numbers import plural, short
 

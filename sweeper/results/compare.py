@@ -17,7 +17,7 @@ from sweeper.results.points import WITHOUT, code_apart, measures_of_arms
 from sweeper.results.statistics.blocks import moderated, table_of
 from sweeper.results.statistics.estimates import LEVEL
 from sweeper.results.table import DIRECTIONS, Table
-from sweeper.results.verdict import Found, Verdict
+from sweeper.results.verdict import Found, Unit, Verdict
 from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.identity import can_change_results, identity
 from sweeper.store.numbers import plural
@@ -135,6 +135,7 @@ def estimates(pairs: Mapping[Name, tuple[Values, Values]], ratios: bool) -> list
     """
     from scipy.special import stdtrit
 
+    unit: Unit = "log ratio" if ratios else "metric"
     by_seed, by_mean = {}, {}
     for name, (before, after) in pairs.items():
         shared = {
@@ -167,7 +168,7 @@ def estimates(pairs: Mapping[Name, tuple[Values, Values]], ratios: bool) -> list
             else math.inf
         )
         every.append(
-            Found(" ".join(name).strip(), value, value - far, value + far, ratios)
+            Found(" ".join(name).strip(), value, value - far, value + far, unit)
         )
     return every
 

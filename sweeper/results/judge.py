@@ -49,26 +49,9 @@ def judge(
 
 def verdicts_on(table: Table) -> list[Verdict]:
     """Return the verdict on each claim of the experiment, by each measure that it shows."""
-    found = []
-    for asked in questions(table):
-        if isinstance(asked, Verdict):
-            found.append(asked)
-            continue
-        verdict, own = (
-            asked.verdict(),
-            [asked.evidence.measured[place] for place in asked.used],
-        )
-        lacking = sum(not (one.values or one.lost or one.zero) for one in own)
-        if lacking:
-            have = "has" if lacking == 1 else "have"
-            words = (
-                f"{lacking} of the {len(asked.used)} points that it rests on {have} no"
-            )
-            numbers = {**verdict.numbers, "unmeasured": lacking}
-            verdict = replace(
-                verdict, sentence=f"{words} finished run.", numbers=numbers
-            )
-        found.append(verdict)
+    found = [
+        one if isinstance(one, Verdict) else one.verdict() for one in questions(table)
+    ]
     besides = [*tuned_in_words(table.experiment), *mixed(table)]
     found = [replace(one, sentence=" ".join([one.sentence, *besides])) for one in found]
     return [_of_mixed_code(one, table) for one in found] if table.mixed_code else found
