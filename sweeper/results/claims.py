@@ -9,7 +9,7 @@ To add one, write a function here, and give its name under `claims` in the exper
 package registers a module instead, with a function called `claim`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sweeper.results.design import (
     All,
@@ -105,15 +105,15 @@ def small_beats_large(
             f"standard one of embedding size {largest:.0f}."
         )
     return AnyOf(
-        tuple(
+        [
             All(
-                tuple(
+                [
                     over(one, rival, f"{_model(one)} over {_model(rival)}")
                     for rival in rivals
-                )
+                ]
             )
             for one in strict.values()
-        )
+        ]
     )
 
 
@@ -147,7 +147,7 @@ def saves_parameters(
     ]
     # Where heads grow with the model, no number of heads has all sizes: all points are one curve.
     curve = held or [("standard ones", rivals)]
-    return All(tuple(_lower(design.of(fixed), rival, words) for words, rival in curve))
+    return All([_lower(design.of(fixed), rival, words) for words, rival in curve])
 
 
 def _lower(fixed: Sequence[Point], rival: Sequence[Point], words: str) -> Contrast:
@@ -257,7 +257,7 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
             raise Unanswerable(f"No model of arm {arm} has the size of an equal one.")
         scaled = [(sign / (len(weights) // 2), one) for sign, one in weights]
         parts.append(Contrast(f"one size in all layers over {arm} sizes", scaled))
-    return All(tuple(parts))
+    return All(parts)
 
 
 def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statement:
@@ -285,7 +285,7 @@ def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statemen
             f"with heads of {sizes[1]:.0f},"
         )
         parts.append(Contrast(words, weights))
-    return All(tuple(parts))
+    return All(parts)
 
 
 def longer_sequences_take_larger_heads(
@@ -328,12 +328,7 @@ def bidirectional_takes_n_minus_1(
 
     On one arm, whose points differ in sequence length n and head size.
     """
-    lengths = curves("task.sequence_length", design.of(bidirectional))
-    return All(
-        tuple(
-            fall for n, curve in lengths.items() for fall in knee(curve, round(n) - 1)
-        )
-    )
+    return _knees(design.of(bidirectional), lambda n: n - 1)
 
 
 def causal_takes_half(design: Design, *, causal: str = "causal") -> Statement:
@@ -341,11 +336,18 @@ def causal_takes_half(design: Design, *, causal: str = "causal") -> Statement:
 
     On one arm, whose points differ in sequence length n and head size; half is rounded down.
     """
-    lengths = curves("task.sequence_length", design.of(causal))
+    return _knees(design.of(causal), lambda n: n // 2)
+
+
+def _knees(points: Sequence[Point], expected: Callable[[int], int]) -> Statement:
+    """Return that the error falls at the head size that is expected of each length."""
+    lengths = curves("task.sequence_length", points)
     return All(
-        tuple(
-            fall for n, curve in lengths.items() for fall in knee(curve, round(n) // 2)
-        )
+        [
+            fall
+            for n, curve in lengths.items()
+            for fall in knee(curve, expected(round(n)))
+        ]
     )
 
 

@@ -267,15 +267,15 @@ def keeps_improving(curve: Collection[Point], column: str, several: str) -> Stat
         )
     ordered = alone(column, curve)
     upper = ordered[(len(ordered) - 1) // 2 :]
-    ends = [
+    whole, later = (
         f"{at(part[0], column):.0f} to {at(part[-1], column):.0f}"
         for part in (ordered, upper)
-    ]
+    )
     return All(
-        (
-            trend(ordered, column, f"from {ends[0]} {several}"),
-            trend(upper, column, f"still from {ends[1]}"),
-        )
+        [
+            trend(ordered, column, f"from {whole} {several}"),
+            trend(upper, column, f"still from {later}"),
+        ]
     )
 
 
@@ -297,10 +297,10 @@ def most_heads_lose(
             over(p, most, f"{w} over {heads}")
             for p, w in zip(fewer, words, strict=True)
         ]
-        parts.append(AnyOf(tuple(better)))
+        parts.append(AnyOf(better))
     if not parts:
         raise Unanswerable(f"No two numbers of heads share one {shared}.")
-    return All(tuple(parts))
+    return All(parts)
 
 
 def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:

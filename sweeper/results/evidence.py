@@ -165,13 +165,14 @@ class Evidence:
             ):  # of the run or of one before it
                 lost += 1
         took = [self._seconds(line, "seconds") for line in lines.values()]
-        planned = [self._seconds(line, "estimate") for line in lines.values()]
+        if not any(took):
+            took = [self._seconds(line, "estimate") for line in lines.values()]
         return Measured(
             runs=key,
             values={min(own): mean([*own.values()]) for own in by_training.values()},
             lost=lost,
             zero=zero,
-            hours=_mean(took if any(took) else planned) / 3600,
+            hours=_mean(took) / 3600,
             trainings=max(map(len, lines.values())),
             alone=len(key) > len({line[-1] for line in lines.values()}) == 1,
         )
@@ -196,21 +197,13 @@ class Evidence:
         a sweep that goes on keeps the decisions of its first round.
         """
         looks = [
-            [
-                max((had.get(run, 0) for _, run in one.runs), default=0)
-                for one in self.measured
-            ]
+            [max(had.get(run, 0) for _, run in one.runs) for one in self.measured]
             for had in rounds
         ]
         first = looks[0] if looks else [len(one.values) for one in self.measured]
-        early = [
-            [min(seeds, own) for own in first]
-            for seeds in range(FIRST, max(first, default=0))
-        ]
-        return [
-            *(first_seeds(self.values, look) for look in (*early, *looks)),
-            self.values,
-        ]
+        early = range(FIRST, max(first, default=0))
+        counts = [*(np.minimum(first, seeds) for seeds in early), *looks]
+        return [*(first_seeds(self.values, count) for count in counts), self.values]
 
 
 def _key(point: Point) -> Key:

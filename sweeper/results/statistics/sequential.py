@@ -127,7 +127,7 @@ class Intervals(NamedTuple):
 
 
 def intersection(analyses: Sequence[Intervals]) -> Intervals:
-    """Return the newest values with the intersection of all intervals; low > high if it is empty."""
+    """Return the newest values in the intersection of all intervals; low > high if it is empty."""
     lows = np.max([one.lows for one in analyses], axis=0)
     highs = np.min([one.highs for one in analyses], axis=0)
     return Intervals(analyses[-1].values, lows, highs)
