@@ -170,7 +170,7 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
     point in `standard`, the mean decides. In an experiment without such an arm, the rival is the
     only arm whose points are matched.
     """
-    every = design.of(*design.arms)
+    every = design.points
     by_name = {f"{point.arm} {point.name}".strip(): point for point in every}
     targets = (
         (point, by_name.get(str(point.cells.get("matched_to")))) for point in every
@@ -223,7 +223,7 @@ def small_heads_lose_at_equal_width(design: Design) -> Statement:
     head size together. The claim is supported if at every width the smallest heads are worse than
     some larger ones. It uses all arms. Their points differ in heads, head size and perhaps width.
     """
-    widths = curves("width", design.of(*design.arms))
+    widths = curves("width", design.points)
     for width, same in widths.items():
         check_equal(same, "params_total", f"Models of width {width:g}")
     return most_heads_lose(

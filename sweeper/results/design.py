@@ -123,29 +123,31 @@ def with_alternatives(
     return replace(statement, others=others)
 
 
+@dataclass(frozen=True)
 class Design:
     """The points of an experiment as a claim sees them.
 
     Attributes:
+        points: every planned point, in the order of the plan.
         metric: the column that is judged.
         ratios: whether differences of its logarithm are judged.
     """
 
-    def __init__(self, points: Sequence[Point], metric: str, *, ratios: bool) -> None:
-        self.metric, self.ratios = metric, ratios
-        self._points = points
+    points: Sequence[Point]
+    metric: str
+    ratios: bool
 
     @property
     def arms(self) -> list[str]:
         """The arms, in the order of the plan."""
-        return list(dict.fromkeys(point.arm for point in self._points))
+        return list(dict.fromkeys(point.arm for point in self.points))
 
     def of(self, *arms: str) -> list[Point]:
         """Return the points of these arms; raise Unanswerable for an unknown arm."""
         absent = [arm for arm in arms if arm not in self.arms]
         if absent:
             raise Unanswerable(f"It has no arm {', '.join(absent)} with {self.metric}.")
-        return [point for point in self._points if point.arm in arms]
+        return [point for point in self.points if point.arm in arms]
 
 
 def by(column: str, given: Collection[Point]) -> list[Point]:

@@ -128,7 +128,7 @@ class Evidence:
 
     def design(self) -> Design:
         """Return the points as claims see them."""
-        return Design(self.points, self.metric, ratios=self.ratios)
+        return Design(self.points, self.metric, self.ratios)
 
     def place(self, point: Point) -> int:
         """Return the place of a point among the distinct ones."""

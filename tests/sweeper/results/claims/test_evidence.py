@@ -38,7 +38,7 @@ from tests.sweeper.results.claims.test_claims import (
 )
 from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.grids import FEW, Grid, figure1, theorem1
-from tests.sweeper.results.synthetic import Model, Sweep, flat, paper
+from tests.sweeper.results.synthetic import Model, Sweep, flat
 
 
 def most_heads(sweep: Sweep) -> str:
@@ -117,32 +117,6 @@ def test_nothing_is_bought_for_a_claim_that_no_seed_can_decide(tmp_path):
     assert next_seeds(table, 30) == {}
     [verdict] = verdicts_on(table)
     assert "price" not in verdict.numbers
-
-
-def test_nothing_is_bought_for_tied_points_where_most_others_tie(tmp_path):
-    def asked(noisy):
-        claims = ("fixed_size_beats_heuristic",)
-        labels = dict.fromkeys(
-            ["fixed", "standard", *(f"other{n}" for n in range(8))], ""
-        )
-        sweep = Sweep(labels=labels, claims=claims)
-        for place, arm in enumerate(labels):
-            noise = random.Random(place)
-            spread = 0.5 * (place >= len(labels) - noisy)
-            values = {
-                seed: 40.0 + place + noise.gauss(0.0, spread) for seed in range(3)
-            }
-            heads = 2 ** (place + 1)
-            sweep.add(
-                arm, {"model.heads": heads}, Model(64, heads, 4096 // heads), values
-            )
-        return sweep.table(tmp_path / str(noisy))
-
-    [verdict] = verdicts_on(asked(noisy=2))
-    assert "differ by the same for every seed" in verdict.sentence
-    assert "price" not in verdict.numbers
-    assert not next_seeds(asked(noisy=2), 30)
-    assert next_seeds(asked(noisy=8), 30), "the others lend a spread"
 
 
 def test_a_value_of_zero_is_no_failure(tmp_path):
@@ -253,17 +227,6 @@ def test_a_price_is_what_decides_if_estimates_and_spreads_stay(tmp_path):
     narrower = replace(asked, error=0.2).price()
     assert narrower
     assert 5 < (narrower.seeds or 0) < price.seeds
-
-
-def test_a_smaller_chance_of_error_takes_wider_intervals(tmp_path):
-    def lows(error):
-        sweep = figure(paper)
-        sweep.error = error
-        asked = questions(sweep.table(tmp_path / str(error)))[0]
-        assert isinstance(asked, Question)
-        return max(float(one.lows.max()) for one in asked.analyses)
-
-    assert lows(0.2) > lows(0.001)
 
 
 def test_lines_are_narrow_and_cannot_disturb_a_terminal(tmp_path):
