@@ -20,33 +20,32 @@ if __name__ == "__main__":
 import numpy as np
 from scipy.special import betaincinv
 
+from sweeper.results.combine import decide, levels
+from sweeper.results.design import All, AnyOf, Contrast, Statement
 from sweeper.results.statistics.bimodal import is_bimodal
 from sweeper.results.statistics.blocks import estimates, first_seeds, intervals
 from sweeper.results.statistics.sequential import (
     FIRST,
-    Above,
-    All,
-    AnyOf,
-    Combination,
-    Decisions,
     Floats,
     Intervals,
-    decisions,
-    levels,
+    intersection,
 )
+from sweeper.results.verdict import Decision
+from sweeper.store.plans import ERROR
 
 DOCUMENT = ROOT / "docs" / "decisions.md"
 EXPERIMENTS = {0.0: 150, 1.0: 30, 2.0: 30, 3.0: 30}  # by effect
 SEEDS = 30  # a point, at most
 POINTS = 16  # of an experiment, but for one shape
 MARGIN = 1.0  # of "no difference"
+ONE = Contrast("", ())  # its weights are those of `Claim.weights`
 
 
 @dataclass(frozen=True)
 class Claim:
     """A claim and the weights of its contrasts, (contrasts, points)."""
 
-    holds: Combination
+    statement: Statement
     weights: Floats
 
 
@@ -66,20 +65,22 @@ class Shape:
     margin: float = MARGIN  # nan: there is none
     own_seeds: bool = False  # of every second point; else all points have the same
 
-    def decisions(self, claim: Claim, found: Intervals) -> Decisions:
-        """Return the decisions on a claim that these intervals give."""
-        return decisions(claim.holds, found, np.full(len(claim.weights), self.margin))
+    def decision(self, claim: Claim, found: Intervals) -> Decision:
+        """Return the decision on a claim that these intervals give."""
+        return decide(claim.statement, found, self.margin)
 
     def levels(self, claim: Claim) -> Floats:
         """Return the levels of the intervals of a claim, one of a family."""
-        return levels(claim.holds, len(claim.weights), len(self.claims))
+        level = ERROR / len(self.claims) / 2
+        return levels(claim.statement, level, level)
 
-    def truth(self, claim: Claim, means: Floats) -> Decisions:
+    def truth(self, claim: Claim, means: Floats) -> set[Decision]:
         """Return which decisions are right; a true difference within the margin has two."""
         values = claim.weights @ means
-        within = bool((abs(values) < self.margin).all())
-        right = self.decisions(claim, Intervals(values, values, values))
-        return right._replace(no_difference=within)
+        right = {self.decision(claim, Intervals(values, values, values))}
+        if (abs(values) < self.margin).all():
+            right.add(Decision.NO_DIFFERENCE)
+        return right
 
 
 def shapes() -> list[Shape]:
@@ -177,7 +178,7 @@ def pairs(points: int, claims: int) -> tuple[tuple[Claim, ...], Floats]:
     for pair in range(claims):
         weights = np.zeros((1, points))
         weights[0, [2 * pair, 2 * pair + 1]] = 1, -1
-        found.append(Claim(Above(0), weights))
+        found.append(Claim(ONE, weights))
         gains[2 * pair] = 1
     return tuple(found), gains
 
@@ -189,7 +190,7 @@ def arms() -> tuple[tuple[Claim, ...], Floats]:
     """
     gains = np.where(np.arange(POINTS) % 2 == 0, 1.0, 0.0)
     weights = np.where(np.arange(POINTS) < 8, gains / 2 - 0.25, 0.0)
-    return (Claim(Above(0), weights[None]),), gains
+    return (Claim(ONE, weights[None]),), gains
 
 
 def figure_1() -> tuple[tuple[Claim, ...], Floats]:
@@ -223,18 +224,14 @@ def figure_1() -> tuple[tuple[Claim, ...], Floats]:
     saves = np.zeros((1, POINTS))
     saves[0, list(fixed)] = -0.2, 0.1, 0.4, 0.7
     saves[0, [0, 3, 6]] = 0.17, -0.33, -0.84
-    triples = [
-        tuple(Above(3 * small + rival) for rival in range(3)) for small in range(3)
-    ]
+    any_smaller = AnyOf([ONE, ONE])
+    every_rival = All([ONE, ONE, ONE])
     return (
-        Claim(
-            All(tuple(AnyOf((Above(2 * s), Above(2 * s + 1))) for s in range(3))),
-            worsens,
-        ),
-        Claim(All((Above(0), Above(1))), improves),
-        Claim(AnyOf(tuple(All(triple) for triple in triples)), beats),
-        Claim(Above(0), equal),
-        Claim(Above(0), saves),
+        Claim(All([any_smaller, any_smaller, any_smaller]), worsens),
+        Claim(All([ONE, ONE]), improves),
+        Claim(AnyOf([every_rival, every_rival, every_rival]), beats),
+        Claim(ONE, equal),
+        Claim(ONE, saves),
     ), gains
 
 
@@ -321,7 +318,7 @@ class Course(NamedTuple):
     runs: int
 
 
-def play(shape: Shape, values: Floats, truths: Sequence[Decisions]) -> Course:
+def play(shape: Shape, values: Floats, truths: Sequence[set[Decision]]) -> Course:
     """Decide the claims of one experiment in rounds; `values` (points, seeds).
 
     Each round trains the next seed of every point of every undecided claim.
@@ -338,16 +335,14 @@ def play(shape: Shape, values: Floats, truths: Sequence[Decisions]) -> Course:
         for place, claim in zip(open_claims, claims, strict=True):
             own = [*itertools.islice(found, len(claim.weights))]
             newest = intervals(own, shape.levels(claim))
-            seen[place] = newest.within(seen.get(place, newest))
+            seen[place] = intersection([seen.get(place, newest), newest])
             used = np.flatnonzero((claim.weights != 0).any(axis=0))
             seeds = int(counts[used].min())
-            given = shape.decisions(claim, seen[place])
-            if any(given) and not is_bimodal(
-                row[~np.isnan(row)] for row in table[used]
-            ):
+            given = shape.decision(claim, seen[place])
+            bimodal = is_bimodal(row[~np.isnan(row)] for row in table[used])
+            if given is not Decision.UNDECIDED and not bimodal:
                 decided += 1
-                right = zip(given, truths[place], strict=True)
-                wrong += not any(one and true for one, true in right)
+                wrong += given not in truths[place]
             elif seeds < SEEDS and (seen[place].lows <= seen[place].highs).all():
                 counts[used] = np.maximum(counts[used], seeds + 1)
                 left.append(place)

@@ -17,6 +17,7 @@ from sweeper.results.points import measures
 from sweeper.results.table import Table
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.run.backend import device_hours
+from sweeper.run.options import SweepOptions
 from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.files import canonical
 from sweeper.store.numbers import plural
@@ -44,20 +45,19 @@ class Progress:
         `before`: the earlier rounds, which were judged, too.
         """
         tables = records.tables(plan.as_data(before))
-        seconds = {
-            str(row["run"]): row.get("seconds") or 0.0 for t in tables for row in t.rows
-        }
-        spent = sum(
-            device_hours(plan.runs[run].config, took) for run, took in seconds.items()
-        )
-        return cls([(table, verdicts_on(table)) for table in tables], spent, until)
+        rows = [row for table in tables for row in table.rows]
+        seconds = {str(row["run"]): row.get("seconds") or 0.0 for row in rows}
+        judged = [(table, verdicts_on(table)) for table in tables]
+        return cls(judged, _device_hours(plan, seconds), until)
 
     @property
     def verdicts(self) -> list[tuple[str, Verdict]]:
         """The verdicts that the points can decide and the user asks for, with their experiments."""
-        every = [(table.name, one) for table, found in self.judged for one in found]
         return [
-            (name, one) for name, one in every if one.numbers and self._asks(one.claim)
+            (table.name, verdict)
+            for table, verdicts in self.judged
+            for verdict in verdicts
+            if verdict.numbers and self._asks(verdict.claim)
         ]
 
     @property
@@ -85,15 +85,11 @@ class Progress:
         return {
             table.name: [
                 {
-                    "claim": verdict.claim,
-                    "measure": verdict.measure,
-                    "answer": str(verdict.verdict),
-                    "contrasts": [
-                        {end: found[end] for end in ("value", "low", "high")}
-                        for found in verdict.numbers.get("contrasts", [])
-                    ],
+                    "claim": one.claim,
+                    "measure": one.measure,
+                    "answer": str(one.verdict),
                 }
-                for verdict in verdicts
+                for one in verdicts
             ]
             for table, verdicts in self.judged
         }
@@ -144,8 +140,8 @@ class Round:
 
     plan: Plan
     seeds: Mapping[str, int]  # of each point, by the run of its first seed
-    hours: Mapping[str, float]  # expected device hours, by run
-    before: Rounds  # purchases and verdicts of the earlier rounds, as plain data
+    seconds: Mapping[str, float]  # expected training of its new runs, by run
+    before: Rounds  # seeds and verdicts of the earlier rounds, as plain data
     spent_h: float  # device hours of the earlier rounds
     purpose: str  # for people
 
@@ -161,50 +157,50 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
         UserError: the first round is expected to exceed the budget, or an arm starts from runs of
             its parent and has seeds between those.
     """
-    for experiment in first.experiments.values():
-        for arm in experiment.arms.values():
-            parent, own = experiment.arms.get(arm.parent or ""), arm.seeds
-            theirs = sorted((parent and parent.seeds) or experiment.seeds)
-            if parent and own and sorted(own) != theirs[: len(own)]:
-                key = f"experiment.arms.{arm.name}.seeds"
-                expected = (
-                    f"the first seeds of its parent {arm.parent} "
-                    f"({', '.join(map(str, theirs))})"
-                )
-                remedy = "rounds add seeds in their order; leave it out"
-                raise invalid_value(key, own, expected, remedy)
-    hours = {
-        r: device_hours(first.runs[r].config, seconds)
-        for r, seconds in estimate.items()
-    }
-    budget, cost = (
-        executor.options.budget_device_hours,
-        sum(hours.values(), executor.chosen_h),
-    )
+    _check_seeds(first)
+    options = executor.options
+    cost = executor.chosen_h + _device_hours(first, estimate)
     # Only the first round checks the budget against an estimate, so that repeating the command
     # gives the same rounds.
-    if len(hours) == len(first.runs) and not _within(budget, cost):
-        expected = f"at least {cost:.2g}, the expected cost of the first round"
-        remedy = "raise it, or sweep fewer points"
+    if len(estimate) == len(first.runs) and not _pays(options, cost):
         raise invalid_value(
-            "hydra.sweeper.budget_device_hours", budget, expected, remedy
+            "hydra.sweeper.budget_device_hours",
+            options.budget_device_hours,
+            f"at least {cost:.2g}, the expected cost of the first round",
+            "raise it, or sweep fewer points",
         )
-    now = Round(first, {}, hours, [], 0.0, "the seeds of the experiment")
+    now = Round(first, {}, estimate, [], 0.0, "the seeds of the experiment")
     records = Records(executor.store)
     while True:
         if left := executor.left(now.plan):
             executor.refuse_mixing(now.plan)
             _train(executor, now, left)
-        progress = Progress.of(now.plan, records, executor.options.until, now.before)
+        progress = Progress.of(now.plan, records, options.until, now.before)
         following = None if executor.tripped else _next(executor, now, progress)
         if following is None:
             break
         now = following
     executor.freeze(now.plan, {}, now.before)
-    executor.console.print(
-        Text("\n".join(_summary(executor, now, progress))), soft_wrap=True
-    )
+    executor.console.print(Text(_summary(executor, now, progress)), soft_wrap=True)
     return executor.done(now.plan)
+
+
+def _check_seeds(plan: Plan) -> None:
+    """Raise UserError for an arm whose seeds are not the first ones of its parent."""
+    for experiment in plan.experiments.values():
+        for arm in experiment.arms.values():
+            parent = experiment.arms.get(arm.parent or "")
+            if not parent or not arm.seeds:
+                continue
+            theirs = sorted(parent.seeds or experiment.seeds)
+            if sorted(arm.seeds) != theirs[: len(arm.seeds)]:
+                listed = ", ".join(map(str, theirs))
+                raise invalid_value(
+                    f"experiment.arms.{arm.name}.seeds",
+                    arm.seeds,
+                    f"the first seeds of its parent {arm.parent} ({listed})",
+                    "rounds add seeds in their order; leave it out",
+                )
 
 
 def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:
@@ -216,29 +212,32 @@ def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:
     seeds = {**last.seeds, **progress.seeds(options.max_seeds)}
     plan = with_seeds(last.plan, seeds)
     throughput = executor.throughput(last.plan)
-    new = [plan.runs[run] for run in plan.runs if run not in last.plan.runs]
-    hours = {
-        run.id: device_hours(run.config, throughput.expected(run).training)
-        for run in new
-    }
-    cost = executor.chosen_h + progress.spent_h + sum(hours.values())
+    new = [run for id, run in plan.runs.items() if id not in last.plan.runs]
+    seconds = {run.id: throughput.expected(run).training for run in new}
+    cost = executor.chosen_h + progress.spent_h + _device_hours(plan, seconds)
     # Seeds that an experiment lacks may be runs that another one has.
     more = len(plan.points) > len(last.plan.points)
-    if not more or not _within(options.budget_device_hours, cost):
+    if not more or not _pays(options, cost):
         return None
     judged_before = {
-        "runs": len(last.plan.runs),
-        "seeds": dict(last.seeds),
         "seeds_judged": _seeds_judged(last.plan),
         "device_hours": progress.spent_h,
         "verdicts": progress.as_data(),
     }
     before = [*last.before, judged_before]
-    return Round(plan, seeds, hours, before, progress.spent_h, _in_words(progress))
+    return Round(plan, seeds, seconds, before, progress.spent_h, _in_words(progress))
 
 
-def _within(budget: float | None, hours: float) -> bool:
+def _pays(options: SweepOptions, hours: float) -> bool:
+    budget = options.budget_device_hours
     return budget is None or hours <= budget
+
+
+def _device_hours(plan: Plan, seconds: Mapping[str, float]) -> float:
+    """Return the device hours that seconds of training take, by run."""
+    return sum(
+        device_hours(plan.runs[run].config, took) for run, took in seconds.items()
+    )
 
 
 def _in_words(progress: Progress) -> str:
@@ -253,49 +252,43 @@ def _in_words(progress: Progress) -> str:
 
 def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
     """Train a round, and show its purpose and cost while it trains."""
-    head = (
-        f"round {len(now.before) + 1}, {plural(len(now.hours), 'run')}: {now.purpose}"
-    )
+    runs = plural(len(now.seconds), "run")
+    head = f"round {len(now.before) + 1}, {runs}: {now.purpose}"
     executor.console.print(Text(head), soft_wrap=True)
     budget = executor.options.budget_device_hours
     of = "" if budget is None else f" of {budget:g}"
     devices = max(device_hours(now.plan.runs[run].config, 1.0) for run in left)
+    expected = _device_hours(now.plan, now.seconds)
 
     def about(seconds: float) -> str:
         spent_h = executor.chosen_h + now.spent_h + seconds * devices
         spent = f"{spent_h:.2g}{of} device hours spent"
-        return f"{head}\n{spent}; this round is expected to take {sum(now.hours.values()):.2g}"
+        return f"{head}\n{spent}; this round is expected to take {expected:.2g}"
 
-    estimate = {
-        run: hours / device_hours(now.plan.runs[run].config, 1.0)
-        for run, hours in now.hours.items()
-    }
-    executor.train(now.plan, left, estimate=estimate, rounds=now.before, about=about)
+    executor.train(now.plan, left, estimate=now.seconds, rounds=now.before, about=about)
 
 
-def _summary(executor: Executor, last: Round, progress: Progress) -> list[str]:
-    """Return the answers, why no round follows, and the cost."""
+def _summary(executor: Executor, last: Round, progress: Progress) -> str:
+    """Return the answers, the cost, and why no round follows."""
+    options, claims = executor.options, len(progress.verdicts)
     rounds, runs = len(last.before) + 1, len(last.plan.runs)
     took = (
         f"after {plural(rounds, 'round')}, {plural(runs, 'run')}, "
         f"{progress.spent_h:.2g} device hours"
     )
-    if progress.undecided:
-        options, why = executor.options, executor.tripped
-        if not why and progress.seeds(options.max_seeds):
-            budget = (
-                f"hydra.sweeper.budget_device_hours={options.budget_device_hours:g}"
-            )
-            why = f"{budget} pays for no more"
-        elif not why:
-            why = f"no seeds within hydra.sweeper.max_seeds={options.max_seeds} are left to train"
-        lines = [f"{_in_words(progress)}, {took}: {why}."]
-    else:
-        of = " asked about" if executor.options.until else ""
-        claims = len(progress.verdicts)
+    if not progress.undecided:
+        of = " asked about" if options.until else ""
         who = f"the claim{of} has" if claims == 1 else f"all {claims} claims{of} have"
-        lines = [f"{who} an answer {took}."]
-    return lines
+        return f"{who} an answer {took}."
+    why = (
+        f"no seeds within hydra.sweeper.max_seeds={options.max_seeds} are left to train"
+    )
+    if executor.tripped:
+        why = executor.tripped
+    elif progress.seeds(options.max_seeds):
+        budget = f"{options.budget_device_hours:g}"
+        why = f"hydra.sweeper.budget_device_hours={budget} pays for no more"
+    return f"{_in_words(progress)}, {took}: {why}."
 
 
 def _seeds_judged(plan: Plan) -> dict[str, int]:
@@ -304,16 +297,11 @@ def _seeds_judged(plan: Plan) -> dict[str, int]:
     Experiments that share a first run may have different numbers; the largest counts, so that no
     analysis is forgotten.
     """
-    found: dict[str, int] = {}
-    for first, *others in _by_point(plan):
-        found[first] = max(1 + len(others), found.get(first, 0))
-    return found
-
-
-def _by_point(plan: Plan) -> list[list[str]]:
-    """Return the runs of each point, seed by seed."""
-    found: dict[str, list[str]] = {}
+    points: dict[str, list[str]] = {}
     for point in plan.points:
         where = canonical([point.experiment, point.arm, point.task, point.values])
-        found.setdefault(where, []).append(point.run)
-    return list(found.values())
+        points.setdefault(where, []).append(point.run)
+    found: dict[str, int] = {}
+    for runs in points.values():
+        found[runs[0]] = max(len(runs), found.get(runs[0], 0))
+    return found

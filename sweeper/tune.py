@@ -9,7 +9,6 @@ it chooses the same values and judges the same runs.
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -249,56 +248,51 @@ class Tuning:
         `found`: the best values of every choice, by experiment. A range grows for all arms, so that
         all try the same values.
         """
-        further: list[tuple[str, str, Any]] = []  # experiment, key, value to add
-        for name, tune in self.tunes.items():
+        grown = False
+        for name, started in self.tunes.items():
             first = self.plan.experiments[name].tune
             assert first is not None
-            for key, values in tune.grid.items():
+            for key, values in started.grid.items():
                 best = dict.fromkeys(one[key] for one in found[name])
                 steps = [
                     value for one in best if (value := beyond(values, one)) is not None
                 ]
                 left = len(first.grid[key]) + first.grow - len(values)
-                further += [(name, key, value) for value in steps[:left]]
-
-        grown = False
-        for name, key, value in further:
-            tune = self.tunes[name]
-            values = sorted([*tune.grid[key], value])
-            wider = {**self.tunes, name: replace(tune, grid={**tune.grid, key: values})}
-            try:
-                self.trials = trials(self.plan, wider, self.facts, self.finalists)
-            except Invalid:  # for example dropout above 1
-                continue
-            self.tunes, grown = wider, True
+                for value in steps[:left]:
+                    tune = self.tunes[name]
+                    wider = {**tune.grid, key: sorted([*tune.grid[key], value])}
+                    tunes = {**self.tunes, name: replace(tune, grid=wider)}
+                    try:
+                        self.trials = trials(
+                            self.plan, tunes, self.facts, self.finalists
+                        )
+                    except Invalid:  # for example dropout above 1
+                        continue
+                    self.tunes, grown = tunes, True
         return grown
 
     def _judged(self, found: Mapping[str, Sequence[Choice]]) -> Plan:
         """Return the plan of the judged runs with the chosen values."""
-        experiments, configurations = (
-            dict(self.plan.experiments),
-            dict(self.plan.configurations),
-        )
+        experiments = dict(self.plan.experiments)
+        configurations = dict(self.plan.configurations)
         described: dict[str, list[dict[str, Any]]] = {}
         for name, tune in self.tunes.items():
             experiments[name] = replace(experiments[name], tune=tune)
-            chosen = {
-                canonical([one.arm, one.setting]): [
+            chosen = {}
+            described[name] = []
+            for one in found[name]:
+                chosen[canonical([one.arm, one.setting])] = [
                     Chosen(values, one.trials)
                     for values in (one.values, one.alternative)
                     if values
                 ]
-                for one in found[name]
-            }
-            configurations[name] = list(chosen_into(configurations[name], chosen, tune))
-            described[name] = []
-            for one in found[name]:
                 ends = [
                     key
                     for key, known in tune.grid.items()
                     if at_end(known, one.values[key])
                 ]
                 described[name].append(asdict(one) | {"at_end": ends})
+            configurations[name] = list(chosen_into(configurations[name], chosen, tune))
         made = replace(
             self.plan,
             experiments=experiments,
@@ -345,41 +339,35 @@ def _train(executor: Executor, tuning: Tuning, left: Sequence[str]) -> None:
 
 def budgets(tuning: Tuning) -> Iterator[str]:
     """Yield a sentence on the planned cost of tuning each experiment: trials and their FLOPs."""
-    planned = trials(
-        tuning.plan, tuning.tunes, tuning.facts
-    )  # each with the first seed only
+    # Each trial is planned with the first seed only.
+    planned = trials(tuning.plan, tuning.tunes, tuning.facts)
     for name, tune in tuning.tunes.items():
         first = tuning.plan.experiments[name].tune
         assert first is not None
-        values = math.prod(map(len, tune.grid.values()))
-        ranges = [
-            key for key, own in tune.grid.items() if {*map(type, own)} <= {int, float}
-        ]
-        most = math.prod(
-            len(first.grid[key]) + first.grow * (key in ranges) for key in tune.grid
-        )
+        values = most = 1
+        for key, own in tune.grid.items():
+            values *= len(own)
+            grows = {*map(type, own)} <= {int, float}
+            most *= len(first.grid[key]) + first.grow * grows
         of_finalists = FINALISTS * (len(tune.seeds) - 1)  # trials with the other seeds
+        each = values + of_finalists
 
-        points = Counter(
-            point.arm.name for point in planned.configurations[name + SUFFIX]
-        )
-        arms = ", ".join(f"{arm} {count // values}" for arm, count in points.items())
-        number = len(_runs(planned, name + SUFFIX)) // values * (values + of_finalists)
+        points = planned.configurations[name + SUFFIX]
+        by_arm = Counter(point.arm.name for point in points)
+        arms = ", ".join(f"{arm} {count // values}" for arm, count in by_arm.items())
+        tried = _runs(planned, name + SUFFIX)
+        number = len(tried) // values * each
         above = "" if tuning.judged else " (above: those known so far)"
 
         # The FLOPs of one trial for every choice, as a share of those of the judged runs.
-        of_one = (
-            _flops(planned, name + SUFFIX) / max(_flops(tuning.plan, name), 1) / values
-        )
-        share = (
-            f"{of_one * (values + of_finalists):.0%} of the FLOPs of the judged runs"
-        )
+        judged = max(_flops(_runs(tuning.plan, name)), 1)
+        of_one = _flops(tried) / judged / values
+        share = f"{of_one * each:.0%} of the FLOPs of the judged runs"
         if most > values:
             share += f", at most {of_one * (most + of_finalists):.0%} if ranges grow"
         yield (
             f"{name}: trials first choose {', '.join(tune.grid)} among {values} by {tune.by}, with "
-            f"{values + of_finalists} trials per choice (choices: {arms}): {number} trials in "
-            f"all{above}, {share}."
+            f"{each} trials per choice (choices: {arms}): {number} trials in all{above}, {share}."
         )
 
 
@@ -399,8 +387,8 @@ def _runs(plan: Plan, experiment: str) -> list[Record]:
     return [plan.runs[run] for run in names]
 
 
-def _flops(plan: Plan, experiment: str) -> int:
-    return sum(run.flops for run in _runs(plan, experiment))
+def _flops(runs: Iterable[PlannedRun]) -> int:
+    return sum(run.flops for run in runs)
 
 
 def _hours(experiment: str, store: RunStore) -> tuple[int, float]:

@@ -84,9 +84,8 @@ def ranked(table: Table) -> list[list[Point]]:
             raise UserError(f"{table.name}: {problem}; {remedy}.")
     groups: dict[str, list[Point]] = {}
     for point in points(table, table.metric):
-        groups.setdefault(canonical([point.arm, setting_of(table, point)]), []).append(
-            point
-        )
+        setting = canonical([point.arm, setting_of(table, point)])
+        groups.setdefault(setting, []).append(point)
     sign = direction(table.metric)
 
     def first(point: Point) -> float:
@@ -94,11 +93,11 @@ def ranked(table: Table) -> list[list[Point]]:
             return -math.inf
         return sign * point.values[next(iter(point.runs))]
 
-    found = [sorted(group, key=first, reverse=True) for group in groups.values()]
-    for group in found:
+    for group in groups.values():
+        group.sort(key=first, reverse=True)
         if not group[0].values:
             _raise_diverged(table, group[0])
-    return found
+    return [*groups.values()]
 
 
 def choices(table: Table) -> list[Choice]:
@@ -114,12 +113,11 @@ def choices(table: Table) -> list[Choice]:
         left = [point for point in group[:FINALISTS] if len(point.values) == seeds]
         if not left:
             _raise_diverged(table, group[0])
-        left.sort(key=lambda point: sign * point.mean, reverse=True)
-        best, *others = left
+        best, *others = sorted(left, key=lambda one: sign * one.mean, reverse=True)
         apart = [
-            sign * (best.values[n] - one.values[n])
+            sign * (best.values[seed] - one.values[seed])
             for one in others
-            for n in best.values
+            for seed in best.values
         ]
         settings.append((group, best, others, apart))
     # Finalists share their seeds, so differences by seed count. Their variance is pooled over
@@ -127,18 +125,19 @@ def choices(table: Table) -> list[Choice]:
     spread = pooled(apart for *_, apart in settings)
     found = []
     for group, best, others, apart in settings:
-        difference = mean(apart) if others else None
-        ends = interval(0.0, len(apart), spread_of(apart, spread))
-        error = ends[1] if others and ends else None
-        alike = difference is not None and error is not None and difference <= error
+        difference = error = alternative = None
+        if others:
+            difference = mean(apart)
+            ends = interval(0.0, len(apart), spread_of(apart, spread))
+            error = ends and ends[1]
+            if error is not None and difference <= error:
+                alternative = {key: others[0].settings[key] for key in keys}
         found.append(
             Choice(
                 arm=best.arm,
                 setting=setting_of(table, best),
                 values={key: best.settings[key] for key in keys},
-                alternative={key: others[0].settings[key] for key in keys}
-                if alike
-                else None,
+                alternative=alternative,
                 among=len(group),
                 difference=difference,
                 error=error,

@@ -9,9 +9,11 @@ To add one, write a function here, and give its name under `claims` in the exper
 package registers a module instead, with a function called `claim`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sweeper.results.design import (
+    All,
+    AnyOf,
     Contrast,
     Design,
     Statement,
@@ -32,7 +34,6 @@ from sweeper.results.design import (
     trends_apart,
 )
 from sweeper.results.points import Point
-from sweeper.results.statistics.sequential import All, AnyOf
 from sweeper.results.table import label
 from sweeper.store.numbers import plural, short
 
@@ -104,15 +105,15 @@ def small_beats_large(
             f"standard one of embedding size {largest:.0f}."
         )
     return AnyOf(
-        tuple(
+        [
             All(
-                tuple(
+                [
                     over(one, rival, f"{_model(one)} over {_model(rival)}")
                     for rival in rivals
-                )
+                ]
             )
             for one in strict.values()
-        )
+        ]
     )
 
 
@@ -146,7 +147,7 @@ def saves_parameters(
     ]
     # Where heads grow with the model, no number of heads has all sizes: all points are one curve.
     curve = held or [("standard ones", rivals)]
-    return All(tuple(_lower(design.of(fixed), rival, words) for words, rival in curve))
+    return All([_lower(design.of(fixed), rival, words) for words, rival in curve])
 
 
 def _lower(fixed: Sequence[Point], rival: Sequence[Point], words: str) -> Contrast:
@@ -169,7 +170,7 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
     point in `standard`, the mean decides. In an experiment without such an arm, the rival is the
     only arm whose points are matched.
     """
-    every = design.of(*design.arms)
+    every = design.points
     by_name = {f"{point.arm} {point.name}".strip(): point for point in every}
     targets = (
         (point, by_name.get(str(point.cells.get("matched_to")))) for point in every
@@ -222,7 +223,7 @@ def small_heads_lose_at_equal_width(design: Design) -> Statement:
     head size together. The claim is supported if at every width the smallest heads are worse than
     some larger ones. It uses all arms. Their points differ in heads, head size and perhaps width.
     """
-    widths = curves("width", design.of(*design.arms))
+    widths = curves("width", design.points)
     for width, same in widths.items():
         check_equal(same, "params_total", f"Models of width {width:g}")
     return most_heads_lose(
@@ -256,7 +257,7 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
             raise Unanswerable(f"No model of arm {arm} has the size of an equal one.")
         scaled = [(sign / (len(weights) // 2), one) for sign, one in weights]
         parts.append(Contrast(f"one size in all layers over {arm} sizes", scaled))
-    return All(tuple(parts))
+    return All(parts)
 
 
 def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statement:
@@ -284,7 +285,7 @@ def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statemen
             f"with heads of {sizes[1]:.0f},"
         )
         parts.append(Contrast(words, weights))
-    return All(tuple(parts))
+    return All(parts)
 
 
 def longer_sequences_take_larger_heads(
@@ -327,12 +328,7 @@ def bidirectional_takes_n_minus_1(
 
     On one arm, whose points differ in sequence length n and head size.
     """
-    lengths = curves("task.sequence_length", design.of(bidirectional))
-    return All(
-        tuple(
-            fall for n, curve in lengths.items() for fall in knee(curve, round(n) - 1)
-        )
-    )
+    return _knees(design.of(bidirectional), lambda n: n - 1)
 
 
 def causal_takes_half(design: Design, *, causal: str = "causal") -> Statement:
@@ -340,11 +336,18 @@ def causal_takes_half(design: Design, *, causal: str = "causal") -> Statement:
 
     On one arm, whose points differ in sequence length n and head size; half is rounded down.
     """
-    lengths = curves("task.sequence_length", design.of(causal))
+    return _knees(design.of(causal), lambda n: n // 2)
+
+
+def _knees(points: Sequence[Point], expected: Callable[[int], int]) -> Statement:
+    """Return that the error falls at the head size that is expected of each length."""
+    lengths = curves("task.sequence_length", points)
     return All(
-        tuple(
-            fall for n, curve in lengths.items() for fall in knee(curve, round(n) // 2)
-        )
+        [
+            fall
+            for n, curve in lengths.items()
+            for fall in knee(curve, expected(round(n)))
+        ]
     )
 
 

@@ -9,26 +9,22 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sweeper.results.combine import decide, levels
 from sweeper.results.design import (
-    NOTHING,
+    AnyOf,
     Contrast,
     Statement,
     Unanswerable,
-    Weights,
-    asked,
-    placed,
+    contrasts_of,
 )
-from sweeper.results.evidence import Evidence
-from sweeper.results.statistics import sequential
+from sweeper.results.evidence import Evidence, Measured
 from sweeper.results.statistics.bimodal import is_bimodal
 from sweeper.results.statistics.blocks import Estimate, estimates, intervals
 from sweeper.results.statistics.sequential import (
     FIRST,
-    AnyOf,
-    Combination,
-    Each,
     Floats,
     Intervals,
+    intersection,
 )
 from sweeper.results.verdict import Decision, Found, Price, Terms, Verdict, explain
 from sweeper.store.plans import ERROR
@@ -63,6 +59,9 @@ class Ranked(NamedTuple):
 class Question:
     """A claim by one measure.
 
+    Every contrast has a row of weights over the distinct points, followed by a row for each of its
+    alternatives. Estimates and intervals have the same rows.
+
     Attributes:
         name: of the claim.
         measure: the measure that judges it, in words.
@@ -83,54 +82,56 @@ class Question:
     asked_after: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raise Unanswerable if a contrast, of those that are no alternatives, compares nothing."""
-        for contrast, *_ in asked(self.statement):
-            if not self._rows([contrast.weights]).any():
+        """Raise Unanswerable if a contrast compares nothing."""
+        for contrast in self.contrasts:
+            if not self.evidence.weights([contrast.weights]).any():
                 raise Unanswerable(
                     f"Both sides of it are the same runs: {contrast.words}."
                 )
 
     @cached_property
     def contrasts(self) -> list[Contrast]:
-        """The contrasts of the statement, from left to right, alternatives included."""
-        return [contrast for same in asked(self.statement) for contrast in same]
+        """The contrasts of the statement, from left to right."""
+        return contrasts_of(self.statement)
 
     @cached_property
     def weights(self) -> Floats:
-        """The weights of the contrasts, (contrasts, distinct points)."""
-        return self._rows([contrast.weights for contrast in self.contrasts])
+        """The weights of contrasts and their alternatives, (rows, distinct points)."""
+        rows = [
+            weights for one in self.contrasts for weights in (one.weights, *one.others)
+        ]
+        return self.evidence.weights(rows)
+
+    @cached_property
+    def _contrast(self) -> np.ndarray:
+        """The place of each row's contrast."""
+        return np.repeat(
+            range(len(self.contrasts)), [1 + len(one.others) for one in self.contrasts]
+        )
+
+    @cached_property
+    def _chosen(self) -> np.ndarray:
+        """The row of each contrast itself."""
+        return np.flatnonzero(np.diff(self._contrast, prepend=-1))
 
     @cached_property
     def used(self) -> list[int]:
         """The places of the distinct points that the claim rests on."""
-        return np.flatnonzero((self.weights != 0).any(axis=0)).tolist()
+        return np.flatnonzero(self.weights.any(axis=0)).tolist()
+
+    @property
+    def points(self) -> list[Measured]:
+        """The distinct points that the claim rests on."""
+        return [self.evidence.measured[place] for place in self.used]
 
     @cached_property
     def fewest(self) -> int:
         """The smallest number of measurements of these points."""
-        return min(len(self.evidence.measured[place].values) for place in self.used)
-
-    @cached_property
-    def combination(self) -> Combination:
-        """The statement with places for contrasts."""
-        return placed(self.statement, iter(range(len(self.contrasts))).__next__)
-
-    @cached_property
-    def levels(self) -> Floats:
-        """The levels of the ends of the contrasts' intervals."""
-        return sequential.levels(
-            self.combination, len(self.contrasts), self.claims, self.error
-        )
-
-    @cached_property
-    def margins(self) -> Floats:
-        """The margin of each contrast, nan without one."""
-        margin = self.evidence.margin
-        return np.full(len(self.contrasts), margin.size if margin else np.nan)
+        return min(len(point.values) for point in self.points)
 
     @cached_property
     def estimates(self) -> list[Estimate]:
-        """The newest estimate of each contrast."""
+        """The newest estimates, one a row."""
         return estimates(self.evidence.values, self.weights)
 
     @cached_property
@@ -143,58 +144,61 @@ class Question:
     @cached_property
     def intersection(self) -> Intervals:
         """The intersection of all analyses, which is empty where they lie apart."""
-        found = self.analyses[0]
-        for newer in self.analyses[1:]:
-            found = newer.within(found)
-        return found
+        return intersection(self.analyses)
+
+    @cached_property
+    def _levels(self) -> Floats:
+        level = self.error / self.claims / 2
+        return levels(self.statement, level, level).take(self._contrast, axis=0)
+
+    @cached_property
+    def _above(self) -> Floats:
+        return np.array([contrast.above for contrast in self.contrasts])
+
+    def _excess(self, found: Sequence[Estimate]) -> Intervals:
+        above = self._above[self._contrast]
+        return Intervals(*(ends - above for ends in intervals(found, self._levels)))
+
+    def _with_alternatives(self, rows: Intervals) -> Intervals:
+        """Return the interval of each contrast that holds for its alternatives, too."""
+        lows = np.minimum.reduceat(rows.lows, self._chosen)
+        highs = np.maximum.reduceat(rows.highs, self._chosen)
+        return Intervals(rows.values[self._chosen], lows, highs)
+
+    def _decision(self, found: Intervals) -> Decision:
+        margin = self.evidence.margin
+        return decide(self.statement, found, margin.size if margin else math.nan)
 
     @cached_property
     def found(self) -> list[Found]:
-        """The evidence on each contrast, on its own scale; the ends hold for its alternatives."""
+        """The evidence on each contrast, on its own scale, as far as values can differ.
+
+        An interval is infinite if no difference lies outside of it.
+        """
         newest, joint = self.analyses[-1], self.intersection
         apart = joint.lows > joint.highs
         lows = np.where(apart, newest.lows, joint.lows)
         highs = np.where(apart, newest.highs, joint.highs)
-        shown = Intervals(newest.values, lows, highs)
-        places, found = iter(range(len(self.contrasts))), []
-        for same in asked(self.statement):
-            own = [next(places) for _ in same]
-            first, ratios = same[0], self.evidence.ratios
-            value = float(newest.values[own[0]]) + first.above
-            low, high = self._ends(shown, own)
-            closing = [self._ends(one, own) for one in self.analyses]
-            points = self.evidence.in_points
-            found.append(Found(first.words, value, low, high, ratios, closing, points))
+        hull = self._with_alternatives(Intervals(newest.values, lows, highs))
+        gains = self.weights[self._chosen].clip(min=0).sum(axis=1).tolist()
+        ends = np.transpose([one + self._above for one in hull]).tolist()
+        found = []
+        for contrast, gain, (value, low, high) in zip(
+            self.contrasts, gains, ends, strict=True
+        ):
+            farthest = self.evidence.range * gain
+            low, high = max(low, -farthest), min(high, farthest)
+            if (low, high) == (-farthest, farthest):
+                low, high = -math.inf, math.inf
+            found.append(Found(contrast.words, value, low, high, self.evidence.unit))
         return found
-
-    def _ends(self, found: Intervals, places: list[int]) -> tuple[float, float]:
-        """Return the ends over all alternatives, as far as values of the metric can differ.
-
-        They are infinite if no difference lies outside of them.
-        """
-        above = self.contrasts[places[0]].above
-        farthest = self.evidence.range * float(
-            self.weights[places[0]].clip(min=0).sum()
-        )
-        low = float(found.lows[places].min()) + above
-        high = float(found.highs[places].max()) + above
-        everything = low <= -farthest and high >= farthest
-        if everything:
-            return -math.inf, math.inf
-        return max(low, -farthest), min(high, farthest)
-
-    @cached_property
-    def ranked(self) -> Ranked:
-        """The findings as the statement combines them."""
-        contrasts = (contrast for contrast, *_ in asked(self.statement))
-        return _ranked(self.statement, zip(contrasts, self.found, strict=True))
 
     @cached_property
     def hopeless(self) -> str | None:
         """The reason why no further seed can decide the claim, or None."""
-        own = [self.evidence.measured[place] for place in self.used]
-        lost, zero = sum(one.lost for one in own), sum(one.zero for one in own)
-        if any(one.alone for one in own):
+        lost = sum(point.lost for point in self.points)
+        zero = sum(point.zero for point in self.points)
+        if any(point.alone for point in self.points):
             return (
                 "Every seed starts from the same pre-training, so this is about these weights only;"
                 " more fine-tunings say nothing of another pre-training."
@@ -204,8 +208,9 @@ class Question:
         if zero:
             have = "run has a value" if zero == 1 else "runs have values"
             return f"{zero} {have} of 0 or less, where differences in per cent say nothing."
-        for place in np.flatnonzero(self.intersection.lows > self.intersection.highs):
-            words = self.contrasts[place].words
+        apart = self.intersection.lows > self.intersection.highs
+        if apart.any():
+            words = self.contrasts[self._contrast[apart.argmax()]].words
             return (
                 "The intervals of different analyses lie apart, so one of them is "
                 f"wrong: {words}."
@@ -220,12 +225,10 @@ class Question:
     @cached_property
     def obstacle(self) -> str | None:
         """The reason why the claim stays undecided whatever its intervals are, or None."""
-        groups = [
-            [*self.evidence.measured[place].values.values()] for place in self.used
-        ]
         if self.hopeless:
             return self.hopeless
-        if is_bimodal(groups, self.evidence.range / _STEPS):
+        seeds = [[*point.values.values()] for point in self.points]
+        if is_bimodal(seeds, self.evidence.range / _STEPS):
             return _BIMODAL
         if self.fewest < FIRST:
             return f"It takes {FIRST} seeds of every point at least; one has {self.fewest}."
@@ -234,20 +237,14 @@ class Question:
     @cached_property
     def decision(self) -> Decision:
         """The decision that the evidence allows."""
-        return Decision.UNDECIDED if self.obstacle else self._decision(self.combination)
-
-    @cached_property
-    def depends(self) -> bool:
-        """True if it is undecided only because of the values that tuning left open."""
-        chosen = self._decision(sequential.at_first(self.combination))
-        return self.decision is not chosen and not self.obstacle
+        if self.obstacle:
+            return Decision.UNDECIDED
+        return self._decision(self._with_alternatives(self.intersection))
 
     @cached_property
     def terms(self) -> Terms:
         """The terms on which it is judged."""
-        own = {
-            run for place in self.used for _, run in self.evidence.measured[place].runs
-        }
+        own = {run for point in self.points for _, run in point.runs}
         after = {
             what: len(own.intersection(runs)) for what, runs in self.asked_after.items()
         }
@@ -256,11 +253,11 @@ class Question:
 
     def verdict(self) -> Verdict:
         """Return the decision with its numbers and its explanation."""
-        listed = self.ranked.listed
-        if (
-            self.decision is Decision.NOT_SUPPORTED
-        ):  # the contrast that contradicts it comes first
-            listed = sorted(listed, key=lambda one: one is not self.ranked.deciding)
+        ranked = _ranked(self.statement, zip(self.contrasts, self.found, strict=True))
+        listed = ranked.listed
+        if self.decision is Decision.NOT_SUPPORTED:
+            # The contrast that contradicts the claim comes first.
+            listed = sorted(listed, key=lambda one: one is not ranked.deciding)
         price = self.price()
         numbers = {
             "contrasts": [one.as_data() for one in self.found],
@@ -268,10 +265,17 @@ class Question:
             **self.terms.as_data(),
             **({"price": price._asdict()} if price else {}),
         }
-        obstacle = _DEPENDS if self.depends else self.obstacle
-        text = explain(
-            self.decision, listed, self.terms, obstacle=obstacle, price=price
-        )
+        unmeasured = sum(point.unmeasured for point in self.points)
+        if unmeasured:
+            numbers["unmeasured"] = unmeasured
+            have = "has" if unmeasured == 1 else "have"
+            rests_on = f"{len(self.used)} points that it rests on"
+            text = f"{unmeasured} of the {rests_on} {have} no finished run."
+        else:
+            chosen = Intervals(*(ends[self._chosen] for ends in self.intersection))
+            depends = self.decision is not self._decision(chosen)
+            obstacle = self.obstacle or (_DEPENDS if depends else None)
+            text = explain(self.decision, listed, self.terms, obstacle, price)
         return Verdict(self.name, self.decision, text, numbers, self.measure)
 
     def price(self) -> Price | None:
@@ -279,31 +283,25 @@ class Question:
 
         None if the claim needs no more, if no seeds can decide it, or if no spread is known.
         """
-        few = self.fewest < FIRST
-        waits = self.decision is Decision.UNDECIDED and (few or not self.obstacle)
-        if (
-            not waits
-            or self.hopeless
-            or any(math.isinf(one.error) for one in self.estimates)
-        ):
+        if self.decision is not Decision.UNDECIDED or self.hopeless:
+            return None
+        if self.obstacle and self.fewest >= FIRST:
+            return None
+        if any(math.isinf(one.error) for one in self.estimates):
             return None
         following = range(max(self.fewest + 1, FIRST), MOST + 1)
-        place = bisect_left(
-            following, True, key=lambda seeds: self._decided_with(seeds)
-        )
+        place = bisect_left(following, True, key=self._decided_with)
         if place == len(following):
             return Price(None, None, None)
-        own = [self.evidence.measured[place] for place in self.used]
-        more = [max(following[place] - len(one.values), 0) for one in own]
-        hours = np.array([one.hours for one in own])
+        seeds = following[place]
+        more = [max(seeds - len(point.values), 0) for point in self.points]
+        trainings = [point.trainings for point in self.points]
+        hours = np.array([point.hours for point in self.points])
         known = np.isfinite(hours)
-        return Price(
-            seeds=following[place],
-            runs=sum(n * one.trainings for n, one in zip(more, own, strict=True)),
-            hours=float(np.where(known, hours, hours[known].mean()) @ more)
-            if known.any()
-            else None,
-        )
+        expected = None
+        if known.any():
+            expected = float(np.where(known, hours, hours[known].mean()) @ more)
+        return Price(seeds, int(np.dot(more, trainings)), expected)
 
     def next_seeds(self, most: int) -> dict[int, int]:
         """Return how many seeds each point that it rests on gets next, by place.
@@ -312,15 +310,14 @@ class Question:
         """
         following = max(self.fewest + 1, FIRST)
         bimodal = self.obstacle == _BIMODAL and following > _BIMODAL_FROM
-        stops = self.decision is not Decision.UNDECIDED or self.hopeless or bimodal
-        if stops or following > most:
+        decided = self.decision is not Decision.UNDECIDED
+        if decided or self.hopeless or bimodal or following > most:
             return {}
-        own = {place: len(self.evidence.measured[place].values) for place in self.used}
-        return {
-            place: following - seeds
-            for place, seeds in own.items()
-            if seeds < following
+        more = {
+            place: following - len(point.values)
+            for place, point in zip(self.used, self.points, strict=True)
         }
+        return {place: seeds for place, seeds in more.items() if seeds > 0}
 
     def _decided_with(self, seeds: int) -> bool:
         """Return whether this many seeds a point decide it at the present estimates and spreads."""
@@ -332,39 +329,15 @@ class Question:
             )
             for one in self.estimates
         ]
-        found = self._excess(expected)
-        return any(sequential.decisions(self.combination, found, self.margins))
-
-    def _excess(self, found: Sequence[Estimate]) -> Intervals:
-        """Return the intervals of the contrasts' excess over their thresholds."""
-        above = np.array([contrast.above for contrast in self.contrasts])
-        return Intervals(*(ends - above for ends in intervals(found, self.levels)))
-
-    def _decision(self, claim: Combination) -> Decision:
-        decided = sequential.decisions(claim, self.intersection, self.margins)
-        pairs = zip(
-            decided, Decision, strict=False
-        )  # both in one order, undecided last
-        return next(
-            (decision for holds, decision in pairs if holds), Decision.UNDECIDED
-        )
-
-    def _rows(self, sums: Sequence[Weights]) -> Floats:
-        found = np.zeros((len(sums), len(self.evidence.measured)))
-        for row, weights in zip(found, sums, strict=True):
-            for weight, point in weights:
-                row[self.evidence.place(point)] += weight
-        # Both sides of a contrast may have a point.
-        found[np.abs(found) < NOTHING] = 0.0
-        return found
+        found = self._with_alternatives(self._excess(expected))
+        return self._decision(found) is not Decision.UNDECIDED
 
 
 def _ranked(statement: Statement, found: Iterator[tuple[Contrast, Found]]) -> Ranked:
-    if isinstance(statement, Contrast | Each):
+    if isinstance(statement, Contrast):
         contrast, own = next(found)
-        favour = -abs(own.value) if contrast.same else own.value - contrast.above
-        holds = own.low > contrast.above and not contrast.same
-        fails = own.high < contrast.above and not contrast.same
+        favour = own.value - contrast.above
+        holds, fails = own.low > contrast.above, own.high < contrast.above
         return Ranked(favour, holds, fails, own, [own])
     parts = [_ranked(part, found) for part in statement.parts]
     if isinstance(statement, AnyOf):

@@ -6,21 +6,13 @@ its expected cost computed, before anything is trained.
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise, product
 from typing import TypeAlias
 
 import numpy as np
 
 from sweeper.results.points import Point
-from sweeper.results.statistics.sequential import (
-    Above,
-    All,
-    AnyOf,
-    Combination,
-    Each,
-    Same,
-)
 from sweeper.results.table import label
 from sweeper.store.numbers import plural
 
@@ -48,36 +40,37 @@ class Contrast:
         words: the comparison, to stand before "better by 1.3 %".
         weights: of the points' means; more is better, whichever way the metric goes.
         above: on the scale that is judged: for ratios (`Design.ratios`) a natural logarithm.
-        same: the claim is instead that the sum is within the experiment's margin.
+        others: the weights with other values of the tuned keys, which a decision must hold for too.
     """
 
     words: str
     weights: Weights
     above: float = 0.0
-    same: bool = False
+    others: Sequence[Weights] = ()
 
 
-Statement: TypeAlias = "Contrast | All[Statement] | AnyOf[Statement] | Each[Statement]"
+@dataclass(frozen=True)
+class All:
+    """The claim that all of these hold."""
+
+    parts: Sequence["Statement"]
 
 
-def asked(statement: Statement) -> list[list[Contrast]]:
-    """Return the contrasts of a statement from left to right, each with its alternatives."""
+@dataclass(frozen=True)
+class AnyOf:
+    """The claim that at least one of these holds."""
+
+    parts: Sequence["Statement"]
+
+
+Statement: TypeAlias = "Contrast | All | AnyOf"
+
+
+def contrasts_of(statement: Statement) -> list[Contrast]:
+    """Return the contrasts of a statement from left to right."""
     if isinstance(statement, Contrast):
-        return [[statement]]
-    parts = [asked(part) for part in statement.parts]
-    if isinstance(statement, Each):
-        return [[contrast for part in parts for [contrast] in part]]
-    return [contrast for part in parts for contrast in part]
-
-
-def placed(statement: Statement, following: Callable[[], int]) -> Combination:
-    """Return a statement with places for its contrasts."""
-    if isinstance(statement, Contrast):
-        return (Same if statement.same else Above)(following())
-    parts = tuple(placed(part, following) for part in statement.parts)
-    if isinstance(statement, Each):
-        return Each(parts)
-    return All(parts) if isinstance(statement, All) else AnyOf(parts)
+        return [statement]
+    return [one for part in statement.parts for one in contrasts_of(part)]
 
 
 ALL = 256  # combinations of alternatives; of more, some are asked
@@ -95,76 +88,66 @@ def with_alternatives(
         average: returns the mean of a point's measurements, more being better; nan without any.
     """
     if not isinstance(statement, Contrast):
-        parts = (with_alternatives(part, average) for part in statement.parts)
-        return type(statement)(tuple(parts))
-    total: dict[int, float] = {}
+        parts = [with_alternatives(part, average) for part in statement.parts]
+        return type(statement)(parts)
+    totals: dict[int, float] = {}
+    points = {id(point): point for _, point in statement.weights}
     for weight, point in statement.weights:
-        total[id(point)] = total.get(id(point), 0.0) + weight
-    by_id = {id(point): point for _, point in statement.weights if point.alternatives}
-    points = [point for key, point in by_id.items() if abs(total[key]) > NOTHING]
-    every = [statement]
-    for chosen in _combinations(
-        points, [total[id(point)] for point in points], average
-    ):
-        pairs = list(zip(points, chosen, strict=True))
-        instead = {id(point): one for point, one in pairs}
-        weights = [
-            (weight, instead.get(id(point), point))
-            for weight, point in statement.weights
+        totals[id(point)] = totals.get(id(point), 0.0) + weight
+    choices = {
+        key: [point, *point.alternatives]
+        for key, point in points.items()
+        if point.alternatives and abs(totals[key]) > NOTHING
+    }
+    combinations: list[tuple[Point, ...]]
+    if math.prod(map(len, choices.values())) <= ALL:
+        combinations = [*product(*choices.values())][1:]
+    else:
+        first = tuple(points[key] for key in choices)
+        combinations = [
+            (*first[:place], other, *first[place + 1 :])
+            for place, point in enumerate(first)
+            for other in point.alternatives
         ]
-        others = ", ".join(
-            f"{one.arm} {one.name}" for point, one in pairs if one is not point
-        )
-        words = f"{statement.words} (with {others})"
-        every.append(Contrast(words, weights, statement.above, statement.same))
-    return Each(tuple(every)) if len(every) > 1 else statement
+        for best in (max, min):
+            combinations.append(
+                tuple(
+                    best(own, key=lambda one: totals[key] * average(one))
+                    for key, own in choices.items()
+                )
+            )
+    others = []
+    for combination in combinations:
+        instead = dict(zip(choices, combination, strict=True))
+        others.append([(w, instead.get(id(p), p)) for w, p in statement.weights])
+    return replace(statement, others=others)
 
 
-def _combinations(
-    points: Sequence[Point], weights: Sequence[float], average: Callable[[Point], float]
-) -> list[tuple[Point, ...]]:
-    """Return the combinations to ask about beside the points themselves, which have weights."""
-    choices = [(point, *point.alternatives) for point in points]
-    if math.prod(map(len, choices)) <= ALL:
-        return [*product(*choices)][1:]
-
-    def largest(own: Sequence[Point], weight: float) -> Point:
-        return max(own, key=lambda one: weight * average(one))
-
-    swapped = [
-        (*points[:place], other, *points[place + 1 :])
-        for place, point in enumerate(points)
-        for other in point.alternatives
-    ]
-    ends = (
-        tuple(map(largest, choices, [sign * w for w in weights])) for sign in (1, -1)
-    )
-    return [*swapped, *ends]
-
-
+@dataclass(frozen=True)
 class Design:
     """The points of an experiment as a claim sees them.
 
     Attributes:
+        points: every planned point, in the order of the plan.
         metric: the column that is judged.
         ratios: whether differences of its logarithm are judged.
     """
 
-    def __init__(self, points: Sequence[Point], metric: str, *, ratios: bool) -> None:
-        self.metric, self.ratios = metric, ratios
-        self._points = points
+    points: Sequence[Point]
+    metric: str
+    ratios: bool
 
     @property
     def arms(self) -> list[str]:
         """The arms, in the order of the plan."""
-        return list(dict.fromkeys(point.arm for point in self._points))
+        return list(dict.fromkeys(point.arm for point in self.points))
 
     def of(self, *arms: str) -> list[Point]:
         """Return the points of these arms; raise Unanswerable for an unknown arm."""
         absent = [arm for arm in arms if arm not in self.arms]
         if absent:
             raise Unanswerable(f"It has no arm {', '.join(absent)} with {self.metric}.")
-        return [point for point in self._points if point.arm in arms]
+        return [point for point in self.points if point.arm in arms]
 
 
 def by(column: str, given: Collection[Point]) -> list[Point]:
@@ -286,15 +269,15 @@ def keeps_improving(curve: Collection[Point], column: str, several: str) -> Stat
         )
     ordered = alone(column, curve)
     upper = ordered[(len(ordered) - 1) // 2 :]
-    ends = [
+    whole, later = (
         f"{at(part[0], column):.0f} to {at(part[-1], column):.0f}"
         for part in (ordered, upper)
-    ]
+    )
     return All(
-        (
-            trend(ordered, column, f"from {ends[0]} {several}"),
-            trend(upper, column, f"still from {ends[1]}"),
-        )
+        [
+            trend(ordered, column, f"from {whole} {several}"),
+            trend(upper, column, f"still from {later}"),
+        ]
     )
 
 
@@ -316,10 +299,10 @@ def most_heads_lose(
             over(p, most, f"{w} over {heads}")
             for p, w in zip(fewer, words, strict=True)
         ]
-        parts.append(AnyOf(tuple(better)))
+        parts.append(AnyOf(better))
     if not parts:
         raise Unanswerable(f"No two numbers of heads share one {shared}.")
-    return All(tuple(parts))
+    return All(parts)
 
 
 def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:

@@ -9,7 +9,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sweeper.results.design import Design
+import numpy as np
+
+from sweeper.results.design import NOTHING, Design, Weights
 from sweeper.results.points import Point, metric_of, points
 from sweeper.results.statistics.blocks import first_seeds, table_of
 from sweeper.results.statistics.estimates import mean
@@ -22,7 +24,7 @@ from sweeper.results.table import (
     direction,
     number,
 )
-from sweeper.results.verdict import JudgedMargin
+from sweeper.results.verdict import JudgedMargin, Unit
 
 FACTOR = math.log(1e6)  # an interval that reaches so far on both sides says nothing
 
@@ -54,6 +56,11 @@ class Measured:
     trainings: int
     alone: bool
 
+    @property
+    def unmeasured(self) -> bool:
+        """Whether nothing is known of it: no seed has a value, and none has failed."""
+        return not (self.values or self.lost or self.zero)
+
 
 class Evidence:
     """The distinct points of an experiment by one measure.
@@ -64,7 +71,7 @@ class Evidence:
         ratios: whether values are logarithms.
         margin: the experiment's margin in this metric; None if it has none.
         range: how far values of the metric can lie apart.
-        in_points: whether differences are percentage points.
+        unit: the unit of differences.
         measured: the distinct points.
         values: their measurements by seed, (distinct points, seeds), nan where there is none.
         analyses: the same as they were at each interim analysis, the newest last.
@@ -83,7 +90,11 @@ class Evidence:
             words = f"{amount:g}{' %' if self.ratios else ''}"
             self.margin = JudgedMargin(size, words, str(margin["reason"]))
         self.metric = metric
-        self.in_points = kind in PER_CENT and not self.ratios
+        self.unit: Unit = "metric"
+        if self.ratios:
+            self.unit = "log ratio"
+        elif kind in PER_CENT:
+            self.unit = "points"
         self.range = FACTOR if self.ratios else 100.0 if kind in PER_CENT else math.inf
         tuned = table.experiment.get("finetune")
         self.points = [
@@ -117,11 +128,21 @@ class Evidence:
 
     def design(self) -> Design:
         """Return the points as claims see them."""
-        return Design(self.points, self.metric, ratios=self.ratios)
+        return Design(self.points, self.metric, self.ratios)
 
     def place(self, point: Point) -> int:
         """Return the place of a point among the distinct ones."""
         return self._places[_key(point)]
+
+    def weights(self, sums: Sequence[Weights]) -> Floats:
+        """Return weights of points as an array (sums, distinct points)."""
+        found = np.zeros((len(sums), len(self.measured)))
+        for row, weights in zip(found, sums, strict=True):
+            for weight, point in weights:
+                row[self.place(point)] += weight
+        # Both sides of a contrast may have a point.
+        found[np.abs(found) < NOTHING] = 0.0
+        return found
 
     def average(self, point: Point) -> float:
         """Return the mean of a point's measurements, more being better; nan without any."""
@@ -144,13 +165,14 @@ class Evidence:
             ):  # of the run or of one before it
                 lost += 1
         took = [self._seconds(line, "seconds") for line in lines.values()]
-        planned = [self._seconds(line, "estimate") for line in lines.values()]
+        if not any(took):
+            took = [self._seconds(line, "estimate") for line in lines.values()]
         return Measured(
             runs=key,
             values={min(own): mean([*own.values()]) for own in by_training.values()},
             lost=lost,
             zero=zero,
-            hours=_mean(took if any(took) else planned) / 3600,
+            hours=_mean(took) / 3600,
             trainings=max(map(len, lines.values())),
             alone=len(key) > len({line[-1] for line in lines.values()}) == 1,
         )
@@ -175,21 +197,13 @@ class Evidence:
         a sweep that goes on keeps the decisions of its first round.
         """
         looks = [
-            [
-                max((had.get(run, 0) for _, run in one.runs), default=0)
-                for one in self.measured
-            ]
+            [max(had.get(run, 0) for _, run in one.runs) for one in self.measured]
             for had in rounds
         ]
         first = looks[0] if looks else [len(one.values) for one in self.measured]
-        early = [
-            [min(seeds, own) for own in first]
-            for seeds in range(FIRST, max(first, default=0))
-        ]
-        return [
-            *(first_seeds(self.values, look) for look in (*early, *looks)),
-            self.values,
-        ]
+        early = range(FIRST, max(first, default=0))
+        counts = [*(np.minimum(first, seeds) for seeds in early), *looks]
+        return [*(first_seeds(self.values, count) for count in counts), self.values]
 
 
 def _key(point: Point) -> Key:

@@ -49,26 +49,9 @@ def judge(
 
 def verdicts_on(table: Table) -> list[Verdict]:
     """Return the verdict on each claim of the experiment, by each measure that it shows."""
-    found = []
-    for asked in questions(table):
-        if isinstance(asked, Verdict):
-            found.append(asked)
-            continue
-        verdict, own = (
-            asked.verdict(),
-            [asked.evidence.measured[place] for place in asked.used],
-        )
-        lacking = sum(not (one.values or one.lost or one.zero) for one in own)
-        if lacking:
-            have = "has" if lacking == 1 else "have"
-            words = (
-                f"{lacking} of the {len(asked.used)} points that it rests on {have} no"
-            )
-            numbers = {**verdict.numbers, "unmeasured": lacking}
-            verdict = replace(
-                verdict, sentence=f"{words} finished run.", numbers=numbers
-            )
-        found.append(verdict)
+    found = [
+        one if isinstance(one, Verdict) else one.verdict() for one in questions(table)
+    ]
     besides = [*tuned_in_words(table.experiment), *mixed(table)]
     found = [replace(one, sentence=" ".join([one.sentence, *besides])) for one in found]
     return [_of_mixed_code(one, table) for one in found] if table.mixed_code else found
@@ -87,29 +70,38 @@ def _of_mixed_code(verdict: Verdict, table: Table) -> Verdict:
 
 def questions(table: Table) -> list[Question | Verdict]:
     """Return the experiment's claims as questions; a verdict where its points cannot decide one."""
-    key = f"experiment.claims of {table.name}"
     named = table.experiment.get("claims") or ()
     shown_by = measures(table) if named else []
     by_measure = [(one.words, Evidence(table, one.metric)) for one in shown_by]
     found: list[Question | Verdict] = []
     for name in named:
+        key = f"experiment.claims of {table.name}"
         claim = registry.function(registry.CLAIMS, name, key, "claim")
         for words, evidence in by_measure:
             try:
-                statement = with_alternatives(
-                    claim(evidence.design()), evidence.average
-                )
-                found.append(Question(name, words, statement, evidence))
+                asked = with_alternatives(claim(evidence.design()), evidence.average)
+                found.append(Question(name, words, asked, evidence))
             except Unanswerable as reason:
                 found.append(Verdict(name, Decision.UNDECIDED, str(reason), {}, words))
     error = table.experiment.get("error", ERROR)
-    others = table.provenance.get("asked_too", ())
-    claims = sum(isinstance(one, Question) for one in found) + len(others)
+    claims = sum(isinstance(one, Question) for one in found)
+    claims += len(table.provenance.get("asked_too", ()))
     return [
-        replace(one, claims=claims, error=error, asked_after=_asked_after(table, one))
-        if isinstance(one, Question)
-        else one
+        one
+        if isinstance(one, Verdict)
+        else replace(
+            one, claims=claims, error=error, asked_after=_asked_after(table, one)
+        )
         for one in found
+    ]
+
+
+def decidable(
+    table: Table, asks: Callable[[str], bool] = lambda claim: True
+) -> list[Question]:
+    """Return the questions that the points can decide, for the claims that `asks` accepts."""
+    return [
+        one for one in questions(table) if isinstance(one, Question) and asks(one.name)
     ]
 
 
@@ -117,17 +109,16 @@ def _asked_after(table: Table, question: Question) -> dict[str, Sequence[str]]:
     """Return the runs that were done when the claim, its margin and the error were first asked."""
     late = table.provenance.get("asked_late", {})
     claim, metric = f"claim {question.name}", f"margin {question.evidence.metric} "
-    found = {}
-    for term, runs in late.items():
-        if term == claim or term.startswith((metric, "error ")):
-            found[term.partition(" ")[0]] = runs
-    return found
+    return {
+        term.partition(" ")[0]: runs
+        for term, runs in late.items()
+        if term == claim or term.startswith((metric, "error "))
+    }
 
 
 def terms_in_words(table: Table) -> list[str]:
     """Return sentences on the terms of a table's verdicts, each once."""
-    found = [str(one.terms) for one in questions(table) if isinstance(one, Question)]
-    return [*dict.fromkeys(found)]
+    return [*dict.fromkeys(str(one.terms) for one in decidable(table))]
 
 
 def check_decidable(table: Table) -> None:
@@ -148,10 +139,9 @@ def rests_on(table: Table, asks: Callable[[str], bool]) -> set[tuple[str, str]]:
     """Return the points, as (arm, point), that the claims accepted by `asks` rest on."""
     return {
         (point.arm, point.name)
-        for one in questions(table)
-        if isinstance(one, Question) and asks(one.name)
+        for one in decidable(table, asks)
         for point in one.evidence.every
-        if one.weights[:, one.evidence.place(point)].any()
+        if one.evidence.place(point) in one.used
     }
 
 
@@ -164,12 +154,12 @@ def next_seeds(
     Only claims that `asks` accepts count.
     """
     found: Counter[tuple[str, str]] = Counter()
-    for one in questions(table):
-        if isinstance(one, Question) and asks(one.name):
-            more = one.next_seeds(most)
-            own = [(point, one.evidence.place(point)) for point in one.evidence.every]
-            found |= Counter({(p.arm, p.name): more[at] for p, at in own if at in more})
-    return found
+    for one in decidable(table, asks):
+        more = one.next_seeds(most)
+        for point in one.evidence.every:
+            seeds = more.get(one.evidence.place(point), 0)
+            found[point.arm, point.name] = max(found[point.arm, point.name], seeds)
+    return +found
 
 
 def lines(verdicts: Sequence[Verdict], width: int = 100) -> list[str]:

@@ -39,36 +39,36 @@ def tuned_in_words(experiment: Mapping[str, Any]) -> list[str]:
     found: Sequence[Mapping[str, Any]] = experiment.get("tuning") or ()
     if not found:
         return []
-    tune, keys = experiment["tune"], list(found[0]["values"])
-
-    def by_arm(choices: Sequence[Mapping[str, Any]]) -> str:
-        words = []
-        for arm in dict.fromkeys(one["arm"] for one in choices):
-            own = [one["values"] for one in choices if one["arm"] == arm]
-            values = [_span([one[key] for one in own]) for key in keys]
-            words.append(f"{arm} {' '.join(values)}")
-        return "; ".join(words)
-
+    tune, seeds = experiment["tune"], len(experiment["tune"]["seeds"])
+    names = ", ".join(map(label, found[0]["values"]))
     among = _span([choice["among"] for choice in found])
-    names, per, seeds = (
-        ", ".join(map(label, keys)),
-        _PER[tune["per"]],
-        len(tune["seeds"]),
-    )
     finals = f", the two best with {seeds} seeds" if seeds > 1 else ""
-    chosen = f"{names} chosen on validation among {among} per {per}{finals}: {by_arm(found)}."
-    sentences = [chosen[0].upper() + chosen[1:]]
-    at_end = [one for one in found if one["at_end"]]
-    if at_end:
+    chosen = (
+        f"{names} chosen on validation among {among} per {_PER[tune['per']]}{finals}"
+    )
+    sentences = [f"{chosen[0].upper()}{chosen[1:]}: {_by_arm(found)}."]
+    if at_end := [one for one in found if one["at_end"]]:
         words = "Chosen at an end of the range tried, so a better one may lie beyond"
-        sentences.append(f"{words}: {by_arm(at_end)}.")
+        sentences.append(f"{words}: {_by_arm(at_end)}.")
     if unsure := [one for one in found if one["alternative"]]:
         count = f"{len(unsure)} of {plural(len(found), 'choice')}"
-        words = f"{count} cannot be distinguished from the next best"
         errors = _span([float(f"{one['error']:.2g}") for one in unsure])
-        error = f"the error of their difference is {errors}"
-        sentences.append(f"{words} ({error}), so claims are judged with either.")
+        sentences.append(
+            f"{count} cannot be distinguished from the next best (the error of their difference "
+            f"is {errors}), so claims are judged with either."
+        )
     return sentences
+
+
+def _by_arm(choices: Sequence[Mapping[str, Any]]) -> str:
+    """Return the range of chosen values of each arm in words."""
+    by_arm: dict[str, list[Mapping[str, Any]]] = {}
+    for one in choices:
+        by_arm.setdefault(one["arm"], []).append(one["values"])
+    return "; ".join(
+        " ".join([arm, *(_span([one[key] for one in own]) for key in own[0])])
+        for arm, own in by_arm.items()
+    )
 
 
 def _span(values: Sequence[Any]) -> str:
@@ -151,16 +151,13 @@ def points(table: Table, metric: str) -> list[Point]:
 
     Alternatives are not among them, but in their points' `alternatives`.
     """
-    found: dict[tuple[str, str], Point] = {}
+    found: dict[str, Point] = {}
     for row in rows_of(table, metric):
-        key = (
-            str(row["arm"]),
-            str(row["point"] or ""),
-        )  # one that varies nothing has no words
-        settings = table.settings.get(key[1], {})
-        point = found.setdefault(
-            key, Point(*key, settings, bounds=_bounds(metric, row))
-        )
+        # A point that varies nothing has no words.
+        arm, name = str(row["arm"]), str(row["point"] or "")
+        settings = table.settings.get(name, {})
+        new = Point(arm, name, settings, bounds=_bounds(metric, row))
+        point = found.setdefault(f"{arm} {name}".strip(), new)
         for column, cell in row.items():
             if point.cells.get(column) is None:
                 point.cells[column] = cell
@@ -169,10 +166,9 @@ def points(table: Table, metric: str) -> list[Point]:
         value = number(row.get(metric))
         if value is not None:
             point.values[seed] = factor(metric) * value
-    first = {f"{point.arm} {point.name}".strip(): point for point in found.values()}
     chosen = []
     for point in found.values():
-        of = first.get(str(point.cells.get("alternative_to")))
+        of = found.get(str(point.cells.get("alternative_to")))
         if of is None:  # of an earlier plan, whose chosen value is one of today's plan
             chosen.append(point)
         else:
@@ -239,13 +235,11 @@ def bent(
     linear = metric.rpartition("/")[2] in PER_CENT or not values or min(values) <= 0
     if linear or max(values) / min(values) < LOGARITHMIC_FROM:
         return list(points), float
-    logs = [{seed: math.log(value) for seed, value in p.values.items()} for p in points]
-    found = [
-        replace(
-            point, values=own, bounds=(-math.inf, math.log(point.bounds[1])), logs=True
-        )
-        for point, own in zip(points, logs, strict=True)
-    ]
+    found = []
+    for point in points:
+        logs = {seed: math.log(value) for seed, value in point.values.items()}
+        most = math.log(point.bounds[1])
+        found.append(replace(point, values=logs, bounds=(-math.inf, most), logs=True))
     return found, math.exp
 
 
@@ -270,27 +264,17 @@ def settings_apart(given: Sequence[Point], x: str) -> Callable[[Point], dict[str
     }
 
 
-def missing(table: Table, metric: str | None = None) -> str:
-    """Return the sentence about runs that lack `metric`, "" for none.
-
-    Without `metric`, it is about all metrics of the experiment, pre-trainings included.
-    """
+def missing(table: Table) -> str:
+    """Return the sentence about runs that lack a metric of the experiment, "" for none."""
     finetune: Mapping[str, list[str]] = table.experiment.get("finetune") or {}
     without: dict[str, str] = {}
-    all_runs = set()
     for row in table.rows:
         wanted = [metric_of(table, str(row["arm"]))]
         if finetune:
             wanted = finetune.get(str(row.get("task")), [])
-        if metric is not None and metric not in wanted:
-            continue
-        all_runs.add(row["run"])
-        lacking = [
-            number(row.get(one)) is None for one in wanted if metric in (None, one)
-        ]
-        if any(lacking) or (
-            not wanted and row["state"] != "done"
-        ):  # a pre-training has none
+        measured = all(number(row.get(one)) is not None for one in wanted)
+        # A pre-training has no metric.
+        if not measured or (not wanted and row["state"] != "done"):
             without[row["run"]] = str(row["state"])
     if not without:
         return ""
@@ -298,7 +282,8 @@ def missing(table: Table, metric: str | None = None) -> str:
     counts = Counter(WITHOUT.get(state, state) for state in without.values())
     reason = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     are = "is" if len(without) == 1 else "are"
-    return f"{len(without)} of {plural(len(all_runs), 'run')} {are} missing: {reason}."
+    runs = plural(len({row["run"] for row in table.rows}), "run")
+    return f"{len(without)} of {runs} {are} missing: {reason}."
 
 
 def origin(table: Table) -> list[str]:
@@ -311,40 +296,44 @@ def origin(table: Table) -> list[str]:
 
 def caveats(table: Table) -> list[str]:
     """Return the caveats of a result: its tuning, differences between its runs, missing runs."""
-    return [
-        *tuned_in_words(table.experiment),
-        *mixed(table),
-        *filter(None, [missing(table)]),
-    ]
+    found = [*tuned_in_words(table.experiment), *mixed(table), missing(table)]
+    return [line for line in found if line]
+
+
+_VERSIONS = {
+    "code": "Runs of {} versions of the program",
+    "torch": "Runs with {} versions of PyTorch",
+    "device": "Runs on {} kinds of device",
+}
 
 
 def mixed(table: Table) -> list[str]:
     """Return sentences on the versions of program, PyTorch, devices and data, if several."""
     sentences = []
-    changed = code_apart(table.rows)
-    for column, words in (
-        ("code", "Runs of {} versions of the program"),
-        ("torch", "Runs with {} versions of PyTorch"),
-        ("device", "Runs on {} kinds of device"),
-    ):
-        apart = ", ".join(changed or ()) if column == "code" else ""
+    apart = code_apart(table.rows)
+    same_code = apart == [] or table.code is not None
+    for column, words in _VERSIONS.items():
+        if column == "code" and same_code:
+            continue
         cells = (str(row[column]) for row in table.rows if row.get(column))
         found = sorted({one for cell in cells for one in cell.split(THEN)})
-        alike = column == "code" and (changed == [] or table.code is not None)
-        if not alike and (len(found) > 1 or apart):
-            parts = f"; they differ in {apart}" if apart else ""
-            sentences.append(
-                f"{words.format(max(len(found), 2))}: {', '.join(found)}{parts}."
-            )
+        parts = ""
+        if column == "code" and apart:
+            parts = f"; they differ in {', '.join(apart)}"
+        if len(found) > 1 or parts:
+            count = max(len(found), 2)
+            sentences.append(f"{words.format(count)}: {', '.join(found)}{parts}.")
     digests: dict[str, set[str]] = {}
     for prepared in {str(row["prepared"]) for row in table.rows if row.get("prepared")}:
         text, digest = json.loads(prepared)
-        digests.setdefault(text, set()).update({digest} - {None})
-    for several in (found for found in digests.values() if len(found) > 1):
-        listed = ", ".join(digest[:8] for digest in sorted(several))
-        sentences.append(
-            f"Runs on {len(several)} preparations of one text that differ: {listed}."
-        )
+        if digest is not None:
+            digests.setdefault(text, set()).add(digest[:8])
+    for several in digests.values():
+        if len(several) > 1:
+            listed = ", ".join(sorted(several))
+            sentences.append(
+                f"Runs on {len(several)} preparations of one text that differ: {listed}."
+            )
     return sentences
 
 
@@ -382,9 +371,8 @@ def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:
 
 def range_in_words(numbers: Collection[int]) -> str:
     """Return numbers in words: the only one, or the smallest to the largest."""
-    return " to ".join(
-        str(number) for number in dict.fromkeys((min(numbers), max(numbers)))
-    )
+    ends = dict.fromkeys((min(numbers), max(numbers)))
+    return " to ".join(map(str, ends))
 
 
 TASKS = {"squad": "SQuAD", "mnli": "MNLI"}
@@ -427,11 +415,9 @@ class Measure:
         split, _, name = self.metric.rpartition("/")
         found = {}
         for baseline, words in BASELINES.items():
-            cells = [
-                row.get(f"{split}/{baseline}_{name}")
-                for row in rows_of(table, self.metric)
-            ]
-            values = [value for value in map(number, cells) if value is not None]
+            column = f"{split}/{baseline}_{name}"
+            cells = [number(row.get(column)) for row in rows_of(table, self.metric)]
+            values = [value for value in cells if value is not None]
             if values:
                 found[words] = factor(self.metric) * mean(values)
         return dict(sorted(found.items(), key=lambda item: item[1]))
@@ -460,52 +446,51 @@ def not_learned(table: Table) -> list[str]:
             by = replace(measure, metric="test/perplexity")
         baselines = by.baselines(table)
         words = next((name for name in BASELINES.values() if name in baselines), None)
-        every = [point for point in by.points(table) if point.values]
-        if words is None or not every:
+        if words is None:
             continue
         sign, nothing = direction(by.metric), baselines[words]
-        best = max(
-            sign * (v - nothing) for point in every for v in point.values.values()
-        )
-        least = max(_LITTLE * best, _LITTLE / 2 * abs(nothing))
-        counts = [
-            sum(sign * (v - nothing) <= least for v in point.values.values())
-            for point in every
+        leads = [
+            (point, [sign * (value - nothing) for value in point.values.values()])
+            for point in by.points(table)
+            if point.values
         ]
+        best = max((max(own) for _, own in leads), default=0.0)
+        least = max(_LITTLE * best, _LITTLE / 2 * abs(nothing))
         named = [
             f"{table.label(point.arm)} {point.name}".strip()
-            + f" ({count} of {plural(len(point.values), 'seed')})"
-            for point, count in zip(every, counts, strict=True)
-            if count
+            + f" ({count} of {plural(len(own), 'seed')})"
+            for point, own in leads
+            if (count := sum(lead <= least for lead in own))
         ]
-        rest = len(named) - _NAMED
-        more = [f"and {plural(rest, 'more setting')}"] if rest > 0 else []
+        if len(named) > _NAMED:
+            rest = plural(len(named) - _NAMED, "more setting")
+            named[_NAMED:] = [f"and {rest}"]
         if named:
-            listed = "; ".join([*named[:_NAMED], *more])
+            listed = "; ".join(named)
             sentences.append(
                 f"{measure.words} not learned, no better than the {words}: {listed}."
             )
     return sentences
 
 
+def _trigram(row: Row) -> float | None:
+    return number(row.get("test/trigram_perplexity"))
+
+
 def guides(table: Table) -> dict[str, float]:
     """Return the perplexities of n-gram models by their words, where all runs have the same."""
+    known = {_trigram(row) for row in table.rows} - {None}
     found = Measure("", table.metric).baselines(table)
-    apart = {row.get("test/trigram_perplexity") for row in table.rows}
-    return found if "trigram" in found and len(apart - {None}) == 1 else {}
+    return found if "trigram" in found and len(known) == 1 else {}
 
 
 def trigram_curve(table: Table, x: str) -> list[tuple[float, float]]:
     """Return the trigram model's perplexity over `x`, in order, if it differs along `x` alone."""
-    pairs = {
-        (number(row.get(x)), number(row.get("test/trigram_perplexity")))
-        for row in table.rows
-    }
+    pairs = {(number(row.get(x)), _trigram(row)) for row in table.rows}
     known = [(at, value) for at, value in pairs if at is not None and value is not None]
-    places, values = (
-        ({*column} for column in zip(*known, strict=True)) if known else ((), ())
-    )
-    return sorted(known) if len(values) > 1 and len(places) == len(known) else []
+    differs = len({value for _, value in known}) > 1
+    alone = len({at for at, _ in known}) == len(known)
+    return sorted(known) if differs and alone else []
 
 
 def standing(table: Table) -> list[str]:
@@ -513,15 +498,13 @@ def standing(table: Table) -> list[str]:
     sentences = []
     for measure in measures_of_arms(table):
         baselines = measure.baselines(table)
-        own = [
-            p
-            for p in measure.points(table)
-            if p.values and p.at("test/trigram_perplexity")
-        ]
+        points = [point for point in measure.points(table) if point.values]
+        own = [point for point in points if _trigram(point.cells)]
         if not own or "trigram" not in baselines:
             continue
         reached = ", ".join(f"{words} {_extent(table, words)}" for words in baselines)
-        best, worst = (_between(table, measure, own, pick) for pick in (min, max))
+        own.sort(key=lambda point: point.mean)
+        best, worst = (_between(table, measure, own[at]) for at in (0, -1))
         where = f"all models are {best}"
         if best != worst:
             where = f"the best model is {best} and the worst {worst}"
@@ -537,11 +520,8 @@ def _extent(table: Table, words: str) -> str:
     return " to ".join(dict.fromkeys(ends))
 
 
-def _between(
-    table: Table, measure: Measure, own: Sequence[Point], pick: Callable[..., Point]
-) -> str:
-    """Return the n-gram models between which the least or the largest perplexity lies."""
-    point = pick(own, key=lambda point: point.mean)
+def _between(table: Table, measure: Measure, point: Point) -> str:
+    """Return the n-gram models between which the perplexity of a point lies."""
     rows = [row for row in table.rows if row["run"] in point.runs.values()]
     reached = measure.baselines(replace(table, rows=rows))
     better = [words for words, value in reached.items() if value < point.mean]
@@ -555,13 +535,12 @@ def _between(
 
 def measures(table: Table) -> list[Measure]:
     """Return the metrics that an experiment shows."""
-    finetune = table.experiment.get("finetune") or {}
-    found = [
+    finetune = table.experiment.get("finetune") or {"": [table.metric]}
+    return [
         Measure(task, metric)
         for task, metrics in finetune.items()
         for metric in metrics
     ]
-    return found or [Measure("", table.metric)]
 
 
 def measures_of_arms(table: Table) -> list[Measure]:

@@ -8,7 +8,7 @@ from rich.table import Table as Printed
 from rich.text import Text
 
 from sweeper.results.decision import Question
-from sweeper.results.judge import questions
+from sweeper.results.judge import decidable
 from sweeper.results.paper_tables import clipped
 from sweeper.results.points import caveats, measures, not_learned
 from sweeper.results.table import Table
@@ -76,7 +76,7 @@ def _seeds(verdict: Verdict) -> float:
 def print_prices(console: Console, tables: Sequence[Table]) -> None:
     """Print for each claim its decision so far, and what a decision is expected to take."""
     for table in tables:
-        asked = [one for one in questions(table) if isinstance(one, Question)]
+        asked = decidable(table)
         if not asked:
             continue
         printed = Printed(
@@ -94,12 +94,8 @@ def print_prices(console: Console, tables: Sequence[Table]) -> None:
 def _price(question: Question) -> str:
     price = question.price()
     if price is None:
-        undecided = question.decision is Decision.UNDECIDED
-        return (
-            "unknown before two seeds of its points"
-            if undecided and question.fewest < 2
-            else ""
-        )
+        unknown = question.decision is Decision.UNDECIDED and question.fewest < 2
+        return "unknown before two seeds of its points" if unknown else ""
     if price.seeds is None:
         return "none in sight"
     hours = "?" if price.hours is None else f"{price.hours:.2g}"

@@ -3,15 +3,18 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from sweeper.store.numbers import clock, plural
 
 _ROUNDING = 1e-9  # a smaller difference is none
 _SHOWN = 6  # contrasts in a sentence
 _END = re.compile(r"(?:;|\.) ")  # of the first statement
+
+
+Unit: TypeAlias = Literal["log ratio", "points", "metric"]
 
 
 class Decision(StrEnum):
@@ -58,8 +61,7 @@ class Verdict:
         one = contrasts[self.numbers.get("first", 0)]
         low = -math.inf if one["low"] is None else one["low"]
         high = math.inf if one["high"] is None else one["high"]
-        ratio, points = one["unit"] == "log ratio", one["unit"] == "points"
-        return str(Found(one["words"], one["value"], low, high, ratio, points=points))
+        return str(Found(one["words"], one["value"], low, high, one["unit"]))
 
     @property
     def brief(self) -> str:
@@ -152,18 +154,15 @@ class Found:
     Attributes:
         words: the comparison.
         value, low, high: the estimate and the interval; unknown ends are infinite.
-        ratio: whether they are natural logarithms of ratios.
-        closing: the ends at each analysis, the newest last.
-        points: whether they are percentage points, as of an accuracy or an F1.
+        unit: of all three. "log ratio" is the natural logarithm of a ratio; "points" are
+            percentage points, as of an accuracy or an F1.
     """
 
     words: str
     value: float
     low: float
     high: float
-    ratio: bool
-    closing: Sequence[tuple[float, float]] = ()
-    points: bool = False
+    unit: Unit = "metric"
 
     def __str__(self) -> str:
         known = [end for end in (self.value, self.low, self.high) if math.isfinite(end)]
@@ -179,8 +178,8 @@ class Found:
         value = self.value if abs(self.value) >= _ROUNDING else 0.0
         ends = (value, self.low, self.high)
         known = math.isfinite(self.low) and math.isfinite(self.high)
-        if not self.ratio:
-            unit = " points" if self.points else ""
+        if self.unit != "log ratio":
+            unit = " points" if self.unit == "points" else ""
             return _numbers(ends, unit) if known else f"{value:.3g}{unit} [no interval]"
         if max(abs(end) for end in ends if math.isfinite(end)) > 0.5:  # by half or more
             low, high = (_factor(end) for end in (self.low, self.high))
@@ -191,45 +190,28 @@ class Found:
 
     def as_data(self) -> dict[str, Any]:
         """Return the same as plain data; None for an unknown end."""
-
-        def end(value: float) -> float | None:
-            return value if math.isfinite(value) else None
-
-        return {
-            "words": self.words,
-            "value": self.value,
-            "low": end(self.low),
-            "high": end(self.high),
-            "unit": "log ratio"
-            if self.ratio
-            else "points"
-            if self.points
-            else "metric",
-            "closing": [[end(low), end(high)] for low, high in self.closing],
-        }
+        ends = {"low": self.low, "high": self.high}
+        known = {key: end if math.isfinite(end) else None for key, end in ends.items()}
+        return asdict(self) | known
 
 
 def explain(
     decision: Decision,
     found: Sequence[Found],
     terms: Terms,
-    *,
-    obstacle: str | None = None,
-    price: Price | None = None,
+    obstacle: str | None,
+    price: Price | None,
 ) -> str:
     """Return a decision in words: obstacle, contrasts, margin, price and terms.
 
     Only the first few contrasts of `found` are named.
     """
-    more = len(found) - _SHOWN
-    named = [str(one) for one in found[:_SHOWN]] + (
-        [f"and {more} more"] if more > 0 else []
-    )
+    named = [str(one) for one in found[:_SHOWN]]
+    if len(found) > _SHOWN:
+        named.append(f"and {len(found) - _SHOWN} more")
     contrasts = "; ".join(named)
-    sentences = [
-        *([obstacle] if obstacle else []),
-        f"{contrasts[0].upper()}{contrasts[1:]}.",
-    ]
+    sentences = [obstacle] if obstacle else []
+    sentences.append(f"{contrasts[0].upper()}{contrasts[1:]}.")
     if decision is Decision.NO_DIFFERENCE and terms.margin:
         sentences.append(f"All within {terms.margin.words}: {terms.margin.reason}")
     if price and price.seeds is None:

@@ -213,16 +213,13 @@ def intervals(found: Sequence[Estimate], levels: Floats) -> Intervals:
     `levels` (contrasts, 2) are one-sided, of the low ends and the high ends.
     """
     values = np.array([one.value for one in found])
-    low, high = (
-        np.array(
-            [
-                _half_width(one, level)
-                for one, level in zip(found, side.tolist(), strict=True)
-            ]
-        )
-        for side in levels.T
+    lows, highs = np.transpose(
+        [
+            [_half_width(one, level) for level in own]
+            for one, own in zip(found, levels.tolist(), strict=True)
+        ]
     )
-    return Intervals(values, values - low, values + high)
+    return Intervals(values, values - lows, values + highs)
 
 
 def _half_width(one: Estimate, level: float) -> float:

@@ -76,13 +76,11 @@ def spread_of(values: Sequence[float], spread: Spread | None) -> Spread | None:
     return spread
 
 
-def interval(
-    mean: float, n: int, spread: Spread | None, level: float = LEVEL
-) -> tuple[float, float] | None:
+def interval(mean: float, n: int, spread: Spread | None) -> tuple[float, float] | None:
     """Return Student's t interval of the mean of `n` seeds; None where the spread is unknown."""
     if spread is None:
         return None
     from scipy.special import stdtrit
 
-    reach = float(stdtrit(spread.df, 0.5 + level / 2)) * spread.sd / math.sqrt(n)
+    reach = float(stdtrit(spread.df, 0.5 + LEVEL / 2)) * spread.sd / math.sqrt(n)
     return mean - reach, mean + reach

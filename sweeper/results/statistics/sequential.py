@@ -17,18 +17,14 @@ Turnbull, Group Sequential Methods, 2000, section 11.3).
 """
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sweeper.store.plans import ERROR
-
 Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 FIRST = 3
 DESIGNED = 30
@@ -129,134 +125,9 @@ class Intervals(NamedTuple):
     lows: Floats
     highs: Floats
 
-    def within(self, earlier: "Intervals") -> "Intervals":
-        """Return the intersection with intervals of earlier analyses; low > high if it is empty."""
-        lows = np.maximum(earlier.lows, self.lows)
-        return Intervals(self.values, lows, np.minimum(earlier.highs, self.highs))
 
-
-Part = TypeVar("Part")
-
-
-@dataclass(frozen=True)
-class Above:
-    """The claim that a contrast, by its place among the contrasts, is above 0."""
-
-    place: int
-
-
-@dataclass(frozen=True)
-class Same:
-    """The claim that a contrast is within its margin, to either side."""
-
-    place: int
-
-
-@dataclass(frozen=True)
-class All(Generic[Part]):
-    """The claim that all of these hold."""
-
-    parts: tuple[Part, ...]
-
-
-@dataclass(frozen=True)
-class AnyOf(Generic[Part]):
-    """The claim that at least one of these holds."""
-
-    parts: tuple[Part, ...]
-
-
-@dataclass(frozen=True)
-class Each(Generic[Part]):
-    """One claim at several values of the tuned keys: a decision must hold at each of them."""
-
-    parts: tuple[Part, ...]
-
-
-Combination: TypeAlias = (
-    "Above | Same | All[Combination] | AnyOf[Combination] | Each[Combination]"
-)
-
-
-class Decisions(NamedTuple):
-    """The decisions on a claim: at most one of the three is True, none if it is undecided."""
-
-    supported: bool
-    not_supported: bool
-    no_difference: bool
-
-
-def levels(
-    claim: Combination, contrasts: int, claims: int = 1, error: float = ERROR
-) -> Floats:
-    """Return the one-sided levels of the low and high ends of each contrast: (contrasts, 2).
-
-    `claims` is the number of claims of the experiment. Contrasts that the claim does not use get 1.
-    """
-    found = np.ones((contrasts, 2))
-
-    def share(claim: Combination, low: float, high: float) -> None:
-        match claim:
-            case Above(place):
-                found[place] = np.minimum(found[place], (low, high))
-            case Same(place):
-                found[place] = np.minimum(found[place], min(low, high))
-            case All(parts):
-                for part in parts:
-                    share(part, low, high / len(parts))
-            case AnyOf(parts):
-                for part in parts:
-                    share(part, low / len(parts), high)
-            case Each(
-                parts
-            ):  # an error takes one at the best values, whichever these are
-                for part in parts:
-                    share(part, low, high)
-
-    share(claim, error / claims / 2, error / claims / 2)
-    return found
-
-
-def at_first(claim: Combination) -> Combination:
-    """Return a claim at the first values of each that it is asked at."""
-    if isinstance(claim, Above | Same):
-        return claim
-    if isinstance(claim, Each):
-        return at_first(claim.parts[0])
-    return type(claim)(tuple(map(at_first, claim.parts)))
-
-
-def decisions(claim: Combination, found: Intervals, margins: Floats) -> Decisions:
-    """Return the decisions on a claim; `margins` (contrasts,), nan where there is none."""
-    low, high = found.lows, found.highs
-    within = (low > -margins) & (high < margins)
-    beyond = (low > margins) | (high < -margins)
-    supported = _holds(claim, low > 0, within, all, any)
-    not_supported = _holds(claim, high < 0, beyond, any, all)
-    all_within = _holds(claim, within, within, all, all)
-    return Decisions(
-        supported and not not_supported,
-        not_supported and not supported,
-        all_within and not (supported or not_supported),
-    )
-
-
-Whether = Callable[[Iterable[bool]], bool]
-
-
-def _holds(
-    claim: Combination, above: Bools, same: Bools, every: Whether, some: Whether
-) -> bool:
-    """Return whether a claim holds, given whether each contrast does, (contrasts,).
-
-    `every` combines the parts of `All`, `some` those of `AnyOf`.
-    """
-    match claim:
-        case Above(place):
-            return bool(above[place])
-        case Same(place):
-            return bool(same[place])
-    parts = [_holds(part, above, same, every, some) for part in claim.parts]
-    if isinstance(claim, Each):
-        return all(parts)
-    return every(parts) if isinstance(claim, All) else some(parts)
+def intersection(analyses: Sequence[Intervals]) -> Intervals:
+    """Return the newest values in the intersection of all intervals; low > high if it is empty."""
+    lows = np.max([one.lows for one in analyses], axis=0)
+    highs = np.min([one.highs for one in analyses], axis=0)
+    return Intervals(analyses[-1].values, lows, highs)

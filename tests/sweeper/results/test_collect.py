@@ -214,7 +214,7 @@ def test_the_parameters_of_a_row_are_those_of_its_pre_training(tmp_path):
 )
 def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(tmp_path, metric):
     table = Finetuned(seeds=3).table(tmp_path)
-    assert missing(table, metric) == ""
+    assert missing(table) == ""
     times = 100 if metric == "test/accuracy" else 1  # as it is shown: in per cent
     for point, model in zip(points(table, metric), MODELS.values(), strict=True):
         wanted = {seed: times * score(metric, model, seed) for seed in range(3)}

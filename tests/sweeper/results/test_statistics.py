@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from sweeper.results.combine import decide, levels
+from sweeper.results.design import All, AnyOf, Contrast
 from sweeper.results.points import Point, seed_spread
 from sweeper.results.statistics.bimodal import is_bimodal
 from sweeper.results.statistics.blocks import (
@@ -30,19 +32,16 @@ from sweeper.results.statistics.estimates import (
 from sweeper.results.statistics.sequential import (
     DESIGNED,
     FIRST,
-    Above,
-    All,
-    AnyOf,
     Floats,
     Intervals,
-    Same,
     bound,
     crossed,
-    decisions,
-    levels,
+    intersection,
     reach,
 )
+from sweeper.results.verdict import Decision
 
+ONE = Contrast("", ())
 PAIR = np.array([[1.0, -1.0]])
 
 
@@ -214,23 +213,17 @@ def test_an_interim_analysis_has_the_first_seeds_of_each_point():
 
 
 def test_the_intersection_is_empty_where_analyses_lie_apart():
-    found = seen((3, 4)).within(seen((1, 2)))
+    found = intersection([seen((1, 2)), seen((3, 4))])
     assert found.lows > found.highs
-    assert not any(
-        decisions(Above(0), seen((-3, -2)).within(seen((2, 3))), np.array([9.0]))
-    )
+    apart = intersection([seen((2, 3)), seen((-3, -2))])
+    assert decide(ONE, apart, 9.0) is Decision.UNDECIDED
 
 
 def test_the_level_is_shared_only_where_any_miss_would_do():
-    half = 0.05 / 5 / 2
-    every = levels(All((Above(0), Above(1))), 2, claims=5)
-    assert every == pytest.approx(np.array([[half, half / 2]] * 2))
-    surer = levels(All((Above(0), Above(1))), 2, claims=5, error=0.01)
-    assert surer == pytest.approx(every / 5)
-    some = levels(AnyOf((Above(0), All((Above(1), Above(2))))), 3, claims=5)
-    expected_levels = [[half / 2, half], [half / 2, half / 2], [half / 2, half / 2]]
-    assert some == pytest.approx(np.array(expected_levels))
-    assert levels(Same(0), 1, claims=5) == pytest.approx(np.array([[half, half]]))
+    every = levels(All([ONE, ONE]), 0.01, 0.01)
+    assert every.tolist() == [[0.01, 0.005]] * 2
+    some = levels(AnyOf([ONE, All([ONE, ONE])]), 0.01, 0.01)
+    assert some.tolist() == [[0.005, 0.01], [0.005, 0.005], [0.005, 0.005]]
 
 
 def seen(*ends: tuple[float, float]) -> Intervals:
@@ -242,27 +235,21 @@ def seen(*ends: tuple[float, float]) -> Intervals:
 @pytest.mark.parametrize(
     ("claim", "found", "margin", "said"),
     [
-        (Above(0), [(1, 3)], 9, "supported"),
-        (Above(0), [(-3, -1)], 9, "not_supported"),
-        (Above(0), [(-2, 3)], 9, "no_difference"),
-        (Above(0), [(-2, 3)], 2.5, None),
-        (Above(0), [(-2, 3)], float("nan"), None),
-        (Same(0), [(-1, 1)], 2, "supported"),
-        (Same(0), [(3, 4)], 2, "not_supported"),
-        (Same(0), [(1, 4)], 2, None),
-        (All((Above(0), Above(1))), [(1, 2), (1, 2)], 9, "supported"),
-        (All((Above(0), Above(1))), [(1, 2), (-2, -1)], 9, "not_supported"),
-        (All((Above(0), Above(1))), [(1, 2), (-2, 1)], float("nan"), None),
-        (AnyOf((Above(0), Above(1))), [(1, 2), (-2, -1)], 9, "supported"),
-        (AnyOf((Above(0), Above(1))), [(-2, -1), (-2, -1)], 9, "not_supported"),
-        (AnyOf((Above(0), Above(1))), [(-2, -1), (-2, 1)], float("nan"), None),
+        (ONE, [(1, 3)], 9, Decision.SUPPORTED),
+        (ONE, [(-3, -1)], 9, Decision.NOT_SUPPORTED),
+        (ONE, [(-2, 3)], 9, Decision.NO_DIFFERENCE),
+        (ONE, [(-2, 3)], 2.5, Decision.UNDECIDED),
+        (ONE, [(-2, 3)], np.nan, Decision.UNDECIDED),
+        (All([ONE, ONE]), [(1, 2), (1, 2)], 9, Decision.SUPPORTED),
+        (All([ONE, ONE]), [(1, 2), (-2, -1)], 9, Decision.NOT_SUPPORTED),
+        (All([ONE, ONE]), [(1, 2), (-2, 1)], np.nan, Decision.UNDECIDED),
+        (AnyOf([ONE, ONE]), [(1, 2), (-2, -1)], 9, Decision.SUPPORTED),
+        (AnyOf([ONE, ONE]), [(-2, -1), (-2, -1)], 9, Decision.NOT_SUPPORTED),
+        (AnyOf([ONE, ONE]), [(-2, -1), (-2, 1)], np.nan, Decision.UNDECIDED),
     ],
 )
-def test_answers_follow_from_intervals(claim, found, margin, said):
-    answered = decisions(claim, seen(*found), np.full(len(found), margin))._asdict()
-    assert [name for name, holds in answered.items() if holds] == (
-        [said] if said else []
-    )
+def test_decisions_follow_from_intervals(claim, found, margin, said):
+    assert decide(claim, seen(*found), margin) is said
 
 
 def test_bimodal_seeds_are_seen_and_ordinary_seeds_are_not():

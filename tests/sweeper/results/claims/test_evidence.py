@@ -8,7 +8,7 @@ import pytest
 
 from sweeper.results.collect import collect
 from sweeper.results.decision import Question
-from sweeper.results.design import Contrast, asked, with_alternatives
+from sweeper.results.design import Contrast, with_alternatives
 from sweeper.results.judge import (
     check_decidable,
     lines,
@@ -38,7 +38,7 @@ from tests.sweeper.results.claims.test_claims import (
 )
 from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.grids import FEW, Grid, figure1, theorem1
-from tests.sweeper.results.synthetic import Model, Sweep, flat, paper
+from tests.sweeper.results.synthetic import Model, Sweep, flat
 
 
 def most_heads(sweep: Sweep) -> str:
@@ -119,32 +119,6 @@ def test_nothing_is_bought_for_a_claim_that_no_seed_can_decide(tmp_path):
     assert "price" not in verdict.numbers
 
 
-def test_nothing_is_bought_for_tied_points_where_most_others_tie(tmp_path):
-    def asked(noisy):
-        claims = ("fixed_size_beats_heuristic",)
-        labels = dict.fromkeys(
-            ["fixed", "standard", *(f"other{n}" for n in range(8))], ""
-        )
-        sweep = Sweep(labels=labels, claims=claims)
-        for place, arm in enumerate(labels):
-            noise = random.Random(place)
-            spread = 0.5 * (place >= len(labels) - noisy)
-            values = {
-                seed: 40.0 + place + noise.gauss(0.0, spread) for seed in range(3)
-            }
-            heads = 2 ** (place + 1)
-            sweep.add(
-                arm, {"model.heads": heads}, Model(64, heads, 4096 // heads), values
-            )
-        return sweep.table(tmp_path / str(noisy))
-
-    [verdict] = verdicts_on(asked(noisy=2))
-    assert "differ by the same for every seed" in verdict.sentence
-    assert "price" not in verdict.numbers
-    assert not next_seeds(asked(noisy=2), 30)
-    assert next_seeds(asked(noisy=8), 30), "the others lend a spread"
-
-
 def test_a_value_of_zero_is_no_failure(tmp_path):
     sweep = figure(generous)
     sweep.results[most_heads(sweep)]["metrics"][sweep.metric] = 0.0
@@ -178,17 +152,15 @@ def test_of_very_many_alternatives_each_and_the_ends_are_asked():
     }
     weights = [(1.0 if n % 2 else -1.0, point) for n, point in enumerate(points[:9])]
     weights += [(1.0, points[9]), (-1.0, points[9])]  # they cancel
-    [few] = asked(
-        with_alternatives(Contrast("few", weights[:8]), lambda one: means[one.name])
-    )
-    assert len(few) == 256
-    [many] = asked(
-        with_alternatives(Contrast("many", weights), lambda one: means[one.name])
-    )
-    assert len(many) == 1 + 9 + 2
-    totals = [
-        sum(weight * means[one.name] for weight, one in each.weights) for each in many
-    ]
+
+    def mean(point):
+        return means[point.name]
+
+    few = with_alternatives(Contrast("few", weights[:8]), mean)
+    assert len(few.others) == 255
+    many = with_alternatives(Contrast("many", weights), mean)
+    assert len(many.others) == 9 + 2
+    totals = [sum(weight * mean(one) for weight, one in each) for each in many.others]
     best = sum(
         max(w * means[one.name] for one in (p, *p.alternatives)) for w, p in weights[:9]
     )
@@ -257,17 +229,6 @@ def test_a_price_is_what_decides_if_estimates_and_spreads_stay(tmp_path):
     assert 5 < (narrower.seeds or 0) < price.seeds
 
 
-def test_a_smaller_chance_of_error_takes_wider_intervals(tmp_path):
-    def lows(error):
-        sweep = figure(paper)
-        sweep.error = error
-        asked = questions(sweep.table(tmp_path / str(error)))[0]
-        assert isinstance(asked, Question)
-        return max(float(one.lows.max()) for one in asked.analyses)
-
-    assert lows(0.2) > lows(0.001)
-
-
 def test_lines_are_narrow_and_cannot_disturb_a_terminal(tmp_path):
     verdict = Verdict(
         "claim\x1b[2J", Decision.SUPPORTED, "a \x1b[31m\u202e b\n" * 40, {}
@@ -278,37 +239,37 @@ def test_lines_are_narrow_and_cannot_disturb_a_terminal(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("ends", "ratio", "words"),
+    ("ends", "unit", "words"),
     [
-        ((1.04, 0.475, 1.61), False, "it better by 1.04 [0.47, 1.61]"),
-        ((-203.1, -300.0, -100.0), False, "it worse by 203 [100, 300]"),
-        ((0.038, -631.0, 631.0), False, "it better by 0.04 [-631, 631]"),
-        ((0.1734, -inf, inf), False, "it better by 0.173 [no interval]"),
-        ((-1.42e-14, -inf, inf), False, "it no different [no interval]"),
-        ((0.0, -1e-15, 1e-15), False, "it no different"),
-        ((2.0, 2.0, 2.0), False, "it better by 2.000 [2.000, 2.000]"),
+        ((1.04, 0.475, 1.61), "metric", "it better by 1.04 [0.47, 1.61]"),
+        ((-203.1, -300.0, -100.0), "metric", "it worse by 203 [100, 300]"),
+        ((0.038, -631.0, 631.0), "metric", "it better by 0.04 [-631, 631]"),
+        ((0.1734, -inf, inf), "metric", "it better by 0.173 [no interval]"),
+        ((-1.42e-14, -inf, inf), "metric", "it no different [no interval]"),
+        ((0.0, -1e-15, 1e-15), "metric", "it no different"),
+        ((2.0, 2.0, 2.0), "metric", "it better by 2.000 [2.000, 2.000]"),
         (
             (log(1.013), log(1.009), log(1.017)),
-            True,
+            "log ratio",
             "it better by 1.30 % [0.90, 1.70]",
         ),
-        ((log(1.013), -inf, inf), True, "it better by 1.3 % [no interval]"),
+        ((log(1.013), -inf, inf), "log ratio", "it better by 1.3 % [no interval]"),
         (
             (log(7000), log(5000), log(9000)),
-            True,
+            "log ratio",
             "it better by a factor of 7,000 [5,000, 9,000]",
         ),
-        ((800.0, -inf, inf), True, "it better by a factor of 1.01e+304 [no interval]"),
+        (
+            (800.0, -inf, inf),
+            "log ratio",
+            "it better by a factor of 1.01e+304 [no interval]",
+        ),
     ],
 )
-def test_a_difference_is_as_exact_as_its_interval(ends, ratio, words):
-    assert str(Found("it", *ends, ratio)) == words
-    assert Found("it", 5.05e-14, -inf, inf, ratio=False).size() == "0 [no interval]", (
-        "rounding"
-    )
-    assert Found("it", 23, -0.3, 58, ratio=False).size() == "23 [-0.3, 58]", (
-        "an end keeps its sign"
-    )
+def test_a_difference_is_as_exact_as_its_interval(ends, unit, words):
+    assert str(Found("it", *ends, unit)) == words
+    assert Found("it", 5.05e-14, -inf, inf).size() == "0 [no interval]", "rounding"
+    assert Found("it", 23, -0.3, 58).size() == "23 [-0.3, 58]", "an end keeps its sign"
 
 
 draw = random.Random(7)
