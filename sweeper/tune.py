@@ -387,7 +387,7 @@ def _runs(plan: Plan, experiment: str) -> list[Record]:
     return [plan.runs[run] for run in names]
 
 
-def _flops(runs: Iterable[PlannedRun]) -> int:
+def _flops(runs: Iterable[Record]) -> int:
     return sum(run.flops for run in runs)
 
 

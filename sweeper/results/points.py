@@ -92,7 +92,6 @@ class Point:
         alternatives: the same setting with other values of the tuned keys, which trials cannot tell
             from the chosen ones.
         bounds: the least and the most that the metric can be.
-        other_rate: whether its tuned learning rate is another than that of most points.
         logs: whether `values` are their logarithms.
     """
 
@@ -104,7 +103,6 @@ class Point:
     runs: dict[int, str] = field(default_factory=dict)
     alternatives: list[Point] = field(default_factory=list)
     bounds: tuple[float, float] = (-math.inf, math.inf)
-    other_rate: bool = False
     logs: bool = False
 
     def at(self, column: str) -> float | None:
@@ -173,9 +171,6 @@ def points(table: Table, metric: str) -> list[Point]:
             chosen.append(point)
         else:
             of.alternatives.append(point)
-    usual = usual_rate(chosen)
-    for point in chosen:
-        point.other_rate = usual is not None and point.at(RATE) not in (None, usual)
     return chosen
 
 
@@ -194,16 +189,6 @@ def _bounds(metric: str, row: Row) -> tuple[float, float]:
     ):
         return 0.0, size
     return -math.inf, math.inf
-
-
-def usual_rate(given: Collection[Point]) -> float | None:
-    """Return the learning rate of most points; None if none is recorded, or if the plan varies it.
-
-    Tables record it where it was tuned.
-    """
-    rates = Counter(rate for point in given if (rate := point.at(RATE)) is not None)
-    varied = any(RATE in point.settings for point in given)
-    return None if varied or not rates else rates.most_common(1)[0][0]
 
 
 def seed_spread(given: Collection[Point]) -> Spreads:
@@ -391,7 +376,6 @@ _LITTLE = 0.1
 _NAMED = 4  # settings
 # Measures of language models that are functions of the perplexity of the same run.
 _OF_PERPLEXITY = ("test/loss", "test/perplexity_per_word")
-_REACH = 3.0  # heights of a figure's curves
 
 
 @dataclass(frozen=True)
@@ -421,17 +405,6 @@ class Measure:
             if values:
                 found[words] = factor(self.metric) * mean(values)
         return dict(sorted(found.items(), key=lambda item: item[1]))
-
-
-def near(baselines: Mapping[str, float], values: Collection[float]) -> dict[str, float]:
-    """Return the baselines that do not flatten the curves of these values: within three heights."""
-    low, high = min(values), max(values)
-    reach = _REACH * ((high - low) or abs(high) * 0.1)
-    return {
-        k: value
-        for k, value in baselines.items()
-        if low - reach <= value <= high + reach
-    }
 
 
 def not_learned(table: Table) -> list[str]:
