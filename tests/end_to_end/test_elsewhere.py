@@ -65,7 +65,11 @@ def bare(tmp_path_factory):
         f"import importlib.util as u; print([n for n in {FOREIGN} if u.find_spec(n)])"
     )
     listed = subprocess.run(
-        [interpreter, "-c", found], capture_output=True, text=True, check=True
+        [interpreter, "-c", found],
+        cwd=folder,  # a folder wandb/ beside the caller would look like the package
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert listed.stdout.strip() == "[]"
     return interpreter

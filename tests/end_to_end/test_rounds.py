@@ -88,7 +88,7 @@ def test_every_round_is_a_plan_that_holds_those_before_it(planted):
     )
     for before, after in itertools.pairwise(written):
         assert after["rounds"][:-1] == before.get("rounds", [])
-        assert after["rounds"][-1]["runs"] == len(before["runs"]) < len(after["runs"])
+        assert len(before["runs"]) < len(after["runs"])
         [kept] = after["rounds"][-1]["verdicts"]["twins"]
         assert kept["answer"] == "undecided"
     assert len(written[-1]["runs"]) == int(runs)

@@ -23,6 +23,7 @@ MACHINE = """
 import sys, time
 from pathlib import Path
 from sweeper.store import liveness
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State
 
 outputs, own = Path(sys.argv[1]), sys.argv[2]
