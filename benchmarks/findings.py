@@ -15,15 +15,13 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from benchmarks.measure import ROOT, in_per_cent, read_rows, table
+from benchmarks.measure import MADE, ROOT, TEXTS, in_per_cent, read_rows, table
 from sweeper.results.table import label
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.store.plans import ERROR
 
 RESULTS = ROOT / "docs" / "results"
 README = ROOT / "README.md"
-SUMMARY = "<!-- made by python -m benchmarks.findings -->\n"
-TEXTS = ("novels", "encyclopedia")
 TEMPLATE = Path(__file__).with_suffix(".md")
 SETTINGS = Path(__file__).with_suffix(".toml")
 POINTS = Path(__file__).with_name("points.md")  # the words above the table of means
@@ -110,7 +108,7 @@ def main() -> None:
 def with_summary(text: str, results: Path) -> str:
     """Return README's text with its table of differences made anew."""
     known = tomllib.loads(SETTINGS.read_text("utf-8"))
-    before, _, rest = text.partition(SUMMARY)
+    before, _, rest = text.partition(MADE)
     _, _, after = rest.partition("\n\n")
     records = {
         (one.experiment, one.column): one
@@ -127,7 +125,9 @@ def with_summary(text: str, results: Path) -> str:
             for text in TEXTS
         )
         rows.append((row["better"], row["than"], *cells))
-    return f"{before}{SUMMARY}{table(('better', 'than', *TEXTS), rows).rstrip()}\n\n{after}"
+    return (
+        f"{before}{MADE}{table(('better', 'than', *TEXTS), rows).rstrip()}\n\n{after}"
+    )
 
 
 def difference(one: Kept, claim: str, place: int, backwards: bool | None) -> str:

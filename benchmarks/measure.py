@@ -5,7 +5,6 @@ import csv
 import importlib.util
 import math
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -15,6 +14,9 @@ from pathlib import Path
 from statistics import median, quantiles
 
 ROOT = Path(__file__).resolve().parents[1]
+
+MADE = "<!-- made by python -m benchmarks.findings -->\n"
+TEXTS = ("novels", "encyclopedia")
 
 Times = dict[str, list[float]]
 """The seconds of each variant in each round."""
@@ -72,14 +74,6 @@ def call(*command: str) -> float:
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
     return time.monotonic() - begun
-
-
-def cpu_seconds(*command: str) -> float:
-    """Run a program as `call`; return the CPU seconds of it and of the processes it waited for."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    call(*command)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
 def present(package: str) -> bool:

@@ -5,13 +5,11 @@ from pathlib import Path
 import pandas as pd
 
 import headroom_attention as headroom
-from benchmarks.measure import in_per_cent, table
+from benchmarks.measure import MADE, TEXTS, in_per_cent, table
 
-MADE = "<!-- made by python -m benchmarks.findings -->\n"
 METRIC = "test/perplexity"
 MARGIN = "1%"  # that of all claims on language models
 ARMS = {"large": "2 heads of 32", "small": "32 heads of 2", "more": "16 heads of 32"}
-TEXTS = ("novels", "encyclopedia")
 START_STEPS = 6000
 STARTS = {"matrix": "whole matrix", "head": "per head"}
 
@@ -64,7 +62,7 @@ def by_start(runs: pd.DataFrame) -> str:
             if own.empty:
                 continue
             large, more = _scores(own, "large"), _scores(own, "more")
-            rows.append((name, words, _list(large), _list(more), _verdict(own)))
+            rows.append((name, words, _list(large), _list(more), _difference(own)))
     head = ("text", "start", ARMS["large"], ARMS["more"], "16 heads better by")
     return table(head, rows)
 
@@ -86,7 +84,7 @@ def _list(scores: pd.Series) -> str:
     return ", ".join(f"{score:.1f}" for score in scores)
 
 
-def _verdict(runs: pd.DataFrame) -> str:
+def _difference(runs: pd.DataFrame) -> str:
     """Return by how many per cent 16 heads are better than 2, as `headroom.judge` finds it."""
     scores = runs[runs["arm"].isin(["large", "more"])].rename(columns={METRIC: "value"})
     [verdict] = headroom.judge(
