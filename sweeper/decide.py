@@ -234,7 +234,7 @@ def _pays(options: SweepOptions, hours: float) -> bool:
 
 
 def _device_hours(plan: Plan, seconds: Mapping[str, float]) -> float:
-    """Return the device hours that seconds of training take, by run."""
+    """Convert the training seconds of each run into device hours, and return their sum."""
     return sum(
         device_hours(plan.runs[run].config, took) for run, took in seconds.items()
     )

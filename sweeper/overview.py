@@ -26,8 +26,11 @@ from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State, Status
 
 SLOWDOWN = (1, 4)
-"""Training takes these times as long as its bare matrix products: 1.1 to 3.3 were measured."""
-MOST_LISTED = 60  # points of a plan that is trained; a dry run lists more
+"""The least and greatest ratio of training time to the time of its matrix products alone.
+
+Ratios of 1.1 to 3.3 were measured.
+"""
+MOST_LISTED = 60  # points; a dry run lists all
 
 
 @dataclass
@@ -90,8 +93,8 @@ class Overview:
     def print_cost(self, plan: Plan, left: Sequence[str]) -> dict[str, float]:
         """Print the cost of the runs left; return the expected seconds of training of each.
 
-        Before anything is measured these are unknown: the answer is empty, and a dry run prints a
-        range by the speed of this machine.
+        Return {} until a run is measured. A dry run then prints a range that follows from the speed
+        of this machine.
         """
         throughput = measured(plan, self.store, self.backend)
         runs, slots = [plan.runs[run] for run in left], self.backend.slots
@@ -141,7 +144,7 @@ def expected_seconds(
 ) -> float:
     """Return the expected wall seconds of runs that are not done, with `slots` at a time.
 
-    Of an interrupted run, or one that another sweep trains, only its remaining steps count.
+    For a run that was interrupted, or that another sweep trains, count its remaining steps only.
     """
     waiting = {}
     for run in sorted(runs, key=lambda run: -run.flops):

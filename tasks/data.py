@@ -34,7 +34,7 @@ class TaskData(pl.LightningDataModule, ABC):
     """The batches of a task. This base class is for examples that are drawn, not read from text."""
 
     separable: ClassVar[bool] = True
-    """Whether the rows of a batch can be split between devices. If not, each computes all rows."""
+    """True if the rows of a batch can be split between devices. If not, each computes all rows."""
 
     def __init__(self, config: RunConfig, outputs: Path | None = None) -> None:
         super().__init__()

@@ -36,10 +36,10 @@ class Tune:
     validation metric. All combinations are tried with the first seed, the two best with all seeds.
     """
 
-    # The values to try by key; all combinations are tried.
+    # The values to try for each key. All combinations are tried.
     grid: dict[str, list[Any]] = field(default_factory=dict)
     by: str = "validation/loss"  # the metric of the validation split that decides
-    # No judged run has these seeds.
+    # Seeds of trials, which differ from those of judged runs.
     seeds: Seeds = field(default_factory=lambda: [1000, 1001, 1002])
     per: Per = Per.point
     # If the best value is at an end of its range, add at most this many beyond it.
@@ -80,7 +80,7 @@ class Match:
     # The largest accepted |achieved / target - 1|.
     tolerance: Annotated[float, Field(ge=0)]
     count: Count = Count.params_total  # the size that is matched
-    # Only points of the arm `to` that meet this condition are targets.
+    # Points of the arm `to` are targets if they meet this condition.
     where: str | None = None
     # The solution is a multiple of this number, or of this key's value.
     multiple_of: str | int = 1

@@ -98,7 +98,7 @@ def write_tables(
 
 
 class Collected(NamedTuple):
-    """What the records say of a run: cells of its rows, and its files."""
+    """The cells of a run's rows, and its files."""
 
     cells: Data
     files: RunFiles = RunFiles()
@@ -166,7 +166,10 @@ def before_training(plan: Plan, configs: Mapping[str, Data]) -> list[Table]:
 
 
 def collected(run: Run, config: Data) -> Collected:
-    """Read the state and the measurements of a run; without a record, the cells of `config`."""
+    """Return the state and the measurements of a run.
+
+    If the run has no record, its cells come from `config`.
+    """
     status = run.status()
     cells: dict[str, Any] = {"run": run.id}
     cells |= {"state": str(status.state), "reason": status.reason}
@@ -230,7 +233,7 @@ def _table(name: str, plan: Plan, of: Callable[[str], Collected]) -> Table:
     """Return the table of an experiment; `of` returns what the records say of a run."""
     points = [point for point in plan["points"] if point["experiment"] == name]
     swept = {key for point in points for key in point["values"]}
-    # A key that one arm fixes and another varies has a cell in both.
+    # If one arm fixes a key and another varies it, the rows of both have a cell for it.
     shown = {*swept, str(plan["experiments"][name].get("x"))}
     ends = Counter(key.rpartition(".")[2] for key in swept)
     tasks = {point["run"]: point.get("task") for point in plan["points"]}
@@ -289,9 +292,9 @@ def _words(values: Data, ends: Counter[str]) -> str:
 def _sizes(point: Data, plan: Plan, tasks: Mapping[str, str | None]) -> dict[str, Any]:
     """Return the sizes of a point's run, and what they are matched to.
 
-    A fine-tuned model has the parameters of its pre-training, heads included. A model that starts
-    from another one on the same task says which share of its attention parameters it does without.
-    `tasks` are those of all runs.
+    A fine-tuned model has the parameters of its pre-training, heads included. For a model that
+    starts from another one on the same task, add the share of attention parameters that it saves.
+    `tasks` has the task of every run.
     """
     about = plan["runs"].get(point["run"], {})
     size, parent = dict(about.get("size", {})), about.get("parent")

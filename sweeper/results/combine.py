@@ -1,4 +1,4 @@
-"""How the contrasts of a claim share its error, and how their intervals decide it together."""
+"""The combination of contrasts: their shares of a claim's error, and the decision they allow."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator

@@ -38,9 +38,9 @@ class Contrast:
 
     Attributes:
         words: the comparison, to stand before "better by 1.3 %".
-        weights: of the points' means; more is better, whichever way the metric goes.
-        above: on the scale that is judged: for ratios (`Design.ratios`) a natural logarithm.
-        others: the weights with other values of the tuned keys, which a decision must hold for too.
+        weights: the weights of the points' means. Larger means are better, for every metric.
+        above: the number, on the judged scale. It is a natural logarithm if `Design.ratios` is set.
+        others: the weights for other values of the tuned keys. A decision must hold for these too.
     """
 
     words: str

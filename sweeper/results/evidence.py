@@ -58,7 +58,7 @@ class Measured:
 
     @property
     def unmeasured(self) -> bool:
-        """Whether nothing is known of it: no seed has a value, and none has failed."""
+        """True if no seed of the point has a value and none has failed."""
         return not (self.values or self.lost or self.zero)
 
 

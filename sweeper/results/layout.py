@@ -49,7 +49,7 @@ Entry = tuple[tuple[Line2D, ...], str]
 """A line of a legend: its handles, side by side, and its text."""
 
 
-# Small words above a panel.
+# The style of small words above a panel.
 FAINT: Style = {"ha": "center", "fontsize": SMALL_PT, "color": FAINT_INK}
 
 

@@ -28,7 +28,7 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
         return MixedCode({}, ()) if len(states) == len(found) else None
 
     revisions = {row["run"]: str(row.get("code")) for row in table.rows}
-    # A run may depend on no file that differs.
+    # Leave out runs that depend on none of the files that differ.
     concerned = [
         run
         for run, own in states.items()

@@ -18,7 +18,7 @@ from sweeper.results.table import Table, label, number
 
 
 def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[str]:
-    """Return what a reader has to know: the marks, the matching of sizes, what is missing.
+    """Return the notes of a figure: its marks, the matching of sizes, and missing runs.
 
     Args:
         table: the drawn table.

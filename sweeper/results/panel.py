@@ -36,7 +36,7 @@ from sweeper.store.numbers import short
 
 MOST_CATEGORIES = 8
 
-# A dashed line that values are compared with, and the words at its right end.
+# A dashed line to compare values with, and the words at its right end.
 GUIDE: Style = {"color": FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
 _GUIDE_WORDS: Style = {
     "xytext": (-2, 1),
@@ -46,9 +46,11 @@ _GUIDE_WORDS: Style = {
     "color": FAINT_INK,
 }
 
-_REACH = 1.5  # times the range of all seeds: longer intervals are cut off
-_GUIDE_REACH = 0.75  # the same: a guide that is farther away would flatten the curves
-_LARGEST = 1e150  # of a drawn value, so that the ticks of its axis are floats
+# Times the range of all seeds. Longer intervals are cut off.
+_REACH = 1.5
+# Times the same range. A guide farther away would flatten the curves.
+_GUIDE_REACH = 0.75
+_LARGEST = 1e150  # beyond it, the ticks of an axis would overflow
 _LIGHTEST = 0.4  # share of an arm's colour in its first curve
 
 
@@ -260,7 +262,10 @@ def legend_of(*drawn: Curves) -> list[Entry]:
 
 
 def by_key(curves: Curves, words: str) -> list[Entry]:
-    """Return a line of a legend for each key of curves; `words` has a place for the key."""
+    """Return a line of a legend for each key of the curves.
+
+    `words` is a template with one place for the key, such as "{} heads".
+    """
     groups: dict[Any, list[Curve]] = {}
     for curve in sorted(curves.every, key=lambda curve: curve.key):
         groups.setdefault(curve.key, []).append(curve)
@@ -270,9 +275,10 @@ def by_key(curves: Curves, words: str) -> list[Entry]:
 def curve_looks(
     arms: Iterable[str], curves: Iterable[tuple[str, Any]]
 ) -> dict[tuple[str, Any], Look]:
-    """Return a look for each curve, an arm and a key: curves of an arm have shades of its colour.
+    """Return the look of each curve, keyed by its arm and its key.
 
-    If there is only one arm, its curves have different markers too.
+    Curves of one arm have shades of its colour. If there is only one arm, its curves also have
+    different markers.
     """
     by_arm: dict[str, list[tuple[str, Any]]] = {}
     for curve in curves:

@@ -149,7 +149,7 @@ def _paper(key: str, words: str, columns: Sequence[Data]) -> Line:
 
 
 def _notes(table: Table) -> Iterator[str]:
-    """Yield what a reader has to know below a table."""
+    """Yield the notes to print below a table."""
     yield from origin(table)
     counts = {len(p.runs) for measure in measures(table) for p in measure.points(table)}
     if counts:

@@ -57,8 +57,8 @@ NAMES = {
     "seed": Column(),  # of initial weights, data order and dropout
 }
 
-# Keys of the config that have words of their own; a table has all that its plan varies, and those
-# of the model. model.head_size is resolved, and a list where heads differ.
+# Keys of the config that have words of their own. A table has a column for each key that its plan
+# varies, and for each key of the model. model.head_size is resolved; it is a list if heads differ.
 KEYS = {
     "model.layers": Column("layers"),
     "model.embedding_size": Column("embedding size"),
@@ -71,32 +71,32 @@ KEYS = {
     "optimizer.learning_rate": Column("learning rate"),
     "task.sequence_length": Column("sequence length"),
     "trials": _TEXT,  # the runs that chose values for the point
-    # The point with the chosen values, if trials cannot tell those from the values of this one.
+    # The point with the chosen values, if trials cannot tell its values from those of this point.
     "alternative_to": _TEXT,
 }
 
 # Sizes follow from the plan, so unfinished runs have them too.
 SIZES = {
-    # Of a fine-tuned model the parameters of its pre-training, which papers print.
+    # A fine-tuned model has the parameters of its pre-training here, as papers print them.
     "params_total": Column("total parameters"),
     "params_embedding": Column("embedding parameters"),
     "params_non_embedding": Column("non-embedding parameters"),
     "params_attention": Column(),
-    # The share of attention parameters that a re-parametrised model lacks.
+    # The share of attention parameters that re-parametrisation removed.
     "params_attention_saved": Column(),
     "flops_per_token": Column("training FLOPs per token"),  # 3 x the forward pass
-    # Kept for a token in all layers of a decoder, at two bytes a number.
+    # The cache of one token over all layers of a decoder, at two bytes per number.
     "cache_bytes_per_token": Column("cache bytes per token"),
     "width": Column("heads x head size"),  # mean over layers
     "matched_to": _TEXT,  # the point with the same size, in words
     "match_count": _TEXT,  # the column in which it was matched
     "match_error": Column(),  # achieved / target - 1 in that column
     "steps": Column(),
-    # At most, where batches are as long as their longest row.
+    # An upper bound if batches are only as long as their longest row.
     "tokens_seen": Column(),
 }
 
-# By the last part of their names; words are those of the test split.
+# The keys are the last parts of metrics' names; the words describe the test split.
 METRICS = {
     "loss": Column("test loss", "nats per subword", -1),
     "perplexity": Column("test perplexity per subword", "", -1, ratios=True),
@@ -109,7 +109,7 @@ METRICS = {
     "mlm_accuracy": Column("", "%", 1, 100),
     "nsp_loss": Column("", "", -1),
     "nsp_accuracy": Column("", "%", 1, 100),
-    # Below the resolution, an error only depends on the length of the fit.
+    # An error below the resolution depends on the length of the fit only.
     "context_error": Column(
         "error of the context", "", -1, ratios=True, resolution=1e-4
     ),
@@ -166,7 +166,7 @@ def label(name: str) -> str:
 
 
 def factor(metric: str) -> int:
-    """Return the factor between stored and shown values: an accuracy is stored as a fraction."""
+    """Return the factor from stored to shown values, 100 for metrics that are shown in per cent."""
     return 100 if schema_of(metric).unit == "%" else 1
 
 

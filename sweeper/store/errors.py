@@ -86,7 +86,7 @@ _HOME = Path(__file__).resolve().parents[2]
 INSTALLED = Path(sys.argv[0]).name == "headroom" or (
     _HOME.name == "headroom_attention" and not (_HOME / "setup.py").exists()
 )
-"""Whether Headroom is an installed package with the command `headroom`, or a checkout."""
+"""True if Headroom is an installed package with the command `headroom`; False in a checkout."""
 
 
 def as_typed(name: str) -> str:

@@ -198,10 +198,10 @@ class DataSet(Source, ABC, Generic[Kind]):
     """The names of the files of the two splits; `expected` says them to a person."""
     expected: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]]
-    """How those names may end; of a split in several formats the first one here is read."""
+    """The endings of such names. If a split has several formats, the first one here is read."""
     columns: ClassVar[tuple[str, ...]]
     hub_test: ClassVar[str]
-    """What a row on the Hub has, and the split there that is evaluated on."""
+    """The columns of a row on the Hub, and the name of the split there that is the test split."""
 
     @abstractmethod
     def read_file(self, path: Path) -> Iterator[tuple[str, Kind | Malformed]]:

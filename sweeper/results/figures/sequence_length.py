@@ -61,7 +61,10 @@ def draw(table: Table) -> Figure:
 
 
 def _above_largest(points: list[Point]) -> list[Point]:
-    """Return points whose values lie above the mean of the largest head's; none without one."""
+    """Return points with the mean of the largest head subtracted from their values.
+
+    Return no points if the largest head has no value.
+    """
     *_, largest = sorted(points, key=lambda point: point.at(HEAD_SIZE) or 0.0)
     if not largest.values:
         return []
