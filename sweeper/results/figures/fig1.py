@@ -43,9 +43,10 @@ def _standard_heads(point: Point) -> float | None:
 
 
 def _heads(arm: str, curves: Sequence[panel.Curve]) -> str:
-    """Return the range of heads of an arm in words; empty for arms whose heads are matched."""
+    """Return the range of heads of an arm in words; "" for an arm whose heads are matched."""
     if arm not in (STANDARD, FIXED):
         return ""
     points = [point for curve in curves for point in curve.points]
     heads = [int(point.at("model.heads") or 0) for point in points]
-    return f", {range_in_words(heads)} heads"
+    shades = ", light to dark" if len(curves) > 1 else ""
+    return f", {range_in_words(heads)} heads{shades}"
