@@ -30,7 +30,7 @@ from sweeper.results.design import (
     most_heads_lose,
     over,
     read_at,
-    slopes,
+    slope_of_slopes,
     trends_apart,
 )
 from sweeper.results.points import Point
@@ -309,16 +309,11 @@ def longer_sequences_take_larger_heads(
         raise Unanswerable(
             "The claim needs two sequence lengths with two head sizes each."
         )
-    weights = [
-        (across * along, lengths[length][size])
-        for length, across in zip(lengths, slopes(list(lengths)), strict=True)
-        for size, along in zip(shared, slopes(shared), strict=True)
-    ]
     words = (
         f"from heads of {shared[0]:.0f} to {shared[-1]:.0f} at n = {max(lengths):.0f}, and not at "
         f"n = {min(lengths):.0f},"
     )
-    return Contrast(words, weights)
+    return Contrast(words, slope_of_slopes(lengths, shared))
 
 
 def bidirectional_takes_n_minus_1(
@@ -407,3 +402,75 @@ def thin_keys_lose(
     margin, thin keys are no worse.
     """
     return ahead(design, full, thin, "cache_bytes_per_token")
+
+
+def wider_attention_wins(design: Design) -> Statement:
+    """Does attention twice as wide as the embedding win over attention as wide as the embedding?
+
+    Width is heads * head size. The claim is asked at every embedding size, where all models have
+    equally many parameters.
+    """
+    parts = []
+    for embedding, curve in _by_relative_width(design).items():
+        if not {1.0, 2.0} <= curve.keys():
+            raise Unanswerable(f"Embedding size {embedding:.0f} lacks width d or 2d.")
+        words = f"width 2d over d at d = {embedding:.0f}"
+        parts.append(over(curve[2.0], curve[1.0], words))
+    return All(parts)
+
+
+def width_has_an_optimum(design: Design) -> Statement:
+    """Do the narrowest and the widest attention both lose to a width between them?
+
+    The claim is asked at every embedding size, where all models have equally many parameters. It is
+    supported if at each of them some width is better than both ends.
+    """
+    parts = []
+    for embedding, curve in _by_relative_width(design).items():
+        narrowest, *between, widest = curve
+        best = [
+            All(
+                [
+                    over(
+                        curve[ratio],
+                        curve[end],
+                        f"width {ratio:g}d over {end:g}d at d = {embedding:.0f}",
+                    )
+                    for end in (narrowest, widest)
+                ]
+            )
+            for ratio in between
+        ]
+        parts.append(AnyOf(best))
+    return All(parts)
+
+
+def optimum_moves_with_size(design: Design) -> Statement:
+    """Is wide attention worth more in larger models, so that the best W/d grows with d?
+
+    The slope over the logarithm of W/d at each embedding size d, and then the slope of these over
+    the logarithm of d. All models of one embedding size have equally many parameters.
+    """
+    found = _by_relative_width(design)
+    ratios = sorted(set.intersection(*(set(curve) for curve in found.values())))
+    if len(found) < 2 or len(ratios) < 2:
+        raise Unanswerable("The claim needs two embedding sizes with two W/d each.")
+    smallest, largest = min(found), max(found)
+    words = (
+        f"from width {ratios[0]:g}d to {ratios[-1]:g}d at d = {largest:.0f}, and not at "
+        f"d = {smallest:.0f},"
+    )
+    return Contrast(words, slope_of_slopes(found, ratios))
+
+
+def _by_relative_width(design: Design) -> dict[float, dict[float, Point]]:
+    """Return the points by embedding size d and by W/d, both ascending."""
+    found = {}
+    for embedding, points in curves("model.embedding_size", design.points).items():
+        check_equal(points, "params_total", f"Models of embedding size {embedding:g}")
+        if len(points) < 3:
+            raise Unanswerable("The claim needs three widths at each embedding size.")
+        found[embedding] = {
+            at(point, "width") / embedding: point for point in by("width", points)
+        }
+    return found

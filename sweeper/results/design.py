@@ -5,7 +5,7 @@ its expected cost computed, before anything is trained.
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise, product
 from typing import TypeAlias
@@ -259,6 +259,22 @@ def slopes(sizes: Sequence[float]) -> list[float]:
         centred * (logs[-1] - logs[0]) / (centred**2).sum()
     ).tolist()
     return weights
+
+
+def slope_of_slopes(
+    grid: Mapping[float, Mapping[float, Point]], shared: Sequence[float]
+) -> Weights:
+    """Return the weights of how much more a factor gains where a second factor is larger.
+
+    Args:
+        grid: the points by the second factor, ascending, and by the first one.
+        shared: the values of the first factor, ascending, that all values of the second one have.
+    """
+    return [
+        (across * along, grid[outer][inner])
+        for outer, across in zip(grid, slopes(list(grid)), strict=True)
+        for inner, along in zip(shared, slopes(shared), strict=True)
+    ]
 
 
 def keeps_improving(curve: Collection[Point], column: str, several: str) -> Statement:

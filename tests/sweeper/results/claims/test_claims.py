@@ -102,6 +102,7 @@ def test_every_claim_that_exists_is_tested_here():
         LONGER,
     ]
     every += [BOTTLENECK, EQUAL, *ARMS, *GAINS]
+    every += ["optimum_moves_with_size", "wider_attention_wins", "width_has_an_optimum"]
     assert names(CLAIMS) == sorted(every)
 
 

@@ -1,0 +1,72 @@
+"""The claims of `width`: models of one size whose attention is narrow or wide."""
+
+import math
+
+import pytest
+
+from sweeper.results.verdict import Decision
+from tests.sweeper.results.claims.test_claims import MARGIN, Model, Sweep, add, judged
+
+WIDTH = ("optimum_moves_with_size", "wider_attention_wins", "width_has_an_optimum")
+SUPPORTED, NOT, SAME, OPEN = Decision
+
+
+class Equal(Model):
+    """A model as large as all others of its embedding size, whatever its heads."""
+
+    @property
+    def size(self):
+        return {**super().size, "params_total": 100 * self.embedding_size}
+
+
+def sweep(loss, ratios=(0.5, 1, 2, 4)):
+    """Heads of 16 in three embedding sizes; `loss(octave, embedding)` of log2 W/d."""
+    made = Sweep(labels={"small": "", "medium": "", "large": ""}, margin=MARGIN)
+    for arm, embedding in zip(made.labels, (32, 64, 128), strict=True):
+        for ratio in ratios:
+            heads = round(ratio * embedding / 16)
+            values = {"model.embedding_size": embedding, "model.heads": heads}
+            truth = 40 * math.exp(loss(math.log2(ratio), embedding) / 100)
+            add(made, arm, Equal(embedding, heads, 16), truth, values)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("loss", "expected"),
+    [
+        (lambda octave, d: 9 * (octave - 1) ** 2, (SAME, SUPPORTED, SUPPORTED)),
+        (lambda octave, d: 9 * octave**2, (SAME, NOT, SUPPORTED)),
+        (lambda octave, d: -9 * octave, (SAME, SUPPORTED, NOT)),
+        (lambda octave, d: 9 * octave, (SAME, NOT, NOT)),
+        (
+            lambda octave, d: 9 * (octave - math.log2(d / 64)) ** 2,
+            (SUPPORTED, NOT, NOT),
+        ),
+        (lambda octave, d: 0, (SAME, SAME, SAME)),
+    ],
+    ids=["2d is best", "d is best", "wider", "narrower", "the best grows", "alike"],
+)
+def test_widths_are_judged_as_they_are(tmp_path, loss, expected):
+    for claim, verdict in zip(WIDTH, expected, strict=True):
+        assert judged(sweep(loss), claim, tmp_path / claim).verdict == verdict, claim
+
+
+@pytest.mark.parametrize("claim", WIDTH)
+def test_models_of_other_sizes_are_not_compared(tmp_path, claim):
+    made = sweep(lambda octave, d: octave)
+    add(made, "large", Model(128, 5, 16), 40, {"model.heads": 5})
+    found = judged(made, claim, tmp_path)
+    assert found.verdict is OPEN
+    assert "embedding size 128 differ in" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("claim", "ratios", "lacks"),
+    [
+        ("wider_attention_wins", (0.5, 2, 4), "lacks width d or 2d"),
+        ("width_has_an_optimum", (0.5, 4), "three widths"),
+    ],
+)
+def test_without_its_widths_a_claim_is_not_asked(tmp_path, claim, ratios, lacks):
+    found = judged(sweep(lambda octave, d: octave, ratios), claim, tmp_path)
+    assert lacks in found.sentence
