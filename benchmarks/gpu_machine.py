@@ -1,9 +1,9 @@
 """Use a machine with a GPU for a fixed time: `python benchmarks/gpu_machine.py OUTPUTS ...`.
 
 The machine needs a checkout, folders that were planned elsewhere (docs/clusters.md) and no network.
-The script installs wheels that were copied along, prints the device, runs the tests that need a GPU,
-and trains the planned runs, folder by folder in the given order. When the time ends, running jobs
-save; the same command continues them.
+The script installs wheels that were copied along, prints the device, runs the tests that need a
+GPU, and trains the planned runs, folder by folder in the given order. When the time ends, running
+jobs save; the same command continues them.
 """
 
 import argparse
@@ -18,8 +18,8 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 SAVE_S = 20.0  # for running jobs to save before the time ends
 DEVICE = """
 import torch
-count = torch.cuda.device_count()
-print([torch.cuda.get_device_name(number) for number in range(count)] or "no GPU", torch.__version__)
+names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+print(names or "no GPU", "torch", torch.__version__)
 """
 
 
@@ -72,13 +72,17 @@ class Machine:
             code = process.wait()
         taken = time.monotonic() - begun
         left = self.deadline - time.monotonic()
-        print(f"== {name}: exit code {code}, {taken:.0f} s, {left:.0f} s left", flush=True)
+        print(
+            f"== {name}: exit code {code}, {taken:.0f} s, {left:.0f} s left", flush=True
+        )
         return code
 
     def install(self, wheels: Path) -> None:
         """Install wheels into a folder of their own, for the commands that follow."""
         site = wheels / "installed"
-        command = "-m pip install --quiet --no-index --no-deps --upgrade --target".split()
+        command = (
+            "-m pip install --quiet --no-index --no-deps --upgrade --target".split()
+        )
         found = sorted(map(str, wheels.glob("*.whl")))
         self.run("wheels", [*command, str(site), *found])
         path = [str(site), self.environment.get("PYTHONPATH", "")]
@@ -93,7 +97,9 @@ def main() -> int:
         machine.install(typed.wheels.resolve())
 
     machine.run("device", ["-c", DEVICE])
-    tests = "-m pytest -m gpu -q -p no:cacheprovider tests/tasks/training/test_gpu.py"
+    tests = (
+        "-m pytest -m gpu -n 4 -q -p no:cacheprovider tests/tasks/training/test_gpu.py"
+    )
     machine.run("tests on the GPU", tests.split(), typed.test_seconds)
 
     codes = []

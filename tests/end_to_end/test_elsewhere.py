@@ -132,6 +132,31 @@ def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(
     assert table(home) == table(here)
 
 
+def test_a_machine_that_is_lent_for_a_time_trains_what_it_can(bare, text, tmp_path):
+    """The script for a machine with a GPU, on one without: its tests skip or fail, it goes on."""
+    home, there = tmp_path / "home", tmp_path / "there"
+    typed = (*GRID, "data=local", f"data.root={text}", *TINY, f"paths.outputs={home}")
+    assert python("sweep.py", *typed, "hydra.sweeper.plan_only=true").returncode == 0
+    shutil.copytree(home, there)
+
+    def lent(seconds):
+        script = [bare, "benchmarks/gpu_machine.py", there, "--seconds", str(seconds)]
+        return subprocess.run(script, capture_output=True, text=True, check=False)
+
+    over = lent(20)
+    assert over.returncode == 1
+    assert over.stdout.count("not started, the time is over") == 3
+    assert not any(numbers(there).values())
+    done = lent(600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no GPU torch" in done.stdout
+
+    shutil.copytree(there, home, dirs_exist_ok=True)
+    trained = attempts(home)
+    assert python("sweep.py", *typed).returncode == 0
+    assert attempts(home) == trained
+
+
 def test_a_command_that_needs_more_says_so(bare, tmp_path):
     asked = [bare, "-m", "sweeper", "status", "--outputs", tmp_path]
     done = subprocess.run(

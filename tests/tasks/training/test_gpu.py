@@ -71,6 +71,22 @@ def test_steps_that_are_recorded_give_the_bits_of_plain_ones(name, outputs):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("name", ["lm1b", "pretraining", "mnli", "squad"])
+def test_a_run_that_is_stopped_there_continues_with_the_same_bits(name, outputs):
+    own = {"trainer.accelerator": "gpu", "trainer.precision": "bf16-mixed"}
+    changes = {**SMALL[name], **own, "trainer.steps": 400}
+    whole, stopped = (freeze(outputs, changes, name=n) for n in ("whole", "stopped"))
+    assert started(whole).wait() == 0
+    process = started(stopped)
+    wait_for_a_checkpoint(stopped, process)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == INTERRUPTED
+    assert started(stopped).wait() == 0
+    assert stopped.attempts()[1].info()["resumed_from"] > 0
+    assert science(stopped) == science(whole)
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("spoiler", ["a wait", "a number of Python"])
 def test_a_step_that_cannot_be_recorded_is_taken_plainly(spoiler, shared, capfd):
     machine.compute_repeatably("cuda")
