@@ -200,7 +200,7 @@ def test_a_run_is_named_by_the_words_that_status_prints(sweep, outputs, capsys):
     [left] = RunStore(outputs).ids()
     assert "-h2x" in left
     assert forget(outputs, "mine/heads=8", "--yes") == 2
-    assert "and none has these" in capsys.readouterr().err
+    assert "but no run matches" in capsys.readouterr().err
 
 
 def test_a_pinned_state_of_the_code_goes_when_no_run_that_stays_needs_it(

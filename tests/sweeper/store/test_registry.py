@@ -158,7 +158,7 @@ def test_yaml_of_a_package_is_read_unless_one_of_ours_would_hide_it(installed, n
     path.touch()
     if "fig1" in name:
         with pytest.raises(
-            UserError, match=f"{name} of the package mine: conf/ has a file of"
+            UserError, match=f"package mine has a file {name}, but so does conf"
         ):
             registry.folders_of_conf()
     else:
