@@ -49,7 +49,9 @@ def test_another_config_under_the_same_id_is_refused_by_name(
 ):
     run = store.freeze(record)
     other = replace(record, config=record.config | change)
-    with pytest.raises(UserError, match=rf"run {run.id} has a different {key} ") as caught:
+    with pytest.raises(
+        UserError, match=rf"run {run.id} has a different {key} "
+    ) as caught:
         store.freeze(other)
     assert str(caught.value).isprintable()
     assert run.record() == record
