@@ -244,7 +244,7 @@ COMMANDS = {
     "forget fig3 --yes": "forget=fig3: expected the id of a run, or an experiment that was planned",
     "forget fig3 --yes --outputs HERE/none": "start with a sweep: python sweep.py -m",
     "collect fig9 --outputs HERE/none": "start with a sweep: python sweep.py -m experiment=fig1.",
-    "forget first": "forget=first: expected an answer, but there is no terminal to ask; give --yes",
+    "forget first": "stdin is not a terminal. Add --yes",
     "collect -o HERE/pictures/picture": "HERE/pictures/picture: File exists; free the place",
     "draw -o HERE/pictures/picture": "or name another folder with -o",
     "report -o HERE/pictures/picture": "free the place, or name another folder with -o",

@@ -153,7 +153,7 @@ def test_what_is_forgotten_goes_and_what_others_use_stays(sweep, outputs, capsys
     assert forget(outputs, "mine", "--yes") == 0
     listed = capsys.readouterr().out
     assert "plans/0001.json" in listed
-    assert "1 run stays: another plan has it" in listed
+    assert "1 run stays, since another plan uses it" in listed
     assert left(outputs) == [{"other"}] * 2
     assert [list(plan["experiments"]) for plan in plans(outputs)] == [["other"]]
     gone = {run for run in every if run not in store.ids()}
@@ -182,7 +182,7 @@ def test_a_run_goes_when_it_is_named_and_is_new_again(sweep, outputs, capsys):
     run, other = RunStore(outputs).ids()
     assert forget(outputs, run, "--yes") == 0
     assert (
-        "planned in mine: repeating the sweep trains it again"
+        "planned in mine; repeating the sweep trains it again"
         in capsys.readouterr().out
     )
     assert RunStore(outputs).ids() == [other]
