@@ -241,7 +241,7 @@ COMMANDS = {
     "compare ² 1": "experiment=²: expected a planned experiment (first)",
     "collect first fig9": "expected a planned experiment (first); correct the name.",
     "compare first": "the following arguments are required: SWEEP",
-    "forget fig3 --yes": "forget=fig3: expected the id of a run, or an experiment that was planned",
+    "forget fig3 --yes": "forget=fig3: expected the id of a run or a planned experiment",
     "forget fig3 --yes --outputs HERE/none": "start with a sweep: python sweep.py -m",
     "collect fig9 --outputs HERE/none": "start with a sweep: python sweep.py -m experiment=fig1.",
     "forget first": "stdin is not a terminal. Add --yes",

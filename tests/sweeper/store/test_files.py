@@ -159,7 +159,7 @@ def test_a_link_planted_at_the_final_name_never_leads_a_write_away(tmp_path, vic
 
 def test_another_format_is_refused(tmp_path):
     publish_json(tmp_path / "run.json", {"format": 2})
-    with pytest.raises(UserError, match="it has format 2, not 1. Use the version"):
+    with pytest.raises(UserError, match="it has format 2, not 1"):
         read_versioned(tmp_path / "run.json")
 
 
