@@ -36,36 +36,43 @@ def run(arguments: list[str]) -> None:
     os.environ |= SINGLE_THREADED | os.environ  # variables that the user has set stay
     refuse_arguments(arguments)
     arguments = [HOME.sub(r"\1'\2'", one) for one in arguments]
-    named = [
-        one for flag, one in pairwise(arguments) if flag in ("-cd", "--config-dir")
+
+    folders = [
+        folder
+        for flag, folder in pairwise(arguments)
+        if flag in ("-cd", "--config-dir")
     ]
-    named += [
+    folders += [
         one.partition("=")[2] for one in arguments if one.startswith("--config-dir=")
     ]
-    for folder in (ROOT / "conf", *map(Path, named)):
+    for folder in (ROOT / "conf", *map(Path, folders)):
         check_yaml(folder)
-    # Mark these keys as additions, since Hydra's first config has no experiment if there are
-    # several. The planner checks them later.
+
+    # Hydra first composes a config without an experiment, if the command names several. It would
+    # reject these keys, so add them with "++". The planner checks them later.
     arguments = [
         f"++{one}" if one.startswith("experiment.") else one for one in arguments
     ]
     flags = {
         argument.partition("=")[0] for argument in arguments if argument.startswith("-")
     }
+
     # Leave the arguments unchanged if they have Hydra's other flags, such as --cfg or --help.
     if flags <= SWEEPS:
         # Hydra rejects overrides on both sides of a flag, so move the flags to the front.
-        pairs = [*pairwise(["", *arguments])]
-        first = [one for one in pairs if one[1].startswith("-") or one[0] in FOLDERS]
-        arguments = [
-            one for _, one in [*first, *(one for one in pairs if one not in first)]
+        pairs = [*pairwise(["", *arguments])]  # (argument before it, argument)
+        front = [
+            pair for pair in pairs if pair[1].startswith("-") or pair[0] in FOLDERS
         ]
+        rest = [pair for pair in pairs if pair not in front]
+        arguments = [argument for _, argument in (*front, *rest)]
         if sys.stdout.isatty():
             print("planning ...", flush=True)
         arguments = (
             arguments if flags & {"-m", "--multirun"} else ["--multirun", *arguments]
         )
     sys.argv[1:] = arguments
+
     # With this variable, Hydra raises exceptions instead of printing them.
     os.environ["HYDRA_FULL_ERROR"] = "1"
 

@@ -42,6 +42,7 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--experiments", nargs="+", choices=SEEDS, default=SEEDS)
     given = parser.parse_args()
+
     rows = read_rows(RECORDS) if RECORDS.exists() else []
     kept = {(row["repetition"], row["text"], row["figure"]) for row in rows}
     repetitions = map(str, range(1, given.repetitions + 1))
@@ -52,6 +53,7 @@ def main() -> int:
                 writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
                 writer.writeheader()
                 writer.writerows(rows)
+
     text = counted(rows)
     print(text)
     fill(DOCUMENT, "benchmarks.controls", text)

@@ -97,16 +97,19 @@ def shapes() -> list[Shape]:
     number = np.arange(POINTS)
     five, one = pairs(POINTS, 5), pairs(POINTS, 1)
     equal = np.ones(POINTS)
+
     # On novels at d = 64 the standard deviations were 0.2 to 0.9 %, in no particular order. In
     # another setting they were 0.95 %, mostly due to the two widest models.
     unequal = (
         np.geomspace(0.2, 0.9, POINTS)[np.random.default_rng(7).permutation(POINTS)]
         / 0.45
     )
+
     two = np.array([1.0, 4.0]) / np.sqrt(8.5)  # scaled to a root mean square of 1
     first = number % 2 == 0
     five_first = first & (number < 10)  # the better points of the five pairs
     narrow = np.where(first | (number >= 10), 1.0, 0.3)
+
     lopsided = {
         sigma: partial(skewed, narrow, five_first, sigma) for sigma in (0.5, 1.0)
     }
@@ -117,6 +120,7 @@ def shapes() -> list[Shape]:
     }
     # One point of each of the first two pairs has no seed effect.
     all_but_two = np.where(np.isin(number, (0, 2)), 0.0, 0.8)
+
     return [
         Shape("independent", 23, *five, partial(normal, equal)),
         *(
@@ -256,9 +260,9 @@ def normal(sds: Floats, random: np.random.Generator, experiments: int) -> Floats
 def common(
     sds: Floats, shares: Floats, random: np.random.Generator, experiments: int
 ) -> Floats:
-    """Draw normal values with a seed effect: each seed shifts all points alike.
+    """Draw normal values with a seed effect: each seed shifts all points in the same direction.
 
-    `shares` are the shares of the points' variances that are due to it.
+    `shares` are the shares of this effect in the variance of each point.
     """
     effect = random.standard_normal((experiments, 1, SEEDS)) * np.sqrt(shares)[:, None]
     return sds[:, None] * effect + normal(
@@ -350,12 +354,14 @@ def play(shape: Shape, values: Floats, truths: Sequence[set[Decision]]) -> Cours
     counts = np.full(len(values), FIRST)
     seen: dict[int, Intervals] = {}
     open_claims, decided, wrong = [*range(len(shape.claims))], 0, 0
+
     while open_claims:
         table, left = first_seeds(values, counts), []
         claims = [shape.claims[place] for place in open_claims]
         found = iter(
             estimates(table, np.concatenate([claim.weights for claim in claims]))
         )
+
         for place, claim in zip(open_claims, claims, strict=True):
             own = [*itertools.islice(found, len(claim.weights))]
             newest = intervals(own, shape.levels(claim))
@@ -371,6 +377,7 @@ def play(shape: Shape, values: Floats, truths: Sequence[set[Decision]]) -> Cours
                 counts[used] = np.maximum(counts[used], seeds + 1)
                 left.append(place)
         open_claims = left
+
     points = np.any(
         [(claim.weights != 0).any(axis=0) for claim in shape.claims], axis=0
     )

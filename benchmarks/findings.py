@@ -224,10 +224,12 @@ def kept(results: Path, known: Mapping[str, Mapping[str, str]]) -> Iterator[Kept
         stem = path.name.removesuffix(".claims.json")
         about = path.with_name(f"{stem}.json")
         trials = path.with_name(f"{stem}_trials.csv")
+
         folder = results / path.relative_to(results).parts[0]
         planned = json.loads(about.read_text("utf-8")) if about.exists() else {}
         setting = planned.get("experiment") or known[folder.name]
         pictures = (path.with_name(f"{stem}.png"), folder / "figures" / f"{stem}.png")
+
         # Overrides of the command line follow the experiment's name after a "-".
         experiment = judged["experiment"].partition("-")[0]
         yield Kept(
@@ -255,8 +257,8 @@ def verdicts_of(judged: Mapping[str, Any]) -> list[Verdict]:
             Decision(one["verdict"]),
             one["sentence"],
             one["numbers"],
-            one.get("measure")
-            or label(judged["metric"]),  # the oldest records lack `measure`
+            # The oldest records lack `measure`.
+            one.get("measure") or label(judged["metric"]),
         )
         for one in judged["verdicts"]
     ]
@@ -372,6 +374,7 @@ def settings(found: Iterable[Kept]) -> str:
         runs = one.runs.values()
         tokens = sum(float(row["tokens_seen"] or 0) for row in runs)
         decides = DECIDES in one.provenance.get("command", ())
+
         name = one.folder.name
         row = [
             f"[{name}]({name}/README.md)",

@@ -65,6 +65,7 @@ def overhead(folder: Path, *, few: int, many: int, peers: bool) -> str:
         "hydra/sweeper=basic",
         "hydra.sweep.subdir=${hydra.job.num}",
     )
+
     ways = {
         "headroom": (
             "sweep.py",
@@ -81,6 +82,7 @@ def overhead(folder: Path, *, few: int, many: int, peers: bool) -> str:
             "hydra.sweep.dir={}",
         )
         ways["hydra joblib"] = (*hydra, *joblib)
+
     rows = []
     for name, (*command, target) in ways.items():
         seconds = {}
@@ -91,6 +93,7 @@ def overhead(folder: Path, *, few: int, many: int, peers: bool) -> str:
             )
         each = (seconds[many] - seconds[few]) / (many - few)
         rows.append((name, f"{each:.3f}", f"{seconds[few]:.1f}"))
+
     title = f"{many:,} runs that train nothing, {SLOTS} at a time"
     return table((title, "wall s a run", f"whole sweep of {few} runs, wall s"), rows)
 

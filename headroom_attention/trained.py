@@ -77,8 +77,10 @@ def runs(
     if not ids:
         remedy = "start with headroom.sweep([...])"
         raise invalid_value("outputs", outputs, "a folder with runs", remedy)
+
     found = [run(id, outputs=outputs) for id in ids]
     settings = {one.id: leaves(one.config) for one in found}
+
     for key, wanted in (where or {}).items():
         known = sorted(set().union(*settings.values()))
         if key not in known:

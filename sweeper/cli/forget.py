@@ -81,11 +81,14 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
             f"{sanitize(name)} cannot be removed while run {run} is in training. Stop its sweep "
             "first."
         )
+
     mirrored = [path for run in removal.runs for path in mirrors.folders(outputs, run)]
     unused = _unused_code(store, removal.runs)
     removal = replace(removal, files=[*removal.files, *mirrored, *unused])
+
     for line in _listed(store, removal):
         console.print(Text(line), soft_wrap=True)
+
     if not yes:
         if not sys.stdin.isatty():
             raise UserError(
@@ -97,8 +100,9 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
             answer = input("Remove all of this? [y/N] ")
         if answer.strip().lower() not in ("y", "yes"):
             return False
+
     done = [run for run in removal.runs if store.run(run).result() is not None]
-    # Move everything into a temporary folder first, so that a killed command leaves no half of a
+    # Move everything into a temporary folder first, so that a killed command never leaves half a
     # run. Change the plans last, so that the command can be repeated.
     for left in outputs.glob(".forget.*.tmp"):
         shutil.rmtree(left)  # left by a killed command
@@ -108,6 +112,7 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
         gone = [*(store.run(run).path for run in removal.runs), *removal.files]
         for number, path in enumerate(path for path in gone if path.exists()):
             path.rename(Path(folder) / str(number))
+
     note_forgotten(outputs, name, removal.forgotten, done)
     for plan in removal.plans:
         rewrite(outputs, plan)
@@ -121,6 +126,7 @@ def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | N
         return None
     left = [without(plan, name) for plan in own]
     others = [*(plan for plan in known if name not in plan["experiments"]), *left]
+
     used = {run for plan in others for run in _needed(plan)}
     runs = dict.fromkeys(run for plan in own for run in runs_of(plan, name))
     stay = len(used & runs.keys())
@@ -130,16 +136,18 @@ def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | N
         else "stay, since other plans use them"
     )
     notes = [f"{plural(stay, 'run')} {words}"] if stay else []
+
     files = files_made_of(outputs, name) + mirrors.folders(
         outputs, f"experiment-{stem(name)}"
     )
     # Remove the report as well if no experiment is left to report.
     if not any(plan["experiments"] for plan in others):
         files += outputs.glob("report.html")
+
     removed = [run for run in runs if run not in used]
     near = [*runs, *_near(known, {*removed})]
-    beside = {one for plan in own for one in plan["experiments"] if one != name}
-    forgotten = [without(plan, *beside) for plan in own]
+    kept = {one for plan in own for one in plan["experiments"] if one != name}
+    forgotten = [without(plan, *kept) for plan in own]
     return _Removal(removed, files, left, near, notes, forgotten)
 
 
@@ -152,9 +160,11 @@ def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
         raise invalid_value(
             "forget", name, expected, f"{as_typed('status')} --all lists them"
         )
-    points = [point for plan in known for point in plan["points"]]
     users = dict.fromkeys(
-        point["experiment"] for point in points if point["run"] == name
+        point["experiment"]
+        for plan in known
+        for point in plan["points"]
+        if point["run"] == name
     )
     notes = [f"planned in {', '.join(users)}; repeating the sweep trains it again"]
     return _Removal(
@@ -206,7 +216,6 @@ def _listed(store: RunStore, removal: _Removal) -> Iterator[str]:
         yield f"  {relative_path(path)}"
     for plan in removal.plans:
         if plan["experiments"]:
-            left = sanitize(", ".join(plan["experiments"]))
-            yield f"  {left} stays in plan {plan['number']}"
+            yield f"  plan {plan['number']} keeps {sanitize(', '.join(plan['experiments']))}"
     yield from (f"  {sanitize(line)}" for line in removal.notes)
     yield f"  {HISTORY} keeps a record of it"

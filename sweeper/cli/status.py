@@ -144,6 +144,7 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
     states = [state for state in STATES if any(line.state == state for line in found)]
     for state in (*states, "all"):
         totals.add_column(state, justify="right", no_wrap=True)
+
     names = dict.fromkeys(line.experiment for line in found)
     runs: dict[str, Line] = {}
     for line in found:
@@ -154,15 +155,18 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
     if len(names) > 1:
         totals.add_row(Text("all"), *_tally(list(runs.values()), states))
     console.print(totals)
+
     commands = {line.experiment: line.command for line in found}
     for name, command in commands.items():
         console.print(Text(sanitize(f"{name}: {command}", 1000)), soft_wrap=True)
+
     quiet = () if every else (State.NEW, State.DONE)
     listed = [line for line in runs.values() if line.state not in quiet]
     if len(listed) < len(runs):
         console.print(
-            "--all lists every run with its id and its words. Other commands accept both."
+            "--all lists every run with its id and its description, which other commands accept."
         )
+
     if listed:
         table = Table(box=None, pad_edge=False, show_header=False)
         for line in listed:

@@ -8,13 +8,12 @@ from rich.text import Text
 
 from sweeper.store.errors import UserError, drop_output
 
-PIPE_WIDTH = (
-    10_000  # characters; a pipe or a file has no width, so lines must not be cut
-)
+# Characters. A pipe or a file has no width, so lines must not be cut or wrapped.
+PIPE_WIDTH = 10_000
 
 
 class Terminal(Console):
-    """The console of a command. If its output is closed, the command ends with one sentence."""
+    """The console of a command. If its output is closed, it raises UserError."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -26,6 +25,6 @@ class Terminal(Console):
         self.print(Text(str(words)), soft_wrap=True)
 
     def on_broken_pipe(self) -> NoReturn:
-        """Raise UserError to end the command."""
+        """Raise UserError, which ends the command. rich calls this after a broken pipe."""
         drop_output()
         raise UserError("The output was closed. Files that were already written stay.")

@@ -145,7 +145,7 @@ class Backend(Protocol):
 
     def start_log(self, job: int | None) -> str:
         """Describe where a job writes its output before it claims an attempt, for messages."""
-        return f"{START_LOG} beside its record"
+        return f"{START_LOG} in the run's folder"
 
     def devices(self, slot: int) -> str:
         """Return the value of CUDA_VISIBLE_DEVICES for a slot. Return "" if it is unknown."""

@@ -1,4 +1,4 @@
-"""Reactions to failed and hanging jobs: signals to hanging jobs, and an end to starting jobs."""
+"""Reactions to failures: a watchdog for hanging jobs, and a breaker that stops starting jobs."""
 
 from __future__ import annotations
 

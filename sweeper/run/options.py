@@ -55,9 +55,8 @@ LINES = Limit(
 class LimitedOptions:
     """The base class of the options of a sweep or a backend. It checks their ranges."""
 
-    section: ClassVar[str] = (
-        "hydra.launcher"  # the section of the config that sets the options
-    )
+    # The section of the config that sets the options.
+    section: ClassVar[str] = "hydra.launcher"
 
     def __post_init__(self) -> None:
         """Raise UserError if a value violates its limit. Skip null, which Hydra has checked."""

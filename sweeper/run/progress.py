@@ -21,9 +21,8 @@ from sweeper.run.schedule import JobState, Phase, Schedule, counts
 from sweeper.store.numbers import clock
 from sweeper.store.runs import RunStore, Taken
 
-AFTER = (
-    0.85  # the share of a process's other time that follows training, mostly evaluation
-)
+# The share of the time outside training that comes after it, mostly evaluation.
+AFTER = 0.85
 PACE_S = 3.0  # observe a run for this long before using its speed
 HEARTBEAT_S = 60.0  # print a line to a log at least this often
 BAR_WIDTH = 40

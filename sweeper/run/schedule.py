@@ -20,9 +20,8 @@ from sweeper.store.attempts import Cause
 from sweeper.store.liveness import send
 from sweeper.store.runs import Run, RunStore, State, Status, running
 
-POLL_S = (
-    0.5  # seconds between two checks for ended jobs, and between updates of the display
-)
+# Seconds between two checks for ended jobs, and between two updates of the display.
+POLL_S = 0.5
 MANY = 15  # poll each run less often if more are running, to limit the load on the file server
 
 
@@ -294,6 +293,7 @@ class Schedule:
         run = self.store.run(state.job.run)
         status = run.status()
         idle = status.state is State.NEW or 0 < status.attempt == state.before
+
         if status.state is not State.DONE and (
             idle or status.cause in (Cause.KILLED, None)
         ):
@@ -303,10 +303,13 @@ class Schedule:
             elif idle:
                 # The cause is unknown and may be gone, so choose one that allows another start.
                 log = self.backend.start_log(state.handle)
-                reason = f"killed: the job ended before its attempt; see {log}"
+                reason = (
+                    f"killed: the job ended before it claimed an attempt; see {log}"
+                )
                 status = replace(
                     status, cause=Cause.KILLED, reason=reason, heartbeat=None
                 )
+
         hung = (
             not idle
             and self.watchdog

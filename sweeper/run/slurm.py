@@ -1,4 +1,4 @@
-"""Runs as Slurm jobs. Equal jobs form job arrays, and children wait for their parents.
+"""Runs as Slurm jobs. Jobs with equal resources form job arrays, and children wait for parents.
 
 At its start a sweep submits as many jobs as the cluster accepts, and the others as jobs end. Queued
 jobs run without the sweep. If the sweep's command is repeated, it adopts the queued jobs, because
@@ -60,7 +60,7 @@ TAKEN_AWAY = frozenset("BOOT_FAIL NODE_FAIL PREEMPTED REVOKED".split())
 """The states of jobs that the cluster ended. It does not count as a try of their runs."""
 FINAL = {
     "CANCELLED": "was cancelled",
-    "OUT_OF_MEMORY": "was killed for its use of host memory",
+    "OUT_OF_MEMORY": "was killed because it used too much host memory",
 }
 """The states of jobs whose runs are not started again, and the words for them in messages."""
 _FAILED = OVER - {"COMPLETED"}
@@ -229,20 +229,20 @@ class SlurmBackend(Backend):
         return job in self._of and self._of[job].state != "PENDING"
 
     def signal(self, job: int, number: int) -> None:
-        """Send a signal to a running job. If the signal would end a pending job, cancel the job.
+        """Send a signal to a job. SIGTERM and SIGKILL cancel a job that is still pending.
 
-        If a job has several runs, send it a signal that ends it only once.
+        If a job has several runs, send each of these two signals only once.
         """
         if job not in self._of:
             if number in ENDS:
                 self._drop(job)
             return
-        its = self._of[job]
+        slurm_job = self._of[job]
         if number in ENDS:
-            if its.stopping == number:
+            if slurm_job.stopping == number:
                 return
-            its.stopping = number
-        send(its.id, signal.Signals(number))
+            slurm_job.stopping = number
+        send(slurm_job.id, signal.Signals(number))
 
     def start_log(self, job: int | None) -> str:
         if job not in self._of:
@@ -412,12 +412,12 @@ def request(
     complete first, or "".
     """
     gpus = requested_gpus(options, needed)
-    plain = (
+    unchanged = (
         "partition account qos constraint nodelist exclude mail_type mail_user".split()
     )
-    plain += ["signal_delay_s", "array_parallelism", "setup"]
+    unchanged += ["signal_delay_s", "array_parallelism", "setup"]
     asked = {
-        **{key: getattr(options, key) for key in plain},
+        **{key: getattr(options, key) for key in unchanged},
         "time": options.timeout_min,
         "nodes": needed.nodes,
         "ntasks_per_node": 1,
@@ -451,10 +451,12 @@ def check_room(options: Options, needed: Resources) -> None:
     asked = request(options, needed, Path.cwd())
     names = "partition account qos constraint nodelist exclude time nodes ntasks_per_node".split()
     names += ["cpus_per_task", "mem", "gres", "gpus_per_node"]
-    typed = [f"--{key.replace('_', '-')}={asked[key]}" for key in names if key in asked]
+    arguments = [
+        f"--{key.replace('_', '-')}={asked[key]}" for key in names if key in asked
+    ]
     if options.reservation:
-        typed.append(f"--reservation={options.reservation}")
-    command = ["sbatch", "--test-only", *typed, "--wrap", "true"]
+        arguments.append(f"--reservation={options.reservation}")
+    command = ["sbatch", "--test-only", *arguments, "--wrap", "true"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode and not _FULL_OR_AWAY.search(answer.stderr):
         raise UserError(

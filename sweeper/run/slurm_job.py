@@ -34,9 +34,9 @@ def belongs(run: Path, name: str) -> bool:
 class RunsWork:
     """The function that submitit calls in a Slurm job, in one task on each node.
 
-    It trains runs one after the other. If a run fails, the next one starts all the same. submitit
-    calls the object when the job starts, and again when Slurm requeues the job. Before the time
-    limit a signal handler of submitit calls `checkpoint` and requeues the job.
+    It trains runs one after the other. If a run fails, it still starts the next one. submitit calls
+    the object when the job starts, and again when Slurm requeues the job. Before the time limit a
+    signal handler of submitit calls `checkpoint` and requeues the job.
 
     A run receives SIGTERM from Slurm at a preemption or scancel, and from `checkpoint` before the
     time limit. It then saves and exits with INTERRUPTED. The next start of the job continues it.
@@ -116,8 +116,8 @@ class RunsWork:
         return self._wait(self._process)
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int:
-        # Do not use process.wait(), which holds a lock: `checkpoint` may interrupt this thread here
-        # and wait, too.
+        # process.wait() would hold a lock, but `checkpoint` may interrupt this thread here and wait
+        # for the same process.
         code = os.waitstatus_to_exitcode(os.waitpid(process.pid, 0)[1])
         process.returncode, self._process = code, None
         return code if code >= 0 else 128 - code

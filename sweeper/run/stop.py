@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM. At the first signal running jobs save and stop, the second one kills them."""
+"""Ctrl-C and SIGTERM. The first signal lets running jobs save, and the second one kills them."""
 
 import signal
 from collections.abc import Collection, Iterator

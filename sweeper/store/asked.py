@@ -24,7 +24,7 @@ Terms that were asked for before any run was done are absent.
 
 @dataclass(frozen=True)
 class Asked:
-    """The claims and terms that one plan asks for, for one experiment.
+    """The claims and terms of one experiment in one plan.
 
     Attributes:
         runs: the ids of the runs of the experiment's points.
@@ -59,7 +59,7 @@ def _size(margin: Any) -> str:
 
 
 def asked_of(plan: Mapping[str, Any], name: str) -> Asked:
-    """Return the claims and terms that a plan asks for, for the experiment `name`."""
+    """Return the claims and terms of the experiment `name` in a plan."""
     about = plan["experiments"][name]
     tuned = [
         one for metrics in (about.get("finetune") or {}).values() for one in metrics
@@ -79,7 +79,10 @@ def asked_of(plan: Mapping[str, Any], name: str) -> Asked:
 
 
 def asked_in(outputs: Path) -> list[Asked]:
-    """Return the claims and terms of every plan: the forgotten plans, then the others by age."""
+    """Return the claims and terms of all plans, first the forgotten plans and then the others.
+
+    Both are in the order in which they were written.
+    """
     every = (*_forgotten(outputs), *plans(outputs))
     return [asked_of(plan, name) for plan in every for name in plan["experiments"]]
 
@@ -110,7 +113,10 @@ def late_terms(
 
 
 def shared_claims(own: Asked, known: Sequence[Asked]) -> list[tuple[str, str]]:
-    """Return the (claim, metric) pairs that only other plans ask about any of these runs."""
+    """Return the (claim, metric) pairs that other plans judge on any of the same runs.
+
+    Leave out the pairs that this plan judges as well.
+    """
     every = {pair for one in known if one.runs & own.runs for pair in one.claims}
     return sorted(every - own.claims)
 

@@ -1,4 +1,4 @@
-"""Attempts to train a run. Only the process that claimed an attempt writes into its folder."""
+"""Attempts at training a run. Only the process that claimed an attempt writes into its folder."""
 
 import errno
 import fnmatch
@@ -221,6 +221,7 @@ def claim_attempt(
     prepared = folder / f".claim.{secrets.token_hex(8)}.tmp"
     started = datetime.now(UTC).isoformat(timespec="seconds")
     value = {"number": 0, "resumed_from": 0, "started": started, **info, **identity()}
+
     try:
         prepared.mkdir(mode=0o700)
         (prepared / "checkpoints").mkdir(mode=0o700)
@@ -238,6 +239,7 @@ def claim_attempt(
     except BaseException:
         shutil.rmtree(prepared, ignore_errors=True)
         raise
+
     files.sync_directory(folder)
     for attempt in earlier:
         attempt.discard_leftovers()

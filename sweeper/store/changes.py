@@ -210,7 +210,7 @@ class Changes:
         return cls(TrainedCode(outputs), code)
 
     def since(self, run: Run, attempt: int) -> list[str] | None:
-        """Return the files that changed since an attempt was trained; None if unknown.
+        """Return the files that changed since an attempt was trained, or None if unknown.
 
         If the attempt continued others, return the files that changed since any of them.
         """

@@ -105,19 +105,24 @@ class Code:
         # In a container the checkout may belong to another user, and git then refuses to read it.
         # Environment variables may name another repository, and settings may change git's output.
         environment = {
-            name: v for name, v in os.environ.items() if not name.startswith("GIT_")
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("GIT_")
         }
         environment |= {
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_SYSTEM": os.devnull,
         }
+
         settings = [
             "-c",
             f"safe.directory={self.root.resolve()}",
             "-c",
             "core.fsmonitor=false",
         ]
+
         command = ["git", "--no-optional-locks", *settings, *words]
+
         try:
             done = subprocess.run(
                 command,
@@ -146,14 +151,14 @@ def loaded_code() -> Code:
 
 
 def state_of(attempt: Mapping[str, Any]) -> dict[str, str]:
-    """Return the digest of each part of the code, from an attempt.json. Early ones have none."""
+    """Return the digests of the code's parts from attempt.json. Early versions recorded none."""
     return attempt.get("code_parts") or {}
 
 
 def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
     """Return the parts whose digests differ between these states.
 
-    States that lack a part are not compared in it.
+    A state that lacks a part is ignored for this part.
     """
     parts = sorted({part for state in states for part in state})
     return [
@@ -242,5 +247,5 @@ def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def revisions(folder: Path) -> list[str]:
-    """Return the revisions with the code of a folder of outputs/code, the newest first."""
+    """Return the revisions whose code is the copy in `folder`, the newest first."""
     return (read_bytes(folder / REVISION) or b"").decode().splitlines()

@@ -16,7 +16,7 @@ class Faults(list[UserError]):
 
     @contextmanager
     def of(self, name: str) -> Iterator[None]:
-        """Collect an error that the block raises for the item `name`, and do not raise it.
+        """Collect the error that the block raises for the item `name`, and continue after the block.
 
         The item's files may have been edited by hand, so that its data can cause any kind of error.
         """

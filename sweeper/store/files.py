@@ -116,8 +116,7 @@ def new_file(
             except FileExistsError:
                 # If the reply to a successful request is lost, an NFS client sends the request
                 # again and gets "exists". The temporary file then has two links.
-                linked = temporary.stat().st_nlink > 1
-                if not linked:
+                if temporary.stat().st_nlink == 1:
                     raise AlreadyPublished(
                         errno.EEXIST, "already published", str(path)
                     ) from None
@@ -295,7 +294,8 @@ def verified(path: Path, value: dict[str, Any]) -> dict[str, Any]:
     """Return an object without its checksum. Raise UserError if it is missing or wrong."""
     if CHECKSUM not in value:
         raise _unreadable(
-            path, f"it has no {CHECKSUM} (commit 5941da1b reads version 0.1.0)"
+            path,
+            f"it has no {CHECKSUM}, as in version 0.1.0, which commit 5941da1b can read",
         )
     try:
         unchanged = value.pop(CHECKSUM) == sha256_of(value)

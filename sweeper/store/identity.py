@@ -127,7 +127,8 @@ def named_by(name: str, config: Mapping[str, Any]) -> bool:
 
 
 def _word(value: Any) -> str:
-    return "".join(c for c in str(value) if c.isascii() and c.isalnum())[:16] or "x"
+    letters = [letter for letter in str(value) if letter.isascii() and letter.isalnum()]
+    return "".join(letters[:16]) or "x"
 
 
 def _canonical(value: Any) -> Any:

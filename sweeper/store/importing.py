@@ -14,7 +14,7 @@ LONGEST_S = 30.0
 
 
 def import_apart(module: str) -> ModuleType:
-    """Import a module, keeping it away from stdin and stdout and limiting its time to LONGEST_S.
+    """Import a module without access to stdin and stdout, in at most LONGEST_S seconds.
 
     Raises:
         ImportError: the import raises any error, exits the process, or takes too long.

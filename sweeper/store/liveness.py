@@ -172,7 +172,7 @@ class HeartbeatFile:
         self._longest = max(self._longest, len(text))
         os.pwrite(self._descriptor, text.ljust(self._longest), 0)
         if flush:
-            # Before it changes the times, an NFS client sends the written data.
+            # An NFS client sends the written data before it changes the times.
             os.utime(self._descriptor)
 
     def remove(self) -> None:

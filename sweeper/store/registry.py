@@ -124,7 +124,7 @@ def class_of(kind: Kind, name: Any, key: str, base: type) -> type:
 def made_of(kind: Kind, name: Any) -> dict[str, str]:
     """Return the package, the version and the sha256 of the plugin that registers a name.
 
-    Return {} for an unknown name, and for one of Headroom's own, whose code `Code.parts` digests.
+    Return {} for an unknown name and for a name of Headroom itself.
     """
     found = _registered(kind).get(name) if isinstance(name, str) else None
     if found is None or found.package is None:

@@ -391,7 +391,7 @@ class RunStore:
     def in_training(self, ids: Iterable[str]) -> str | None:
         """Return the id of one of these runs that is being trained, or None if none is.
 
-        For attempts on other machines, wait for a new heartbeat, for at most the time of a lease.
+        For attempts on other machines, wait for a new heartbeat until the lease is over.
         """
         now = first = {id: self.run(id).status() for id in ids}
         while now := {id: one for id, one in now.items() if one.state is State.RUNNING}:

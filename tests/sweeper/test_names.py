@@ -173,7 +173,7 @@ def test_a_run_that_a_sweep_in_training_waits_for_stays(sweep, outputs, capsys):
         (store.run(run).path / "result.json").unlink()
     store.run(trained).claim({})  # this very process lives
     assert forget(outputs, waiting, "--yes") == 2
-    assert f"run {trained} is being trained" in capsys.readouterr().err
+    assert f"while run {trained} is in training" in capsys.readouterr().err
     assert store.ids() == [trained, waiting]
 
 
@@ -268,4 +268,4 @@ def test_nothing_goes_in_training_or_unconfirmed(sweep, outputs, monkeypatch, ca
     assert forget(outputs, "mine", "--yes") == 2
     assert sorted(outputs.rglob("*")) == before
     assert forget(outputs, run.id, "--yes") == 2
-    assert "being trained; stop that sweep first" in capsys.readouterr().err
+    assert "is in training. Stop its sweep first" in capsys.readouterr().err

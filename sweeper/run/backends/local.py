@@ -176,6 +176,7 @@ def visible_gpus() -> list[str]:
             ).stdout
         except subprocess.TimeoutExpired:
             answer = ""
+
         whole = ""
         for line in answer.splitlines():
             if match := _GPU.match(line):
@@ -184,6 +185,7 @@ def visible_gpus() -> list[str]:
             elif match := _MIG_PART.match(line):
                 # Remove the whole GPU, whose UUID CUDA would take for its first MIG instance.
                 listed = [gpu for gpu in listed if gpu != whole] + [match[1]]
+
     chosen = os.environ.get(VISIBLE)
     if chosen is None:
         return listed

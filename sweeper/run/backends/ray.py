@@ -221,11 +221,13 @@ def connected(address: str | None) -> ModuleType:
     if address is None or kept or Path("~/.ray/auth_token").expanduser().exists():
         os.environ.setdefault("RAY_AUTH_MODE", "token")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+
     arguments: dict[str, Any] = {"address": address}
     if address is None:
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
         arguments = {"address": "local", "_node_ip_address": "127.0.0.1"}
         arguments["include_dashboard"] = False
+
     handlers = {number: signal.getsignal(number) for number in STOPS}
     try:
         ray = import_module("ray")
@@ -246,6 +248,7 @@ def connected(address: str | None) -> ModuleType:
             f"hydra.launcher.address={sanitize(address)}: {failed} ({sanitize(error, 160)}); "
             "set it to the address of a running cluster."
         ) from error
+
     # Restore the sweep's handlers, which Ray has replaced.
     for number, handler in handlers.items():
         signal.signal(number, handler)
