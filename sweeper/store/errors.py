@@ -16,7 +16,7 @@ class Faults(list[UserError]):
 
     @contextmanager
     def of(self, name: str) -> Iterator[None]:
-        """Collect the error that the block raises for the item `name`, and continue after the block.
+        """Collect the error that the block raises for the item `name`. Do not raise it.
 
         The item's files may have been edited by hand, so that its data can cause any kind of error.
         """
