@@ -42,7 +42,7 @@ class _Removal:
         files: the files and folders to remove.
         plans: the changed plans, without the removed experiment. A plan that has no experiment
             left is removed.
-        near: the runs that must not be in training, which are those of all plans that need a
+        related: the runs that must not be in training, which are those of all plans that need a
             removed run.
         notes: lines to print for the user.
         forgotten: the plans of the removed experiment, for the history.
@@ -51,7 +51,7 @@ class _Removal:
     runs: Sequence[str]
     files: Sequence[Path]
     plans: Sequence[Plan]
-    near: Sequence[str]
+    related: Sequence[str]
     notes: Sequence[str]
     forgotten: Sequence[Plan] = ()
 
@@ -76,7 +76,7 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
     if "/" in name:
         name = run_of_words(outputs, name)
     removal = _experiment(outputs, known, name) or _run(store, known, name)
-    if run := store.in_training(removal.near):
+    if run := store.in_training(removal.related):
         raise UserError(
             f"{sanitize(name)} cannot be removed while run {run} is in training. Stop its sweep "
             "first."
@@ -145,10 +145,10 @@ def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | N
         files += outputs.glob("report.html")
 
     removed = [run for run in runs if run not in used]
-    near = [*runs, *_near(known, {*removed})]
+    related = [*runs, *_related(known, {*removed})]
     kept = {one for plan in own for one in plan["experiments"] if one != name}
     forgotten = [without(plan, *kept) for plan in own]
-    return _Removal(removed, files, left, near, notes, forgotten)
+    return _Removal(removed, files, left, related, notes, forgotten)
 
 
 def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
@@ -168,7 +168,7 @@ def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
     )
     notes = [f"planned in {', '.join(users)}; repeating the sweep trains it again"]
     return _Removal(
-        [name], [], [], [name, *_near(known, {name})], notes if users else []
+        [name], [], [], [name, *_related(known, {name})], notes if users else []
     )
 
 
@@ -180,7 +180,7 @@ def _needed(plan: Plan) -> set[str]:
     return {*plan["runs"], *parents}
 
 
-def _near(known: Sequence[Plan], runs: Set[str]) -> list[str]:
+def _related(known: Sequence[Plan], runs: Set[str]) -> list[str]:
     """Return all runs of the plans that need one of these runs. Their sweeps may wait for it."""
     return [run for plan in known if _needed(plan) & runs for run in plan["runs"]]
 

@@ -190,10 +190,10 @@ def open_run(given: str, outputs: Path) -> Run:
 
 
 def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the plans with other results that `plan` would replace, by experiment.
+    """Return the plans that `plan` would replace although they hold other results, by experiment.
 
-    A plan is returned if it is the newest plan of an experiment of `plan`, another command made it,
-    and it uses runs that `plan` lacks.
+    These are the newest plans of the experiments of `plan`, if another command wrote them and they
+    use runs that `plan` lacks.
     """
     found = {}
     for name in plan["experiments"]:
