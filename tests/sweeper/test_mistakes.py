@@ -5,6 +5,8 @@ one model process.
 """
 
 import shutil
+import subprocess
+import sys
 from contextlib import closing
 
 import pytest
@@ -399,3 +401,12 @@ def test_a_config_path_without_the_primary_config_names_the_flag_that_adds_a_fol
         "--config-dir FOLDER, which adds yaml files to conf/, where --config-path"
         in str(refused.value)
     )
+
+
+@pytest.mark.parametrize("typed", ["sweep.py model.heads=8", "-m sweeper status"])
+def test_without_the_environment_a_command_says_how_to_get_it(typed):
+    bare = [sys.executable, "-S", *typed.split()]  # -S: no site-packages
+    done = subprocess.run(bare, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert is_a_sentence(done.stderr.removesuffix("\n"))
+    assert "type make install" in done.stderr
