@@ -213,9 +213,18 @@ def ahead(design: Design, arm: str, rival: str, equal: str) -> Contrast:
     """
     ours, theirs = design.of(arm), design.of(rival)
     check_equal([*ours, *theirs], equal, f"Points of {arm} and {rival}")
+    numbers = [at(point, equal) for point in (*ours, *theirs)]
+    sizes = equal_within(equal, max(numbers) / min(numbers) - 1)
     weights = [(1 / len(ours), point) for point in ours]
     weights += [(-1 / len(theirs), point) for point in theirs]
-    return Contrast(f"{arm} over {rival} at equal {label(equal)}", weights)
+    return Contrast(f"{arm} over {rival} at {sizes}", weights)
+
+
+def equal_within(column: str, error: float) -> str:
+    """Return in words that a column is equal, with the relative error if it is not exactly so."""
+    if not error:
+        return f"equal {label(column)}"
+    return f"{label(column)} equal within {math.ceil(error * 1e4) / 100:g} %"
 
 
 def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:
