@@ -406,21 +406,19 @@ class Measure:
                 found[words] = factor(self.metric) * mean(values)
         return dict(sorted(found.items(), key=lambda item: item[1]))
 
+    def not_learned(self, table: Table) -> str:
+        """Return a sentence on the seeds that are no better than a baseline; "" if none.
 
-def not_learned(table: Table) -> list[str]:
-    """Return a sentence for each measure by which seeds are no better than a baseline.
-
-    That is a constant guess where it is known: the majority class, or the unigram frequencies.
-    """
-    sentences = []
-    for measure in measures_of_arms(table):
-        by = measure
-        if measure.metric in _OF_PERPLEXITY:
-            by = replace(measure, metric="test/perplexity")
+        The baseline is a constant guess where it is known: the majority class, or the unigram
+        frequencies.
+        """
+        by = self
+        if self.metric in _OF_PERPLEXITY:
+            by = replace(self, metric="test/perplexity")
         baselines = by.baselines(table)
         words = next((name for name in BASELINES.values() if name in baselines), None)
         if words is None:
-            continue
+            return ""
         sign, nothing = direction(by.metric), baselines[words]
         leads = [
             (point, [sign * (value - nothing) for value in point.values.values()])
@@ -435,15 +433,18 @@ def not_learned(table: Table) -> list[str]:
             for point, own in leads
             if (count := sum(lead <= least for lead in own))
         ]
+        if not named:
+            return ""
         if len(named) > _NAMED:
-            rest = plural(len(named) - _NAMED, "more setting")
-            named[_NAMED:] = [f"and {rest}"]
-        if named:
-            listed = "; ".join(named)
-            sentences.append(
-                f"{measure.words} not learned, no better than the {words}: {listed}."
-            )
-    return sentences
+            named[_NAMED:] = [f"and {plural(len(named) - _NAMED, 'more setting')}"]
+        what = f"{self.words[0].upper()}{self.words[1:]}"
+        return f"{what} not learned, no better than the {words}: {'; '.join(named)}."
+
+
+def not_learned(table: Table) -> list[str]:
+    """Return the sentences of all measures on seeds that are no better than a baseline."""
+    told = [measure.not_learned(table) for measure in measures_of_arms(table)]
+    return [sentence for sentence in told if sentence]
 
 
 def _trigram(row: Row) -> float | None:
