@@ -73,7 +73,10 @@ def main(
         if error.filename and hasattr(options, "into"):
             reason += "; free the place, or name another folder with -o."
     except ModuleNotFoundError as error:
-        exit_without_package(error)
+        if not str(error.name).startswith("sweeper"):
+            exit_without_package(error)
+        reason = "This copy of the code only trains runs (`train`): type the other commands where "
+        reason += "the sweep was planned."
     except UserError as error:
         reason = str(error)
     except KeyboardInterrupt:

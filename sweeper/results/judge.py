@@ -56,8 +56,10 @@ def verdicts_on(table: Table) -> list[Verdict]:
     not_learned = {one.words: one.not_learned(table) for one in measures(table)}
     complete = []
     for one in found:
-        sentences = [one.sentence, *besides, not_learned[one.measure]]
-        complete.append(replace(one, sentence=" ".join(filter(None, sentences))))
+        sentences = [one.sentence, *besides]
+        if told := not_learned[one.measure]:
+            sentences.append(f"{told.partition(':')[0]}.")
+        complete.append(replace(one, sentence=" ".join(sentences)))
     if table.mixed_code:
         return [_of_mixed_code(one, table) for one in complete]
     return complete

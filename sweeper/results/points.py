@@ -410,7 +410,7 @@ class Measure:
         """Return a sentence on the seeds that are no better than a baseline; "" if none.
 
         The baseline is a constant guess where it is known: the majority class, or the unigram
-        frequencies.
+        frequencies. The sentence counts the seeds, and names their points after a colon.
         """
         by = self
         if self.metric in _OF_PERPLEXITY:
@@ -420,25 +420,29 @@ class Measure:
         if words is None:
             return ""
         sign, nothing = direction(by.metric), baselines[words]
-        leads = [
-            (point, [sign * (value - nothing) for value in point.values.values()])
-            for point in by.points(table)
-            if point.values
-        ]
-        best = max((max(own) for _, own in leads), default=0.0)
-        least = max(_LITTLE * best, _LITTLE / 2 * abs(nothing))
-        named = [
-            f"{table.label(point.arm)} {point.name}".strip()
-            + f" ({count} of {plural(len(own), 'seed')})"
-            for point, own in leads
-            if (count := sum(lead <= least for lead in own))
-        ]
+        points = by.points(table)
+        leads = {
+            point.runs[seed]: sign * (value - nothing)
+            for point in points
+            for seed, value in point.values.items()
+        }
+        least = _LITTLE * max([*leads.values(), abs(nothing) / 2])
+        behind = {run for run, lead in leads.items() if lead <= least}
+        named = []
+        for point in points:
+            runs = [point.runs[seed] for seed in point.values]
+            if count := len(behind.intersection(runs)):
+                setting = f"{table.label(point.arm)} {point.name}".strip()
+                named.append(f"{setting} ({count} of {plural(len(runs), 'seed')})")
         if not named:
             return ""
         if len(named) > _NAMED:
             named[_NAMED:] = [f"and {plural(len(named) - _NAMED, 'more setting')}"]
-        what = f"{self.words[0].upper()}{self.words[1:]}"
-        return f"{what} not learned, no better than the {words}: {'; '.join(named)}."
+        have = "has" if len(behind) == 1 else "have"
+        told = f"{len(behind)} of {plural(len(leads), 'run')} {have} not learned"
+        return (
+            f"By {self.words}, {told}, no better than the {words}: {'; '.join(named)}."
+        )
 
 
 def not_learned(table: Table) -> list[str]:

@@ -122,6 +122,10 @@ def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(
     done = subprocess.run(train, cwd=code, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("wandb is not installed") == 1
+    status = [bare, "-m", "sweeper", "status", "--outputs", "../.."]
+    done = subprocess.run(status, cwd=code, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "This copy of the code only trains runs" in done.stderr
 
     (tmp_path / "gone").rename(text)
     shutil.copytree(there, home, dirs_exist_ok=True)
