@@ -15,7 +15,7 @@ from rich.text import Text
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import Verdicts, judge, lines
 from sweeper.results.paper_tables import summarise
-from sweeper.results.summary import brief, decisions
+from sweeper.results.summary import brief
 from sweeper.results.table import RunFiles, Table, exported, stem
 from sweeper.run.schedule import Phase, Schedule
 from sweeper.store.errors import Faults, UserError, as_typed, sanitize
@@ -116,10 +116,7 @@ def print_everything(
     tables, verdicts = collect_and_judge(outputs, experiments, faults=faults)
     if len(tables) == 1:
         _print_lines(console, "", *summarise(tables[0]))
-        rows = [*decisions(tables, verdicts, console.width)]
-    else:
-        rows = [*brief(tables, verdicts, console.width)]
-    if rows:
+    if rows := [*brief(tables, verdicts, console.width)]:
         _print_lines(console, "", *rows)
 
     measured = [table for table in tables if is_measured(table)]

@@ -23,34 +23,17 @@ _NARROWEST = 24  # letters of the last column
 def brief(
     tables: Sequence[Table], verdicts: Mapping[str, Sequence[Verdict]], width: int
 ) -> Iterator[Text]:
-    """Yield a line for each claim and decision, then a line for each caveat.
+    """Yield a line for each claim and decision, with the cost of deciding it or its main reason.
 
-    Experiments with the same caveat, such as missing runs, share its line.
+    Measures with one decision share a line, with the words of the one that takes most seeds. Then
+    a line for each caveat, such as missing runs; experiments with the same caveat share the line.
+    Those of a single experiment are left out: `summarise` has them.
     """
-    for table in tables:
+    noted = tables if len(tables) > 1 else ()
+    for table in noted:
         if table.mixed_code:
             words = f"{sanitize(table.name)}: {sanitize(table.mixed_code, 2000)}"
             yield Text(words, "bold")
-    yield from decisions(tables, verdicts, width)
-    notes: dict[str, list[tuple[str, str]]] = {}
-    for table in tables:
-        for note in (*not_learned(table), *caveats(table)):
-            notes.setdefault(note.partition(":")[0], []).append((table.name, note))
-    for head, own in notes.items():
-        of, words = (
-            ", ".join(name for name, _ in own),
-            own[0][1] if len(own) == 1 else f"{head}.",
-        )
-        yield Text(clipped(f"{of}: {words}", width))
-
-
-def decisions(
-    tables: Sequence[Table], verdicts: Mapping[str, Sequence[Verdict]], width: int
-) -> Iterator[Text]:
-    """Yield a line for each claim and decision, with the cost of deciding it or its main reason.
-
-    Measures with one decision share a line, with the words of the one that takes most seeds.
-    """
     rows = [_HEAD]
     for table in tables:
         several = len(measures(table))
@@ -74,6 +57,16 @@ def decisions(
         line.append(label.ljust(labels), _STYLES.get(label, "bold"))
         yield line.append(f"  {claim.ljust(claims)}  {clipped(words, room)}")
         before = name
+    notes: dict[str, list[tuple[str, str]]] = {}
+    for table in noted:
+        for note in (*not_learned(table), *caveats(table)):
+            notes.setdefault(note.partition(":")[0], []).append((table.name, note))
+    for head, own in notes.items():
+        of, words = (
+            ", ".join(name for name, _ in own),
+            own[0][1] if len(own) == 1 else f"{head}.",
+        )
+        yield Text(clipped(f"{of}: {words}", width))
 
 
 def _seeds(verdict: Verdict) -> float:
@@ -104,7 +97,7 @@ def _price(question: Question) -> str:
     price = question.price()
     if price is None:
         unknown = question.decision is Decision.UNDECIDED and question.fewest < 2
-        return "unknown before two seeds of its points" if unknown else ""
+        return "unknown until its points have two seeds" if unknown else ""
     if price.seeds is None:
         return "none in sight"
     hours = "?" if price.hours is None else f"{price.hours:.2g}"

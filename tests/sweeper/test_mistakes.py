@@ -243,7 +243,7 @@ COMMANDS = {
     "compare ² 1": "experiment=²: expected a planned experiment (first)",
     "collect first fig9": "expected a planned experiment (first); correct the name.",
     "compare first": "the following arguments are required: SWEEP",
-    "forget fig3 --yes": "forget=fig3: expected the id of a run, or an experiment that was planned",
+    "forget fig3 --yes": "There is no experiment or run named fig3",
     "forget fig3 --yes --outputs HERE/none": "start with a sweep: python sweep.py -m",
     "collect fig9 --outputs HERE/none": "start with a sweep: python sweep.py -m experiment=fig1.",
     "forget first": "forget=first: expected an answer, but there is no terminal to ask; give --yes",

@@ -265,7 +265,10 @@ def fixed_heads(seeds):
 
 def test_without_two_seeds_no_price_is_made_up(tmp_path):
     said = prices(fixed_heads(1).write(tmp_path))
-    assert re.search("fixed_keeps_improving +undecided +unknown before two seeds", said)
+    assert re.search(
+        "fixed_keeps_improving +undecided +unknown until its points",
+        said,
+    )
 
 
 def test_a_price_is_in_seeds_runs_and_device_hours(tmp_path):
