@@ -121,14 +121,11 @@ def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | N
 
 def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
     if not (store.run(name).path / "run.json").is_file():
-        names = dict.fromkeys(one for plan in known for one in plan["experiments"])
-        if not names:
+        if not known:
             planned(store.outputs)  # raises: there is nothing to forget
-        expected = (
-            f"the id of a run, or an experiment that was planned ({', '.join(names)})"
-        )
-        raise invalid_value(
-            "forget", name, expected, f"{as_typed('status')} --all lists both"
+        lists = f"{as_typed('status')} --all lists them"
+        raise UserError(
+            f"There is no experiment or run named {sanitize(name)}; {lists}."
         )
     users = dict.fromkeys(p["experiment"] for plan in known for p in plan["points"]
                           if p["run"] == name)  # fmt: skip

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from typing import NoReturn
 
 
 class UserError(Exception):
@@ -110,6 +111,16 @@ def sanitize(value: object, limit: int = 300) -> str:
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
         for letter in text
     )
+
+
+def exit_without_package(error: ModuleNotFoundError) -> NoReturn:
+    """Exit with code 2 and say how to get the package that is missing."""
+    remedy = "type make install and . .venv/bin/activate, or see docs/install.md"
+    print(
+        f"error: {error.name} is missing in {sys.executable}; {remedy}.",
+        file=sys.stderr,
+    )
+    sys.exit(2)
 
 
 def drop_output() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import Any
 
 import torch
@@ -94,6 +95,8 @@ def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
     """Return the Fabric that places a model on its device, or a replica on each of several."""
     # Fabric's INFO messages describe settings that are chosen on purpose here.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    for name in [one for one in os.environ if one.startswith("LT_")]:
+        del os.environ[name]  # of `fabric run`: they would replace the arguments below
     precision = DoublePrecision() if section.precision == "64-true" else Precision()
     if section.precision == "bf16-mixed":
         precision = Autocast("bf16-mixed", accelerator)

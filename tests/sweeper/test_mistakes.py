@@ -5,6 +5,8 @@ one model process.
 """
 
 import shutil
+import subprocess
+import sys
 from contextlib import closing
 
 import pytest
@@ -241,7 +243,7 @@ COMMANDS = {
     "compare ² 1": "experiment=²: expected a planned experiment (first)",
     "collect first fig9": "expected a planned experiment (first); correct the name.",
     "compare first": "the following arguments are required: SWEEP",
-    "forget fig3 --yes": "forget=fig3: expected the id of a run, or an experiment that was planned",
+    "forget fig3 --yes": "There is no experiment or run named fig3",
     "forget fig3 --yes --outputs HERE/none": "start with a sweep: python sweep.py -m",
     "collect fig9 --outputs HERE/none": "start with a sweep: python sweep.py -m experiment=fig1.",
     "forget first": "forget=first: expected an answer, but there is no terminal to ask; give --yes",
@@ -399,3 +401,12 @@ def test_a_config_path_without_the_primary_config_names_the_flag_that_adds_a_fol
         "--config-dir FOLDER, which adds yaml files to conf/, where --config-path"
         in str(refused.value)
     )
+
+
+@pytest.mark.parametrize("typed", ["sweep.py model.heads=8", "-m sweeper status"])
+def test_without_the_environment_a_command_says_how_to_get_it(typed):
+    bare = [sys.executable, "-S", *typed.split()]  # -S: no site-packages
+    done = subprocess.run(bare, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert is_a_sentence(done.stderr.removesuffix("\n"))
+    assert "type make install" in done.stderr
