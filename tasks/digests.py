@@ -79,6 +79,6 @@ def _fingerprint(path: Path) -> list[int]:
 
 def _changed(path: Path, folder: Path) -> UserError:
     return UserError(
-        f"{path} has changed since it was prepared; delete {folder}. The next sweep prepares it "
-        "again."
+        f"{path} has changed since it was prepared; delete {folder}. The next sweep prepares the "
+        "data again."
     )

@@ -130,7 +130,10 @@ class AnswerKey:
     def __init__(self, folder: Path, windows: Sequences) -> None:
         content = read_object(folder / QUESTIONS, keys=("contexts", "questions"))
         if content is None:
-            raise UserError(f"{folder / QUESTIONS} is missing; prepare the data.")
+            raise UserError(
+                f"{folder / QUESTIONS} is missing; delete {folder.parent}. The next sweep prepares "
+                "the data again."
+            )
         self._contexts: list[str] = content["contexts"]
         self._questions = content["questions"]
         arrays, self._windows = windows.arrays, windows.columns
