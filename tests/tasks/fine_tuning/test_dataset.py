@@ -87,7 +87,7 @@ def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "told"),
     [
-        ((-1, -1), r"nothing is left to train on \(2 x train.jsonl: no gold"),
+        ((-1, -1), r"no row is left to train on \(2 x train.jsonl: no gold"),
         ((0, 1, 2), "single training text"),
         (
             ("entailment", "neutral", "contradictory"),
