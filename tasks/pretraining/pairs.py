@@ -222,8 +222,7 @@ def rows_of(
     end_B1 = first_B1 + second_B1 + 2
     token_type_ids_BT = (places_T > middle_B1) & (places_T <= end_B1)
 
-    # The index of a position's piece: `offset` further in the first text, and `jump` further still
-    # in the second.
+    # Position + offset is the index of a piece of the first text. The second text adds `jump`.
     offset_B1 = pairs.first_start[:, None] - 1
     jump_B1 = pairs.second_start[:, None] - 2 - first_B1 - offset_B1
     index_BT = places_T + offset_B1 + token_type_ids_BT * jump_B1

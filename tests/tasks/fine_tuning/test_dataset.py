@@ -118,10 +118,10 @@ def test_rows_that_repeat_or_are_tested_on_and_packed_files_are_noted(tmp_path, 
         "note: MNLI, train: 1 row with letters that are not UTF-8, now replaced"
     )
     assert leaked.startswith(
-        "note: MNLI: 40.0% of the 5 rows of the test split (2) stand in the"
+        "note: MNLI: 40.0% of the 5 rows of the test split (2) are also in"
     )
     assert repeated.startswith(
-        "note: MNLI: 11.1% of the 9 rows of the training split (1) are equal"
+        "note: MNLI: 11.1% of the 9 rows of the training split (1) repeat an"
     )
 
 
