@@ -30,7 +30,7 @@ from sweeper.store.runs import Run
 
 
 class Damaged(Exception):
-    """The error that a checkpoint must not be used. The message says why."""
+    """The error raised for a checkpoint that must not be used. The message says why."""
 
 
 def sidecar(path: Path) -> Path:

@@ -27,7 +27,7 @@ from tasks.digests import DIGESTS, check_digests, write_digests
 from tasks.seeds import Shuffled
 from tasks.text.source import SPLITS, Source
 
-# The digest and the folder name of data that are drawn at random. They have neither.
+# Stands for the digest and the folder name of data that are drawn at random and have neither.
 DRAWN = "drawn"
 
 
@@ -74,7 +74,7 @@ class TaskData(pl.LightningDataModule, ABC):
         return DRAWN
 
     def check(self, *, again: bool = False) -> None:
-        """Raise UserError if prepared data have changed. Here they cannot: examples are drawn."""
+        """Raise UserError if the prepared data have changed. Drawn examples never change."""
 
     # The hooks of Lightning
 

@@ -1,4 +1,7 @@
-"""Prepare the data of a run: `python -m tasks.prepare RUN`. Runs with the same data share them."""
+"""Prepare the data of a run: `python -m tasks.prepare RUN`.
+
+All runs with the same data use the same prepared folder.
+"""
 
 from __future__ import annotations
 

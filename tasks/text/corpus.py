@@ -1,4 +1,4 @@
-"""Prepared data on disk, and the split of every line of a text.
+"""Prepared data on disk, and the division of a text into splits.
 
 Prepared data are a folder of arrays and a JSON file with facts about them, which is written last.
 An array is a file `<name>.<dtype>` that holds only its numbers. Rows of different lengths take two
@@ -23,8 +23,8 @@ from sweeper.store.files import make_directory, new_file, read_object, write_all
 from tasks.synthetic import samples
 from tasks.text.source import SPLITS, Counts, Line, Source, Texts, batches, read_line
 
-PIECES = np.dtype("<u2")  # of arrays of piece ids
-STARTS = np.dtype("<i8")  # of arrays of positions
+PIECES = np.dtype("<u2")  # the type of piece ids
+STARTS = np.dtype("<i8")  # the type of positions
 
 CHUNK = 2_000  # read and encode this many lines at a time
 
@@ -99,15 +99,15 @@ def _path(folder: Path, name: str, dtype: DTypeLike) -> Path:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text in three splits. The checksum of a line chooses its split, so equal lines share it.
+    """A text in three splits. The checksum of each line decides its split.
 
-    1 % of the lines form the validation split. Another 2 % form the test split, unless the source
-    has a test split of its own. Skipped lines count as training lines.
+    Equal lines are therefore in the same split. 1 % of the lines form the validation split. Another
+    2 % form the test split, unless the source has a test split of its own. Skipped lines count as
+    training lines.
 
     Attributes:
-        together: the number of lines that stay together. In each stretch of `together` lines, the
-            first kept line chooses the split for itself and the rest. Equal lines may then be in
-            different splits.
+        together: the number of consecutive lines that stay in one split. The first kept line among
+            them decides the split. Equal lines may then be in different splits.
     """
 
     name: str

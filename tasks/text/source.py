@@ -334,7 +334,7 @@ def hash_files(files: TextFiles) -> str:
         UserError: a file cannot be read, or is not text.
     """
     total = hashlib.sha256()
-    # Version 0.1.0 trained on these test files. Mark them, because without them the text differs.
+    # Version 0.1.0 also trained on these test files. Mark them, so that the text has a new digest.
     own = [name for name in files.test if OWN_TEST.fullmatch(name)]
     marked = {name for name in own if not _PLAIN_TEST.fullmatch(name)}
     for name in files.names:

@@ -47,7 +47,7 @@ INTERRUPTED = 75  # the exit code EX_TEMPFAIL of sysexits.h, which means "try ag
 
 
 class Elsewhere(Exception):
-    """The error that another process already trains the run. The message names its attempt."""
+    """The error raised if another process already trains the run. It names that attempt."""
 
 
 class Job:

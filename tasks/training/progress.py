@@ -22,7 +22,7 @@ from tasks.training.wandb_mirror import Mirror
 
 @dataclass(frozen=True)
 class MetricsLog:
-    """A writer of rows of metrics to the metrics file, the W&B mirror and the log.
+    """A writer that sends rows of metrics to the metrics file, the W&B mirror and the log.
 
     Only rank 0 has a file and a mirror. On the other ranks the methods do nothing.
     """
@@ -74,8 +74,9 @@ class Recorder:
     """The recorder of a run: it writes metrics and heartbeats, and validates.
 
     Every `log_every` steps it writes a row of metrics and a heartbeat. Every `validate_every` steps
-    it evaluates the validation split. If that is 0, it logs the loss on a few validation rows,
-    SAMPLES times in a run. Losses stay on the device between two rows, so the host rarely waits.
+    it evaluates the validation split. If `validate_every` is 0, it logs the loss on a few
+    validation rows, SAMPLES times in a run. Losses stay on the device between two rows of metrics,
+    so the host rarely waits.
 
     Attributes:
         validation: the metrics of the last validation on the whole split.
