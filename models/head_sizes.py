@@ -102,7 +102,7 @@ def heads_by_layer(
 def cached_numbers(layers: Iterable[Any]) -> int | None:
     """Return the sum of the `cached_numbers` of attention layers, or None if a layer has none.
 
-    `cached_numbers` is how many numbers decoding caches per position.
+    A layer's `cached_numbers` is the size of its cache per position, in numbers.
     """
     numbers: list[Any] = [getattr(layer, "cached_numbers", None) for layer in layers]
     return None if None in numbers else sum(numbers)

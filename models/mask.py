@@ -95,7 +95,7 @@ class SegmentLayout:
 
     @property
     def saves(self) -> bool:
-        """Whether attention within segments costs at most half of attention over whole rows."""
+        """True if attention within segments costs at most half of attention over whole rows."""
         within = sum(count * slots**2 for count, slots in self.groups)
         return 2 * within <= len(self.slot_BT) ** 2 // self.rows
 
@@ -174,7 +174,7 @@ def _by_segment(
         layout.groups, torch.split(layout.real_S, sizes), *laid_out, strict=True
     ):
         q, k, v = (
-            one.view(count, slots, *one.shape[1:]).transpose(1, 2) for one in qkv
+            part.view(count, slots, *part.shape[1:]).transpose(1, 2) for part in qkv
         )
         context = F.scaled_dot_product_attention(
             q,

@@ -35,7 +35,7 @@ class TaskData(pl.LightningDataModule, ABC):
     """The batches of a task. Tasks with randomly drawn examples inherit from this class."""
 
     separable: ClassVar[bool] = True
-    """Whether devices can share the rows of a batch. Otherwise each device computes all rows."""
+    """True if devices can share the rows of a batch. Otherwise each device computes all rows."""
 
     def __init__(self, config: RunConfig, outputs: Path | None = None) -> None:
         super().__init__()

@@ -44,9 +44,11 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
         problems = list(run.problems())
         if not problems:
             return run
-    first, more = problems[0], len(problems) - 1
-    remedy = first.remedy + (f" (and {more} more: {problems[1].key}" if more else "")
-    remedy += (", ..." if more > 1 else "") + (")" if more else "")
+    first, *others = problems
+    remedy = first.remedy
+    if others:
+        further = ", ..." if len(others) > 1 else ""
+        remedy += f" (and {len(others)} more: {others[0].key}{further})"
     raise invalid_value(first.key, first.value, first.expected, remedy)
 
 

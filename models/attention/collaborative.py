@@ -59,12 +59,13 @@ class CollaborativeAttention(nn.Module):
         self.output = nn.Linear(width, embedding_size, bias=bias)
         for projection in (self.query, self.key, self.value, self.output):
             glorot_uniform_(projection)
-        # A logit then has the variance of a multi-head logit: S terms of it vary as much as P.
+        # With this variance, the S terms of a logit together vary as much as the P terms of a logit
+        # of multi-head attention.
         nn.init.normal_(self.mixing, std=math.sqrt(head_size / shared_size))
 
     @property
     def cached_numbers(self) -> int:
-        """How many numbers decoding caches per position: shared keys, content biases, values."""
+        """The size of the cache per position, in numbers: shared keys, content biases, values."""
         biases = 0 if self.content_bias is None else self.heads
         return self.mixing.shape[1] + biases + self.heads * self.head_size
 

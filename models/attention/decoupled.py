@@ -2,7 +2,7 @@
 
 Symbols as in `multi_head`, and U value_size. Theorem 1 concerns queries and keys, whose size P
 limits the rank of a head's logits. In `multi_head` U equals P, so values and output have as many
-parameters as queries and keys. Here they can differ.
+parameters as queries and keys. Here U is a separate option.
 """
 
 import math
@@ -45,7 +45,7 @@ class DecoupledAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """How many numbers decoding caches per position: its keys and values."""
+        """The size of the KV cache per position, in numbers: keys and values."""
         return self.heads * (self.head_size + self.value_size)
 
     def forward(

@@ -1,6 +1,6 @@
 """Grouped-query attention: heads that share keys and values in groups (Ainslie et al. 2023).
 
-Symbols as in `multi_head`. Decoding keeps 2 K P numbers per position instead of 2 H P. K = 1 is
+Symbols as in `multi_head`. Decoding caches 2 K P numbers per position instead of 2 H P. K = 1 is
 multi-query attention (Shazeer 2019), K = H is `multi_head`.
 """
 

@@ -79,7 +79,7 @@ class LatentAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """How many numbers decoding caches per position: the latent and the shared rotary key."""
+        """The size of the cache per position, in numbers: the latent and the shared rotary key."""
         return self.latent_size + self.rotary_size
 
     def forward(

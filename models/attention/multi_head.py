@@ -7,7 +7,7 @@ The whole project uses these symbols. The paper's are in parentheses (Bhojanapal
     W width = heads * head_size, the size of all heads together
     K key_value_heads, which equals H unless heads share keys and values (`grouped_query`)
 
-    q, k, v of head i    the paper's V_q^i X, V_k^i X, V_v^i X, with its columns as rows
+    q, k, v of head i    the paper's V_q^i X, V_k^i X, V_v^i X; a row here is a column there
     scale                1/sqrt(d_p), from the head size and not from d/h
     output               the paper's V_o, which maps W back to D
 
@@ -75,7 +75,7 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """How many numbers decoding caches per position: its keys and values."""
+        """The size of the KV cache per position, in numbers: keys and values."""
         return 2 * self.key_value_heads * self.head_size
 
     def forward(

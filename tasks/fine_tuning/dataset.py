@@ -340,7 +340,7 @@ class DataSet(Source, ABC, Generic[Kind]):
     def _parts(
         self, data: Mapping[str, Any], folder: Path, hub: Mapping[str, Any]
     ) -> dict[str, list[tuple[str, Iterator[tuple[str, Kind | Malformed]]]]]:
-        """Return the files, or the split on the hub, of each split: pairs (name, rows)."""
+        """Return the sources of each split, as pairs (name, rows): files, or a split on the hub."""
         if hub:
             names = {"train": "train", "test": self.hub_test}
             return {split: [(of, self._rows(hub[of]))] for split, of in names.items()}

@@ -26,9 +26,8 @@ Floats = NDArray[np.float64]
 
 ORDERS = {"unigram": 1, "bigram": 2, "trigram": 3}
 DISCOUNT = 0.75
-MOST_PIECES = (
-    1 << 26
-)  # train on at most this many pieces, because sorting them takes about 3 GB
+# Train on at most this many pieces. Sorting them takes about 3 GB.
+MOST_PIECES = 1 << 26
 ROWS_TOGETHER = 4096  # read this many rows at a time
 
 
@@ -128,7 +127,6 @@ def _interpolated(
 
 
 def _within(ordered_N: Integers, first_T: Integers, width: int) -> Integers:
-    """Return how many of the sorted numbers are in [first, first + width), for each first, (T,)."""
-    return np.searchsorted(ordered_N, first_T + width) - np.searchsorted(
-        ordered_N, first_T
-    )
+    """Count the sorted numbers in [first, first + width) for each number of `first_T`, (T,)."""
+    ends_T = np.searchsorted(ordered_N, first_T + width)
+    return ends_T - np.searchsorted(ordered_N, first_T)

@@ -167,10 +167,8 @@ class PairSource:
         limit_B = np.maximum((self._room + 1) // 2, self._room - pairs.second_length)
         first_B = np.minimum(pairs.first_length, limit_B)
         second_B = np.minimum(pairs.second_length, self._room - first_B)
-        lost_first_B, lost_second_B = (
-            pairs.first_length - first_B,
-            pairs.second_length - second_B,
-        )
+        lost_first_B = pairs.first_length - first_B
+        lost_second_B = pairs.second_length - second_B
         return Pairs(
             pairs.first_start + rng.whole(Purpose.CUT_FIRST, lost_first_B + 1),
             first_B,

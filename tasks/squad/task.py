@@ -139,10 +139,8 @@ def question_of(row: Any, context: Any) -> Question | Malformed:
     if not isinstance(context, str) or not isinstance(question, str):
         return Malformed("a text is missing")
     mended = strict_json.mended(context, question)
-    context, question = (
-        strict_json.printable(context),
-        strict_json.printable(question).strip(),
-    )
+    context = strict_json.printable(context)
+    question = strict_json.printable(question).strip()
     if not context.strip() or not question:
         return Malformed("empty text")
     if max(len(context), len(question)) > LINE_LIMIT:
@@ -154,7 +152,7 @@ def question_of(row: Any, context: Any) -> Question | Malformed:
     if not given:
         return Malformed("no answer")
     texts = tuple(strict_json.printable(a["text"]) for a in given)
-    start, text, found = standing_answer(
+    start, text, found = located_answer(
         context, texts, [a.get("answer_start") for a in given]
     )
     return Question(
@@ -162,7 +160,7 @@ def question_of(row: Any, context: Any) -> Question | Malformed:
     )
 
 
-def standing_answer(
+def located_answer(
     context: str, texts: Sequence[str], starts: Sequence[Any]
 ) -> tuple[int, str, tuple[str, ...]]:
     """Return an answer that is in the context: its start, its text, and notes on repairs.
@@ -180,8 +178,9 @@ def standing_answer(
         if first >= 0 and context.find(bare, first + 1) < 0:
             end = first + len(bare)
             before, after = context[max(first - 1, 0) : first], context[end : end + 1]
-            met = (before, bare[0]), (bare[-1], after)
-            if not any(left.isalnum() and right.isalnum() for left, right in met):
+            # Reject a match within a longer word.
+            edges = (before, bare[0]), (bare[-1], after)
+            if not any(left.isalnum() and right.isalnum() for left, right in edges):
                 return first, bare, ("answer found elsewhere",)
     return -1, "", ()
 

@@ -100,7 +100,7 @@ class World:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> World:
-        """Return the world that the `data` section of a config names."""
+        """Return the world that the config's section `data` describes."""
         return cls(data["competitors"], data["directions"])
 
     def __str__(self) -> str:

@@ -118,9 +118,10 @@ class Corpus:
     def chunks(self, splits: Collection[str]) -> Iterator[Chunk]:
         """Yield the raw lines of the texts from which these splits are made, in order."""
         size = CHUNK - CHUNK % self.together
-        for texts, own in ((self.train, False), (self.test, True)):
-            held = {"test"} if own else {*SPLITS[:2], *(() if self.test else ("test",))}
-            if texts and held & {*splits}:
+        of_train = SPLITS[:2] if self.test else SPLITS
+        sources = ((self.train, False, of_train), (self.test, True, SPLITS[2:]))
+        for texts, own, made in sources:
+            if texts and {*made} & {*splits}:
                 lines = itertools.chain.from_iterable(texts())
                 yield from ((own, raw) for raw in batches(lines, size))
 
