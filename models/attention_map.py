@@ -77,7 +77,7 @@ def attention_weights(call: Callable[[], object]) -> list[Tensor]:
     """Return the weights_BHTT of every attention that `call()` computes, in order.
 
     The last axis has a query's weights of all keys, which add up to 1. A layer with heads of
-    several sizes computes one attention for each size. The calls that are measured are those of
+    several sizes computes one attention for each size. The same calls are measured as in
     `head_measures`.
     """
     return _watched(call, _weights)
@@ -155,8 +155,8 @@ def _attended(given: Mapping[str, Any]) -> _Attended | None:
         )
         mask = mask.tril() if given.get("is_causal") else mask
     if mask.dtype != torch.bool:
-        # This mask is a term to add to the logits, and -inf where a key is hidden. The sum has no
-        # smaller factors, so it is itself the left one.
+        # This mask is a term to add to the logits, and -inf where a key is hidden. The sum does not
+        # follow from queries and keys alone, so take the logits themselves as the left factor.
         logits_BHTT = logits_BHTT + mask.float().nan_to_num(neginf=0.0)
         left_BHTP = logits_BHTT
         right_BHTP = torch.eye(logits_BHTT.shape[-1], device=mask.device)

@@ -141,7 +141,7 @@ class SpanFinder(_EncoderModel):
 
 
 def load_pretrained(model: nn.Module, state: Mapping[str, Tensor]) -> list[str]:
-    """Copy the weights of a PretrainingModel's state dict into `model`, as far as it has them.
+    """Load those weights of a PretrainingModel's state dict that `model` has too.
 
     Returns:
         The names of the weights that `state` lacks: those of the output layer for fine-tuning.

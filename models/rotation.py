@@ -27,8 +27,7 @@ class Rotation:
         Args:
             turned: R for each head size. The first R dimensions of a head are rotated. R must be
                 even.
-            base: the base of the angles. At each position, the angle of pair i grows by
-                base^(-2 i / R).
+            base: the base of the angles. The angle of pair i at position t is t base^(-2 i / R).
         """
         self._turns = {
             size: _turn(positions_BT, count, base) for size, count in turned.items()

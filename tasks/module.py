@@ -65,7 +65,7 @@ class TaskModule(pl.LightningModule, ABC):
 
     @abstractmethod
     def build(self) -> nn.Module:
-        """Return the model with newly initialized weights, on the default device."""
+        """Return the model with newly initialised weights, on the default device."""
 
     @abstractmethod
     def example(self) -> Batch:

@@ -63,7 +63,7 @@ def data_of(config: RunConfig, outputs: Path | None = None) -> TaskData:
 
 
 def module_of(config: RunConfig, data: TaskData | None = None) -> TaskModule:
-    """Return the module of a config with newly initialized weights, on the default device."""
+    """Return the module of a config with newly initialised weights, on the default device."""
     return module_class(config.task.name)(config, data or data_of(config))
 
 

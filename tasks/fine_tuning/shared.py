@@ -231,7 +231,7 @@ class FineTuning(TaskModule):
     architectures = ("encoder",)
 
     def encoder(self) -> Encoder:
-        """Return the config's encoder with newly initialized weights.
+        """Return the config's encoder with newly initialised weights.
 
         Raises:
             UserError: a row can be longer than the encoder's number of positions.

@@ -120,8 +120,8 @@ class Corpus:
         size = CHUNK - CHUNK % self.together
         of_train = SPLITS[:2] if self.test else SPLITS
         sources = ((self.train, False, of_train), (self.test, True, SPLITS[2:]))
-        for texts, own, made in sources:
-            if texts and {*made} & {*splits}:
+        for texts, own, available in sources:
+            if texts and {*available} & {*splits}:
                 lines = itertools.chain.from_iterable(texts())
                 yield from ((own, raw) for raw in batches(lines, size))
 
