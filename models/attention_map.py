@@ -88,7 +88,7 @@ def _watched(
 ) -> list[_Taken]:
     watch = _Watch(take)
     # A compiled graph would hide the call, so run eagerly. With gradients, a GPU may call another
-    # function (see `models.attention._fused`), so run without.
+    # function (see `models.attention._fused`), so turn gradients off.
     with torch.no_grad(), torch.compiler.set_stance("force_eager"), watch:
         call()
     return watch.taken

@@ -16,10 +16,12 @@ from torch import Tensor
 IGNORED = -100
 """The target of a position that is not predicted."""
 
-# On a CPU, a chunk has few logits, but enough rows for fast matrix products. A block has as many
-# words as fit into the cache, because products with 32k words are a tenth slower. On a GPU, a chunk
-# is large enough to use the whole GPU, such as 8192 rows of 32k words.
-_LOGITS_CPU, _ROWS_CPU, _WORDS_CPU, _LOGITS_GPU = 2**22, 512, 4096, 2**28
+# On a CPU, a chunk has this many logits, but at least the rows that fast matrix products need.
+_LOGITS_CPU, _ROWS_CPU = 2**22, 512
+# A block has as many words as fit into the cache. Products with 32k words are a tenth slower.
+_WORDS_CPU = 4096
+# On a GPU, a chunk has this many logits, such as 8192 rows of 32k words. It uses the whole GPU.
+_LOGITS_GPU = 2**28
 
 
 def linear_cross_entropy(

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Alternating least squares stops after _SWEEPS sweeps, or when one improves by less than
-# _TOLERANCE.
+# Alternating least squares stops after _SWEEPS sweeps, or when a sweep improves the fit by less
+# than _TOLERANCE.
 _SWEEPS, _TOLERANCE = 300, 1e-8
 
 

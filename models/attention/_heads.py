@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# The head size must be a multiple of this, by type of device. bfloat16 needs 8. Single precision
-# would need 4.
+# Head sizes are padded to a multiple of this, by type of device. bfloat16 needs 8, and single
+# precision would need 4.
 MULTIPLES = {"cuda": 8}
 
 

@@ -30,7 +30,7 @@ from tasks.training.machine import kind_of
 # Environment variables that the job sets for its ranks:
 MARK = "HEADROOM_RANK"  # the number of the rank
 MEETING = "HEADROOM_MEETING"  # the init_method of torch.distributed
-GRACE_S = 30.0  # after a rank fails, kill the others that still run after this time
+GRACE_S = 30.0  # how long other ranks may run after one has failed, before they are killed
 
 
 def supervise(run: Run, devices: int, nodes: int) -> int:

@@ -22,7 +22,7 @@ from tasks.config.sections import TrainerSection
 LIBRARIES = ("torch", "pytorch-lightning", "numpy", "tokenizers")
 DRIVER = Path("/sys/module/nvidia/version")
 SPEED_S = 1.0  # how long to measure this machine's speed
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # parameters of mallopt, from malloc.h
 
 
 def set_up(section: TrainerSection) -> str:

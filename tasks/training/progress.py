@@ -52,9 +52,8 @@ class MetricsLog:
             self.writer.sync()
 
 
-KEPT = (
-    2  # checkpoints to keep: the newest, and an older one in case the newest is damaged
-)
+# Keep this many checkpoints: the newest, and an older one in case the newest is damaged.
+KEPT = 2
 # A run without validations logs the loss on a few validation rows this many times.
 SAMPLES = 4
 # Copy the losses from the device after this many steps, even if no row is due.
