@@ -30,9 +30,8 @@ from tasks.training.machine import kind_of
 # Environment variables that the job sets for its ranks:
 MARK = "HEADROOM_RANK"  # the number of the rank
 MEETING = "HEADROOM_MEETING"  # the init_method of torch.distributed
-GRACE_S = (
-    30.0  # how long other ranks may run after one has failed, before they are killed
-)
+# After a rank has failed, the others may run this long before they are killed.
+GRACE_S = 30.0
 
 
 def supervise(run: Run, devices: int, nodes: int) -> int:
