@@ -144,11 +144,13 @@ def _attended(given: Mapping[str, Any]) -> _Attended | None:
         k_BHTP = k_BHTP.repeat_interleave(q_BHTP.shape[-3] // k_BHTP.shape[-3], dim=-3)
     if q_BHTP.dim() != 4 or k_BHTP.shape[-2:] != q_BHTP.shape[-2:]:
         return None
+
     k_BHTP = k_BHTP.expand_as(q_BHTP)
     scale = given.get("scale")
     scale = 1 / math.sqrt(q_BHTP.shape[-1]) if scale is None else scale
     left_BHTP, right_BHTP = scale * q_BHTP, k_BHTP
     logits_BHTT = left_BHTP @ right_BHTP.mT
+
     if mask is None:
         mask = torch.ones(
             logits_BHTT.shape[-2:], dtype=torch.bool, device=logits_BHTT.device
@@ -175,6 +177,7 @@ def _measures(of: _Attended, real_BT: Tensor | None) -> HeadMeasures:
         left_BHTP = left_BHTP * real_B1T1
         right_BHTP = torch.where(real_B1T1, right_BHTP, mean_BH1P)
         choice_BHT = choice_BHT & real_BT[:, None]
+
     rank_BH = numerical_rank(left_BHTP, right_BHTP)
     entropy_BHT = torch.special.entr(_weights(of)).sum(-1)
     total_H = torch.where(choice_BHT, entropy_BHT, 0.0).sum((0, 2))

@@ -95,6 +95,7 @@ def _scored(
 
     denominator_NB = torch.cat(denominators, 1)
     denominator_N1 = denominator_NB.logsumexp(1, keepdim=True)
+
     shares = torch.split((denominator_NB - denominator_N1).exp(), 1, dim=1)
     for gradient_NK, share_N1, (place_N1, here_N1) in zip(
         gradients, shares, places, strict=True
@@ -160,6 +161,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 bias_gradient += torch.cat(
                     [(one * kept_N1).sum(0) for one in gradients]
                 )
+
         ctx.save_for_backward(hidden_gradient, weight_gradient, bias_gradient)
         return total
 

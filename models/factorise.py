@@ -52,9 +52,11 @@ def _directions(
     values_W = values[:, :head_size].flatten()
     kept = values_W.argsort(descending=True, stable=True)[:size]
     own_HW = torch.eye(heads).to(left).repeat_interleave(head_size, dim=1)
+
     query_DW = left[..., :head_size].transpose(0, 1).flatten(1)
     key_DW = right[:, :head_size].flatten(0, 1).T
     factors = (query_DW * values_W, own_HW, key_DW)
+
     missing = max(0, size - len(values_W))
     query_DS, mixing_HS, key_DS = (
         F.pad(factor[:, kept], (0, missing)) for factor in factors

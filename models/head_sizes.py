@@ -87,6 +87,7 @@ def heads_by_layer(
             found[-1] = torch.cat((found[-1], part), dim)
         else:
             found.append(part)
+
     if len(found) != layers or any(one.shape[dim] != maps for one in found):
         return []
     if not isinstance(head_size, int) and maps == heads:

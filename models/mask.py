@@ -87,6 +87,7 @@ class SegmentLayout:
         last_S = (length_N - 1).repeat(slots_N)
         source_S = start_N.repeat(slots_N) + np.minimum(offset_S, last_S)
         real_S = offset_S <= last_S
+
         slot_BT = np.empty(rows * length, np.int64)
         slot_BT[source_S[real_S]] = real_S.nonzero()[0]
         groups = list(zip(counts.tolist(), slots.tolist(), strict=True))
@@ -169,6 +170,7 @@ def _by_segment(
         )
         for one in (query, key, value)
     ]
+
     contexts = []
     for (count, slots), real, *qkv in zip(
         layout.groups, torch.split(layout.real_S, sizes), *laid_out, strict=True
@@ -187,5 +189,6 @@ def _by_segment(
             enable_gqa=enable_gqa,
         )
         contexts.append(context.transpose(1, 2).flatten(0, 1))
+
     context_THP = torch.cat(contexts).index_select(0, layout.slot_BT)
     return context_THP.view(layout.rows, -1, *context_THP.shape[1:]).transpose(1, 2)

@@ -73,6 +73,7 @@ class Decoder(nn.Module):
             if normalisation == "rms"
             else partial(nn.LayerNorm, eps=epsilon, bias=biases)
         )
+
         self.embedding = TokenEmbedding(
             vocabulary_size,
             embedding_size,
@@ -108,6 +109,7 @@ class Decoder(nn.Module):
         )
         self.cached_numbers = cached_numbers(block.attention for block in self.blocks)
         self.final_norm = normalised(embedding_size)
+
         self.rotary_base, self.turned = rotary_base, dict[int, int]()
         if position_encoding == "rotary":
             every: list[Any] = [*self.blocks.modules()]
@@ -115,6 +117,7 @@ class Decoder(nn.Module):
                 layer.rotary_size for layer in every if hasattr(layer, "rotary_size")
             }
             self.turned = {size: rotary_size or size for size in sorted(sizes)}
+
         self.softmax = (
             None if tie_embeddings else TokenEmbedding(vocabulary_size, embedding_size)
         )

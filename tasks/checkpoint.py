@@ -160,6 +160,7 @@ def adapted(
             normalises its queries and keys.
     """
     found = dict(weights)
+
     for name, layer in model.named_modules():
         if (
             not isinstance(layer, CollaborativeAttention)

@@ -50,10 +50,12 @@ def check_digests(folder: Path, outputs: Path, *, again: bool = False) -> str:
     found = read_versioned(folder / DIGESTS, keys=("of", "files"))
     if found is None or found["of"] != folder.name:
         raise _changed(folder / DIGESTS, folder)
+
     verified = outputs / "cache" / "verified" / str(identity()["boot"])
     noted = verified / f"{folder.name}.json"
     before = {} if again else read_object(noted) or {}
     now = {}
+
     for name, digest in found["files"].items():
         try:
             now[name] = [digest, *_fingerprint(folder / name)]
@@ -64,6 +66,7 @@ def check_digests(folder: Path, outputs: Path, *, again: bool = False) -> str:
             same = False
         if not same:
             raise _changed(folder / name, folder)
+
     if now != before:
         with suppress(OSError):  # the outputs folder may be read-only
             make_directory(noted.parent)

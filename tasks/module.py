@@ -144,6 +144,7 @@ class TaskModule(pl.LightningModule, ABC):
         optimizer: Any = self.optimizers(use_pl_optimizer=False)
         for group in optimizer.param_groups:
             group["lr"] = self.learning_rate(step)
+
         # Rank 0 has the same seed as a run on one device. Every other rank has another seed.
         rank = [ranks.rank()] if ranks.rank() else []
         seed = derive(self.config.seed, "step", step, *rank)
@@ -191,6 +192,7 @@ class TaskModule(pl.LightningModule, ABC):
         largest = gradient_clip_val or self.config.optimizer.gradient_clip
         if largest is None:
             return
+
         root: Any = self.trainer.model if self.fabric is None else self
         # With FSDP each rank has only a part of the gradients, and the root module clips them.
         if hasattr(root, "clip_grad_norm_"):

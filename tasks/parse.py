@@ -32,6 +32,7 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
         expected = f"an architecture of task.name={_name(config, 'task')} ({known})"
         remedy = f"choose model={task.architectures[0]}"
         raise invalid_value("model.name", name, expected, remedy)
+
     schema = extended(
         RunConfig, task=task.Section, model=architecture.schema_of(config["model"])
     )
@@ -44,6 +45,7 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
         problems = list(run.problems())
         if not problems:
             return run
+
     first, *others = problems
     remedy = first.remedy
     if others:

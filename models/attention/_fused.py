@@ -35,6 +35,7 @@ def attended(
         return F.scaled_dot_product_attention(
             *qkv, attn_mask=mask, dropout_p=dropout, scale=scale
         )
+
     seen = torch.zeros((), dtype=q_BHTP.dtype, device=q_BHTP.device)
     bias_B1TT = torch.where(mask, seen, -math.inf)
     bias_BHTT = bias_B1TT.expand(*q_BHTP.shape[:-1], k_BHTP.shape[-2])

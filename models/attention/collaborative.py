@@ -57,6 +57,7 @@ class CollaborativeAttention(nn.Module):
         )
         self.value = nn.Linear(embedding_size, width, bias=bias)
         self.output = nn.Linear(width, embedding_size, bias=bias)
+
         for projection in (self.query, self.key, self.value, self.output):
             glorot_uniform_(projection)
         # With this variance, the S terms of a logit together vary as much as the P terms of a logit
@@ -77,6 +78,7 @@ class CollaborativeAttention(nn.Module):
         q_BHTS = q_BTS.unsqueeze(1) * mixing_HS.unsqueeze(1)
         k_BTS = to_heads(self.key, x_BTD, self.mixing.shape[1])
         v_BHTP = to_heads(self.value, x_BTD, self.heads, self.head_size).transpose(1, 2)
+
         # The scale uses the head size, not S, because fewer shared coordinates approximate the
         # same products. (The authors' code divides by sqrt(S / heads), which sharpens the
         # attention of compressed heads.)
@@ -129,11 +131,13 @@ class CollaborativeAttention(nn.Module):
             dropout=attention.dropout,
             shared_size=query_DS.shape[1],
         ).to(weight)
+
         made.query.weight.copy_(query_DS.T)
         made.mixing.copy_(mixing_HS)
         made.key.weight.copy_(key_DS.T)
         made.value.weight.copy_(weight.chunk(3)[2])
         made.output.load_state_dict(attention.output.state_dict())
+
         if made.content_bias is not None:
             bias_q, _, bias_v = attention.qkv.bias.chunk(3)
             w_k_HPD = weight.chunk(3)[1].view(made.heads, made.head_size, -1)

@@ -36,6 +36,7 @@ class DecoupledAttention(nn.Module):
         self.heads, self.head_size, self.value_size = heads, head_size, value_size
         self.dropout = dropout
         self.rotary_size = head_size  # a rotation acts on whole heads
+
         self.query_key = nn.Linear(embedding_size, 2 * heads * head_size, bias=bias)
         self.value = nn.Linear(embedding_size, heads * value_size, bias=bias)
         self.output = nn.Linear(heads * value_size, embedding_size, bias=bias)
@@ -62,6 +63,7 @@ class DecoupledAttention(nn.Module):
         v_BHTU = to_heads(self.value, x_BTD, self.heads, self.value_size).transpose(
             1, 2
         )
+
         context_BHTU = attended(
             q_BHTP,
             k_BHTP,

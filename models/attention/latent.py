@@ -57,6 +57,7 @@ class LatentAttention(nn.Module):
         self.heads, self.head_size, self.value_size = heads, head_size, value_size
         self.latent_size, self.rotary_size = latent_size, rotary_size
         self.dropout = dropout
+
         self.query_latent: nn.Module = nn.Identity()
         query_inputs = embedding_size
         if query_latent_size is not None:
@@ -73,6 +74,7 @@ class LatentAttention(nn.Module):
         self.key = nn.Linear(latent_size, heads * head_size, bias=False)
         self.value = nn.Linear(latent_size, heads * value_size, bias=bias)
         self.output = nn.Linear(heads * value_size, embedding_size, bias=bias)
+
         glorot_uniform_(self.shared, stacked=[latent_size, rotary_size])
         for projection in (self.query, self.key, self.value, self.output):
             glorot_uniform_(projection)
@@ -93,15 +95,18 @@ class LatentAttention(nn.Module):
             [self.latent_size, self.rotary_size], -1
         )
         latent_BTC = self.latent_norm(latent_BTC)
+
         q_BTHS = self.query(self.query_latent(x_BTD)).unflatten(-1, (self.heads, -1))
         k_BTHP = self.key(latent_BTC).unflatten(-1, (self.heads, -1))
         v_BTHU = self.value(latent_BTC).unflatten(-1, (self.heads, -1))
+
         r_BT1R = r_BTR.unsqueeze(2)
         if rotation is not None:
             own_BTHP, turned_BTHR = q_BTHS.split([self.head_size, self.rotary_size], -1)
             q_BTHS = torch.cat((own_BTHP, rotation(turned_BTHR, self.rotary_size)), -1)
             r_BT1R = rotation(r_BT1R, self.rotary_size)
         k_BTHS = torch.cat((k_BTHP, r_BT1R.expand(-1, -1, self.heads, -1)), -1)
+
         context_BHTU = attended(
             filled(q_BTHS).transpose(1, 2),
             filled(k_BTHS).transpose(1, 2),

@@ -64,9 +64,11 @@ class MultiHeadAttention(nn.Module):
         width, shared_width = heads * head_size, self.key_value_heads * head_size
         self.qkv = nn.Linear(embedding_size, width + 2 * shared_width, bias=bias)
         self.output = nn.Linear(width, embedding_size, bias=bias)
+
         self.norm = (
             HeadNorm(heads, self.key_value_heads, head_size) if qk_norm else None
         )
+
         queries_and_keys = [width, shared_width]
         if glorot == "head":
             queries_and_keys = [head_size] * (heads + self.key_value_heads)
@@ -93,10 +95,12 @@ class MultiHeadAttention(nn.Module):
         if rotation is not None:
             qk_BTHP = rotation(qk_BTHP, self.head_size)
         q_BTHP, k_BTKP = torch.split(qk_BTHP, [heads, shared], dim=2)
+
         # With a mask, no fused kernel of a GPU takes fewer key heads than query heads.
         if shared < heads:
             k_BTKP = k_BTKP.repeat_interleave(heads // shared, dim=2)
             v_BTKP = v_BTKP.repeat_interleave(heads // shared, dim=2)
+
         context_BHTP = attended(
             q_BTHP.transpose(1, 2),
             k_BTKP.transpose(1, 2),

@@ -32,6 +32,7 @@ class BagOfWords:
         bags, targets = [_buckets(*pair) for pair in pairs], np.asarray(labels)
         self._weights = np.zeros((2 * BUCKETS + 1, int(targets.max()) + 1))
         squares = np.full(len(self._weights), 1.0e-8)
+
         for epoch in range(EPOCHS):
             order = permutation(len(targets), 0, "bag of words", epoch)
             for first in range(0, len(order), BATCH):

@@ -372,6 +372,7 @@ class DataSet(Source, ABC, Generic[Kind]):
             # Names with a further suffix, such as .jsonl.gz.
             longer = (name for name, last in names.items() if pattern.match(last))
             left_out += [name for name in longer if name not in own]
+
         if not all(chosen):
             remedy = "copy them there" if root.is_dir() else "name a folder that exists"
             raise invalid_value(

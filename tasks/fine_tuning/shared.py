@@ -87,6 +87,7 @@ def write(
         add("rows", starts)
         for name, values in columns.items():
             add(name, values)
+
     facts = {"rows": len(rows), "pieces": len(pieces), "columns": sorted(columns)}
     largest = int(pieces.max(initial=0))
     publish_json(
@@ -131,6 +132,7 @@ class Sequences:
         positions_T = np.arange(min(padded, longest))
         attention_mask_BT = positions_T < lengths_B[:, None]
         places_BT = np.minimum(starts_B[:, None] + positions_T, len(self._pieces_N) - 1)
+
         tokens_BT = self._pieces_N[places_BT].astype(np.int64) * attention_mask_BT
         seconds_B1 = self.columns["seconds"][numbers][:, None]
         token_type_ids_BT = (positions_T >= seconds_B1) & attention_mask_BT
@@ -212,6 +214,7 @@ class ExampleData(PreparedRows):
             remedy = "copy the parent's task.vocabulary_size"
             found = self.section.vocabulary_size
             raise invalid_value("task.vocabulary_size", found, expected, remedy)
+
         train, test = (self.splits[split].about for split in ("train", "test"))
         self.baselines: dict[str, float] = test["baselines"]
         noted = {key: {**train[of], **test[of]} for key, of in NOTED.items()}

@@ -181,6 +181,7 @@ class SplitWriter:
             self.counts["tokens"] += len(ids) + 1
             self.counts["words"] += len(text.split())
             self.counts["bytes"] += len(text.encode()) + 1  # with the line end
+
         self.counts["sentences"] += len(texts)
         self._append(rows)
 

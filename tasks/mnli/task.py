@@ -85,6 +85,7 @@ class MultiNLI(DataSet[Pair]):
         if path.suffix == ".jsonl":
             yield from ((str(number), json_pair(raw)) for number, raw in lines)
             return
+
         _, first = next(lines, (0, None))
         header = strict_json.decoded(first or b"").split("\t")
         if not any(set(names) <= set(header) for names in NAMES):
@@ -128,6 +129,7 @@ class MultiNLI(DataSet[Pair]):
             raise UserError(
                 f"{self.title}: the column label has the classes {found}; {remedy}"
             )
+
         for split, pairs in kept.items():
             numbers = {pair.label for pair in pairs}
             missing = [
@@ -148,11 +150,13 @@ def pair_of(row: Any) -> Pair | Malformed:
     premise, hypothesis, label = (row.get(name) for name in names)
     if not isinstance(premise, str) or not isinstance(hypothesis, str):
         return Malformed("a text is missing")
+
     if label in NO_LABEL or label is None:
         return Malformed("no gold label")
     number = LABELS.index(label) if label in LABELS else label
     if type(number) is not int or not 0 <= number < len(LABELS):
         return Malformed("unknown label")
+
     mended = strict_json.mended(premise, hypothesis)
     premise, hypothesis = (
         strict_json.printable(text).strip() for text in (premise, hypothesis)
@@ -161,6 +165,7 @@ def pair_of(row: Any) -> Pair | Malformed:
         return Malformed("empty text")
     if max(len(premise), len(hypothesis)) > LINE_LIMIT:
         return Malformed("too long")
+
     identity = row.get("pairID")
     identity = identity if isinstance(identity, str) else ""
     return Pair(premise, hypothesis, number, id=identity, mended=mended)
@@ -181,7 +186,7 @@ def table_pair(header: list[str], line: str) -> Pair | Malformed:
     row = dict(zip(header, cells, strict=False))
     if len(cells) != len(header):
         # A missing or an extra tab would move texts and labels into the wrong columns. Accept a
-        # short row only if just annotators are missing and its ids match.
+        # short row if only annotators are missing and its ids match.
         absent, prompt = header[len(cells) :], row.get("promptID")
         short = absent and set(absent) <= set(ANNOTATORS)
         if not short or not prompt or not row.get("pairID", "").startswith(prompt):

@@ -26,6 +26,7 @@ def optimizer(module: Any, section: OptimizerSection) -> Optimizer:
         raise invalid_value(
             "optimizer.name", "muon", expected, "choose optimizer=inverse_sqrt"
         )
+
     for_muon = {id(weight) for weight in matrices}
     muon = Muon(
         matrices,

@@ -89,6 +89,7 @@ def encode(
             split: new_arrays(folder, DTYPES) for split, folder in folders.items()
         }
         adds = {split: stack.enter_context(arrays) for split, arrays in opened.items()}
+
         for chunk in batches(documents, CHUNK):
             for split, pieces_N, sizes_S in _encoded(tokenizer, chunk):
                 if len(pieces_N):  # skip documents without pieces
@@ -98,6 +99,7 @@ def encode(
                     for name, values_N in zip(DTYPES, columns, strict=True):
                         adds[split](name, values_N)
                         total[name] += len(values_N)
+
         for split, add in adds.items():
             add("sentences", [totals[split]["pieces"]])
             add("documents", [totals[split]["sentences"]])

@@ -132,6 +132,7 @@ class PairSource:
         choices_B = np.full(len(numbers_B), self._room - SHORTEST + 1)
         shorter_B = SHORTEST + rng.whole(Purpose.SHORT_LENGTH, choices_B)
         wanted_B = np.where(short_B, shorter_B, self._room)
+
         shift_B = (
             CounterRng(self._seed, (epochs_B,)).uniform(Purpose.SHIFT) * self._room
         )
@@ -148,6 +149,7 @@ class PairSource:
         own_B, after_B = self._span(*self._of_document(document_B))
         other_B = rng.whole(Purpose.OTHER_PLACE, self._pieces - after_B)
         other_B += np.where(other_B >= own_B, after_B, 0)  # skip the row's own document
+
         rest_B = np.maximum(wanted_B - length_B, 1)
         other_first_B, other_end_B, _ = self._stretch(other_B, rest_B)
 
@@ -186,6 +188,7 @@ class PairSource:
         sentence_B = np.searchsorted(self._sentences, place_B, "right") - 1
         document_B = np.searchsorted(self._documents, sentence_B, "right") - 1
         begin_B, end_B = self._of_document(document_B)
+
         latest_B = np.maximum(
             self._sentences[end_B] - wanted_B, self._sentences[begin_B]
         )
@@ -286,6 +289,7 @@ class MaskedPairs:
             rows["attention_mask"] & (rows["tokens"] != CLS) & (rows["tokens"] != SEP)
         )
         lengths = rows["attention_mask"].sum(axis=1)
+
         hidden = mask(rows["tokens"], candidates, lengths, rng, self._vocabulary)
         return {**rows, **hidden, "next": pairs.random_next}
 
@@ -321,6 +325,7 @@ def mask(
     rank_BM = np.argsort(np.take_along_axis(order_BT, places_BM, 1), axis=1)
     # Sort the places by their random number. A row masks the first `counts_B` of them.
     places_BM = np.take_along_axis(places_BM, rank_BM, 1)
+
     counts_B = np.clip(np.rint(lengths_B * FRACTION), 1, most)
     hidden_BM = np.arange(most) < counts_B[:, None]
     targets_BM = np.take_along_axis(tokens_BT, places_BM, 1)
@@ -331,6 +336,7 @@ def mask(
         fate_BM < MASKED, MASK, pieces.start + random_BM.astype(np.int64)
     )
     kept_BM = ~hidden_BM | ((fate_BM >= MASKED) & (fate_BM < MASKED + KEPT))
+
     tokens_BT = tokens_BT.copy()
     tokens_BT[np.arange(rows)[:, None], places_BM] = np.where(
         kept_BM, targets_BM, seen_BM

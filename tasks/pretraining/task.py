@@ -212,10 +212,12 @@ class MaskedLanguageModel(TaskModule):
             )
             remedy = f"lower it, or set {key}=0"
             raise invalid_value(key, second.steps, expected, remedy)
+
         warmup = optimizer.warmup_steps
         if optimizer.schedule in ENDS_AT_0 and warmup >= self._first_steps:
             expected = f"fewer than the {self._first_steps} steps of the first phase"
             raise invalid_value("optimizer.warmup_steps", warmup, expected, "lower it")
+
         longest = max(
             self.section.sequence_length, second.sequence_length * (second.steps > 0)
         )

@@ -98,6 +98,7 @@ class Representation(TaskModule):
                 )
                 remedy = f"set model.{key}={only}"
                 raise invalid_value(f"model.{key}", value, expected, remedy)
+
         if model.embedding_size < section.sequence_length:
             expected = f"at least task.sequence_length={section.sequence_length}, as in Theorem 1"
             remedy = f"set model.embedding_size={section.sequence_length}"

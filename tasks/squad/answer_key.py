@@ -157,6 +157,7 @@ class AnswerKey:
             candidates, longest: see `best_span`.
         """
         found = dict.fromkeys((question["id"] for question in self._questions), "")
+
         numbered = enumerate(scores)
         windows = itertools.groupby(
             numbered, lambda item: int(self._windows["question"][item[0]])
@@ -164,6 +165,7 @@ class AnswerKey:
         firsts, lengths, seconds = (
             self._windows[key] for key in ("first", "length", "seconds")
         )
+
         for number, group in windows:
             question = self._questions[number]
             context = question["context"]
@@ -225,6 +227,7 @@ def best_span(
     allowed &= may_start_T[first][:, None] & may_end_T[last][None, :]
     if not allowed.any():
         return None
+
     sums = starts_T[first].astype(np.float64)[:, None] + ends_T[last][None, :]
     row, column = np.unravel_index(
         np.argmax(np.where(allowed, sums, -np.inf)), sums.shape

@@ -75,11 +75,13 @@ class SQuAD(DataSet[Question]):
                 broken = isinstance(row, Malformed)
                 yield str(number), row if broken else self.example_of(row)
             return
+
         articles = _list_of(strict_json.load_file(path), "data")
         if articles is None:
             raise UserError(
                 f'{path} is not a SQuAD v1.1 file: expected a list under "data"; name another file.'
             )
+
         for a, article in enumerate(articles):
             paragraphs = _list_of(article, "paragraphs")
             if paragraphs is None:
@@ -138,6 +140,7 @@ def question_of(row: Any, context: Any) -> Question | Malformed:
         return Malformed("no id")
     if not isinstance(context, str) or not isinstance(question, str):
         return Malformed("a text is missing")
+
     mended = strict_json.mended(context, question)
     context = strict_json.printable(context)
     question = strict_json.printable(question).strip()
@@ -152,6 +155,7 @@ def question_of(row: Any, context: Any) -> Question | Malformed:
     if not given:
         return Malformed("no answer")
     texts = tuple(strict_json.printable(a["text"]) for a in given)
+
     start, text, found = located_answer(
         context, texts, [a.get("answer_start") for a in given]
     )
@@ -264,6 +268,7 @@ class Windows(ExampleData):
             name: []
             for name in ("seconds", "question", "first", "length", "start", "end")
         }
+
         for number, (question, encoding) in enumerate(
             zip(examples, asked, strict=True)
         ):
@@ -360,6 +365,7 @@ class QuestionAnswering(FineTuning):
                 for batch in batches
             ]
             batches = ranks.gathered(own)
+
         scores_N = []
         for batch in batches:
             starts_BT, ends_BT = batch["logits"].cpu().numpy()

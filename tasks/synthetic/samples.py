@@ -154,6 +154,7 @@ def _families() -> tuple[Family, ...]:
         [a + b.lower() for a in SYLLABLES for b in SYLLABLES]
     )
     size = 1 + MEMBERS
+
     rows = (words[start : start + size] for start in range(0, FAMILIES * size, size))
     return tuple(Family(name, tuple(members)) for name, *members in rows)
 
@@ -324,6 +325,7 @@ def pair(number: int, world: World) -> dict[str, Any]:
     """
     rng = StableRandom(f"pair {number}")
     came = world.arrivals(rng)
+
     label = LABELS[number % len(LABELS)]
     truth = label if world.directions else rng.pick(LABELS)
     named = world.arrivals(rng) if truth == "neutral" else [*came]
@@ -359,6 +361,7 @@ def paragraph(number: int, world: World) -> dict[str, Any]:
         named = [*others, first]
         named.insert(place, came[place])
         found = came[place] if world.directions else rng.pick(came)
+
         start = f" {context}".index(f" {found.name}")
         answers = [{"text": found.name, "answer_start": start}]
         question = f"{members(named)}?"

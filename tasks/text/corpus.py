@@ -72,6 +72,7 @@ class Arrays:
                 f"{folder} holds no prepared data; delete it. The next sweep prepares the data "
                 "again."
             )
+
         self.about: Mapping[str, Any] = found
         if found["format"] != form:
             raise self._changed()

@@ -90,6 +90,7 @@ def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> Non
     leaked = int(np.isin(test_N, different).sum())
     repeated = len(train_N) - len(different)
     in_training = "are also in the training split, which makes the scores too good"
+
     for count, total, split, said in (
         (leaked, len(test_N), "test", in_training),
         (repeated, len(train_N), "training", "repeat an earlier one"),
@@ -130,6 +131,7 @@ def read_line(raw: bytes | None) -> Line:
         text = raw.decode()
     except UnicodeDecodeError:
         text, repairs = raw.decode(errors="replace"), ("invalid_utf8",)
+
     if "\0" in text:
         text, repairs = text.replace("\0", REPLACEMENT), (*repairs, "nul")
     text = text.strip()
@@ -272,6 +274,7 @@ def find_files(root: Path) -> TextFiles:
         raise invalid_value(
             "data.root", root, "a folder of text files", "name one that exists"
         )
+
     top = found.root.resolve()
     for name in found.names:
         if not (real := (found.root / name).resolve()).is_relative_to(top):
@@ -337,6 +340,7 @@ def hash_files(files: TextFiles) -> str:
     # Version 0.1.0 also trained on these test files. Mark them, so that the text has a new digest.
     own = [name for name in files.test if OWN_TEST.fullmatch(name)]
     marked = {name for name in own if not _PLAIN_TEST.fullmatch(name)}
+
     for name in files.names:
         try:
             with (files.root / name).open("rb") as file:
@@ -399,6 +403,7 @@ def load_splits(
     if "train" not in splits:
         expected = "a data set with a split train"
         raise invalid_value("data.hub", name, expected, "choose another data set")
+
     for split in splits.values():
         if missing := [
             column for column in columns if column not in split.column_names
@@ -490,6 +495,7 @@ class Source:
                 for name, split in splits.items()
             }
             return name_of(data["hub"]), rows["train"], rows.get("test")
+
         root = self.root(data, folder)
         found = self.files(root)
         note_files(found)

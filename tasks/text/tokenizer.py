@@ -106,6 +106,7 @@ def train_bpe(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     _check_size(vocabulary_size, SMALLEST_BPE)
+
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -141,6 +142,7 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     characters = Counter[str]()
     for text in texts:
         characters.update(normalizer.normalize_str(text))
+
     common = sorted(
         characters, key=lambda character: (-characters[character], character)
     )

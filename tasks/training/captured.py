@@ -43,6 +43,7 @@ class CapturedSteps:
         device = steps.fabric.device
         self._stream = torch.cuda.Stream(device)
         self._pool = torch.cuda.graph_pool_handle()
+
         # All graphs read the learning rate from this tensor.
         self._rate = torch.zeros((), device=device)
         # The graph of each batch shape. It is None until the shape's second step.
@@ -90,6 +91,7 @@ class CapturedSteps:
         if not all(torch.equal(eager, replayed) for eager, replayed in pairs):
             why = "the results of a graph and of an eager step differ"
             return self._eager_from_here(why, before, number, batch)
+
         self._captured[shape] = captured
         return again
 
@@ -100,6 +102,7 @@ class CapturedSteps:
         steps.optimizer.zero_grad()  # the graph allocates its own gradients
         groups = steps.optimizer.param_groups
         rates = [group["lr"] for group in groups]
+
         graph = torch.cuda.CUDAGraph()
         for group in groups:
             group["lr"], group["capturable"] = self._rate, True

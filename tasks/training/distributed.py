@@ -136,6 +136,7 @@ def join(trainer: Mapping[str, Any]) -> None:
         os._exit(1)
 
     threading.Thread(target=end_with_parent, name="parent", daemon=True).start()
+
     cuda = kind_of(trainer["accelerator"]) == "cuda"
     if cuda:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

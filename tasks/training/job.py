@@ -65,6 +65,7 @@ class Job:
         self._resumed: Path | None = None
         if ranks.rank() == 0:
             self._claim()
+
         self._interruption = Interruption(self._stop_at_once)
         if ranks.world() > 1:
             # The other ranks join rank 0's attempt and load its checkpoint.
@@ -74,6 +75,7 @@ class Job:
                 assert path is not None
                 self._attempt = distributed.SecondaryAttempt(path, Watcher())
             self._interruption = distributed.SynchronizedStop(self._stop_at_once)
+
         self._mirror: Mirror | None = None
         self._reading_data = False  # while True, a UserError is about the data
         # The end of an out-of-memory message, if no batch can be split further.
@@ -279,6 +281,7 @@ class Job:
         message = "a signal stopped it" if interrupted else message_of(error)
         if cause is Cause.OUT_OF_GPU_MEMORY:
             message += self._indivisible
+
         trace = (
             ""
             if interrupted or isinstance(error, UserError)
@@ -287,6 +290,7 @@ class Job:
         print(trace, end="", file=sys.stderr)
         print(f"{cause}: {message}", file=sys.stderr)
         os.write(self._terminal, f"{self._run.id}: {cause}: {message}\n".encode())
+
         code = INTERRUPTED if interrupted else 1
         self._close_mirror(code)
         self._finish(cause, message, trace)

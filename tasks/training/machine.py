@@ -34,6 +34,7 @@ def set_up(section: TrainerSection) -> str:
     # The last bits of a sum depend on the number of threads.
     torch.set_num_threads(section.threads)
     found = kind_of(section.accelerator)
+
     visible = os.environ.get(VISIBLE, "")
     has_gpu = DRIVER.exists() and visible not in NO_GPUS
     wanted = section.accelerator == "gpu" or (has_gpu and section.accelerator == "auto")
@@ -114,6 +115,7 @@ def facts(kind: str = "cpu") -> dict[str, Any]:
         "cores": os.cpu_count(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
     }
+
     known = {"python": platform.python_version(), **versions()}
     if kind == "cuda":
         hardware |= {

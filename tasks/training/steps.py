@@ -99,6 +99,7 @@ def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
     precision = DoublePrecision() if section.precision == "64-true" else Precision()
     if section.precision == "bf16-mixed":
         precision = Autocast("bf16-mixed", accelerator)
+
     fabric = Fabric(
         accelerator=accelerator,
         devices=section.devices,

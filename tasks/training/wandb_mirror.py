@@ -88,10 +88,12 @@ def start(section: LoggerSection, run: Run) -> Any:
 
     for name in FROM_AGENT:
         os.environ.pop(name, None)
+
     record = run.record()
     config, names = record.config, record.names
     experiments = [names.get("experiment"), *mirrors.tags(run.outputs).get(run.id, ())]
     tags = [*experiments, config["task"]["name"], config["model"]["name"]]
+
     earlier = mirrors.folders(run.outputs, run.id, offline=True)
     arguments: dict[str, Any] = {
         "id": run.id,
@@ -121,6 +123,7 @@ def start(section: LoggerSection, run: Run) -> Any:
             x_save_requirements=False,
         ),
     }
+
     offline = section.mode == "offline"
     try:
         started = wandb.init(**arguments)
@@ -132,6 +135,7 @@ def start(section: LoggerSection, run: Run) -> Any:
         wandb.teardown()  # otherwise W&B would reject the run's id as a duplicate
         offline = True
         started = wandb.init(**{**arguments, "mode": "offline"})
+
     started.define_metric(STEP)
     started.define_metric("*", step_metric=STEP, step_sync=True)
     if offline:
