@@ -144,7 +144,7 @@ class SegmentMask(Tensor):
         """Return whether queries, keys and values have the layout's rows and positions."""
         here = (attn_mask.shape[0], attn_mask.shape[-1])
         return all(
-            one.dim() == 4 and one.shape[::2] == here for one in (query, key, value)
+            part.dim() == 4 and part.shape[::2] == here for part in (query, key, value)
         )
 
 

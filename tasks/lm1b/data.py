@@ -238,15 +238,18 @@ def pack(
             for split, writer in writers.items():
                 writer.write(texts[split])
 
-        note_lines(corpus.name, sum((one.lines for one in writers.values()), Counts()))
+        lines = (writer.lines for writer in writers.values())
+        note_lines(corpus.name, sum(lines, Counts()))
         hashes = {
-            split: np.frombuffer(of.hashes, np.uint64) for split, of in writers.items()
+            split: np.frombuffer(writer.hashes, np.uint64)
+            for split, writer in writers.items()
         }
         if hashes.keys() >= {"train", "test"}:
             note_repeats(corpus.name, "line", hashes["train"], hashes["test"])
         for split, writer in writers.items():
             corpus.check(split, writer.lines)
             writer.finish()
+
     for split, writer in writers.items():
         publish_json(folders[split] / ABOUT, writer.about(split))
 

@@ -20,7 +20,8 @@ def optimizer(module: Any, section: OptimizerSection) -> Optimizer:
     """
     embeddings = {id(weight) for weight in module.embedding_parameters()}
     trained = [weight for weight in module.parameters() if weight.requires_grad]
-    matrices = [one for one in trained if one.ndim == 2 and id(one) not in embeddings]
+    outside = [weight for weight in trained if id(weight) not in embeddings]
+    matrices = [weight for weight in outside if weight.ndim == 2]
     if not matrices:
         expected = "a model with matrices between its embeddings and its outputs"
         raise invalid_value(

@@ -240,8 +240,8 @@ class Windows(ExampleData):
             split: AnswerKey(folder / split, self.splits[split]) for split in measured
         }
         counts = {
-            f"{split}_questions": of.about["questions"]
-            for split, of in self.splits.items()
+            f"{split}_questions": rows.about["questions"]
+            for split, rows in self.splits.items()
         }
         return {**facts, **counts}
 
@@ -269,16 +269,14 @@ class Windows(ExampleData):
             for name in ("seconds", "question", "first", "length", "start", "end")
         }
 
-        for number, (question, encoding) in enumerate(
-            zip(examples, asked, strict=True)
-        ):
+        pairs = zip(examples, asked, strict=True)
+        for number, (question, encoding) in enumerate(pairs):
             pieces, offsets = paragraphs[question.context]
             ids = encoding.ids[: self.section.question_length]
             answer = None
             if question.start >= 0:
-                answer = covered(
-                    offsets, question.start, question.start + len(question.text)
-                )
+                stop = question.start + len(question.text)
+                answer = covered(offsets, question.start, stop)
 
             room = self.section.sequence_length - SPECIAL_TOKENS - len(ids)
             place = 2 + len(ids)  # the position of the window's first piece
@@ -288,7 +286,7 @@ class Windows(ExampleData):
                 if answer is not None:
                     inside = first <= answer[0] and answer[1] < first + length
                     start, end = (
-                        place + a - first if inside else OUTSIDE for a in answer
+                        place + piece - first if inside else OUTSIDE for piece in answer
                     )
                 values = (place, number, first, length, start, end)
                 for name, value in zip(columns, values, strict=True):

@@ -104,11 +104,12 @@ def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> Non
 
 def note_lines(name: str, counts: Counts) -> None:
     """Print how many lines of a text were too long, and how many had bytes that are not UTF-8."""
-    over = (
-        f"with over {LINE_LIMIT:,} bytes, or with a word of over {WORD_LIMIT:,} letters"
-    )
-    long = counts.skipped["too_long"], f"{over}, left out; break such lines"
-    for count, said in (long, (counts.repaired["invalid_utf8"], NOT_UTF8)):
+    limits = f"over {LINE_LIMIT:,} bytes or a word of over {WORD_LIMIT:,} letters"
+    too_long = f"left out, with {limits}; break such lines"
+    for count, said in (
+        (counts.skipped["too_long"], too_long),
+        (counts.repaired["invalid_utf8"], NOT_UTF8),
+    ):
         if count:
             print(f"{NOTE}{name}: {plural(count, 'line')} {said}.", file=sys.stderr)
 
@@ -266,6 +267,8 @@ def find_files(root: Path) -> TextFiles:
             suffixes = ", ".join(suffix for suffix in TEXT_SUFFIXES if suffix)
             expected = f"a folder with files ending in {suffixes}, or without a suffix"
             raise invalid_value("data.root", root, expected, "add such files")
+
+        # If all files are test files, train on them.
         train, test = (train, test) if train else (test, ())
         read = {*train, *test}
         left_out = (name for name in every if name not in read and not _is_about(name))

@@ -143,10 +143,9 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     for text in texts:
         characters.update(normalizer.normalize_str(text))
 
-    common = sorted(
-        characters, key=lambda character: (-characters[character], character)
-    )
-    alphabet = sorted(one for one in common[:WORDPIECE_CHARACTERS] if not one.isspace())
+    common = sorted(characters, key=lambda letter: (-characters[letter], letter))
+    frequent = common[:WORDPIECE_CHARACTERS]
+    alphabet = sorted(character for character in frequent if not character.isspace())
     # The library would number continuations in hash order, and the numbers decide ties between
     # merges. As sorted special tokens they get fixed numbers, so training is deterministic.
     continuations = ["##" + character for character in alphabet]
