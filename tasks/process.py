@@ -28,7 +28,7 @@ def typed_run(module: str, description: str | None) -> str:
 
 @contextmanager
 def freeze_gc() -> Iterator[None]:
-    """Within the block, collect no garbage; afterwards, exclude all existing objects from it.
+    """Collect no garbage within the block. Later collections skip the objects that exist by then.
 
     The imported libraries make half a million objects. Searching them for garbage takes a fifth of
     their import time. In a forked job it takes up to half a second, because the search copies every
