@@ -64,7 +64,7 @@ SWEEPS = {
     "data.root=/tmp": "expected no folder, since data.source=sample; add data=local",
     "data=local": "data.root",
     "data=local data.root=/nonexistent": "data.root=/nonexistent: expected a folder of text files",
-    "data=local data.root=HERE/pictures": "picture is no text in UTF-8",
+    "data=local data.root=HERE/pictures": "picture is not text in UTF-8",
     "task=lm1b,mnli": "metric of task=lm1b,mnli=test/perplexity: expected a metric of task mnli",
     "metric=test/perplexty": "metric of task=lm1b=test/perplexty: expected a metric of task lm1b",
     "name=../mine": "name=../mine: expected at most 56 letters",
