@@ -19,12 +19,17 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
-from sweeper.cli.process import settle_process
-from sweeper.plan.refused import FOLDERS, SWEEPS, refuse_arguments
-from sweeper.plan.yaml_limits import check_yaml
-from sweeper.size_server import SINGLE_THREADED, size_server
-from sweeper.store.errors import sanitize
-from sweeper.store.registry import ROOT
+from sweeper.store.errors import exit_without_package, sanitize
+
+try:
+    from sweeper.cli.process import settle_process
+    from sweeper.plan.hydra_errors import explained, is_user_error
+    from sweeper.plan.refused import FOLDERS, SWEEPS, refuse_arguments
+    from sweeper.plan.yaml_limits import check_yaml
+    from sweeper.size_server import SINGLE_THREADED, size_server
+    from sweeper.store.registry import ROOT
+except ModuleNotFoundError as missing:
+    exit_without_package(missing)
 
 # A shell does not expand ~ after a key, and Hydra accepts it only in quotes.
 HOME = re.compile(r"^((?:data\.root|paths\.outputs)=)(~/[^'\"]*)$")
@@ -99,8 +104,6 @@ if __name__ == "__main__":
         sys.exit(130)  # Ctrl-C during planning; during training the sweep handles it
     except Exception as problem:
         # Print an error that the user can correct as one sentence, without a traceback.
-        from sweeper.plan.hydra_errors import explained, is_user_error
-
         size_server().close()
         if not is_user_error(problem):
             raise

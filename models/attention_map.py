@@ -1,4 +1,4 @@
-"""Measures of trained heads: attention weights, the rank of their logits, their entropy.
+"""Measures of trained heads: attention weights, their entropy, and the rank of the logits.
 
 Shapes: B batch, H heads, T positions, P size of queries and keys, N the smaller of T and P.
 """
@@ -17,19 +17,19 @@ from torch.overrides import TorchFunctionMode
 # The arguments of scaled_dot_product_attention that may be positional.
 _TAKEN = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 _Taken = TypeVar("_Taken")
-# A singular value below this share of the largest does not count for the rank.
+# The rank does not count singular values below this share of the largest one.
 TOLERANCE = 0.01
 
 
 @dataclass(frozen=True)
 class HeadMeasures:
-    """Measures of the heads of one layer, as means over rows.
+    """Measures of the heads of one layer, averaged over rows.
 
     Attributes:
-        rank_H: the numerical rank of the logits between all positions of a row, after the mean of
-            each query is subtracted, because the softmax ignores it. The rank is at most the size
+        rank_H: the numerical rank of the logits between all positions of a row. First each query's
+            mean logit is subtracted, because the softmax ignores it. The rank is at most the size
             of queries and keys.
-        entropy_H: the entropy, in nats, of a query's attention weights, as a mean over the queries
+        entropy_H: the entropy of a query's attention weights in nats, averaged over the queries
             that see more than one key.
     """
 
@@ -38,9 +38,9 @@ class HeadMeasures:
 
 
 class _Attended(NamedTuple):
-    """The logits of one attention as a product of two factors, and its mask.
+    """The logits of one attention, their factors left right^T, and the mask.
 
-    `seen_BHTT` is True where a query (third axis) sees a key (last axis).
+    `seen_BHTT` is True where a query (third axis) may attend to a key (last axis).
     """
 
     left_BHTP: Tensor
@@ -54,12 +54,12 @@ def head_measures(
 ) -> list[HeadMeasures]:
     """Return the measures of every attention that `call()` computes, in order.
 
-    Only calls of scaled_dot_product_attention with a key for each position are measured. A variant
-    that computes attention in another way is not.
+    Only calls of scaled_dot_product_attention with one key per position are measured. Attention
+    that is computed in another way is not.
 
     Args:
-        real_BT: False at padding, which is left out. If it is given, attention over other rows,
-            such as blocks of a row, is not measured.
+        real_BT: False at padding, which is left out. If given, attention over rows of another
+            shape, such as blocks of a row, is not measured.
     """
 
     def take(of: _Attended) -> HeadMeasures | None:
@@ -74,10 +74,11 @@ def head_measures(
 
 
 def attention_weights(call: Callable[[], object]) -> list[Tensor]:
-    """Return weights_BHTT of every attention that `call()` computes, in order.
+    """Return the weights_BHTT of every attention that `call()` computes, in order.
 
-    The last axis is a query's attention to each key and adds up to 1. A layer with heads of several
-    sizes computes one attention for each size. See `head_measures` for which calls are measured.
+    The last axis has a query's weights of all keys, which add up to 1. A layer with heads of
+    several sizes computes one attention for each size. The same calls are measured as in
+    `head_measures`.
     """
     return _watched(call, _weights)
 
@@ -86,8 +87,8 @@ def _watched(
     call: Callable[[], object], take: Callable[[_Attended], _Taken | None]
 ) -> list[_Taken]:
     watch = _Watch(take)
-    # Run eagerly and without gradients: a compiled graph would hide the call, and training on a GPU
-    # may use another function (see `models.attention._fused`).
+    # A compiled graph would hide the call, so run eagerly. With gradients, a GPU may call another
+    # function (see `models.attention._fused`), so turn gradients off.
     with torch.no_grad(), torch.compiler.set_stance("force_eager"), watch:
         call()
     return watch.taken
@@ -111,8 +112,8 @@ class _Watch(TorchFunctionMode):
         options = dict(kwargs or {})
         if function is F.scaled_dot_product_attention:
             given = {**dict(zip(_TAKEN, args, strict=False)), **options}
-            # Never in half precision: small singular values decide the rank, and a GPU computes no
-            # eigenvalues in half precision.
+            # Avoid half precision, because small singular values decide the rank. Besides, a GPU
+            # cannot compute eigenvalues in half precision.
             with without_autocast(given["query"].device):
                 of = _attended(given)
                 found = None if of is None else self._take(of)
@@ -122,7 +123,7 @@ class _Watch(TorchFunctionMode):
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
-    """Return a context in which tensors are multiplied in their own precision."""
+    """Return a context in which matrix products have the precision of their factors."""
     if torch.amp.is_autocast_available(device.type):
         return torch.autocast(device.type, enabled=False)
     return nullcontext()  # the meta device has no autocast
@@ -131,59 +132,52 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
 def _attended(given: Mapping[str, Any]) -> _Attended | None:
     """Return the logits and the mask of a call of scaled_dot_product_attention.
 
-    Return None if queries and keys do not have the same shape (B, H, T, P), after repeating keys
-    that rows or heads share.
+    Keys that rows or heads share are repeated. Return None if queries and keys then do not have the
+    same shape (B, H, T, P).
 
     Args:
         given: the arguments of the call, by name.
     """
-    q_BHTP, k_BHTP, mask = (
-        given["query"].float(),
-        given["key"].float(),
-        given.get("attn_mask"),
-    )
+    q_BHTP, k_BHTP = given["query"].float(), given["key"].float()
+    mask = given.get("attn_mask")
     if given.get("enable_gqa"):  # several query heads share one key head
         k_BHTP = k_BHTP.repeat_interleave(q_BHTP.shape[-3] // k_BHTP.shape[-3], dim=-3)
     if q_BHTP.dim() != 4 or k_BHTP.shape[-2:] != q_BHTP.shape[-2:]:
         return None
+
     k_BHTP = k_BHTP.expand_as(q_BHTP)
     scale = given.get("scale")
     scale = 1 / math.sqrt(q_BHTP.shape[-1]) if scale is None else scale
     left_BHTP, right_BHTP = scale * q_BHTP, k_BHTP
     logits_BHTT = left_BHTP @ right_BHTP.mT
+
     if mask is None:
         mask = torch.ones(
             logits_BHTT.shape[-2:], dtype=torch.bool, device=logits_BHTT.device
         )
         mask = mask.tril() if given.get("is_causal") else mask
-    if (
-        mask.dtype != torch.bool
-    ):  # the mask is added to the logits, -inf where a key is hidden
+    if mask.dtype != torch.bool:
+        # This mask is a term to add to the logits, and -inf where a key is hidden. The sum does not
+        # follow from queries and keys alone, so take the logits themselves as the left factor.
         logits_BHTT = logits_BHTT + mask.float().nan_to_num(neginf=0.0)
-        left_BHTP, right_BHTP = (
-            logits_BHTT,
-            torch.eye(logits_BHTT.shape[-1], device=mask.device),
-        )
+        left_BHTP = logits_BHTT
+        right_BHTP = torch.eye(logits_BHTT.shape[-1], device=mask.device)
         mask = mask > -math.inf
     return _Attended(left_BHTP, right_BHTP, logits_BHTT, mask.expand_as(logits_BHTT))
 
 
 def _measures(of: _Attended, real_BT: Tensor | None) -> HeadMeasures:
-    left_BHTP, right_BHTP, choice_BHT = (
-        of.left_BHTP,
-        of.right_BHTP,
-        of.seen_BHTT.sum(-1) > 1,
-    )
-    if (
-        real_BT is not None
-    ):  # replace padding by zero queries and mean keys, which add no rank
+    left_BHTP, right_BHTP = of.left_BHTP, of.right_BHTP
+    choice_BHT = of.seen_BHTT.sum(-1) > 1  # queries with a choice between keys
+    if real_BT is not None:
+        # Replace padding by zero queries and mean keys, which do not increase the rank.
         real_B1T1 = real_BT[:, None, :, None]
-        mean_BH1P = (right_BHTP * real_B1T1).sum(-2, keepdim=True) / real_B1T1.sum(
-            -2, keepdim=True
-        )
+        sum_BH1P = (right_BHTP * real_B1T1).sum(-2, keepdim=True)
+        mean_BH1P = sum_BH1P / real_B1T1.sum(-2, keepdim=True)
         left_BHTP = left_BHTP * real_B1T1
         right_BHTP = torch.where(real_B1T1, right_BHTP, mean_BH1P)
         choice_BHT = choice_BHT & real_BT[:, None]
+
     rank_BH = numerical_rank(left_BHTP, right_BHTP)
     entropy_BHT = torch.special.entr(_weights(of)).sum(-1)
     total_H = torch.where(choice_BHT, entropy_BHT, 0.0).sum((0, 2))
@@ -195,11 +189,11 @@ def _weights(of: _Attended) -> Tensor:
 
 
 def numerical_rank(left_BHTP: Tensor, right_BHTP: Tensor) -> Tensor:
-    """Return rank_BH of the logits left right^T, minus the mean of each query.
+    """Return the numerical rank of the logits left right^T minus each query's mean, rank_BH.
 
-    The squared singular values are computed as the eigenvalues of a Gram matrix of size P x P or
-    T x T, whichever is smaller. Eigenvalues are batched on a GPU, singular values are not. Double
-    precision leaves eight digits after squaring.
+    The squared singular values are the eigenvalues of a Gram matrix of size P x P or T x T,
+    whichever is smaller. A GPU computes eigenvalues in batches, but not singular values. In double
+    precision, eight digits remain after squaring.
     """
     left_BHTP = left_BHTP.double()
     centred_BHTP = (right_BHTP - right_BHTP.mean(-2, keepdim=True)).double()
@@ -212,8 +206,7 @@ def numerical_rank(left_BHTP: Tensor, right_BHTP: Tensor) -> Tensor:
     else:
         logits_BHTT = left_BHTP @ centred_BHTP.mT
         gram_BHNN = logits_BHTT @ logits_BHTT.mT
-    squares_BHN = torch.linalg.eigvalsh(gram_BHNN)  # the largest last
-    rank_BH: Tensor = (
-        (squares_BHN > TOLERANCE**2 * squares_BHN[..., -1:]).sum(-1).float()
-    )
+    squares_BHN = torch.linalg.eigvalsh(gram_BHNN)  # in ascending order
+    counted_BHN = squares_BHN > TOLERANCE**2 * squares_BHN[..., -1:]
+    rank_BH: Tensor = counted_BHN.sum(-1).float()
     return rank_BH

@@ -1,4 +1,4 @@
-"""Output heads of BERT on an Encoder, for pre-training and for fine-tuning.
+"""BERT's output layers on an Encoder, for pre-training and for fine-tuning.
 
 Shapes: B batch, T positions, D embedding_size, V vocabulary, M masked tokens of a row, C classes,
 N rows of any kind.
@@ -22,7 +22,7 @@ def _dense(inputs: int, outputs: int) -> nn.Linear:
 
 
 class Pooler(nn.Module):
-    """The pooler of BERT: a dense layer and tanh on the first position of a row."""
+    """BERT's pooler: a dense layer and tanh, applied to the first position of a row."""
 
     def __init__(self, embedding_size: int) -> None:
         super().__init__()
@@ -33,9 +33,9 @@ class Pooler(nn.Module):
 
 
 class MaskedTokenHead(nn.Module):
-    """The head that predicts masked tokens: dense, gelu and LayerNorm, then a softmax layer.
+    """The layers that predict masked tokens: dense, gelu and LayerNorm, then a softmax layer.
 
-    The softmax layer uses the bias of this module and the weight of the token embedding.
+    The softmax layer has this module's bias and the weight of the token embedding.
     """
 
     def __init__(self, vocabulary_size: int, embedding_size: int) -> None:
@@ -45,13 +45,13 @@ class MaskedTokenHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary_size))
 
     def forward(self, hidden_ND: Tensor) -> Tensor:
-        """Return the input of the softmax layer. All axes before the last are rows."""
+        """Return the input of the softmax layer. N may stand for several axes."""
         transformed_ND: Tensor = self.norm(F.gelu(self.dense(hidden_ND)))
         return transformed_ND
 
 
 class _EncoderModel(nn.Module):
-    """An Encoder, new or trained, with output heads."""
+    """An Encoder with output layers."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class _EncoderModel(nn.Module):
 
 
 class PretrainingModel(_EncoderModel):
-    """BERT for pre-training: it predicts masked tokens, and whether two texts belong together.
+    """BERT for pre-training, which predicts masked tokens and whether the second text is random.
 
     The paper's Tables 1 to 3 count the parameters of this model.
     """
@@ -77,7 +77,7 @@ class PretrainingModel(_EncoderModel):
         self.next_sentence = _dense(self.embedding_size, 2)
 
     def forward(self, tokens_BT: Tensor, types_BT: Tensor, real_BT: Tensor) -> Tensor:
-        """Return hidden_BTD of the encoder, the input of the other methods."""
+        """Return the encoder's hidden_BTD, which the other methods take."""
         hidden_BTD: Tensor = self.encoder(tokens_BT, types_BT, real_BT)
         return hidden_BTD
 
@@ -91,28 +91,26 @@ class PretrainingModel(_EncoderModel):
     def token_loss(
         self, hidden_BTD: Tensor, places_BM: Tensor, targets_BM: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the summed cross-entropy of the masked tokens, in nats, and their number.
+        """Return the sum of the masked tokens' cross-entropy, in nats, and their number.
 
-        A row with fewer than M masked tokens has targets IGNORED in the other places.
+        If a row has fewer than M masked tokens, its other targets are IGNORED.
         """
         hidden_ND = self.masked_tokens(_at(hidden_BTD, places_BM).flatten(0, 1))
-        targets_N, weight_VD = (
-            targets_BM.flatten(),
-            self.encoder.embedding.tokens.weight,
-        )
+        targets_N = targets_BM.flatten()
+        weight_VD = self.encoder.embedding.tokens.weight
         nats = linear_cross_entropy(
             hidden_ND, weight_VD, targets_N, self.masked_tokens.bias
         )
         return nats, (targets_N != IGNORED).sum()
 
     def next_logits(self, hidden_BTD: Tensor) -> Tensor:
-        """Return logits_B2. Class 0: the second text follows the first. Class 1: it is random."""
+        """Return logits_B2: the second text follows the first (class 0) or is random (class 1)."""
         logits_B2: Tensor = self.next_sentence(self.pooler(hidden_BTD))
         return logits_B2
 
 
 class Classifier(_EncoderModel):
-    """BERT for classification of a row into C classes."""
+    """BERT for the classification of rows into C classes."""
 
     def __init__(self, encoder: Encoder, *, classes: int, dropout: float) -> None:
         super().__init__(encoder)
@@ -127,7 +125,7 @@ class Classifier(_EncoderModel):
 
 
 class SpanFinder(_EncoderModel):
-    """BERT for question answering: it predicts where in a row an answer starts and ends."""
+    """BERT for question answering, which predicts where in a row the answer starts and ends."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__(encoder)
@@ -137,20 +135,19 @@ class SpanFinder(_EncoderModel):
         self, tokens_BT: Tensor, types_BT: Tensor, real_BT: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return logits_BT of the answer's first token, and logits_BT of its last token."""
-        start_BT, end_BT = self.ends(self.encoder(tokens_BT, types_BT, real_BT)).unbind(
-            -1
-        )
+        hidden_BTD = self.encoder(tokens_BT, types_BT, real_BT)
+        start_BT, end_BT = self.ends(hidden_BTD).unbind(-1)
         return start_BT, end_BT
 
 
 def load_pretrained(model: nn.Module, state: Mapping[str, Tensor]) -> list[str]:
-    """Copy the weights in the state of a PretrainingModel into `model`.
+    """Load those weights of a PretrainingModel's state dict that `model` has too.
 
     Returns:
-        The names of the weights that the state lacks: those of the fine-tuning head.
+        The names of the weights that `state` lacks: those of the output layer for fine-tuning.
 
     Raises:
-        ValueError: the state has another encoder.
+        ValueError: the two encoders have different weights.
     """
     own = model.state_dict()
     lacking = [name for name in own if name not in state]

@@ -18,8 +18,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """A feed-forward layer D -> F -> D, with dropout on its activations.
 
-    If `gated`, the activation acts on a second projection, which multiplies the first (Shazeer
-    2020; with silu it is SwiGLU).
+    If `gated`, the activation is applied to a second projection, which then multiplies the first
+    (Shazeer 2020). With silu, this is SwiGLU.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """One layer of a Transformer. Dropout acts on the output of each branch.
+    """One layer of a Transformer. Dropout is applied to the output of each branch.
 
     Args:
-        norm: "pre" normalises the input of a branch (tensor2tensor). "post" normalises the sum of a
-            branch and its residual (BERT, and eq. 8 and 9 of the paper).
-        normalised: `normalised(embedding_size)` makes a normalisation layer.
+        norm: "pre" normalises the input of a branch, as in tensor2tensor. "post" normalises the sum
+            of a branch and its residual, as in BERT and in eq. 8 and 9 of the paper.
+        normalised: the function that makes a normalisation layer, `normalised(embedding_size)`.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Block(nn.Module):
     def forward(
         self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, **rotation: Any
     ) -> Tensor:
-        """Return x_BTD. Pass `rotation`, if given, on to the attention."""
+        """Return x_BTD. The argument `rotation`, if given, is passed on to the attention."""
         if self.norm == "pre":
             attended_BTD = self.attention(
                 self.attention_norm(x_BTD), mask_B1TT, **rotation
@@ -100,7 +100,7 @@ class Block(nn.Module):
 
 
 def compile_blocks(model: nn.Module) -> None:
-    """Compile each block of a model with `torch.compile`, at the first call of the block."""
+    """Make `torch.compile` compile each block of a model at the block's first call."""
     for part in model.modules():
         if isinstance(part, Block):
             part.compile()

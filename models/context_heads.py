@@ -1,7 +1,7 @@
-"""Heads that only form contexts, without values and output, as in the paper's Theorem 1.
+"""Heads that only compute contexts, without values and output, as in the paper's Theorem 1.
 
-The layout is the paper's, where a column is a position: X is d x n. A context P is n x n, and its
-entry (j, i) is the weight of key j for query i, so columns add up to one.
+As in the paper, a column is a position: the input X is d x n. A context P is n x n, and its entry
+(j, i) is the weight of key j for query i, so each column adds up to one.
 Shapes: D embedding_size (d), N positions (n), P head_size (d_p), K problems.
 """
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 
 class ContextHeads(nn.Module):
-    """One head for each of K independent problems, computed as a batch."""
+    """A batch of K single heads, one for each independent problem."""
 
     def __init__(self, problems: int, embedding_size: int, head_size: int) -> None:
         super().__init__()
@@ -22,11 +22,11 @@ class ContextHeads(nn.Module):
             nn.init.normal_(weight, std=embedding_size**-0.5)
 
     def forward(self, x_KDN: Tensor, *, causal: bool) -> Tensor:
-        """Return the logarithms of contexts_KNN, which are -inf where a causal mask hides a key."""
+        """Return the logarithms of contexts_KNN. They are -inf where a causal mask hides a key."""
         return log_context(self.query, self.key, x_KDN, causal=causal)
 
     def embedding_parameters(self) -> list[nn.Parameter]:
-        """Return an empty list, because inputs are vectors and need no embedding."""
+        """Return an empty list: the inputs are vectors and need no embedding."""
         return []
 
 
@@ -35,7 +35,7 @@ def log_context(
 ) -> Tensor:
     """Return the logarithm of context_NN = softmax over keys of (W_k X)^T (W_q X) / sqrt(d_p).
 
-    This is eq. 3 of the paper. Axes before the last two are independent heads.
+    This is eq. 3 of the paper. All axes before the last two are independent heads.
     """
     logits_NN = (w_k_PD @ x_DN).mT @ (w_q_PD @ x_DN) / math.sqrt(w_q_PD.shape[-2])
     if causal:

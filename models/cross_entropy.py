@@ -1,8 +1,8 @@
-"""Cross-entropy of a linear softmax layer, a few rows at a time.
+"""The cross-entropy of a linear softmax layer, computed a few rows at a time.
 
 The logits of all positions would be by far the largest tensor of a training step. Here the logits
-and gradients of one chunk of rows are computed and freed before the next chunk. On a CPU, a chunk
-is also split into blocks of words.
+and gradients of one chunk of rows are computed, used and freed before the next chunk. On a CPU, a
+chunk is also split into blocks of words.
 Shapes: N rows, D embedding_size, V vocabulary, K words of a block, B blocks.
 """
 
@@ -14,12 +14,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 IGNORED = -100
-"""The target of a position without a prediction."""
+"""The target of a position that is not predicted."""
 
-# On a CPU, a chunk has few logits, but at least the rows that fast matrix products need. A block
-# has as many words as fit into the cache: products with 32k words are a tenth slower. On a GPU, a
-# chunk is large enough to fill it: 8192 rows of 32k words.
-_LOGITS_CPU, _ROWS_CPU, _WORDS_CPU, _LOGITS_GPU = 2**22, 512, 4096, 2**28
+# On a CPU, a chunk has this many logits, but at least the rows that fast matrix products need.
+_LOGITS_CPU, _ROWS_CPU = 2**22, 512
+# A block has as many words as fit into the cache. Products with 32k words are a tenth slower.
+_WORDS_CPU = 4096
+# On a GPU, a chunk has this many logits, such as 8192 rows of 32k words. It uses the whole GPU.
+_LOGITS_GPU = 2**28
 
 
 def linear_cross_entropy(
@@ -30,7 +32,7 @@ def linear_cross_entropy(
 ) -> Tensor:
     """Return the sum over rows of -log softmax(hidden weight^T + bias)[target], in nats.
 
-    Rows whose target is IGNORED are left out. Gradients are exact.
+    Rows with the target IGNORED are left out. Gradients are exact.
     """
     if torch.is_grad_enabled():
         total: Tensor = _LinearCrossEntropy.apply(
@@ -56,7 +58,7 @@ def _chunks(hidden_ND: Tensor, weight_VD: Tensor) -> list[slice]:
 
 
 def _blocks(words: Tensor) -> list[Tensor]:
-    """Split a tensor whose first axis is words into blocks of words."""
+    """Split a tensor along its first axis, the words, into blocks of words."""
     size = _WORDS_CPU if words.device.type == "cpu" else len(words)
     return list(torch.split(words, size))
 
@@ -67,11 +69,12 @@ def _scored(
     biases: Sequence[Tensor | None],
     targets_N1: Tensor,
 ) -> tuple[Tensor, list[Tensor]]:
-    """Return nats_N1, and their gradients with respect to the logits, a gradient_NK per block.
+    """Return the cross-entropies, nats_N1, and their gradients, one gradient_NK for each block.
 
-    One softmax per block serves both. The logarithm of its denominator is the largest logit minus
-    the logarithm of the largest probability. That probability is at least 1/K and cannot underflow,
-    unlike the target's. The blocks are rescaled once the denominators of all are known.
+    The gradients are with respect to the logits. One softmax per block gives both results. The
+    logarithm of its denominator is the largest logit minus the logarithm of the largest
+    probability. That probability is at least 1/K, so unlike the target's it cannot underflow. When
+    the denominators of all blocks are known, each block is rescaled to its share of their sum.
     """
     chosen_N1 = torch.zeros((), device=hidden_ND.device)
     gradients, denominators, places, first = [], [], [], 0
@@ -89,8 +92,10 @@ def _scored(
         gradients.append(gradient_NK)
         places.append((place_N1, here_N1))
         first += len(weight_KD)
+
     denominator_NB = torch.cat(denominators, 1)
     denominator_N1 = denominator_NB.logsumexp(1, keepdim=True)
+
     shares = torch.split((denominator_NB - denominator_N1).exp(), 1, dim=1)
     for gradient_NK, share_N1, (place_N1, here_N1) in zip(
         gradients, shares, places, strict=True
@@ -104,8 +109,8 @@ def _scored(
 def _softmax_dtype(logits: Tensor) -> torch.dtype:
     """Return the type in which probabilities are stored. Sums use at least single precision.
 
-    A GPU is limited by memory traffic: for logits in bfloat16, writing single precision would take
-    longer than everything else. A CPU is faster with single precision.
+    A GPU stores the type of the logits. With logits in bfloat16, it would spend most of its time on
+    writing single precision to memory. A CPU is faster with single precision.
     """
     if logits.device.type == "cpu":
         return torch.promote_types(logits.dtype, torch.float32)
@@ -115,12 +120,13 @@ def _softmax_dtype(logits: Tensor) -> torch.dtype:
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
     if left.dtype == right.dtype == total.dtype:
         total.addmm_(left, right)
-    else:  # autocast multiplies in lower precision, but the sum has full precision
+    else:
+        # Autocast multiplies in lower precision. Add the product in the precision of `total`.
         total += left @ right
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """A function that computes its gradients in the forward pass, while a chunk's logits exist."""
+    """The function that computes gradients in the forward pass, while a chunk's logits exist."""
 
     @staticmethod
     def forward(
@@ -139,7 +145,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         weights, weight_gradients = _blocks(weight_VD), _blocks(weight_gradient)
         biases = [None] * len(weights) if bias_V is None else _blocks(bias_V)
         for rows in _chunks(hidden_ND, weight_VD):
-            # A factor 0 per row leaves out IGNORED targets without a pass over the logits.
+            # Leave out IGNORED targets by a factor 0 per row, which needs no pass over the logits.
             kept_N1 = (targets_N[rows] != IGNORED).unsqueeze(1)
             kept_ND = hidden_ND[rows] * kept_N1
             targets_N1 = targets_N[rows].unsqueeze(1) * kept_N1
@@ -155,6 +161,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 bias_gradient += torch.cat(
                     [(one * kept_N1).sum(0) for one in gradients]
                 )
+
         ctx.save_for_backward(hidden_gradient, weight_gradient, bias_gradient)
         return total
 

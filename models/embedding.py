@@ -1,4 +1,4 @@
-"""Input embeddings: the sum of the vectors of a token, its position and its type.
+"""Input embeddings: the sums of the vectors of a token, its position and its type.
 
 Shapes: B batch, T positions, D embedding_size, V vocabulary.
 """
@@ -9,18 +9,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-_LONGEST_TIMESCALE = 1.0e4  # positions; wavelengths run from 2 pi to 2 pi times this
+# In positions. Wavelengths range from 2 pi to 2 pi * _LONGEST_TIMESCALE.
+_LONGEST_TIMESCALE = 1.0e4
 
 
 class TokenEmbedding(nn.Module):
-    """The embedding of a Decoder: vectors of unit variance plus sinusoidal positions.
+    """The embedding of a Decoder: token vectors of unit variance plus sinusoidal positions.
 
     As in tensor2tensor, the weight is drawn with standard deviation d^-0.5, so that the softmax
-    layer can share it. The vectors of the tokens are multiplied by sqrt(d).
+    layer can share it. The token vectors are then multiplied by sqrt(d).
 
     Args:
         scaled: whether to multiply by sqrt(d).
-        sinusoidal: whether to add sinusoids.
+        sinusoidal: whether to add sinusoidal positions.
     """
 
     def __init__(
@@ -49,8 +50,8 @@ class TokenEmbedding(nn.Module):
 def sinusoids(positions_BT: Tensor, embedding_size: int) -> Tensor:
     """Return x_BTD: sines in the first half of D, cosines in the second, and a zero if D is odd.
 
-    They depend on position ids, not on places in the row, so they restart with each segment (as in
-    tensor2tensor's add_timing_signal_1d_given_position).
+    They are functions of `positions_BT`, so they restart with each segment, as in tensor2tensor's
+    add_timing_signal_1d_given_position.
     """
     count = embedding_size // 2
     step = math.log(_LONGEST_TIMESCALE) / max(count - 1, 1)
@@ -62,9 +63,9 @@ def sinusoids(positions_BT: Tensor, embedding_size: int) -> Tensor:
 
 
 class TypedEmbedding(nn.Module):
-    """The embedding of an Encoder, as in BERT: learned token, position and type vectors.
+    """The embedding of an Encoder: learned token, position and type vectors, as in BERT.
 
-    Their sum goes through LayerNorm and dropout. A row has at most `positions` positions, numbered
+    LayerNorm and dropout are applied to their sum. A row has at most `positions` positions, counted
     from its start.
     """
 
@@ -80,9 +81,8 @@ class TypedEmbedding(nn.Module):
         super().__init__()
         self.tokens = nn.Embedding(vocabulary_size, embedding_size)
         self.positions = nn.Embedding(positions, embedding_size)
-        self.types = nn.Embedding(
-            2, embedding_size
-        )  # the first and the second text of a row
+        # Type 0 is the first text of a row, type 1 the second.
+        self.types = nn.Embedding(2, embedding_size)
         self.norm = nn.LayerNorm(embedding_size, eps=epsilon)
         self.dropout = nn.Dropout(dropout)
 

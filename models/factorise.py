@@ -1,24 +1,28 @@
-"""Shared factors of all heads' query-key products: a CP decomposition (Cordonnier et al. 2020).
+"""A CP decomposition of the query-key products of all heads (Cordonnier et al. 2020).
 
-Shapes: H heads, P head_size, D embedding_size, S shared_size; W heads * head_size.
+Shapes: H heads, P head_size, D embedding_size, S shared_size, W heads * head_size.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Alternating least squares stops after _SWEEPS, or when a sweep improves less than _TOLERANCE.
+# Alternating least squares stops after _SWEEPS sweeps, or when a sweep improves the fit by less
+# than _TOLERANCE.
 _SWEEPS, _TOLERANCE = 300, 1e-8
 
 
 def factorise(
     query_HPD: Tensor, key_HPD: Tensor, size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return query_DS, mixing_HS, key_DS such that query diag(mixing_i) key^T is near W_Q^i W_K^iT.
+    """Return query_DS, mixing_HS, key_DS with query diag(mixing_i) key^T close to W_Q^i W_K^iT.
 
-    If S is at least W, the factors are exact. Otherwise alternating least squares fits them. It
-    starts from the S largest singular directions of the single heads, so nothing is random. All
-    computations are in double precision.
+    If S is at least W, the factors are exact. Otherwise they are fitted by alternating least
+    squares, which starts from the S largest singular directions of the single heads. Nothing is
+    random. All computations are in double precision.
+
+    Args:
+        size: S, the number of shared coordinates.
 
     Raises:
         ImportError: S is smaller than W, and tensorly is not installed.
@@ -39,15 +43,20 @@ def factorise(
 def _directions(
     query_HPD: Tensor, key_HPD: Tensor, size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the largest singular directions of all heads. Only its own head mixes a direction."""
+    """Return factors made of the largest singular directions of the single heads.
+
+    In the mixing matrix, a direction has weight 1 for its own head and 0 for all others.
+    """
     heads, head_size, _ = query_HPD.shape
     left, values, right = torch.linalg.svd(query_HPD.mT @ key_HPD, full_matrices=False)
     values_W = values[:, :head_size].flatten()
     kept = values_W.argsort(descending=True, stable=True)[:size]
     own_HW = torch.eye(heads).to(left).repeat_interleave(head_size, dim=1)
+
     query_DW = left[..., :head_size].transpose(0, 1).flatten(1)
     key_DW = right[:, :head_size].flatten(0, 1).T
     factors = (query_DW * values_W, own_HW, key_DW)
+
     missing = max(0, size - len(values_W))
     query_DS, mixing_HS, key_DS = (
         F.pad(factor[:, kept], (0, missing)) for factor in factors
@@ -60,10 +69,8 @@ def _fitted(products_DHD: Tensor, start: list[Tensor]) -> list[Tensor]:
     from tensorly.cp_tensor import CPTensor
     from tensorly.decomposition import parafac
 
-    begun, rank = (
-        CPTensor((None, [factor.numpy() for factor in start])),
-        start[0].shape[1],
-    )
+    begun = CPTensor((None, [factor.numpy() for factor in start]))
+    rank = start[0].shape[1]
     options = {"n_iter_max": _SWEEPS, "tol": _TOLERANCE}
     _, factors = parafac(products_DHD.numpy(), rank=rank, init=begun, **options)
     return [torch.from_numpy(factor) for factor in factors]
@@ -72,7 +79,10 @@ def _fitted(products_DHD: Tensor, start: list[Tensor]) -> list[Tensor]:
 def _balanced(
     query_DS: Tensor, mixing_HS: Tensor, key_DS: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Rescale each coordinate of the factors: equal norms of query and key, norm 1 of mixing."""
+    """Rescale each coordinate of the factors, without changing their product.
+
+    Afterwards, query and key have equal norms, and mixing has norm 1.
+    """
     norms = [
         factor.norm(dim=0).clamp_min(1e-300) for factor in (query_DS, mixing_HS, key_DS)
     ]

@@ -1,7 +1,7 @@
 """Heads of different sizes, between layers or within a layer.
 
-The paper leaves this to future work (section 5). A head size is one number for all heads, or a list
-with an entry for each layer. The entry is one number for all heads of the layer, or a list with a
+The paper leaves this to future work (section 5). `head_size` is one number for all heads, or a list
+with an entry for each layer. An entry is one number for all heads of its layer, or a list with a
 number for each head.
 """
 
@@ -20,7 +20,7 @@ HeadSize = int | Sequence[Sizes]
 
 
 def sizes_by_layer(head_size: HeadSize, layers: int) -> list[Sizes]:
-    """Return the sizes of each layer; raise ValueError if there is not one entry per layer."""
+    """Return the entry of each layer; raise ValueError if their number is not `layers`."""
     sizes: list[Sizes] = list(
         [head_size] * layers if isinstance(head_size, int) else head_size
     )
@@ -30,11 +30,10 @@ def sizes_by_layer(head_size: HeadSize, layers: int) -> list[Sizes]:
 
 
 def distinct_sizes(head_size: HeadSize) -> list[int]:
-    """Return the different sizes, in ascending order."""
+    """Return the different sizes of all heads, in ascending order."""
     entries = [head_size] if isinstance(head_size, int) else head_size
-    return sorted(
-        {n for entry in entries for n in ([entry] if isinstance(entry, int) else entry)}
-    )
+    by_layer = ([entry] if isinstance(entry, int) else entry for entry in entries)
+    return sorted({size for sizes in by_layer for size in sizes})
 
 
 def total_width(head_size: HeadSize, heads: int, layers: int) -> int:
@@ -51,9 +50,10 @@ def attention_layers(
     head_size: HeadSize,
     **options: Any,
 ) -> Iterator[nn.Module]:
-    """Yield the attention of each layer, built when the iterator reaches it.
+    """Yield the attention of each layer.
 
-    The caller may build other parts of a layer in between. Their weights are then drawn in between.
+    Each attention is built only when it is requested. If the caller builds the other parts of a
+    layer in between, the weights are drawn layer by layer.
     """
     for sizes in sizes_by_layer(head_size, layers):
         if isinstance(sizes, int):
@@ -67,18 +67,18 @@ def attention_layers(
 def heads_by_layer(
     parts: Sequence[Tensor], layers: int, heads: int, head_size: HeadSize, dim: int = 0
 ) -> list[Tensor]:
-    """Join measures of attentions to one tensor per layer, with heads in the order of `head_size`.
+    """Join the measures of attentions into one tensor per layer.
 
-    A layer with heads of several sizes computes one attention per size, the smallest first. A
-    variant may compute several maps per head, equally many in each layer. They stay in the order in
-    which they were computed.
+    A layer with heads of several sizes computes one attention per size, the smallest size first.
+    Its heads are put in the order of `head_size`. A variant may also compute several attention maps
+    per head. These stay in the order in which they were computed.
 
     Args:
-        parts: the measures of each attention, in order.
+        parts: the measures of each attention, in the order of computation.
         dim: the axis of the heads.
 
     Returns:
-        One tensor per layer, or [] if the parts do not add up to `layers`.
+        One tensor per layer, or [] if the parts do not make `layers` equally large layers.
     """
     found: list[Tensor] = []
     maps = sum(part.shape[dim] for part in parts) // layers
@@ -87,36 +87,33 @@ def heads_by_layer(
             found[-1] = torch.cat((found[-1], part), dim)
         else:
             found.append(part)
+
     if len(found) != layers or any(one.shape[dim] != maps for one in found):
         return []
     if not isinstance(head_size, int) and maps == heads:
         for place, sizes in enumerate(head_size):
             if not isinstance(sizes, int):
-                # The place of each head in the order of sizes.
-                order_H = (
-                    torch.tensor(sizes)
-                    .argsort(stable=True)
-                    .argsort()
-                    .to(parts[0].device)
-                )
+                # The position of each head if heads are sorted by size.
+                order_H = torch.tensor(sizes).argsort(stable=True).argsort()
+                order_H = order_H.to(parts[0].device)
                 found[place] = found[place].index_select(dim, order_H)
     return found
 
 
 def cached_numbers(layers: Iterable[Any]) -> int | None:
-    """Return the sum of `cached_numbers` of attention layers, or None if a layer has none.
+    """Return the sum of the `cached_numbers` of attention layers, or None if a layer has none.
 
-    `cached_numbers` is how many numbers decoding keeps for each position.
+    A layer's `cached_numbers` is the size of its cache per position, in numbers.
     """
     numbers: list[Any] = [getattr(layer, "cached_numbers", None) for layer in layers]
     return None if None in numbers else sum(numbers)
 
 
 class UnevenAttention(nn.Module):
-    """A layer with heads of several sizes: one attention of any variant for each size.
+    """A layer with heads of several sizes, made of one attention for each size.
 
-    The outputs of these attentions are added. This equals one projection of all concatenated heads,
-    because V_o (the paper's eq. 9) has separate columns for each head.
+    The attentions can be of any variant, and their outputs are added. The sum equals one projection
+    of all concatenated heads, because V_o (the paper's eq. 9) has separate columns for each head.
     """
 
     def __init__(
@@ -152,9 +149,9 @@ class UnevenAttention(nn.Module):
 
 @torch.no_grad()
 def _draw_as_part(group: MultiHeadAttention, width: int) -> None:
-    """Rescale the weights of a group to the variance that they have in a layer of this width.
+    """Rescale the weights of a group to the variance of a layer with this width.
 
-    Glorot's variance is 2 / (embedding_size + width), but the group was drawn by its own width.
+    Glorot's variance is 2 / (embedding_size + width), but the group was drawn with its own width.
     Other variants, and heads that share keys, are not rescaled.
     """
     embedding_size, own = group.qkv.in_features, group.output.in_features

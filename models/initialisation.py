@@ -1,4 +1,4 @@
-"""Initialisation of weights, as in the code that the paper used."""
+"""The initialisation of weights, as in the paper's code."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,11 @@ from torch import nn
 
 
 def glorot_uniform_(linear: nn.Linear, *, stacked: Sequence[int] = ()) -> None:
-    """Draw the weight of a projection Glorot-uniform and set its bias to zero.
+    """Draw the weight of a projection from Glorot's uniform distribution and set its bias to zero.
 
     Args:
-        stacked: the output sizes of several matrices that are stacked in one layer. Each is drawn
-            by its own shape, because the shape of the stack would make them too small.
+        stacked: the output sizes of the matrices, if several are stacked in one layer. Each is
+            drawn by its own shape, because the shape of the stack would give too small weights.
     """
     for weight in torch.split(linear.weight, [*stacked] or len(linear.weight)):
         nn.init.xavier_uniform_(weight)
@@ -20,10 +20,10 @@ def glorot_uniform_(linear: nn.Linear, *, stacked: Sequence[int] = ()) -> None:
 
 
 def truncated_normal_(module: nn.Module) -> None:
-    """Draw the weight of a Linear or Embedding as BERT does, and set the bias to zero.
+    """Draw the weight of a Linear or Embedding as in BERT, and set the bias to zero.
 
     The distribution is normal with standard deviation 0.02, truncated at two standard deviations.
-    Other modules are left unchanged, so that `model.apply` can call this.
+    Other modules stay unchanged, so `model.apply` can call this function.
     """
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.trunc_normal_(module.weight, std=0.02, a=-0.04, b=0.04)

@@ -1,4 +1,4 @@
-"""Attention masks for rows with several segments, and a CPU layout that skips masked positions.
+"""Attention masks for rows with several segments, and a layout for CPUs that skips masked keys.
 
 Shapes: B batch, T positions, H heads, P head_size, N segments of all rows, S slots of all segments.
 """
@@ -14,14 +14,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-STEP = 8  # segment lengths round up to a multiple of this; equal ones are computed together
+# Segment lengths are rounded up to a multiple of STEP. Segments of equal length are computed
+# together.
+STEP = 8
 
 
 def attention_mask(segments_BT: Tensor, *, causal: bool) -> Tensor:
     """Return mask_B1TT, True where the query (third axis) may attend to the key (last axis).
 
-    A segment is a stretch of equal numbers, and a position sees only its own segment. Segment 0 is
-    padding. Every position sees at least itself, because a softmax over no keys would be NaN.
+    A segment is a stretch of equal numbers, and a position attends only to its own segment. Padding
+    is segment 0. Every position attends at least to itself, because a softmax over no keys is NaN.
     """
     mask_B1TT = (segments_BT[:, :, None] == segments_BT[:, None, :]).unsqueeze(1)
     if causal:
@@ -30,9 +32,8 @@ def attention_mask(segments_BT: Tensor, *, causal: bool) -> Tensor:
             length, length, dtype=torch.bool, device=segments_BT.device
         ).tril()
         mask_B1TT = mask_B1TT & earlier_TT
-    if (
-        segments_BT.device.type != "cpu"
-    ):  # the host would have to wait to read the segments
+    # On a GPU, use the plain mask, because the host would wait to read the segments.
+    if segments_BT.device.type != "cpu":
         mask_B1TT.causal = causal  # type: ignore[attr-defined]  # for models.attention._fused
         return mask_B1TT
     layout = SegmentLayout.of(segments_BT)
@@ -45,17 +46,17 @@ def attention_mask(segments_BT: Tensor, *, causal: bool) -> Tensor:
 
 @dataclass(frozen=True)
 class SegmentLayout:
-    """A layout of all positions of a batch in slots, segment by segment.
+    """A layout that assigns each position of a batch to a slot, segment by segment.
 
-    Segments of similar length form a group. Each has the same number of slots, and its last slots
-    may be left over.
+    Segments of similar length form a group. All segments of a group have the same number of slots.
+    The last slots of a segment may be padding.
 
     Attributes:
         rows: B, the number of rows.
-        groups: (number of segments, slots of each segment) for each group.
-        source_S: the position in each slot. A slot left over repeats the segment's last position.
+        groups: (number of segments, slots per segment) of each group.
+        source_S: the position in each slot. Padding repeats the segment's last position.
         slot_BT: the slot of each position.
-        real_S: False for slots left over.
+        real_S: False for padding.
     """
 
     rows: int
@@ -66,6 +67,7 @@ class SegmentLayout:
 
     @classmethod
     def of(cls, segments_BT: Tensor) -> Self:
+        """Return the layout of a batch whose rows have these segments."""
         rows, length = segments_BT.shape
         numbers_BT = segments_BT.numpy()
         first_BT = np.ones((rows, length), bool)
@@ -73,18 +75,19 @@ class SegmentLayout:
         start_N = first_BT.ravel().nonzero()[0]
         length_N = np.diff(start_N, append=rows * length)
         slots_N = -(-length_N // STEP) * STEP
+
         order_N = slots_N.argsort(kind="stable")
-        start_N, length_N, slots_N = (
-            start_N[order_N],
-            length_N[order_N],
-            slots_N[order_N],
-        )
+        start_N = start_N[order_N]
+        length_N = length_N[order_N]
+        slots_N = slots_N[order_N]
         slots, counts = np.unique(slots_N, return_counts=True)
+
         begin_N = np.cumsum(slots_N) - slots_N
         offset_S = np.arange(slots_N.sum()) - begin_N.repeat(slots_N)
         last_S = (length_N - 1).repeat(slots_N)
         source_S = start_N.repeat(slots_N) + np.minimum(offset_S, last_S)
         real_S = offset_S <= last_S
+
         slot_BT = np.empty(rows * length, np.int64)
         slot_BT[source_S[real_S]] = real_S.nonzero()[0]
         groups = list(zip(counts.tolist(), slots.tolist(), strict=True))
@@ -99,10 +102,10 @@ class SegmentLayout:
 
 
 class SegmentMask(Tensor):
-    """A mask with which `F.scaled_dot_product_attention` computes one group of segments at a time.
+    """A mask that makes `F.scaled_dot_product_attention` compute one group of segments at a time.
 
-    Like `torch.nn.attention.bias.CausalBias`, it is an ordinary mask_B1TT for all other functions.
-    Results differ from those of the plain mask by rounding.
+    For all other functions it is an ordinary mask_B1TT, like `torch.nn.attention.bias.CausalBias`.
+    Results differ from those of the plain mask only by rounding.
     """
 
     segments: SegmentLayout
@@ -138,14 +141,14 @@ class SegmentMask(Tensor):
         *_: Any,
         **__: Any,
     ) -> bool:
-        """Return whether queries, keys and values belong to the positions of the layout."""
+        """Return whether queries, keys and values have the layout's rows and positions."""
         here = (attn_mask.shape[0], attn_mask.shape[-1])
         return all(
-            one.dim() == 4 and one.shape[::2] == here for one in (query, key, value)
+            part.dim() == 4 and part.shape[::2] == here for part in (query, key, value)
         )
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]  # each batch is laid out differently
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # each batch has another layout
 def _by_segment(
     query: Tensor,
     key: Tensor,
@@ -157,8 +160,8 @@ def _by_segment(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Return context_BHTP of query_BHTP, key_BHTP and value_BHTP."""
-    assert not is_causal  # torch forbids it together with a mask
+    """Return context_BHTP of query_BHTP, key_BHTP and value_BHTP, one group at a time."""
+    assert not is_causal  # torch forbids is_causal together with a mask
     layout = attn_mask.segments
     sizes = [count * slots for count, slots in layout.groups]
     laid_out = [
@@ -167,12 +170,13 @@ def _by_segment(
         )
         for one in (query, key, value)
     ]
+
     contexts = []
     for (count, slots), real, *qkv in zip(
         layout.groups, torch.split(layout.real_S, sizes), *laid_out, strict=True
     ):
         q, k, v = (
-            one.view(count, slots, *one.shape[1:]).transpose(1, 2) for one in qkv
+            part.view(count, slots, *part.shape[1:]).transpose(1, 2) for part in qkv
         )
         context = F.scaled_dot_product_attention(
             q,
@@ -180,10 +184,11 @@ def _by_segment(
             v,
             attn_mask=None if attn_mask.causal else real.view(count, 1, 1, slots),
             dropout_p=dropout_p,
-            is_causal=attn_mask.causal,  # also hides the slots left over, since they come last
+            is_causal=attn_mask.causal,  # this also hides padding, which comes last
             scale=scale,
             enable_gqa=enable_gqa,
         )
         contexts.append(context.transpose(1, 2).flatten(0, 1))
+
     context_THP = torch.cat(contexts).index_select(0, layout.slot_BT)
     return context_THP.view(layout.rows, -1, *context_THP.shape[1:]).transpose(1, 2)

@@ -1,4 +1,4 @@
-"""Counts of parameters, FLOPs and cache bytes, measured on the model itself."""
+"""Counts of the parameters, FLOPs and cache bytes of a model, taken from the model itself."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ def parameter_counts(model: Any) -> dict[str, int]:
     """Return params_total, params_embedding, params_non_embedding and params_attention.
 
     Shared parameters count once. Attention parameters are those of submodules named `attention`,
-    including biases. `model.embedding_parameters()` lists the embeddings.
+    including biases. Embedding parameters are those of `model.embedding_parameters()`.
     """
     total = sum(p.numel() for p in model.parameters())
     embedding = sum(p.numel() for p in model.embedding_parameters())
@@ -27,9 +27,9 @@ def parameter_counts(model: Any) -> dict[str, int]:
 
 
 def cache_bytes(model: Any) -> dict[str, int]:
-    """Return cache_bytes_per_token: the size of the KV cache per token, at two bytes a number.
+    """Return cache_bytes_per_token, the size of the KV cache per token with two bytes per number.
 
-    Return {} if the model has no `cached_numbers`, such as an encoder, which does not decode.
+    Return {} for a model without `cached_numbers`, such as an encoder.
     """
     numbers = getattr(model, "cached_numbers", None)
     return {} if numbers is None else {"cache_bytes_per_token": 2 * numbers}
@@ -38,11 +38,11 @@ def cache_bytes(model: Any) -> dict[str, int]:
 def forward_flops(call: Callable[[], object]) -> int:
     """Return the number of floating-point operations in the matrix products of `call()`.
 
-    A multiplication and an addition count as two. Attention counts in full, including masked pairs.
-    On meta tensors, `call()` is counted but not computed.
+    A multiplication and an addition count as two operations. Attention counts in full, including
+    masked pairs. With meta tensors, `call()` computes nothing and its operations still count.
     """
     counter = FlopCounterMode(display=False)
-    # The MATH backend counts attention equally for every mask, head size and device.
+    # With the MATH backend, attention counts the same for every mask, head size and device.
     with sdpa_kernel(SDPBackend.MATH), counter:
         call()
     return int(counter.get_total_flops())

@@ -1,4 +1,4 @@
-"""Normalisation by the root mean square."""
+"""Normalisation by the root mean square (RMSNorm)."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -12,5 +12,5 @@ class RMSNorm(nn.RMSNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x normalised over its last axis, in its own precision."""
-        # Under autocast, x may be in half precision, and then PyTorch needs scales of that type.
+        # Under autocast, x may be in half precision. PyTorch then needs scales of the same type.
         return F.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), self.eps)

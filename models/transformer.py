@@ -1,6 +1,6 @@
-"""The two Transformers of the paper: LM1B's language model and BERT's encoder.
+"""The two Transformers of the paper: the language model for LM1B and BERT's encoder.
 
-The language model has the options of modern decoders: rotary positions, RMSNorm and gates.
+The language model also has options of modern decoders: rotary positions, RMSNorm and gates.
 
 Shapes: B batch, T positions, D embedding_size, V vocabulary.
 """
@@ -23,27 +23,29 @@ from models.normalisation import RMSNorm
 from models.rotation import Rotation
 
 AttentionBuilder = Callable[..., nn.Module]
-"""An attention variant, or a `functools.partial` of one with its own options. It is called for each
-layer as `builder(embedding_size, heads, head_size, bias=..., dropout=...)`."""
+"""An attention variant, or a `functools.partial` of one with its own options.
+
+Each layer calls it as `builder(embedding_size, heads, head_size, bias=..., dropout=...)`."""
 
 
 class Decoder(nn.Module):
     """A language model of pre-LN blocks with a causal mask. Attention and softmax have no bias.
 
-    With the default options it is tensor2tensor's model, with which the paper trained on LM1B. Its
+    With the default options it is tensor2tensor's model, which the paper trained on LM1B. Its
     layers, `blocks`, have equal shapes, so that they can be compiled or sharded.
 
     Args:
-        position_encoding: "sinusoidal" adds sinusoids to embeddings, "rotary" rotates queries and
-            keys (see `models.rotation`; the attention must take a rotation), "none" does neither.
-        rotary_size: how many numbers of a head are rotated; all by default.
-        normalisation: "layer" for LayerNorm, "rms" for division by the root mean square.
+        position_encoding: "sinusoidal" adds sinusoids to the embeddings. "rotary" rotates queries
+            and keys (see `models.rotation`), and the attention must take a rotation. "none" does
+            neither.
+        rotary_size: the number of dimensions of a head to rotate; by default, all.
+        normalisation: "layer" for LayerNorm, "rms" for RMSNorm.
         feedforward: "plain", or "gated" for a second projection that multiplies the activations.
         biases: whether feed-forward layers and LayerNorms have biases.
-        scale_embeddings: whether to multiply embeddings by the root of their size.
+        scale_embeddings: whether to multiply embeddings by the square root of their size.
     """
 
-    def __init__(  # noqa: PLR0913  (a keyword for each thing that makes one model another)
+    def __init__(  # noqa: PLR0913  (one keyword for each option of the model)
         self,
         *,
         vocabulary_size: int,
@@ -71,6 +73,7 @@ class Decoder(nn.Module):
             if normalisation == "rms"
             else partial(nn.LayerNorm, eps=epsilon, bias=biases)
         )
+
         self.embedding = TokenEmbedding(
             vocabulary_size,
             embedding_size,
@@ -106,6 +109,7 @@ class Decoder(nn.Module):
         )
         self.cached_numbers = cached_numbers(block.attention for block in self.blocks)
         self.final_norm = normalised(embedding_size)
+
         self.rotary_base, self.turned = rotary_base, dict[int, int]()
         if position_encoding == "rotary":
             every: list[Any] = [*self.blocks.modules()]
@@ -113,6 +117,7 @@ class Decoder(nn.Module):
                 layer.rotary_size for layer in every if hasattr(layer, "rotary_size")
             }
             self.turned = {size: rotary_size or size for size in sorted(sizes)}
+
         self.softmax = (
             None if tie_embeddings else TokenEmbedding(vocabulary_size, embedding_size)
         )
@@ -120,10 +125,10 @@ class Decoder(nn.Module):
     def forward(
         self, tokens_BT: Tensor, segments_BT: Tensor, positions_BT: Tensor
     ) -> Tensor:
-        """Return hidden_BTD after the final norm.
+        """Return the hidden states after the final norm, hidden_BTD.
 
-        A position attends to itself and to earlier positions of its own segment. Segment 0 is
-        padding. Positions count from 0 within each segment.
+        A position attends to itself and to earlier positions of its segment. Segment 0 is padding.
+        Positions count from 0 within each segment.
         """
         mask_B1TT = attention_mask(segments_BT, causal=True)
         x_BTD = self.dropout(self.embedding(tokens_BT, positions_BT))
@@ -142,7 +147,10 @@ class Decoder(nn.Module):
         return F.linear(hidden_BTD, self._softmax_weight())
 
     def loss(self, hidden_BTD: Tensor, targets_BT: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the summed cross-entropy, in nats, and the number of targets, without IGNORED."""
+        """Return the sum of the cross-entropy, in nats, and the number of targets.
+
+        Both leave out targets that are IGNORED.
+        """
         hidden_ND, targets_N = hidden_BTD.flatten(0, 1), targets_BT.flatten()
         nats = linear_cross_entropy(hidden_ND, self._softmax_weight(), targets_N)
         return nats, (targets_BT != IGNORED).sum()
@@ -157,12 +165,12 @@ class Decoder(nn.Module):
 
 
 class Encoder(nn.Module):
-    """BERT without its heads: bidirectional post-LN blocks with biases and learned positions.
+    """BERT without output layers: bidirectional post-LN blocks with biases and learned positions.
 
     Its layers are `blocks`, as in Decoder. A row has at most `positions` tokens.
     """
 
-    def __init__(  # noqa: PLR0913  (a keyword for each thing that makes one model another)
+    def __init__(  # noqa: PLR0913  (one keyword for each option of the model)
         self,
         *,
         vocabulary_size: int,
@@ -208,9 +216,9 @@ class Encoder(nn.Module):
         self.apply(truncated_normal_)
 
     def forward(self, tokens_BT: Tensor, types_BT: Tensor, real_BT: Tensor) -> Tensor:
-        """Return hidden_BTD.
+        """Return the hidden states of the last layer, hidden_BTD.
 
-        Real positions attend to all real positions of their row, and padding only to padding.
+        Tokens attend to all tokens of their row, and padding attends only to padding.
 
         Args:
             types_BT: 0 for the first text of a row, 1 for the second.
@@ -223,5 +231,6 @@ class Encoder(nn.Module):
         return x_BTD
 
     def embedding_parameters(self) -> list[nn.Parameter]:
+        """Return the embeddings of tokens, positions and types."""
         tables = (self.embedding.tokens, self.embedding.positions, self.embedding.types)
         return [parameter for table in tables for parameter in table.parameters()]

@@ -21,11 +21,16 @@ from sweeper.store.errors import (
     UserError,
     as_typed,
     drop_output,
+    exit_without_package,
     sanitize,
 )
-from sweeper.store.files import make_directory
-from sweeper.store.plans import damaged
-from sweeper.store.registry import ROOT
+
+try:
+    from sweeper.store.files import make_directory
+    from sweeper.store.plans import damaged
+    from sweeper.store.registry import ROOT
+except ModuleNotFoundError as missing:
+    exit_without_package(missing)
 
 if TYPE_CHECKING:  # a machine that only trains need not have rich
     from sweeper.cli.terminal import Terminal
@@ -68,8 +73,10 @@ def main(
         if error.filename and hasattr(options, "into"):
             reason += "; free the place, or name another folder with -o."
     except ModuleNotFoundError as error:
-        reason = f"{error.name} is missing here; only `train` does without it: type this command "
-        reason += "where the sweep was planned."
+        if not str(error.name).startswith("sweeper"):
+            exit_without_package(error)
+        reason = "This copy of the code only trains runs (`train`): type the other commands where "
+        reason += "the sweep was planned."
     except UserError as error:
         reason = str(error)
     except KeyboardInterrupt:

@@ -82,7 +82,7 @@ def of_other_code(
 def in_words(found: OtherCode, *, retrain: bool) -> Iterator[str]:
     """Yield the lines on other code that a plan begins with."""
     if found.changed:
-        what = f"Kept. Train them again with {RETRAIN}"
+        what = f"Kept; beside new runs they decide no claim. Train them again with {RETRAIN}"
         if retrain:
             what = "They are trained again; old results stay in runs/<id>/attempts/<number>."
         yield f"{found.words()}. {what}"

@@ -4,7 +4,7 @@ import math
 import shlex
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -15,7 +15,6 @@ from rich.text import Text
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import Verdicts, judge, lines
 from sweeper.results.paper_tables import summarise
-from sweeper.results.points import not_learned, standing
 from sweeper.results.summary import brief
 from sweeper.results.table import RunFiles, Table, exported, stem
 from sweeper.run.schedule import Phase, Schedule
@@ -105,8 +104,8 @@ def print_everything(
 ) -> bool:
     """Draw the figures, write the page, and print the verdicts and the paths of all files.
 
-    For a single experiment without claims, print its table in place of verdicts. Draw a figure only
-    if its table has changed and a run is done. The page shows every experiment ever planned.
+    For a single experiment, print the means of its points, too. Draw a figure only if its table has
+    changed and a run is done. The page shows every experiment ever planned.
 
     Return whether all records of these experiments could be read, judged and drawn.
     """
@@ -115,12 +114,10 @@ def print_everything(
 
     faults = Faults()
     tables, verdicts = collect_and_judge(outputs, experiments, faults=faults)
-    rows: Iterable[Text] = brief(tables, verdicts, console.width)
-    if len(tables) == 1 and not any(verdicts.values()):
-        [only] = tables
-        words = [*summarise(only), *standing(only), *not_learned(only)]
-        rows = map(Text, dict.fromkeys(words))
-    _print_lines(console, "", *rows)
+    if len(tables) == 1:
+        _print_lines(console, "", *summarise(tables[0]))
+    if rows := [*brief(tables, verdicts, console.width)]:
+        _print_lines(console, "", *rows)
 
     measured = [table for table in tables if is_measured(table)]
     write_figures(outputs, [t for t in measured if not is_drawn(outputs, t)], faults)

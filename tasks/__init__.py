@@ -1,1 +1,1 @@
-"""Joins a run's config, its data, its model and Lightning: the training jobs."""
+"""The jobs that train a run. They join its config, its data and its model with Lightning."""

@@ -1,4 +1,4 @@
-"""Batches of named tensors, and moving them to a device."""
+"""Batches of named tensors, and their transfer to a device."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +12,7 @@ Batch = dict[str, Tensor]
 
 
 def of_arrays(arrays: Mapping[str, np.ndarray]) -> Batch:
-    """Return numpy arrays as a batch, without a copy."""
+    """Return numpy arrays as a batch that shares their memory."""
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
@@ -27,7 +27,7 @@ def moved(batch: Batch, device: torch.device) -> Batch:
 
 
 def pinned(batch: Batch) -> Batch:
-    """Return the batch in pinned memory, which a GPU can copy while the host goes on."""
+    """Return the batch in pinned memory, from which a GPU copies while the host continues."""
     return {
         key: tensor
         if tensor.device.type != "cpu" or tensor.is_pinned()
@@ -37,13 +37,13 @@ def pinned(batch: Batch) -> Batch:
 
 
 def prefetched(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch]:
-    """Yield batches on a device. For a GPU, a thread builds and pins the next batch in advance."""
+    """Yield batches on a device. For a GPU, a thread makes and pins the next batch in advance."""
     if device.type != "cuda":
         yield from batches
         return
     source = iter(batches)
 
-    def following() -> Batch | None:
+    def next_pinned() -> Batch | None:
         batch = next(source, None)
         return None if batch is None else pinned(batch)
 
@@ -51,7 +51,7 @@ def prefetched(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch
     with ThreadPoolExecutor(
         1, initializer=torch.cuda.set_device, initargs=(device,)
     ) as thread:
-        ahead = thread.submit(following)
+        ahead = thread.submit(next_pinned)
         while (batch := ahead.result()) is not None:
-            ahead = thread.submit(following)
+            ahead = thread.submit(next_pinned)
             yield moved(batch, device)

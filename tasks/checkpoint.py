@@ -1,7 +1,7 @@
-"""Checkpoints that are verified by a digest before use, and weights that runs inherit.
+"""Checkpoints, which a digest verifies before use, and the weights that runs inherit.
 
-Lightning's writer is not used: it copies from the folder of temporary files and never syncs, so a
-kill or a full disk can destroy the previous checkpoint too.
+Lightning's own writer copies from the folder of temporary files and never syncs. A kill or a full
+disk could then destroy the previous checkpoint too, so it is not used.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from sweeper.store.runs import Run
 
 
 class Damaged(Exception):
-    """An error: a checkpoint must not be used. The message says why."""
+    """The error raised for a checkpoint that must not be used. The message says why."""
 
 
 def sidecar(path: Path) -> Path:
@@ -40,7 +40,7 @@ def sidecar(path: Path) -> Path:
 
 def save(value: Mapping[str, Any], path: Path, run: str) -> None:
     """Write a checkpoint of `run` atomically. An OSError leaves the previous file unchanged."""
-    # torch.save would hide the OSError of a full disk, so it writes to memory.
+    # Let torch.save write to memory, because it would hide the OSError of a full disk.
     buffer = io.BytesIO()
     torch.save(dict(value), buffer)
     content = buffer.getvalue()
@@ -66,10 +66,10 @@ def verify(path: Path, run: str) -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Return a verified checkpoint, on the CPU. Unpickle only tensors and plain values.
+    """Return the content of a verified checkpoint, with its tensors on the CPU.
 
     Raises:
-        UserError: the file holds anything else, because that could run code.
+        UserError: the file holds more than tensors and plain values. Other objects could run code.
     """
     try:
         with opened(path) as file:
@@ -77,22 +77,22 @@ def load(path: Path) -> dict[str, Any]:
                 file, map_location="cpu", weights_only=True
             )
     except (UnpicklingError, EOFError, RuntimeError, ValueError):
-        # Hide torch's own message: it advises to load the file without this protection.
+        # Hide torch's own message, which advises to load the file without this protection.
         raise UserError(
-            f"{path} is not loaded: expected only tensors and plain values, because other content "
-            "could run code; remove it and train the run again."
+            f"{path} is not loaded: expected only tensors and plain values, because other objects "
+            "could run code; delete it and train the run again."
         ) from None
     return value
 
 
 def remove(path: Path) -> None:
-    """Delete a checkpoint, then its sidecar. If that is interrupted, a lone sidecar is harmless."""
+    """Delete a checkpoint, then its digest, in this order, because a lone digest is harmless."""
     path.unlink(missing_ok=True)
     sidecar(path).unlink(missing_ok=True)
 
 
 def weights_digest(weights: Mapping[str, Tensor]) -> str:
-    """Return the sha256 of the names, types, shapes and bytes of all tensors, sorted by name."""
+    """Return a sha256 over the names, types, shapes and bytes of all tensors, sorted by name."""
     digest = hashlib.sha256()
     for name in sorted(weights):
         tensor = weights[name].detach().cpu().contiguous()
@@ -109,16 +109,18 @@ WEIGHTS = "weights.ckpt"
 def final_weights(run: Run, key: str) -> dict[str, Tensor]:
     """Return the verified final weights of a finished run.
 
+    Args:
+        key: the config key or argument that named the run, for messages.
+
     Raises:
-        UserError: the run is not finished, or its weights are damaged. `key` is the config key or
-            argument that named the run.
+        UserError: the run is not finished, or its weights are damaged.
     """
     path, digest = final_checkpoint(run, key)
     try:
         verify(path, run.id)
         weights = load(path)
         if weights_digest(weights) != digest:
-            raise Damaged("its weights have another digest than result.json")
+            raise Damaged("the digest of its weights differs from that in result.json")
     except Damaged as error:
         expected = f"a run with intact final weights ({WEIGHTS}: {error})"
         raise invalid_value(key, run.id, expected, "train it again") from error
@@ -126,7 +128,7 @@ def final_weights(run: Run, key: str) -> dict[str, Tensor]:
 
 
 def final_checkpoint(run: Run, key: str) -> tuple[Path, str]:
-    """Return the file of a run's final weights, and their digest.
+    """Return the file of a run's final weights, and the weights' digest.
 
     Raises:
         UserError: the run is not finished.
@@ -146,17 +148,19 @@ def adapted(
 ) -> dict[str, Tensor]:
     """Return the parent's weights in the form that `model` loads.
 
-    Where `model` has collaborative attention, the parent's multi-head attention is re-parametrised.
-    If the shared size is smaller than the width, that is an approximation (`models.factorise`).
+    Where `model` has collaborative attention and the parent multi-head attention, the parent's
+    layer is re-parametrised. The result is an approximation if the shared size is smaller than the
+    layer's width (`models.factorise`).
 
     Args:
         heads: the number of heads of the parent.
 
     Raises:
-        UserError: the model has other heads than the parent, or the parent normalises its queries
-            and keys.
+        UserError: the number or size of the model's heads differs from the parent's, or the parent
+            normalises its queries and keys.
     """
     found = dict(weights)
+
     for name, layer in model.named_modules():
         if (
             not isinstance(layer, CollaborativeAttention)
@@ -166,7 +170,7 @@ def adapted(
         if f"{name}.norm.query" in found:
             expected = "a parent with model.attention.qk_norm=false, since collaborative attention "
             expected += "cannot express normalised queries and keys"
-            remedy = "train such a parent"
+            remedy = "train a parent without qk_norm"
             raise invalid_value(
                 "model.attention.name", "collaborative", expected, remedy
             )
@@ -193,7 +197,7 @@ def adapted(
 
 @torch.no_grad()
 def reparametrised(attention: MultiHeadAttention, size: int) -> CollaborativeAttention:
-    """Return `attention` as collaborative attention with shared queries and keys of `size`.
+    """Return `attention` as collaborative attention whose shared queries and keys have `size`.
 
     Raises:
         UserError: tensorly is not installed.
@@ -207,7 +211,7 @@ def reparametrised(attention: MultiHeadAttention, size: int) -> CollaborativeAtt
         factors = factorise(query_HPD, key_HPD, size)
     except ImportError:
         raise UserError(
-            "turning a parent's multi-head attention into collaborative attention needs tensorly, "
-            'which is not installed; install it with: pip install "tensorly>=0.9".'
+            "inheriting collaborative attention from multi-head attention needs tensorly, which "
+            'is not installed; run: pip install "tensorly>=0.9".'
         ) from None
     return CollaborativeAttention.from_factors(attention, *factors)

@@ -1,7 +1,7 @@
-"""The base classes of a task's data: LightningDataModules that return a batch for a step number.
+"""The base classes of a task's data: LightningDataModules that return the batch of a step number.
 
-All random draws are functions of the run's seed and a counter. A run that was killed therefore sees
-the same batches when it continues.
+Every random draw is a function of the run's seed and a counter. A killed run therefore gets the
+same batches when it continues.
 """
 
 from __future__ import annotations
@@ -27,42 +27,42 @@ from tasks.digests import DIGESTS, check_digests, write_digests
 from tasks.seeds import Shuffled
 from tasks.text.source import SPLITS, Source
 
-DRAWN = "drawn"  # stands for the digest and the folder of data that are drawn, not read from text
+# Stands for the digest and the folder name of data that are drawn at random and have neither.
+DRAWN = "drawn"
 
 
 class TaskData(pl.LightningDataModule, ABC):
-    """The batches of a task. This base class is for examples that are drawn, not read from text."""
+    """The batches of a task. Tasks with randomly drawn examples inherit from this class."""
 
     separable: ClassVar[bool] = True
-    """True if the rows of a batch can be split between devices. If not, each computes all rows."""
+    """True if devices can share the rows of a batch. Otherwise each device computes all rows."""
 
     def __init__(self, config: RunConfig, outputs: Path | None = None) -> None:
         super().__init__()
         self.config = config
-        self.section: Any = config.task  # of the task's class Section
+        self.section: Any = config.task  # an instance of the task's class Section
         self.outputs: Any = outputs  # the outputs folder; None while a run is planned
-        self.facts: dict[
-            str, Any
-        ] = {}  # facts about the data for the result, set by `setup`
+        # Facts about the data for result.json. `setup` sets them.
+        self.facts: dict[str, Any] = {}
 
     # The examples
 
     @abstractmethod
     def batch(self, step: int) -> Batch:
-        """Return the training batch of a step (from 1), a function of only the seed and `step`."""
+        """Return the training batch of a step (from 1). It depends only on the seed and `step`."""
 
     @abstractmethod
     def batches(self, split: str) -> Iterator[Batch]:
-        """Yield a whole split ("validation" or "test"), each example exactly once, in order."""
+        """Yield the batches of a split, "validation" or "test". Each example comes exactly once."""
 
     @abstractmethod
     def tokens_seen(self, steps: int) -> int:
-        """Return the number of positions in the batches of the first `steps` steps, at most."""
+        """Return the number of positions in the first `steps` batches, or an upper bound of it."""
 
-    # Their source
+    # The source of the examples
 
     def source(self) -> tuple[str, str]:
-        """Return the digest of the text and a description of one line.
+        """Return the digest of the text and a one-line description of it.
 
         Raises:
             UserError: the text is missing.
@@ -70,11 +70,11 @@ class TaskData(pl.LightningDataModule, ABC):
         return DRAWN, "none, examples are drawn at random"
 
     def folder_name(self) -> str:
-        """Return the name of the folder of the prepared data. Equal names mean equal data."""
+        """Return the name of the folder of prepared data. Folders of equal data share a name."""
         return DRAWN
 
     def check(self, *, again: bool = False) -> None:
-        """Raise UserError if the prepared data have changed. Drawn examples cannot change."""
+        """Raise UserError if the prepared data have changed. Drawn examples never change."""
 
     # The hooks of Lightning
 
@@ -89,9 +89,9 @@ class TaskData(pl.LightningDataModule, ABC):
 
 
 class TrainingBatches:
-    """This rank's rows of every training batch of a run, in order.
+    """An iterable over this rank's rows of every training batch.
 
-    pl.Trainer saves `state_dict` in its checkpoints and continues after the last batch.
+    pl.Trainer saves `state_dict` in its checkpoints, and continues after the last batch.
     """
 
     def __init__(self, data: TaskData) -> None:
@@ -121,7 +121,7 @@ class TrainingBatches:
 
 
 class SplitBatches:
-    """This rank's batches of a split. With two ranks, each has every second batch."""
+    """An iterable over this rank's batches of a split: every second batch, if there are 2 ranks."""
 
     def __init__(self, data: TaskData, split: str) -> None:
         self._data, self._split = data, split
@@ -133,14 +133,16 @@ class SplitBatches:
 
 
 class PreparedData(TaskData):
-    """Data prepared from text, once for all runs with the same text and the same `shaping` keys."""
+    """Data prepared from text. Runs with the same text and the same `shaping` keys share them."""
 
-    kind: ClassVar[str]  # the beginning of the folder's name
-    format: ClassVar[int]  # the version of the folder's content
-    shaping: ClassVar[
-        tuple[str, ...]
-    ]  # the keys of `task` that change the prepared data
-    published: ClassVar[Source]  # the source of the text
+    kind: ClassVar[str]
+    """The beginning of the folder's name."""
+    format: ClassVar[int]
+    """The version of the folder's content."""
+    shaping: ClassVar[tuple[str, ...]]
+    """The keys of `task` on which the prepared data depend."""
+    published: ClassVar[Source]
+    """The source of the text."""
 
     def __init__(self, config: RunConfig, outputs: Path | None = None) -> None:
         super().__init__(config, outputs)
@@ -148,11 +150,11 @@ class PreparedData(TaskData):
 
     @abstractmethod
     def make(self, folder: Path) -> None:
-        """Write all files anew; raise UserError if the text is unusable."""
+        """Write all files of prepared data; raise UserError if the text is unusable."""
 
     @abstractmethod
     def open(self, folder: Path) -> dict[str, Any]:
-        """Open the prepared data; return facts about them for the result.
+        """Open the prepared data; return facts about them for result.json.
 
         Raises:
             UserError: a file is missing or damaged.
@@ -169,7 +171,7 @@ class PreparedData(TaskData):
 
     @staticmethod
     def spelled(content: Mapping[str, Any]) -> str:
-        """Return the text whose hash names the folder."""
+        """Return `content` as the text whose hash names the folder."""
         return canonical(content)
 
     @cached_property
@@ -181,16 +183,17 @@ class PreparedData(TaskData):
         """Prepare the data unless they are on disk. Other processes that need them wait."""
         folder = self.folder
         digests = folder / DIGESTS  # written last
+        # Return before taking the lock, because the folder may be read-only.
         if digests.is_file():
-            return  # the folder may be read-only
+            return
         make_directory(folder.parent)
         with held(folder):
             if digests.is_file():
                 return
             self._check_source()
             make_directory(folder)
-            for leftover in folder.rglob(".*.tmp"):  # a killed process left them
-                leftover.unlink()
+            for unfinished in folder.rglob(".*.tmp"):  # files of a killed process
+                unfinished.unlink()
             self.make(folder)
             write_digests(folder)
 
@@ -198,8 +201,8 @@ class PreparedData(TaskData):
         planned, found = self.text["digest"], self.source()[0]
         if planned not in (None, found):
             raise UserError(
-                f"data.digest={planned}: expected the text that the run was planned with, but its "
-                f"digest is now {found}; plan again, or restore the old text."
+                f"data.digest={planned}: expected the text for which the run was planned, but the "
+                f"text's digest is now {found}; plan again, or restore the old text."
             )
 
     def check(self, *, again: bool = False) -> None:
@@ -219,15 +222,15 @@ class PreparedData(TaskData):
 class PreparedRows(PreparedData):
     """Prepared data in rows of at most `sequence_length` positions.
 
-    Training reads all rows in each epoch, in an order that is shuffled anew for each epoch.
+    Each epoch of training has all rows, in a new random order.
     """
 
     Rows: ClassVar[Any]
-    """The class of a split's rows: `Rows(folder)` has a length and a dictionary `about`."""
+    """The class of a split's rows. `Rows(folder)` has a length and a dictionary `about`."""
 
     @abstractmethod
     def take(self, split: str, numbers: np.ndarray) -> Batch:
-        """Return rows of a split by their numbers."""
+        """Return the rows of a split with these numbers."""
 
     def open(self, folder: Path) -> dict[str, Any]:
         self.splits = {split: self.Rows(folder / split) for split in SPLITS}

@@ -1,4 +1,4 @@
-"""Digests of a folder of prepared data, to detect files that have changed since."""
+"""Digests of a folder of prepared data, which detect changed files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from sweeper.store.identity import digest_of
 from sweeper.store.liveness import identity
 
 DIGESTS = "digests.json"
-SOURCE = "sample"  # the folder of generated text, which is only read during preparation
+SOURCE = "sample"  # the subfolder of generated text, which only preparation reads
 
 
 def write_digests(folder: Path) -> None:
-    """Write the digests of a prepared folder; raise OSError if a file is a link or a pipe."""
+    """Write the digest of every prepared file; raise OSError if one is a link or a pipe."""
     files = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
@@ -36,10 +36,13 @@ def write_digests(folder: Path) -> None:
 
 
 def check_digests(folder: Path, outputs: Path, *, again: bool = False) -> str:
-    """Return one digest of the whole folder.
+    """Check every file of a prepared folder; return one digest of the whole folder.
 
-    Each machine reads every file once. Later it only reads files whose size or times have changed,
-    or every file if `again` is true.
+    Each machine reads every file once and saves its fingerprint. Later it reads only files whose
+    fingerprint has changed.
+
+    Args:
+        again: whether to read every file again.
 
     Raises:
         UserError: a file has changed since it was prepared.
@@ -47,11 +50,12 @@ def check_digests(folder: Path, outputs: Path, *, again: bool = False) -> str:
     found = read_versioned(folder / DIGESTS, keys=("of", "files"))
     if found is None or found["of"] != folder.name:
         raise _changed(folder / DIGESTS, folder)
-    noted = (
-        outputs / "cache" / "verified" / str(identity()["boot"]) / f"{folder.name}.json"
-    )
+
+    verified = outputs / "cache" / "verified" / str(identity()["boot"])
+    noted = verified / f"{folder.name}.json"
     before = {} if again else read_object(noted) or {}
     now = {}
+
     for name, digest in found["files"].items():
         try:
             now[name] = [digest, *_fingerprint(folder / name)]
@@ -62,6 +66,7 @@ def check_digests(folder: Path, outputs: Path, *, again: bool = False) -> str:
             same = False
         if not same:
             raise _changed(folder / name, folder)
+
     if now != before:
         with suppress(OSError):  # the outputs folder may be read-only
             make_directory(noted.parent)
@@ -70,12 +75,13 @@ def check_digests(folder: Path, outputs: Path, *, again: bool = False) -> str:
 
 
 def _fingerprint(path: Path) -> list[int]:
-    """Return a fingerprint of the file: inode, size and times."""
+    """Return a fingerprint of a file: its inode, size and times."""
     stat = path.stat(follow_symlinks=False)
     return [stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 
 
 def _changed(path: Path, folder: Path) -> UserError:
     return UserError(
-        f"{path} has changed since it was prepared; delete {folder}, so that it is prepared again."
+        f"{path} has changed since it was prepared; delete {folder}. The next sweep prepares the "
+        "data again."
     )

@@ -1,4 +1,4 @@
-"""The base class of a task: a LightningModule with the model, the loss and the metrics of a run.
+"""The base class of all tasks: a LightningModule with a run's model, loss and metrics.
 
 The project's loop (`training/loop.py`) and `pl.Trainer` call the same hooks and end with the same
 weights, bit for bit.
@@ -31,48 +31,52 @@ from tasks.seeds import derive
 
 
 class TaskModule(pl.LightningModule, ABC):
-    """A model and what it learns, made from the config of a run.
+    """A run's model with its loss and metrics, made from the run's config.
 
-    A task is a folder with a `task.py` that has one public subclass.
+    A task is a folder with a file `task.py`, which has one public subclass of this class.
     """
 
     Section: ClassVar[type[TaskSection]]
-    """The keys of `task` in a config."""
+    """The keys of the config's section `task`."""
     Data: ClassVar[type[TaskData]]
     """The data module of the task."""
     architectures: ClassVar[tuple[str, ...]]
     """The allowed values of `model.name`."""
     measured: ClassVar[tuple[str, ...]] = ()
-    """The metrics of a finished run. Experiments may name only these; () allows any name."""
+    """The metrics of a finished run. An experiment may name only these. () allows any name."""
     labels: ClassVar[tuple[str, ...]] = ()
-    """The entries of a batch that `forward` must not read."""
+    """The tensors of a batch that `forward` must not read."""
 
     def __init__(self, config: RunConfig, data: TaskData) -> None:
         super().__init__()
         self.config = config
-        self.section: Any = config.task  # of the class Section
-        self.data: Any = data  # of the class Data
-        self.parent = config.parent  # the run whose weights `setup` loads
+        self.section: Any = config.task  # an instance of Section
+        self.data: Any = data  # an instance of Data
+        self.parent = config.parent  # the id of the run whose weights `setup` loads
         self.logged: Mapping[str, float] = {}  # the metrics of the last evaluation
         self._sums: dict[str, Tensor] = {}
         torch.default_generator.manual_seed(derive(config.seed, "weights"))
         self.model: Any = self.build()
+        # pl.Trainer would convert the model only after it has loaded a checkpoint.
         if config.trainer.precision == "64-true":
-            self.double()  # here, because pl.Trainer converts only after it loads a checkpoint
+            self.double()
 
     # The task
 
     @abstractmethod
     def build(self) -> nn.Module:
-        """Return the model with fresh weights, on the default device."""
+        """Return the model with newly initialised weights, on the default device."""
 
     @abstractmethod
     def example(self) -> Batch:
-        """Return the smallest batch, of zeros, on the default device."""
+        """Return the smallest possible batch, filled with zeros, on the default device."""
 
     @abstractmethod
     def forward(self, batch: Batch) -> Tensor:
-        """Return the model's outputs. Compute them with every matrix product of training."""
+        """Return the model's outputs.
+
+        Compute every matrix product of a training step, because FLOPs are counted here.
+        """
 
     @abstractmethod
     def totals(self, batch: Batch) -> tuple[Tensor, ...]:
@@ -80,38 +84,39 @@ class TaskModule(pl.LightningModule, ABC):
 
     @abstractmethod
     def counts(self, batch: Batch) -> tuple[Tensor | int, ...]:
-        """Return the divisor of each of `totals`, such as the number of targets in the batch."""
+        """Return the divisor of each term of `totals`, such as the number of targets."""
 
     @abstractmethod
     def score(self, batch: Batch) -> dict[str, Tensor]:
-        """Return named scalars to be summed over the batches of a split, for `metrics`."""
+        """Return scalars by name. `metrics` gets their sums over the batches of a split."""
 
     @abstractmethod
     def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
-        """Return the metrics of a split, named "<split>/<name>".
+        """Return the metrics of a split by name, "<split>/<metric>".
 
-        `sums` are the scalars of `score`, summed over the whole split.
+        Args:
+            sums: the scalars of `score`, summed over the whole split.
         """
 
     def positions(self, batch: Batch) -> int:
-        """Return the number of positions of a batch, padding included."""
+        """Return the number of positions of a batch, including padding."""
         return batch["tokens"].numel()
 
     def learning_rate(self, step: int) -> float:
-        """Return the learning rate of a step, counted from 1."""
+        """Return the learning rate of step `step`, counted from 1."""
         return learning_rate(self.config.optimizer, self.config.trainer.steps, step)
 
     def files(self) -> dict[str, Any]:
-        """Return JSON contents by file name. A finished run keeps these files."""
+        """Return the JSON files that a finished run keeps, as contents by file name."""
         return {}
 
     def inherit(self, weights: Mapping[str, Tensor]) -> None:
-        """Load the final weights of the parent; raise UserError if they do not fit."""
+        """Load the parent's final weights; raise UserError if they do not fit this model."""
         try:
             self.model.load_state_dict(dict(weights))
         except RuntimeError as error:
             expected = "a run with the same model and vocabulary"
-            remedy = "give this run its parent's model section"
+            remedy = "use the parent's model section"
             raise invalid_value(
                 "parent", self.config.parent, expected, remedy
             ) from error
@@ -119,7 +124,7 @@ class TaskModule(pl.LightningModule, ABC):
     # Training: the hooks of Lightning
 
     def setup(self, stage: str) -> None:
-        """Load the weights of the parent, once, before training starts."""
+        """Load the parent's weights once, before training starts."""
         if stage == "fit" and self.parent is not None:
             run = RunStore(self.data.outputs).run(self.parent)
             heads = run.record().config["model"]["heads"]
@@ -134,15 +139,16 @@ class TaskModule(pl.LightningModule, ABC):
         return make(self.model, section)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        """Set the learning rate and the random seed of a step, as functions of its number."""
+        """Set the learning rate and the random seed of a step. Both depend only on its number."""
         step = batch_idx + 1
         optimizer: Any = self.optimizers(use_pl_optimizer=False)
         for group in optimizer.param_groups:
             group["lr"] = self.learning_rate(step)
-        # Rank 0 has the seed of a run on one device. Every other rank has a seed of its own.
+
+        # Rank 0 has the same seed as a run on one device. Every other rank has another seed.
         rank = [ranks.rank()] if ranks.rank() else []
         seed = derive(self.config.seed, "step", step, *rank)
-        # Not torch.manual_seed: it formats a stack trace for each kind of device not in use.
+        # torch.manual_seed would be slow: it formats a stack trace for every unused device type.
         torch.default_generator.manual_seed(seed)
         if torch.cuda.is_initialized():
             torch.cuda.manual_seed_all(seed)
@@ -150,10 +156,10 @@ class TaskModule(pl.LightningModule, ABC):
     def training_step(
         self, batch: Batch, batch_idx: int, divisors: list[Tensor] | None = None
     ) -> Tensor:
-        """Return the loss of this rank's rows. The mean over the ranks is the loss of the batch.
+        """Return the loss of this rank's rows. Its mean over the ranks is the loss of the batch.
 
         Args:
-            divisors: the divisors of the whole batch, if `batch` is only a part of it.
+            divisors: the result of `divisors` for the whole batch, if `batch` is a part of it.
         """
         divisors = divisors or self.divisors(batch)
         terms = zip(self.totals(batch), divisors, strict=True)
@@ -161,13 +167,12 @@ class TaskModule(pl.LightningModule, ABC):
         return functools.reduce(operator.add, means)
 
     def divisors(self, batch: Batch) -> list[Tensor]:
-        """Return the mean over the ranks of each of `counts`, at least 1 / number of ranks."""
+        """Return each of `counts`, averaged over the ranks, and at least 1 / number of ranks."""
         device = next(iter(batch.values())).device
         found = []
         for count in self.counts(batch):
-            if not isinstance(
-                count, Tensor
-            ):  # made on the device: a copy would make the host wait
+            # Make the tensor on the device, because the host would wait for a copy.
+            if not isinstance(count, Tensor):
                 count = torch.full((), count, device=device)
             mean = ranks.mean(count.double())
             found.append(mean.clamp(min=1 / ranks.world()))
@@ -179,17 +184,18 @@ class TaskModule(pl.LightningModule, ABC):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Clip the global norm of the gradients, as the Trainer or the config says.
+        """Clip the global norm of the gradients to the limit of the Trainer or of the config.
 
-        This replaces Lightning's clipping, whose sum has another order and so other last bits.
+        This replaces Lightning's clipping, which sums in another order and so changes the last
+        bits.
         """
         largest = gradient_clip_val or self.config.optimizer.gradient_clip
         if largest is None:
             return
+
         root: Any = self.trainer.model if self.fabric is None else self
-        if hasattr(
-            root, "clip_grad_norm_"
-        ):  # FSDP, where each rank has a part of the gradients
+        # With FSDP each rank has only a part of the gradients, and the root module clips them.
+        if hasattr(root, "clip_grad_norm_"):
             root.clip_grad_norm_(largest)
         else:
             nn.utils.clip_grad_norm_(self.parameters(), largest)
@@ -204,7 +210,7 @@ class TaskModule(pl.LightningModule, ABC):
         self._sums = {}
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        # Keep nothing else of a batch, so that a CPU can use the memory of its logits again.
+        # Keep only sums of a batch, so that the memory of its logits is free for the next one.
         for name, value in self.score(batch).items():
             self._sums[name] = self._sums.get(name, 0.0) + value.double()
 
@@ -221,32 +227,32 @@ class TaskModule(pl.LightningModule, ABC):
         self._log_all(self.measure("test"))
 
     def measure(self, split: str) -> dict[str, float]:
-        """Return the metrics of a split after all its batches are scored. The sums are exact."""
+        """Return the metrics of a split, from the sums of all its batches on all ranks."""
         of_ranks = ranks.gathered([numbers(self._sums)])
-        names = dict.fromkeys(
-            name for sums in of_ranks for name in sums
-        )  # a rank may lack sums
+        # A rank without a batch has no sums.
+        names = dict.fromkeys(name for sums in of_ranks for name in sums)
         whole = {
             name: math.fsum(sums.get(name, 0.0) for sums in of_ranks) for name in names
         }
         return self.metrics(split, whole)
 
     def autocast(self) -> torch.autocast:
-        """Return a context for forward passes in the precision of the config."""
+        """Return the context for forward passes in the config's precision."""
         half = self.config.trainer.precision == "bf16-mixed"
         return torch.autocast(self.device.type, torch.bfloat16, enabled=half)
 
     def _log_all(self, metrics: Mapping[str, float]) -> None:
         self.logged = metrics
-        if self.fabric is None:  # pl.Trainer would round a float to single precision
+        if self.fabric is None:  # pl.Trainer is in charge
             self.log_dict({name: self._exact(value) for name, value in metrics.items()})
 
     def _exact(self, value: float) -> Tensor:
+        """Return a metric in double precision. pl.Trainer rounds a float to single precision."""
         return torch.tensor(value, dtype=torch.double, device=self.device)
 
 
 def numbers(sums: Mapping[str, Tensor]) -> dict[str, float]:
-    """Return scalars as numbers. The host waits for the device only once, for all of them."""
+    """Return scalars as numbers, by name. The host waits for the device only once."""
     found = {
         key: value.item() for key, value in sums.items() if value.device.type == "cpu"
     }

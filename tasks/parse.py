@@ -1,4 +1,4 @@
-"""Parsing of a run's config into typed sections, and the task's data and module made from them."""
+"""The parser of a run's config, and the task's data and module made from the parsed config."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ from tasks.module import TaskModule
 
 
 def parse(config: Mapping[str, Any]) -> RunConfig:
-    """Return the typed config of a run.
+    """Return a run's config as a RunConfig with the task's and the architecture's own sections.
 
     Raises:
         UserError: the config is invalid. The message has the first error and counts the others.
@@ -29,11 +29,10 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
     )
     if name not in task.architectures:
         known = ", ".join(task.architectures)
-        expected = (
-            f"an architecture that task.name={_name(config, 'task')} trains ({known})"
-        )
-        remedy = f"choose it as model={task.architectures[0]}"
+        expected = f"an architecture of task.name={_name(config, 'task')} ({known})"
+        remedy = f"choose model={task.architectures[0]}"
         raise invalid_value("model.name", name, expected, remedy)
+
     schema = extended(
         RunConfig, task=task.Section, model=architecture.schema_of(config["model"])
     )
@@ -46,9 +45,12 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
         problems = list(run.problems())
         if not problems:
             return run
-    first, more = problems[0], len(problems) - 1
-    remedy = first.remedy + (f" (and {more} more: {problems[1].key}" if more else "")
-    remedy += (", ..." if more > 1 else "") + (")" if more else "")
+
+    first, *others = problems
+    remedy = first.remedy
+    if others:
+        further = ", ..." if len(others) > 1 else ""
+        remedy += f" (and {len(others)} more: {others[0].key}{further})"
     raise invalid_value(first.key, first.value, first.expected, remedy)
 
 
@@ -58,12 +60,12 @@ def module_class(task: Any) -> type[TaskModule]:
 
 
 def data_of(config: RunConfig, outputs: Path | None = None) -> TaskData:
-    """Return the data of a config. `outputs` is the folder in which they are prepared."""
+    """Return the data of a config. They are prepared in the folder `outputs`."""
     return module_class(config.task.name).Data(config, outputs)
 
 
 def module_of(config: RunConfig, data: TaskData | None = None) -> TaskModule:
-    """Return the module of a config, with fresh weights on the default device."""
+    """Return the module of a config with newly initialised weights, on the default device."""
     return module_class(config.task.name)(config, data or data_of(config))
 
 
@@ -83,7 +85,7 @@ def recorded_config(run: Run) -> RunConfig:
         for made in attempt.info().get("packages", []):
             if made["name"] in missing:
                 package = f"{made['package']}=={made['version']}"
-                expected = f"the package {package}, which has its {made['name']}"
+                expected = f"the package {package}, which defines its {made['name']}"
                 raise invalid_value("run", run.id, expected, "install that package")
     return parse(config)
 
@@ -91,6 +93,6 @@ def recorded_config(run: Run) -> RunConfig:
 def _name(config: Mapping[str, Any], section: str) -> Any:
     group = config.get(section)
     if not isinstance(group, Mapping):
-        remedy = f"choose one of conf/{section}"
+        remedy = f"choose a file of conf/{section}"
         raise invalid_value(section, spelled(group), "a group of keys", remedy)
     return group.get("name")

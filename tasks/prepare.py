@@ -1,4 +1,7 @@
-"""`python -m tasks.prepare RUN` prepares the data of a run, for all runs with the same data."""
+"""Prepare the data of a run: `python -m tasks.prepare RUN`.
+
+All runs with the same data use the same prepared folder.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,14 @@ def main(argument: str) -> int:
         run = Run.open(Path(argument))
         data = data_of(parse(run.record().config), run.outputs)
         data.prepare_data()
-        data.check(
-            again=True
-        )  # once here, so that the runs of a sweep need not read every file
+        # Read every file once here, so that the sweep's runs need not.
+        data.check(again=True)
     except (UserError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     finally:
-        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads do not survive a fork
+        # This process may fork later, and the library's threads do not survive a fork.
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Sharding and communication between the processes (ranks) that train one run."""
+"""Sharding and communication between the processes (ranks) of one run."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -14,12 +14,12 @@ Value = TypeVar("Value")
 
 
 def rank() -> int:
-    """Return the rank of this process; 0 if it trains alone."""
+    """Return the rank of this process. It is 0 if the run has one process."""
     return dist.get_rank() if dist.is_initialized() else 0
 
 
 def world() -> int:
-    """Return the number of processes that train the run."""
+    """Return the number of processes of the run."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
@@ -35,7 +35,7 @@ def broadcast(value: Value) -> Value:
 def gathered(values: Sequence[Value]) -> list[Value]:
     """Return the values of all ranks, on every rank.
 
-    The order is the first value of each rank, then the second of each, and so on.
+    First comes the first value of each rank, then the second value of each rank, and so on.
     """
     if world() == 1:
         return [*values]
@@ -45,13 +45,13 @@ def gathered(values: Sequence[Value]) -> list[Value]:
 
 
 def share(rows: int) -> tuple[int, int]:
-    """Return the begin and the end of this rank's rows in a batch of `rows`.
+    """Return the start and the end of this rank's share of a batch of `rows` rows.
 
     Raises:
         UserError: there are fewer rows than ranks.
     """
     if rows < world():
-        expected = f"at most {rows} devices in all, because a batch has {rows} rows"
+        expected = f"at most {rows} devices in total, because a batch has {rows} rows"
         raise invalid_value(
             "trainer.devices", world(), expected, "raise task.batch_tokens"
         )
@@ -59,7 +59,7 @@ def share(rows: int) -> tuple[int, int]:
 
 
 def split(batch: dict[str, Tensor], parts: int) -> list[dict[str, Tensor]]:
-    """Split this rank's rows into parts. All ranks make equally many, at most one part per row."""
+    """Split this rank's rows into parts, at most one per row. All ranks make equally many."""
     if parts == 1:
         return [batch]
     rows = torch.tensor(len(next(iter(batch.values()))))

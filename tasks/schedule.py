@@ -6,13 +6,18 @@ from tasks.config.sections import OptimizerSection
 
 
 def learning_rate(optimizer: OptimizerSection, steps: int, step: int) -> float:
-    """Return the learning rate of `step`, counted from 1, in a training of `steps`.
+    """Return the learning rate of step `step`, counted from 1, in a run of `steps` steps.
 
-    - rsqrt: tensor2tensor's constant * linear_warmup * rsqrt_decay.
-    - linear, cosine: fall after the warm-up and would reach 0 one step after the last.
-    - bert: that of google-research/bert. It falls linearly from the first step, but the warm-up
-      replaces its beginning. The first rate is 0.
-    - constant: stays at its peak after the warm-up.
+    Except for `bert`, the rate rises linearly to its peak during the warm-up. After the warm-up:
+
+    - rsqrt: decays with the inverse square root of the step, as tensor2tensor's
+      constant * linear_warmup * rsqrt_decay.
+    - linear, cosine: falls, and would reach 0 one step after the last.
+    - constant: stays at its peak.
+
+    bert is the schedule of google-research/bert. The rate is 0 at the first step and rises during
+    the warm-up. It then jumps to a line that falls from the peak at the first step to 0 one step
+    after the last.
     """
     peak, warmup = optimizer.learning_rate, optimizer.warmup_steps
     if optimizer.schedule == "bert":

@@ -1,4 +1,4 @@
-"""Random numbers as functions of counters, so that no generator state must be saved."""
+"""Random numbers as functions of counters, so that checkpoints need no generator state."""
 
 import hashlib
 
@@ -8,20 +8,18 @@ import numpy as np
 def derive(seed: int, *purpose: str | int) -> int:
     """Return a seed below 2^63 for one purpose, independent of other seeds and purposes."""
     text = "/".join(map(str, (seed, *purpose)))
-    return (
-        int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
-        >> 1
-    )
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
 
 
 def permutation(length: int, seed: int, *purpose: str | int) -> np.ndarray:
-    """Return the numbers below `length` in a random order, a function of only the arguments."""
+    """Return the numbers below `length` in a random order that depends only on the arguments."""
     generator = np.random.Generator(np.random.Philox(key=derive(seed, *purpose)))
     return generator.permutation(length)
 
 
 class Shuffled:
-    """An endless stream of row numbers. Each epoch has all rows once, in an order of its own."""
+    """An endless stream of row numbers. Each epoch has every row once, in a new order."""
 
     def __init__(self, length: int, seed: int) -> None:
         self._length = length
@@ -29,11 +27,12 @@ class Shuffled:
         self._orders: dict[int, np.ndarray] = {}
 
     def stretch(self, start: int, count: int) -> np.ndarray:
-        """Return the row numbers at `start` to `start + count` of the stream."""
+        """Return `count` row numbers of the stream, from the position `start`."""
         parts = []
         while count:
             epoch, offset = divmod(start, self._length)
             if epoch not in self._orders:
+                # Keep only the order of the epoch before.
                 self._orders = {
                     e: order for e, order in self._orders.items() if e == epoch - 1
                 }

@@ -1,9 +1,9 @@
-"""The job entry: `python -m tasks.train outputs/runs/<id>` trains what the record describes.
+"""Train the run that a record describes: `python -m tasks.train outputs/runs/<id>`.
 
 In: the directory of a frozen run. Out: its result.json. The job claims an attempt, continues from
 the newest intact checkpoint, trains (training/job.py) and publishes the result.
 Exit codes: 0 if the run has its result, 75 if the job was interrupted and can be continued, 1 if it
-failed (exit.json says why). The output goes to the attempt's log.txt, and
+failed (exit.json names the cause). The output goes to the attempt's log.txt.
 `python -m sweeper status --watch` shows the progress.
 """
 
@@ -18,9 +18,8 @@ from tasks.process import freeze_gc, typed_run
 
 def main(argument: str) -> int:
     """Train the run in the directory `argument`; return the exit code."""
-    from tasks.training import (
-        distributed,
-    )  # imported here: torch and Lightning take seconds
+    # Imported here, because torch and Lightning take seconds to import.
+    from tasks.training import distributed
     from tasks.training.job import INTERRUPTED, Elsewhere, Job
 
     try:
@@ -35,22 +34,21 @@ def main(argument: str) -> int:
                 )
             distributed.join(trainer)
         code = Job(run).work()
-        if code in (0, INTERRUPTED):  # after a failure, do not wait for the other ranks
+        # After a failure, do not wait for the other ranks.
+        if code in (0, INTERRUPTED):
             distributed.leave()
         return code
     except Elsewhere as elsewhere:
         print(elsewhere, file=sys.stderr)
         return INTERRUPTED
-    except (
-        UserError,
-        OSError,
-    ) as error:  # no attempt is claimed yet that could record the error
+    except (UserError, OSError) as error:
+        # No attempt is claimed yet that could record the error.
         print(error, file=sys.stderr)
         return 1
 
 
 if __name__ == "__main__":
     run = typed_run("tasks.train", __doc__)
-    with freeze_gc():  # this process does only one job
+    with freeze_gc():
         import_module("tasks.training.job")
     sys.exit(main(run))

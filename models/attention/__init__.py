@@ -1,1 +1,1 @@
-"""The attention variants. Each public module of this package defines one, named after its file."""
+"""The attention variants. Each public module defines one, which has the name of the module."""

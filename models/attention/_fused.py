@@ -1,4 +1,7 @@
-"""Scaled dot-product attention with the fused kernels of a GPU. Symbols as in `multi_head`."""
+"""Scaled dot-product attention with the fused kernels of a GPU.
+
+Symbols as in `multi_head`.
+"""
 
 import math
 
@@ -7,10 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 HALF = (torch.bfloat16, torch.float16)
-SIZES, LENGTHS = (
-    8,
-    16,
-)  # the kernel needs head sizes and row lengths that are multiples of these
+# The kernel needs head sizes and row lengths that are multiples of these.
+SIZES, LENGTHS = 8, 16
 
 
 def attended(
@@ -24,16 +25,17 @@ def attended(
 ) -> Tensor:
     """Return context_BHTP. Values may have another size than queries and keys.
 
-    `F.scaled_dot_product_attention` takes either a mask or `is_causal`. Its GPU kernel takes both,
-    and then skips all keys above the diagonal: it gives the same bits in two thirds of the time.
-    Training calls that kernel directly. Evaluation calls the function, because
-    `models.attention_map` intercepts it.
+    `F.scaled_dot_product_attention` takes either a mask or `is_causal`. Its GPU kernel takes both
+    and then skips all keys above the diagonal, which gives the same bits in two thirds of the time.
+    Training therefore calls the kernel directly. Evaluation calls the function, which
+    `models.attention_map` can intercept.
     """
     qkv = (q_BHTP, k_BHTP, v_BHTP)
     if mask is None or not (torch.is_grad_enabled() and _can_skip(*qkv, mask)):
         return F.scaled_dot_product_attention(
             *qkv, attn_mask=mask, dropout_p=dropout, scale=scale
         )
+
     seen = torch.zeros((), dtype=q_BHTP.dtype, device=q_BHTP.device)
     bias_B1TT = torch.where(mask, seen, -math.inf)
     bias_BHTT = bias_B1TT.expand(*q_BHTP.shape[:-1], k_BHTP.shape[-2])
@@ -44,13 +46,13 @@ def attended(
 
 def _can_skip(q_BHTP: Tensor, k_BHTP: Tensor, v_BHTP: Tensor, mask: Tensor) -> bool:
     """Return whether the kernel takes these tensors, and the mask hides all keys that it skips."""
-    if q_BHTP.device.type != "cuda" or not getattr(
-        mask, "causal", False
-    ):  # set by models.mask
+    causal = getattr(mask, "causal", False)  # models.mask sets it
+    if q_BHTP.device.type != "cuda" or not causal:
         return False
-    length, fits = q_BHTP.shape[-2], k_BHTP.shape[-2] == q_BHTP.shape[-2]
-    sizes = [
+    length = q_BHTP.shape[-2]
+    lengths_fit = k_BHTP.shape[-2] == length and length % LENGTHS == 0
+    sizes_fit = [
         one.shape[-1] % SIZES == 0 and one.dtype in HALF
         for one in (q_BHTP, k_BHTP, v_BHTP)
     ]
-    return fits and length % LENGTHS == 0 and all(sizes)
+    return lengths_fit and all(sizes_fit)

@@ -5,12 +5,12 @@ of size S. Head i weights their coordinates by its own mixing vector m_i:
 
     logits of head i = X W_Q diag(m_i) (X W_K)^T / sqrt(P)
 
-So the logits of a head have rank up to S, while the parameters of size S exist once and not once
-per head. Values and the output are those of multi-head attention. Multi-head attention is the case
+So the logits of each head have rank up to S, but all heads share the projections of size S. Values
+and output are those of multi-head attention. Multi-head attention itself is the case
 S = heads * head_size, where m_i is one on the coordinates of head i and zero elsewhere.
 
-It takes no rotation: rotary positions rotate pairs of coordinates, which diag(m_i) weights
-separately. The factors would then no longer equal the products of trained heads.
+The variant takes no rotation. Rotary positions rotate pairs of coordinates, which diag(m_i) weights
+separately. The factors of a trained multi-head attention would then no longer equal its products.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from models.initialisation import glorot_uniform_
 class CollaborativeAttention(nn.Module):
     """Attention with shared queries and keys of size `shared_size`, by default heads * head_size.
 
-    With `bias`, each head has a content bias: a vector whose product with a key's input is added to
-    the logits of that key. This is the effect of a bias of the queries. A bias of the keys would
-    cancel in the softmax.
+    With `bias`, each head has a content bias: a vector whose product with the input of a key is
+    added to the logits of that key. It has the effect of a bias of the queries. A bias of the keys
+    would cancel in the softmax.
     """
 
     def __init__(
@@ -57,9 +57,11 @@ class CollaborativeAttention(nn.Module):
         )
         self.value = nn.Linear(embedding_size, width, bias=bias)
         self.output = nn.Linear(width, embedding_size, bias=bias)
+
         for projection in (self.query, self.key, self.value, self.output):
             glorot_uniform_(projection)
-        # With this variance, a sum of S terms varies as much as head_size terms of a standard head.
+        # With this variance, the S terms of a logit together vary as much as the P terms of a logit
+        # of multi-head attention.
         nn.init.normal_(self.mixing, std=math.sqrt(head_size / shared_size))
 
     @property
@@ -71,14 +73,15 @@ class CollaborativeAttention(nn.Module):
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
         """Return x_BTD. The mask is True where a query (third axis) may attend to a key (last)."""
         q_BTS = to_heads(self.query, x_BTD, self.mixing.shape[1])
-        # Without the cast, the product under autocast would have the precision of the weights.
+        # Under autocast, the product without this cast would have the precision of the weights.
         mixing_HS = widened(self.mixing, q_BTS.shape[-1]).to(q_BTS.dtype)
         q_BHTS = q_BTS.unsqueeze(1) * mixing_HS.unsqueeze(1)
         k_BTS = to_heads(self.key, x_BTD, self.mixing.shape[1])
         v_BHTP = to_heads(self.value, x_BTD, self.heads, self.head_size).transpose(1, 2)
-        # The scale depends on the head size and not on S, because fewer shared coordinates
-        # approximate the same products. (The authors' code divides by sqrt(S / heads), which
-        # sharpens compressed heads.)
+
+        # The scale uses the head size, not S, because fewer shared coordinates approximate the
+        # same products. (The authors' code divides by sqrt(S / heads), which sharpens the
+        # attention of compressed heads.)
         scale = 1 / math.sqrt(self.head_size)
         context_BHTP = attended(
             q_BHTS,
@@ -93,7 +96,10 @@ class CollaborativeAttention(nn.Module):
     def _with_content_bias(
         self, x_BTD: Tensor, mask_B1TT: Tensor | None, scale: float
     ) -> Tensor | None:
-        """Return the mask and content biases as one term of the logits, or the mask if unbiased."""
+        """Return the mask and the content biases as one term to add to the logits.
+
+        Return the mask itself if there are no content biases.
+        """
         if self.content_bias is None:
             return mask_B1TT
         bias_BTH = F.linear(x_BTD, self.content_bias) * scale
@@ -113,8 +119,8 @@ class CollaborativeAttention(nn.Module):
     ) -> CollaborativeAttention:
         """Return collaborative attention with these factors and the other weights of `attention`.
 
-        The product query_DS diag(m_i) key_DS^T replaces the unscaled product W_Q^i W_K^iT of head
-        i. Content bias, values and output come from `attention`.
+        The product query_DS diag(m_i) key_DS^T replaces the product W_Q^i W_K^iT of head i, before
+        the scale. Content bias, values and output come from `attention`.
         """
         weight, has_bias = attention.qkv.weight, attention.qkv.bias is not None
         made = cls(
@@ -125,11 +131,13 @@ class CollaborativeAttention(nn.Module):
             dropout=attention.dropout,
             shared_size=query_DS.shape[1],
         ).to(weight)
+
         made.query.weight.copy_(query_DS.T)
         made.mixing.copy_(mixing_HS)
         made.key.weight.copy_(key_DS.T)
         made.value.weight.copy_(weight.chunk(3)[2])
         made.output.load_state_dict(attention.output.state_dict())
+
         if made.content_bias is not None:
             bias_q, _, bias_v = attention.qkv.bias.chunk(3)
             w_k_HPD = weight.chunk(3)[1].view(made.heads, made.head_size, -1)

@@ -1,8 +1,8 @@
-"""Multi-head attention whose values have another size than queries and keys.
+"""Multi-head attention whose values have another size than its queries and keys.
 
-Symbols as in `multi_head`, and U value_size. Theorem 1 is about queries and keys: their size P
-limits the rank of a head's logits. Values and output, of size U, have as many parameters if U = P,
-which is the case of `multi_head`.
+Symbols as in `multi_head`, and U value_size. Theorem 1 concerns queries and keys, whose size P
+limits the rank of a head's logits. In `multi_head` U equals P, so values and output have as many
+parameters as queries and keys. Here U is a separate option.
 """
 
 import math
@@ -16,7 +16,10 @@ from models.rotation import Rotation
 
 
 class DecoupledAttention(nn.Module):
-    """Attention with queries and keys of `head_size`, and values of `value_size` (same default)."""
+    """Attention with queries and keys of size `head_size` and values of size `value_size`.
+
+    By default, `value_size` equals `head_size`.
+    """
 
     def __init__(
         self,
@@ -33,6 +36,7 @@ class DecoupledAttention(nn.Module):
         self.heads, self.head_size, self.value_size = heads, head_size, value_size
         self.dropout = dropout
         self.rotary_size = head_size  # a rotation acts on whole heads
+
         self.query_key = nn.Linear(embedding_size, 2 * heads * head_size, bias=bias)
         self.value = nn.Linear(embedding_size, heads * value_size, bias=bias)
         self.output = nn.Linear(heads * value_size, embedding_size, bias=bias)
@@ -42,7 +46,7 @@ class DecoupledAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """The size of the cache per position, in numbers: its keys and values."""
+        """The size of the KV cache per position, in numbers: keys and values."""
         return self.heads * (self.head_size + self.value_size)
 
     def forward(
@@ -59,6 +63,7 @@ class DecoupledAttention(nn.Module):
         v_BHTU = to_heads(self.value, x_BTD, self.heads, self.value_size).transpose(
             1, 2
         )
+
         context_BHTU = attended(
             q_BHTP,
             k_BHTP,

@@ -1,6 +1,6 @@
 """Grouped-query attention: heads that share keys and values in groups (Ainslie et al. 2023).
 
-Symbols as in `multi_head`. Decoding keeps 2 K P numbers per position instead of 2 H P. K = 1 is
+Symbols as in `multi_head`. Decoding caches 2 K P numbers per position instead of 2 H P. K = 1 is
 multi-query attention (Shazeer 2019), K = H is `multi_head`.
 """
 
@@ -10,11 +10,11 @@ from models.attention.multi_head import MultiHeadAttention
 class GroupedQueryAttention(MultiHeadAttention):
     """Multi-head attention where groups of heads / key_value_heads heads share keys and values.
 
-    Queries, keys and values are drawn Glorot-uniform, each by the shape of its own matrix. Keys
-    have the variance 2 / (D + K P), so fewer keys are drawn larger. The draw matters: in a pilot
-    with two seeds, 8 heads that shared 2 keys were 1.4 % worse than 2 heads with keys of their own.
-    With PyTorch's default, 1 / (3 D), they were 1.9 % worse. K = H draws the same bits as
-    `multi_head`.
+    The matrices of queries, keys and values are each drawn Glorot-uniform by their own shape. The
+    key matrix has the variance 2 / (D + K P), so fewer keys start with larger weights. The variance
+    matters. In a pilot with two seeds, 8 heads that shared 2 keys were 1.4 % worse than 2 heads
+    with their own keys. With the variance of PyTorch's default, 1 / (3 D), they were 1.9 % worse.
+    K = H draws the same bits as `multi_head`.
     """
 
     def __init__(

@@ -1,17 +1,16 @@
 """Latent attention: the keys and values of all heads come from one small vector per position.
 
-Multi-head latent attention (DeepSeek-AI 2024, DeepSeek-V2, eq. 9 to 19). Symbols as in
+It is the multi-head latent attention of DeepSeek-V2 (DeepSeek-AI 2024, eq. 9 to 19). Symbols as in
 `multi_head`, and C latent_size, R rotary_size, U value_size:
 
-    c, r              norm(W_C x) and W_R x: decoding only keeps these C + R numbers per position
-    q of head i       (its part without positions, of size P; its rotary part, of size R)
-    k of head i       (W_K^i c, r): every head has the same rotary part
+    c, r              norm(W_C x) and W_R x; decoding caches only these C + R numbers per position
+    q of head i       a part of size P without positions, and a rotary part of size R
+    k of head i       (W_K^i c, r), where all heads share the rotary part r
     v of head i       W_V^i c, of size U
     scale             1/sqrt(P + R)
 
-Rotated keys would not be a fixed function of c, so decoding could not keep c in their place.
-Therefore only the separate part r is rotated. If `query_latent_size` is given, queries come from a
-normalised latent of that size.
+Only r is rotated. Rotated keys are no fixed function of c, so decoding could not compute them from
+a cached c. If `query_latent_size` is given, queries come from a normalised latent of that size.
 """
 
 import math
@@ -29,15 +28,14 @@ from models.rotation import Rotation
 class LatentAttention(nn.Module):
     """Attention whose keys and values are functions of a latent and of one shared rotary key.
 
-    Every matrix is drawn Glorot-uniform by its own shape, with separate shapes for the latent and
-    the rotary key. The norm removes the scale of the latent, so the scale of keys depends only on
-    the matrix behind the norm. Keys from C normalised numbers start with the variance
-    2 C / (C + H P), and those of `multi_head` with 2 D / (D + H P). PyTorch's default would give
-    1 / 3 for both. That is smaller, and a pilot with shared keys (`grouped_query`) was worse with
-    it.
+    Each matrix is drawn Glorot-uniform by its own shape. The latent and the rotary key count as two
+    matrices. The norm removes the scale of the latent, so the variance of the keys depends only on
+    the matrix after the norm. Keys start with the variance 2 C / (C + H P), and those of
+    `multi_head` with 2 D / (D + H P). PyTorch's default would give the smaller 1 / 3 for both. In a
+    pilot with shared keys (`grouped_query`), that default was worse.
     """
 
-    def __init__(  # noqa: PLR0913  (three sizes, what every variant takes, and its own options)
+    def __init__(  # noqa: PLR0913  (the arguments of every variant, and four options)
         self,
         embedding_size: int,
         heads: int,
@@ -52,14 +50,14 @@ class LatentAttention(nn.Module):
     ) -> None:
         super().__init__()
         if rotary_size % 2:
-            raise ValueError(f"a rotation needs an even rotary_size, not {rotary_size}")
+            raise ValueError(
+                f"rotary position encoding needs an even rotary_size, not {rotary_size}"
+            )
         value_size = head_size if value_size is None else value_size
         self.heads, self.head_size, self.value_size = heads, head_size, value_size
-        self.latent_size, self.rotary_size, self.dropout = (
-            latent_size,
-            rotary_size,
-            dropout,
-        )
+        self.latent_size, self.rotary_size = latent_size, rotary_size
+        self.dropout = dropout
+
         self.query_latent: nn.Module = nn.Identity()
         query_inputs = embedding_size
         if query_latent_size is not None:
@@ -72,10 +70,11 @@ class LatentAttention(nn.Module):
         )
         self.shared = nn.Linear(embedding_size, latent_size + rotary_size, bias=bias)
         self.latent_norm = RMSNorm(latent_size)
-        # No bias: a bias of the keys adds the same number to all logits of a query.
+        # Keys have no bias. It would add the same number to all logits of a query.
         self.key = nn.Linear(latent_size, heads * head_size, bias=False)
         self.value = nn.Linear(latent_size, heads * value_size, bias=bias)
         self.output = nn.Linear(heads * value_size, embedding_size, bias=bias)
+
         glorot_uniform_(self.shared, stacked=[latent_size, rotary_size])
         for projection in (self.query, self.key, self.value, self.output):
             glorot_uniform_(projection)
@@ -96,15 +95,18 @@ class LatentAttention(nn.Module):
             [self.latent_size, self.rotary_size], -1
         )
         latent_BTC = self.latent_norm(latent_BTC)
+
         q_BTHS = self.query(self.query_latent(x_BTD)).unflatten(-1, (self.heads, -1))
         k_BTHP = self.key(latent_BTC).unflatten(-1, (self.heads, -1))
         v_BTHU = self.value(latent_BTC).unflatten(-1, (self.heads, -1))
+
         r_BT1R = r_BTR.unsqueeze(2)
         if rotation is not None:
             own_BTHP, turned_BTHR = q_BTHS.split([self.head_size, self.rotary_size], -1)
             q_BTHS = torch.cat((own_BTHP, rotation(turned_BTHR, self.rotary_size)), -1)
             r_BT1R = rotation(r_BT1R, self.rotary_size)
         k_BTHS = torch.cat((k_BTHP, r_BT1R.expand(-1, -1, self.heads, -1)), -1)
+
         context_BHTU = attended(
             filled(q_BTHS).transpose(1, 2),
             filled(k_BTHS).transpose(1, 2),

@@ -1,20 +1,21 @@
 """Multi-head attention whose number of heads and head size are independent of the embedding size.
 
-Symbols, here and in the paper (Bhojanapalli et al. 2020, eq. 8 and 9), named once for the project:
+The whole project uses these symbols. The paper's are in parentheses (Bhojanapalli et al. 2020, eq.
+8 and 9):
 
     B batch   T positions (n)   D embedding_size (d)   H heads (h)   P head_size (d_p)
-    W width, heads * head_size: what all heads together project onto
-    K key_value_heads: equal to heads unless heads share keys and values (`grouped_query`)
+    W width = heads * head_size, the size of all heads together
+    K key_value_heads, which equals H unless heads share keys and values (`grouped_query`)
 
-    q, k, v of head i    the paper's V_q^i X, V_k^i X, V_v^i X   (rows here are its columns)
-    scale                1/sqrt(d_p), from the head size, never from d/h
-    output               the paper's V_o, from W back to D
+    q, k, v of head i    the paper's V_q^i X, V_k^i X, V_v^i X; a row here is a column there
+    scale                1/sqrt(d_p), from the head size and not from d/h
+    output               the paper's V_o, which maps W back to D
 
 With head_size = embedding_size / heads this is the paper's standard MultiHead (eq. 8). With any
 other head size it is FixedMultiHead (eq. 9).
 
-Stop 7 of the road: a task (stop 6) builds it, layer by layer, from the section `model` of its
-config. The measurements of its runs come together in sweeper/results/collect.py (stop 8).
+Stop 7 of the road: a task (stop 6) builds one attention for each layer, from the config's section
+`model`. sweeper/results/collect.py (stop 8) collects the measurements of its runs.
 """
 
 import math
@@ -32,14 +33,16 @@ from models.rotation import Rotation
 class MultiHeadAttention(nn.Module):
     """Concatenated heads of scaled dot-product self-attention.
 
-    With `qk_norm`, queries and keys are divided by their root mean square over the head and get
-    learned scales, before the rotation of rotary positions (Henry et al. 2020, as in Qwen3).
-
-    `glorot` chooses the matrix whose shape sets the initial variance of queries and keys. With
-    "matrix", it is the one of all heads (D to H P), as in the paper's code. The variance of the
-    initial logits is then proportional to 1 / (D + H P)^2, so more heads start with smaller logits:
-    with D = 64 and P = 32, 16 heads start with a twentieth of the variance of 2 heads. With "head",
-    it is the matrix of one head (D to P), and any number of heads starts with the same variance.
+    Args:
+        qk_norm: whether to divide the queries and keys of each head by their root mean square and
+            multiply them by learned scales, before rotary positions rotate them (Henry et al. 2020,
+            as in Qwen3).
+        glorot: the matrix whose shape sets the initial variance of queries and keys. "matrix" is
+            that of all heads (D to H P), as in the paper's code. Initial logits then have a
+            variance proportional to 1 / (D + H P)^2, so more heads start with smaller logits. With
+            D = 64 and P = 32, 16 heads start with a twentieth of the variance of 2 heads. "head" is
+            the matrix of one head (D to P). The variance then does not depend on the number of
+            heads.
     """
 
     def __init__(
@@ -61,9 +64,11 @@ class MultiHeadAttention(nn.Module):
         width, shared_width = heads * head_size, self.key_value_heads * head_size
         self.qkv = nn.Linear(embedding_size, width + 2 * shared_width, bias=bias)
         self.output = nn.Linear(width, embedding_size, bias=bias)
+
         self.norm = (
             HeadNorm(heads, self.key_value_heads, head_size) if qk_norm else None
         )
+
         queries_and_keys = [width, shared_width]
         if glorot == "head":
             queries_and_keys = [head_size] * (heads + self.key_value_heads)
@@ -72,7 +77,7 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """The size of the cache per position, in numbers: its keys and values."""
+        """The size of the KV cache per position, in numbers: keys and values."""
         return 2 * self.key_value_heads * self.head_size
 
     def forward(
@@ -90,11 +95,12 @@ class MultiHeadAttention(nn.Module):
         if rotation is not None:
             qk_BTHP = rotation(qk_BTHP, self.head_size)
         q_BTHP, k_BTKP = torch.split(qk_BTHP, [heads, shared], dim=2)
-        if (
-            shared < heads
-        ):  # with a mask, no fused kernel of a GPU takes fewer key heads
+
+        # With a mask, no fused kernel of a GPU takes fewer key heads than query heads.
+        if shared < heads:
             k_BTKP = k_BTKP.repeat_interleave(heads // shared, dim=2)
             v_BTKP = v_BTKP.repeat_interleave(heads // shared, dim=2)
+
         context_BHTP = attended(
             q_BTHP.transpose(1, 2),
             k_BTKP.transpose(1, 2),

@@ -17,7 +17,7 @@ from sweeper.results.table import files_made_of, stem
 from sweeper.store import mirrors
 from sweeper.store.asked import HISTORY, note_forgotten
 from sweeper.store.code import REVISION, revisions
-from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
+from sweeper.store.errors import UserError, as_typed, sanitize
 from sweeper.store.numbers import plural
 from sweeper.store.plans import (
     path_of,
@@ -153,12 +153,11 @@ def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | N
 
 def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
     if not (store.run(name).path / "run.json").is_file():
-        names = dict.fromkeys(one for plan in known for one in plan["experiments"])
-        if not names:
+        if not known:
             planned(store.outputs)  # raises UserError, since there is no plan
-        expected = f"the id of a run or a planned experiment ({', '.join(names)})"
-        raise invalid_value(
-            "forget", name, expected, f"{as_typed('status')} --all lists them"
+        lists = f"{as_typed('status')} --all lists them"
+        raise UserError(
+            f"There is no experiment or run named {sanitize(name)}; {lists}."
         )
     users = dict.fromkeys(
         point["experiment"]

@@ -24,6 +24,7 @@ from sweeper.results.design import (
     by,
     check_equal,
     curves,
+    equal_within,
     keeps_improving,
     knee,
     larger_heads_gain_more,
@@ -34,7 +35,6 @@ from sweeper.results.design import (
     trends_apart,
 )
 from sweeper.results.points import Point
-from sweeper.results.table import label
 from sweeper.store.numbers import plural, short
 
 
@@ -185,24 +185,28 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
             f"{standard}: give it to the arm that the others are compared with."
         )
     weights: list[tuple[float, Point]] = []
-    counts: set[str] = set()
+    errors: dict[str, float] = {}
     for point, target in matched:
         if (point.arm == rival) == (target.arm == rival):
             continue
         own, other = (point, target) if point.arm == rival else (target, point)
         if own.runs != other.runs:
             weights += [(1.0, other), (-1.0, own)]
-            counts.add(label(str(point.cells["match_count"])))
+            count, error = (
+                str(point.cells["match_count"]),
+                abs(at(point, "match_error")),
+            )
+            errors[count] = max(errors.get(count, 0.0), error)
     if not weights:
         raise Unanswerable(
             f"No point of {rival} is matched to another, or another to it."
         )
     pairs = len(weights) // 2
-    equal = " or ".join(sorted(counts))
+    equal = " or ".join(equal_within(*one) for one in sorted(errors.items()))
     others = " and ".join(
         dict.fromkeys(point.arm for weight, point in weights if weight > 0)
     )
-    words = f"over {plural(pairs, 'pair')} with equal {equal}, {others} over {rival}"
+    words = f"over {plural(pairs, 'pair')} with {equal}, {others} over {rival}"
     return Contrast(words, [(weight / pairs, point) for weight, point in weights])
 
 

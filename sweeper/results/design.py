@@ -168,11 +168,16 @@ def alone(column: str, given: Collection[Point]) -> list[Point]:
     return found
 
 
-def check_equal(given: Collection[Point], column: str, words: str) -> None:
-    """Raise Unanswerable if points, in words, differ by more than 1 % in a column."""
+def check_equal(given: Collection[Point], column: str, words: str) -> float:
+    """Return by which share points, in words, differ in a column.
+
+    Raise Unanswerable if it is more than 1 %.
+    """
     numbers = [at(point, column) for point in given]
-    if max(numbers) > 1.01 * min(numbers):
+    error = max(numbers) / min(numbers) - 1
+    if error > 0.01:
         raise Unanswerable(f"{words} differ in {label(column)}.")
+    return error
 
 
 def at(point: Point, column: str) -> float:
@@ -212,10 +217,17 @@ def ahead(design: Design, arm: str, rival: str, equal: str) -> Contrast:
     Raise Unanswerable if the points differ by more than 1 % in the column `equal`.
     """
     ours, theirs = design.of(arm), design.of(rival)
-    check_equal([*ours, *theirs], equal, f"Points of {arm} and {rival}")
+    error = check_equal([*ours, *theirs], equal, f"Points of {arm} and {rival}")
     weights = [(1 / len(ours), point) for point in ours]
     weights += [(-1 / len(theirs), point) for point in theirs]
-    return Contrast(f"{arm} over {rival} at equal {label(equal)}", weights)
+    return Contrast(f"{arm} over {rival} at {equal_within(equal, error)}", weights)
+
+
+def equal_within(column: str, error: float) -> str:
+    """Return in words that a column is equal, with the relative error if it is not exactly so."""
+    if not error:
+        return f"equal {label(column)}"
+    return f"{label(column)} equal within {math.ceil(error * 1e4) / 100:g} %"
 
 
 def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:

@@ -53,8 +53,16 @@ def verdicts_on(table: Table) -> list[Verdict]:
         one if isinstance(one, Verdict) else one.verdict() for one in questions(table)
     ]
     besides = [*tuned_in_words(table.experiment), *mixed(table)]
-    found = [replace(one, sentence=" ".join([one.sentence, *besides])) for one in found]
-    return [_of_mixed_code(one, table) for one in found] if table.mixed_code else found
+    not_learned = {one.words: one.not_learned(table) for one in measures(table)}
+    complete = []
+    for one in found:
+        sentences = [one.sentence, *besides]
+        if told := not_learned[one.measure]:
+            sentences.append(f"{told.partition(':')[0]}.")
+        complete.append(replace(one, sentence=" ".join(sentences)))
+    if table.mixed_code:
+        return [_of_mixed_code(one, table) for one in complete]
+    return complete
 
 
 def _of_mixed_code(verdict: Verdict, table: Table) -> Verdict:

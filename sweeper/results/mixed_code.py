@@ -34,7 +34,8 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
         for run, own in states.items()
         if any(file in state for state in own for file in apart)
     ]
-    return MixedCode(Counter(revisions[run] for run in concerned), apart)
+    groups = Counter(revisions[run] for run in concerned)
+    return MixedCode(dict(groups), apart)
 
 
 def _named_code(config: Data) -> dict[str, Any]:

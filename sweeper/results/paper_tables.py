@@ -317,11 +317,19 @@ def summarise(table: Table) -> list[str]:
     rows: list[Line] = [(*HEADER, " ".join(["match error", *sorted(counts)]))]
     for arm, metric in metrics.items():
         rows += [_summary(p) for p in points(table, metric) if p.arm == arm]
+    if not counts:
+        rows = [row[:-1] for row in rows]
 
     words = ", ".join(dict.fromkeys(map(label, metrics.values())))
     title = f"{sanitize(table.name, 80)}: {sanitize(words, 160)}"
     mixed = [sanitize(table.mixed_code, 2000)] if table.mixed_code else []
-    return [title, *mixed, *_aligned(rows, left=2), *map(sanitize, caveats(table))]
+    notes = (*standing(table), *not_learned(table), *caveats(table))
+    return [
+        title,
+        *mixed,
+        *_aligned(rows, left=2),
+        *(sanitize(one, 1000) for one in notes),
+    ]
 
 
 def _summary(point: Point) -> Line:

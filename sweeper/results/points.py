@@ -406,44 +406,49 @@ class Measure:
                 found[words] = factor(self.metric) * mean(values)
         return dict(sorted(found.items(), key=lambda item: item[1]))
 
+    def not_learned(self, table: Table) -> str:
+        """Return a sentence on the seeds that are no better than a baseline; "" if none.
 
-def not_learned(table: Table) -> list[str]:
-    """Return a sentence for each measure by which seeds are no better than a baseline.
-
-    That is a constant guess where it is known: the majority class, or the unigram frequencies.
-    """
-    sentences = []
-    for measure in measures_of_arms(table):
-        by = measure
-        if measure.metric in _OF_PERPLEXITY:
-            by = replace(measure, metric="test/perplexity")
+        The baseline is a constant guess where it is known: the majority class, or the unigram
+        frequencies. The sentence counts the seeds, and names their points after a colon.
+        """
+        by = self
+        if self.metric in _OF_PERPLEXITY:
+            by = replace(self, metric="test/perplexity")
         baselines = by.baselines(table)
         words = next((name for name in BASELINES.values() if name in baselines), None)
         if words is None:
-            continue
+            return ""
         sign, nothing = direction(by.metric), baselines[words]
-        leads = [
-            (point, [sign * (value - nothing) for value in point.values.values()])
-            for point in by.points(table)
-            if point.values
-        ]
-        best = max((max(own) for _, own in leads), default=0.0)
-        least = max(_LITTLE * best, _LITTLE / 2 * abs(nothing))
-        named = [
-            f"{table.label(point.arm)} {point.name}".strip()
-            + f" ({count} of {plural(len(own), 'seed')})"
-            for point, own in leads
-            if (count := sum(lead <= least for lead in own))
-        ]
+        points = by.points(table)
+        leads = {
+            point.runs[seed]: sign * (value - nothing)
+            for point in points
+            for seed, value in point.values.items()
+        }
+        least = _LITTLE * max([*leads.values(), abs(nothing) / 2])
+        behind = {run for run, lead in leads.items() if lead <= least}
+        named = []
+        for point in points:
+            runs = [point.runs[seed] for seed in point.values]
+            if count := len(behind.intersection(runs)):
+                setting = f"{table.label(point.arm)} {point.name}".strip()
+                named.append(f"{setting} ({count} of {plural(len(runs), 'seed')})")
+        if not named:
+            return ""
         if len(named) > _NAMED:
-            rest = plural(len(named) - _NAMED, "more setting")
-            named[_NAMED:] = [f"and {rest}"]
-        if named:
-            listed = "; ".join(named)
-            sentences.append(
-                f"{measure.words} not learned, no better than the {words}: {listed}."
-            )
-    return sentences
+            named[_NAMED:] = [f"and {plural(len(named) - _NAMED, 'more setting')}"]
+        have = "has" if len(behind) == 1 else "have"
+        told = f"{len(behind)} of {plural(len(leads), 'run')} {have} not learned"
+        return (
+            f"By {self.words}, {told}, no better than the {words}: {'; '.join(named)}."
+        )
+
+
+def not_learned(table: Table) -> list[str]:
+    """Return the sentences of all measures on seeds that are no better than a baseline."""
+    told = [measure.not_learned(table) for measure in measures_of_arms(table)]
+    return [sentence for sentence in told if sentence]
 
 
 def _trigram(row: Row) -> float | None:

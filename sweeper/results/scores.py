@@ -34,6 +34,8 @@ def judge_table(path: Path) -> list[Verdict]:
 
     Its description, `<experiment>.json`, stands beside it.
     """
+    if not path.is_file():
+        raise UserError(f"There is no file {path}; correct the path.")
     if not path.with_suffix(".json").is_file():
         raise UserError(
             f"{path} does not say whether lower scores are better; give --better lower or "

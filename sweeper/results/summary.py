@@ -27,8 +27,10 @@ def brief(
 
     Measures with one decision share a line, with the words of the one that takes most seeds. Then
     a line for each caveat, such as missing runs; experiments with the same caveat share the line.
+    Those of a single experiment are left out: `summarise` has them.
     """
-    for table in tables:
+    noted = tables if len(tables) > 1 else ()
+    for table in noted:
         if table.mixed_code:
             words = f"{sanitize(table.name)}: {sanitize(table.mixed_code, 2000)}"
             yield Text(words, "bold")
@@ -56,7 +58,7 @@ def brief(
         yield line.append(f"  {claim.ljust(claims)}  {clipped(words, room)}")
         before = name
     notes: dict[str, list[tuple[str, str]]] = {}
-    for table in tables:
+    for table in noted:
         for note in (*not_learned(table), *caveats(table)):
             notes.setdefault(note.partition(":")[0], []).append((table.name, note))
     for head, own in notes.items():
@@ -95,7 +97,7 @@ def _price(question: Question) -> str:
     price = question.price()
     if price is None:
         unknown = question.decision is Decision.UNDECIDED and question.fewest < 2
-        return "unknown before two seeds of its points" if unknown else ""
+        return "unknown until its points have two seeds" if unknown else ""
     if price.seeds is None:
         return "none in sight"
     hours = "?" if price.hours is None else f"{price.hours:.2g}"

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from typing import NoReturn
 
 
 class UserError(Exception):
@@ -119,6 +120,16 @@ def sanitize(value: object, limit: int = 300) -> str:
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
         for letter in text
     )
+
+
+def exit_without_package(error: ModuleNotFoundError) -> NoReturn:
+    """Print how to install the missing package, and exit with code 2."""
+    remedy = "run `make install` and `. .venv/bin/activate`, or see docs/install.md"
+    print(
+        f"error: {error.name} is missing in {sys.executable}; {remedy}.",
+        file=sys.stderr,
+    )
+    sys.exit(2)
 
 
 def drop_output() -> None:

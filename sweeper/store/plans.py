@@ -17,6 +17,7 @@ from sweeper.store.registry import ROOT
 from sweeper.store.runs import Run
 
 _NUMBERED = re.compile(r"\d{4,9}\.json")
+_PLAN_ONLY = re.compile(r"\+{0,2}hydra\.sweeper\.plan_only=")
 Name = Annotated[str, Field(pattern=rf"^{files.PLAIN.pattern}$")]
 
 
@@ -206,8 +207,9 @@ def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]
 
 
 def command_of(plan: Mapping[str, Any]) -> str:
-    """Return the command line that wrote a plan."""
-    words = shlex.join(map(str, plan.get("command") or ()))
+    """Return the command line that trains a plan: the plan's command without `plan_only`."""
+    command = map(str, plan.get("command") or ())
+    words = shlex.join(word for word in command if not _PLAN_ONLY.match(word))
     return words if words.startswith("python ") else f"python {words}"
 
 

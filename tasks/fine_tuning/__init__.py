@@ -1,1 +1,1 @@
-"""Data and model code that all fine-tuning tasks share."""
+"""The data and model code that all fine-tuning tasks share."""

@@ -1,4 +1,4 @@
-"""Baselines that use the words of two texts but not their order."""
+"""Baselines that use the words of two texts, but not the order of the words."""
 
 import re
 import zlib
@@ -12,26 +12,27 @@ from tasks.seeds import permutation
 from tasks.text.tokenizer import split_sentences
 
 WORD = re.compile(r"\w+")
-BUCKETS = 1 << 16  # hash buckets for the words of each text
+BUCKETS = 1 << 16  # the number of hash buckets for the words of each text
 EPOCHS, BATCH, RATE, DECAY = 6, 64, 0.03, 1.0e-5
 
 
 def majority_accuracy(train: Sequence[int], test: Sequence[int]) -> float:
-    """Return the share of test labels that equal the most common training label.
+    """Return the accuracy of always predicting the most common training label.
 
-    If several are equally common, the smallest counts.
+    If several labels are equally common, predict the smallest.
     """
     commonest = np.bincount(train).argmax()
     return float(np.mean(np.asarray(test) == commonest))
 
 
 class BagOfWords:
-    """Multinomial logistic regression on the words of both texts, fitted with Adagrad."""
+    """A multinomial logistic regression on the words of both texts, fitted with Adagrad."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]], labels: Sequence[int]) -> None:
         bags, targets = [_buckets(*pair) for pair in pairs], np.asarray(labels)
         self._weights = np.zeros((2 * BUCKETS + 1, int(targets.max()) + 1))
         squares = np.full(len(self._weights), 1.0e-8)
+
         for epoch in range(EPOCHS):
             order = permutation(len(targets), 0, "bag of words", epoch)
             for first in range(0, len(order), BATCH):
@@ -54,7 +55,7 @@ class BagOfWords:
     def accuracy(
         self, pairs: Sequence[tuple[str, str]], labels: Sequence[int]
     ) -> float:
-        """Return the share of pairs whose label the model predicts."""
+        """Return the share of pairs whose label is predicted correctly."""
         scores = self._scores([_buckets(*pair) for pair in pairs])
         return float(np.mean(scores.argmax(axis=1) == np.asarray(labels)))
 
@@ -64,11 +65,12 @@ class BagOfWords:
 
 
 def guessed_answer(question: str, context: str) -> str:
-    """Guess the answer to a question from the words that the context shares with it.
+    """Guess the answer to a question from the words that it shares with the context.
 
-    The answer is in the sentence with the highest score. Each question word in a sentence adds one
-    over the number of sentences that have the word. The answer is the longest stretch of that
-    sentence without question words. Of equal sentences or stretches, the first counts.
+    First choose the sentence with the highest score. Each word of the question that is in a
+    sentence adds 1 / (number of sentences with that word) to its score. The answer is the longest
+    stretch of that sentence without words of the question. The first of equally good sentences or
+    stretches wins.
     """
     asked = set(WORD.findall(question.lower()))
     sentences = split_sentences(context)
@@ -88,9 +90,9 @@ def guessed_answer(question: str, context: str) -> str:
 
 
 def _buckets(first: str, second: str) -> NDArray[np.int64]:
-    """Return the hash buckets of the words of two texts, one per occurrence.
+    """Return the hash bucket of every word of two texts. Each text has its own buckets.
 
-    Bucket 0 is in every pair and serves as the bias.
+    Bucket 0 is added to every pair, as the bias.
     """
     found = [
         1 + side * BUCKETS + zlib.crc32(word.encode()) % BUCKETS

@@ -1,4 +1,7 @@
-"""Data sets for fine-tuning, read from untrusted files: strict JSON, and a report on every row."""
+"""The reading of data sets for fine-tuning from untrusted files.
+
+JSON is parsed strictly. Every row is either kept or counted as dropped, with the reason.
+"""
 
 import itertools
 import json
@@ -28,21 +31,25 @@ from tasks.text.source import (
     visible,
 )
 
-# Half a character (JSON can spell one, UTF-8 cannot hold it) and NUL.
+# NUL and surrogates. JSON can spell a lone surrogate, but UTF-8 cannot encode it.
 UNPRINTABLE = re.compile("[\ud800-\udfff\0]")
 REPLACED = "characters replaced"
 
 
 def load(text: str) -> Any:
-    """Return the value of JSON; ValueError for NaN, infinities, a key twice, deep nesting."""
+    """Return the value of a JSON text.
+
+    Raises:
+        ValueError: it is not JSON, has NaN or an infinity, repeats a key, or is nested too deeply.
+    """
 
     def refuse(constant: str) -> NoReturn:
-        raise ValueError(f"{constant} is no JSON number")
+        raise ValueError(f"{constant} is not a number in JSON")
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         value = dict(pairs)
         if len(value) != len(pairs):
-            raise ValueError("a key comes twice in one object")
+            raise ValueError("an object repeats a key")
         return value
 
     try:
@@ -52,7 +59,14 @@ def load(text: str) -> Any:
 
 
 def load_file(path: Path, read: Callable[[str], Any] = load) -> Any:
-    """Return what `read` makes of a whole file; UserError if it cannot be read or is not JSON."""
+    """Read a whole file of JSON and return its value.
+
+    Args:
+        read: the parser of the file's text.
+
+    Raises:
+        UserError: the file cannot be read, or is not JSON.
+    """
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -66,17 +80,17 @@ def load_file(path: Path, read: Callable[[str], Any] = load) -> Any:
     except (ValueError, RecursionError) as error:
         why = " ".join(str(error).split())
         raise UserError(
-            f"{path} is not JSON ({why}); bring the whole file again."
+            f"{path} is not valid JSON ({why}); copy the file again."
         ) from error
 
 
 def decoded(raw: bytes) -> str:
-    """Return the text; bytes that are not UTF-8 become surrogates, which `printable` replaces."""
+    """Decode UTF-8. Invalid bytes become surrogates, which `printable` replaces."""
     return raw.decode(errors="surrogateescape")
 
 
 def row_of(raw: bytes | None) -> Any:
-    """Return the value of a line of JSON, or Malformed; None stands for a line that is too long."""
+    """Return the value of a line of JSON, or Malformed. None stands for a line that is too long."""
     if raw is None:
         return Malformed("too long")
     if not raw.strip():
@@ -88,7 +102,7 @@ def row_of(raw: bytes | None) -> Any:
 
 
 def printable(text: str) -> str:
-    """Return the text with NUL and surrogates replaced, character for character."""
+    """Replace each NUL and each surrogate of a text by one replacement character."""
     return UNPRINTABLE.sub(REPLACEMENT, text)
 
 
@@ -97,25 +111,30 @@ def mended(*texts: str) -> tuple[str, ...]:
     return (REPLACED,) if any(map(UNPRINTABLE.search, texts)) else ()
 
 
-PLACES = 5  # of the rows dropped for one reason, how many are named
+PLACES = 5  # for each reason, name at most this many dropped rows
 GOOD = 0.99  # warn if a smaller share of the rows is kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A row that can be learned from. `id` is empty where the data set gives none."""
+    """A usable row of a data set.
+
+    Attributes:
+        id: the row's id, or "" if the data set has no ids.
+        mended: notes on repairs of the row.
+    """
 
     id: str = ""
     mended: tuple[str, ...] = ()
 
     def texts(self) -> tuple[str, str]:
-        """Return the texts that a tokenizer may be trained on."""
+        """Return the two texts, on which a tokenizer may be trained."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """A row that cannot be, and why."""
+    """A row that cannot be used, with the reason."""
 
     reason: str
 
@@ -124,22 +143,27 @@ Kind = TypeVar("Kind", bound=Example)
 
 
 class RowReport:
-    """Counts the rows of one split; `kept` plus all dropped is `total`, exactly.
+    """The counts of one split's rows. `total` is the sum of `kept` and of all dropped rows.
 
     Attributes:
-        mended: the number of rows that were repaired, by "file: reason".
+        mended: the number of repaired rows, by "file: reason".
     """
 
     def __init__(self) -> None:
         self.kept = 0
         self.mended: Counter[str] = Counter()
-        self._places: dict[str, list[str]] = {}  # of dropped rows, by "file: reason"
+        # The places of dropped rows, by "file: reason".
+        self._places: dict[str, list[str]] = {}
         self._ids: set[str] = set()
 
     def kept_of(
         self, file: str, rows: Iterable[tuple[str, Kind | Malformed]]
     ) -> Iterator[Kind]:
-        """Yield the good ones of (place in the file, row), of rows with one id the first."""
+        """Yield the usable rows of a file and count all. Drop a row that repeats an earlier id.
+
+        Args:
+            rows: pairs (place in the file, row).
+        """
         for place, row in rows:
             if not isinstance(row, Malformed) and row.id and row.id in self._ids:
                 row = Malformed("duplicate id")
@@ -153,7 +177,7 @@ class RowReport:
 
     @property
     def dropped(self) -> dict[str, int]:
-        """The number of dropped rows by "file: reason"."""
+        """The number of dropped rows, by "file: reason"."""
         return {why: len(places) for why, places in sorted(self._places.items())}
 
     @property
@@ -165,7 +189,7 @@ class RowReport:
         return self.kept + sum(self.dropped.values())
 
     def about(self) -> dict[str, Any]:
-        """Return the counts and the first places as plain values."""
+        """Return the counts, and the first places of dropped rows, for about.json."""
         places = {why: self._places[why][:PLACES] for why in self.dropped}
         return {
             "read": self.total,
@@ -176,7 +200,7 @@ class RowReport:
         }
 
     def notes(self) -> Iterator[str]:
-        """Yield a sentence if less than 99 % of the rows are kept, and one on replaced letters."""
+        """Yield a warning if too few rows are kept, and one if characters were replaced."""
         if self.kept < GOOD * self.total:
             share = 100 * self.kept / self.total
             kept = f"only {self.kept} of {self.total} rows are kept ({share:.1f} %)"
@@ -185,38 +209,45 @@ class RowReport:
             yield f"{plural(odd, 'row')} {NOT_UTF8}."
 
 
-VALIDATION = 0.02  # of the training texts, kept back
-HUB_BATCH = 1000  # rows
+VALIDATION = 0.02  # the share of training groups (see `DataSet.group`) to hold out
+HUB_BATCH = 1000  # read this many rows of the hub at a time
 
 
 class DataSet(Source, ABC, Generic[Kind]):
-    """The published form of one data set, which has two splits, and the reader of its examples."""
+    """The reader of a published data set with a training and a test split."""
 
     title: ClassVar[str]
+    """The name of the data set in messages."""
     train: ClassVar[re.Pattern[str]]
+    """The pattern for the names of training files."""
     test: ClassVar[re.Pattern[str]]
-    """The names of the files of the two splits; `expected` says them to a person."""
+    """The pattern for the names of test files."""
     expected: ClassVar[str]
+    """A description of these names, for messages."""
     suffixes: ClassVar[tuple[str, ...]]
-    """The endings of such names. If a split has several formats, the first one here is read."""
+    """The suffixes of these names. A split reads only files with the first suffix that it has."""
     columns: ClassVar[tuple[str, ...]]
+    """The columns to read from the hub."""
     hub_test: ClassVar[str]
-    """The columns of a row on the Hub, and the name of the split there that is the test split."""
+    """The name of the test split on the hub."""
 
     @abstractmethod
     def read_file(self, path: Path) -> Iterator[tuple[str, Kind | Malformed]]:
-        """Yield (place, example or what is wrong with it) of every row of a file."""
+        """Yield (place in the file, example or Malformed) for every row of a file."""
 
     @abstractmethod
     def example_of(self, row: Mapping[str, Any]) -> Kind | Malformed:
-        """Return the example of a row as the Hub has it, or what is wrong with it."""
+        """Return the example of a row on the hub, or Malformed."""
 
     @abstractmethod
     def group(self, example: Kind) -> str:
-        """Return the text whose examples are never divided between training and validation."""
+        """Return the text that names the example's group.
+
+        All examples of a group are either in the training or in the validation split.
+        """
 
     def trainable(self, example: Kind) -> Kind | Malformed:
-        """Tell what can be trained on from what can only be evaluated."""
+        """Return the example, or Malformed if it can be evaluated but not trained on."""
         return example
 
     def facts(
@@ -225,9 +256,14 @@ class DataSet(Source, ABC, Generic[Kind]):
         reports: Mapping[str, RowReport],
         hub: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """Return what else is known of the rows; raise UserError if they cannot be learned from.
+        """Return further facts about the training rows, for about.json.
 
-        `hub`: the splits, if they are on the hub.
+        Args:
+            kept: the examples of each split.
+            hub: the splits on the hub by name, or {} if the source is another.
+
+        Raises:
+            UserError: the rows cannot be trained on.
         """
         return {}
 
@@ -237,9 +273,12 @@ class DataSet(Source, ABC, Generic[Kind]):
     def load(
         self, data: Mapping[str, Any], folder: Path
     ) -> tuple[dict[str, list[Kind]], dict[str, dict[str, Any]]]:
-        """Return the examples of each split, and the counts of rows of the two that are read.
+        """Return the examples of each split, and facts about the rows of "train" and "test".
 
-        UserError if one is empty. `folder` is where a sample is kept.
+        If the source is the sample, write it to `folder`.
+
+        Raises:
+            UserError: a split has no usable row.
         """
         reports: dict[str, RowReport] = {}
         kept: dict[str, list[Kind]] = {}
@@ -252,8 +291,8 @@ class DataSet(Source, ABC, Generic[Kind]):
             if not own:
                 why = report.dropped_in_words or "no rows"
                 raise UserError(
-                    f"{self.describe(data)}: nothing is left to {split} on ({why}); mend the data "
-                    "or name others."
+                    f"{self.describe(data)}: no row is left to {split} on ({why}); repair the "
+                    "data, or name other data."
                 )
             for note in report.notes():
                 print(f"{NOTE}{self.title}, {split}: {note}", file=sys.stderr)
@@ -261,11 +300,13 @@ class DataSet(Source, ABC, Generic[Kind]):
         facts = self.facts(kept, reports, hub)
         hashes = ([hash(example.texts()) for example in kept[split]] for split in kept)
         note_repeats(self.title, "row", *hashes)
-        back = self._kept_back(kept["train"])
+
+        groups = self._held_out(kept["train"])
         splits: dict[str, list[Kind]] = {"train": [], "validation": []}
         for example in kept["train"]:
-            held_out = self.group(example) in back
+            held_out = self.group(example) in groups
             splits["validation" if held_out else "train"].append(example)
+
         about = {split: report.about() for split, report in reports.items()}
         about["train"] |= facts
         return {**splits, "test": kept["test"]}, about
@@ -278,11 +319,11 @@ class DataSet(Source, ABC, Generic[Kind]):
                 row = self.trainable(row)
             yield place, row
 
-    def _kept_back(self, examples: Sequence[Kind]) -> set[str]:
-        """Return the groups kept back for validation, whose texts have the smallest checksums."""
+    def _held_out(self, examples: Sequence[Kind]) -> set[str]:
+        """Return the groups of the validation split, whose texts have the smallest checksums."""
         groups = {self.group(example) for example in examples}
         if len(groups) < 2:
-            said = f"{self.title} has a single training text; give it more data."
+            said = f"{self.title} has a single training text; add more data."
             raise UserError(said)
         ordered = sorted(groups, key=lambda text: (zlib.crc32(text.encode()), text))
         return set(ordered[: max(1, round(len(groups) * VALIDATION))])
@@ -292,13 +333,14 @@ class DataSet(Source, ABC, Generic[Kind]):
         splits = load_splits(hub, self.columns)
         if self.hub_test not in splits:
             expected = f"a data set with a split {self.hub_test}"
-            raise invalid_value("data.hub", name_of(hub), expected, "choose another")
+            remedy = "choose another data set"
+            raise invalid_value("data.hub", name_of(hub), expected, remedy)
         return {name: splits[name] for name in ("train", self.hub_test)}
 
     def _parts(
         self, data: Mapping[str, Any], folder: Path, hub: Mapping[str, Any]
     ) -> dict[str, list[tuple[str, Iterator[tuple[str, Kind | Malformed]]]]]:
-        """Return the (name, rows) that each split is made of."""
+        """Return the sources of each split, as pairs (name, rows): files, or a split on the hub."""
         if hub:
             names = {"train": "train", "test": self.hub_test}
             return {split: [(of, self._rows(hub[of]))] for split, of in names.items()}
@@ -327,12 +369,12 @@ class DataSet(Source, ABC, Generic[Kind]):
                 tuple(name for name in own if name.endswith(s)) for s in self.suffixes
             )
             chosen.append(next(filter(None, by_suffix), ()))
-            longer = (
-                name for name, last in names.items() if pattern.match(last)
-            )  # as .jsonl.gz
+            # Names with a further suffix, such as .jsonl.gz.
+            longer = (name for name, last in names.items() if pattern.match(last))
             left_out += [name for name in longer if name not in own]
+
         if not all(chosen):
-            remedy = "put them there" if root.is_dir() else "name one that exists"
+            remedy = "copy them there" if root.is_dir() else "name a folder that exists"
             raise invalid_value(
                 "data.root", root, f"a folder with {self.expected}", remedy
             )

@@ -1,8 +1,11 @@
-"""Rows of two texts as an encoder reads them: [CLS] first [SEP] second [SEP], of any length.
+"""The rows and the model that all fine-tuning tasks share.
 
-The folder of a split has the array `pieces`, with all rows one after the other, the array `rows`,
-with the place where each row begins, one array for each further column of whole numbers, and
-`about.json`.
+A row has two texts: [CLS] first [SEP] second [SEP]. The folder of a split has these arrays, and
+`about.json`:
+
+- `pieces`: the pieces of all rows, one row after the other.
+- `rows`: the index of each row's first piece, then the number of pieces.
+- one array for each further column of whole numbers, such as `labels`.
 
 Shapes: N pieces, R rows of a split, B rows of a batch, T positions of its longest row.
 """
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 ABOUT = "about.json"
-ROUND = 32  # a batch is padded to a multiple of this, so that few shapes occur
+ROUND = 32  # pad batches to a multiple of this length, so that few shapes occur
 
 
 SPECIAL_TOKENS = 3  # [CLS] and two [SEP] in a row
@@ -56,7 +59,7 @@ def marks_of(tokenizer: Tokenizer) -> tuple[int, int]:
     first, between = (tokenizer.token_to_id(mark) for mark in ("[CLS]", "[SEP]"))
     if first is None or between is None:
         raise UserError(
-            "the parent's tokenizer has no [CLS] or [SEP]; name a pre-training run as parent."
+            "the parent's tokenizer lacks [CLS] or [SEP]; set parent to a run of task=pretraining."
         )
     return first, between
 
@@ -67,10 +70,12 @@ def write(
     columns: Mapping[str, Sequence[int]],
     about: Mapping[str, Any],
 ) -> None:
-    """Write a split.
+    """Write the rows of a split to a folder.
 
     Args:
-        columns: one number for each row. The column `seconds` is required (see `Sequences`).
+        rows: the ids of each row's pieces.
+        columns: numbers by column, one for each row. The column `seconds` is required (see
+            `Sequences`).
         about: further facts for about.json.
     """
     starts = np.cumsum([0, *map(len, rows)], dtype=STARTS)
@@ -82,6 +87,7 @@ def write(
         add("rows", starts)
         for name, values in columns.items():
             add(name, values)
+
     facts = {"rows": len(rows), "pieces": len(pieces), "columns": sorted(columns)}
     largest = int(pieces.max(initial=0))
     publish_json(
@@ -90,10 +96,13 @@ def write(
 
 
 class Sequences:
-    """The rows of a split. Raises UserError as `Arrays` does.
+    """The rows of a split.
 
     Attributes:
         columns: arrays (R,) by name. `seconds` is the position where a row's second text begins.
+
+    Raises:
+        UserError: the arrays are missing, incomplete or changed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -112,9 +121,9 @@ class Sequences:
     def rows(
         self, numbers: NDArray[np.integer[Any]], longest: int
     ) -> dict[str, NDArray[Any]]:
-        """Return tokens, token_type_ids and attention_mask of the rows `numbers`, (B, T) each.
+        """Return tokens, token_type_ids and attention_mask of the rows `numbers`, each (B, T).
 
-        T is the length of the longest of these rows, rounded up to a multiple of ROUND but at most
+        T is the length of the longest of these rows, rounded up to a multiple of ROUND, but at most
         `longest`. Padding is 0.
         """
         starts_B = self._starts[numbers]
@@ -123,6 +132,7 @@ class Sequences:
         positions_T = np.arange(min(padded, longest))
         attention_mask_BT = positions_T < lengths_B[:, None]
         places_BT = np.minimum(starts_B[:, None] + positions_T, len(self._pieces_N) - 1)
+
         tokens_BT = self._pieces_N[places_BT].astype(np.int64) * attention_mask_BT
         seconds_B1 = self.columns["seconds"][numbers][:, None]
         token_type_ids_BT = (positions_T >= seconds_B1) & attention_mask_BT
@@ -133,13 +143,13 @@ class Sequences:
         }
 
 
-CHUNK = 1000  # texts that are encoded at a time
+CHUNK = 1000  # encode this many texts at a time
 NOTED = {"skipped": "dropped", "mended": "mended"}
-"""The facts about the rows in a result, each with its name in about.json."""
+"""The facts about rows that a result repeats, and their names in about.json."""
 
 
 class FineTuningSection(WordPieceSection):
-    """The keys that every fine-tuning task has."""
+    """The keys of every fine-tuning task."""
 
     tokenizer: Annotated[
         str | None, given("the name of the parent's prepared data, or null", None)
@@ -148,7 +158,7 @@ class FineTuningSection(WordPieceSection):
 
 
 class ExampleData(PreparedRows):
-    """Batches of tokens, token_type_ids and attention_mask, (B, T), and of `columns`, (B,)."""
+    """Batches with tokens, token_type_ids and attention_mask, (B, T), and with `columns`, (B,)."""
 
     section: FineTuningSection
     format = FORMAT
@@ -168,9 +178,11 @@ class ExampleData(PreparedRows):
         if section.tokenizer is not None:
             parents = child(folder.parent, section.tokenizer)
             tokenizer = load_tokenizer(parents / TOKENIZER)
-        else:  # train a tokenizer on each different text once
-            lines = dict.fromkeys(t for one in examples["train"] for t in one.texts())
-            tokenizer = tokenizer_at(folder, train_wordpiece, lines, section)
+        else:
+            texts = (text for one in examples["train"] for text in one.texts())
+            different = dict.fromkeys(texts)
+            tokenizer = tokenizer_at(folder, train_wordpiece, different, section)
+
         about = {**rows, "validation": {}}
         about["test"] = {
             **about["test"],
@@ -187,7 +199,7 @@ class ExampleData(PreparedRows):
         examples: list[Any],
         about: Mapping[str, Any],
     ) -> None:
-        """Write the rows of a split, and the facts `about` them."""
+        """Write the rows of a split and the facts `about` them."""
 
     @abstractmethod
     def measured_baselines(self, splits: Mapping[str, list[Any]]) -> dict[str, float]:
@@ -196,13 +208,13 @@ class ExampleData(PreparedRows):
     def open(self, folder: Path) -> dict[str, Any]:
         rows = super().open(folder)
         largest = max(one.about["largest_piece"] for one in self.splits.values())
-        if (
-            largest >= self.section.vocabulary_size
-        ):  # the error of torch would not name the key
-            expected = f"more than {largest}, the largest id of the parent's tokenizer in the data"
+        # Check here, because the error of torch would not name the key.
+        if largest >= self.section.vocabulary_size:
+            expected = f"more than {largest}, the largest token id in the data"
             remedy = "copy the parent's task.vocabulary_size"
             found = self.section.vocabulary_size
             raise invalid_value("task.vocabulary_size", found, expected, remedy)
+
         train, test = (self.splits[split].about for split in ("train", "test"))
         self.baselines: dict[str, float] = test["baselines"]
         noted = {key: {**train[of], **test[of]} for key, of in NOTED.items()}
@@ -222,16 +234,16 @@ class FineTuning(TaskModule):
     architectures = ("encoder",)
 
     def encoder(self) -> Encoder:
-        """Return the config's encoder with fresh weights.
+        """Return the config's encoder with newly initialised weights.
 
         Raises:
-            UserError: rows are longer than the encoder's number of positions.
+            UserError: a row can be longer than the encoder's number of positions.
         """
         length, model = self.section.sequence_length, self.config.model
         assert isinstance(model, EncoderSection)
         if length > model.positions:
             expected = f"at most model.positions={model.positions}"
-            remedy = f"give it as task.sequence_length={model.positions}"
+            remedy = f"set task.sequence_length={model.positions}"
             raise invalid_value("task.sequence_length", length, expected, remedy)
         return model.build(self.section.vocabulary_size)
 
@@ -241,12 +253,12 @@ class FineTuning(TaskModule):
         return row | {name: zeros[:, 0] for name in self.data.columns}
 
     def outputs(self, batch: Batch) -> Any:
-        """Return what the model computes from the rows of a batch."""
+        """Return the model's outputs for the rows of a batch."""
         inputs = (batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
         return self.model(*inputs)
 
     def inherit(self, weights: Mapping[str, Tensor]) -> None:
-        """Load the encoder of a pre-training run and, if this model has one, its pooler."""
+        """Load a pre-training run's encoder and, if this model has a pooler, its pooler."""
         parent = self.config.parent
         for name, own in self.model.state_dict().items():
             theirs = weights.get(name, own)
@@ -254,22 +266,21 @@ class FineTuning(TaskModule):
                 shapes = (
                     f"{name} is {tuple(theirs.shape)} there and {tuple(own.shape)} here"
                 )
-                expected = (
-                    f"a pre-training of the same model and vocabulary_size ({shapes})"
-                )
+                expected = f"a pre-training run with the same model and vocabulary_size ({shapes})"
                 remedy = "copy the parent's model section and task.vocabulary_size"
                 raise invalid_value("parent", parent, expected, remedy)
         try:
             load_pretrained(self.model, weights)
         except ValueError as error:
-            expected, remedy = (
-                f"a pre-training ({error})",
-                "name a run of task=pretraining",
-            )
+            expected = f"a pre-training run ({error})"
+            remedy = "name a run of task=pretraining"
             raise invalid_value("parent", parent, expected, remedy) from error
 
 
 def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[Encoding]:
-    """Yield the encoding of each text without special tokens: `ids`, and `offsets` in the text."""
+    """Yield the encoding of each text, without special tokens.
+
+    An encoding has the `ids` of the text's pieces and their `offsets`, in characters.
+    """
     for chunk in batches(texts, CHUNK):
         yield from tokenizer.encode_batch(chunk, add_special_tokens=False)

@@ -1,1 +1,1 @@
-"""Language modelling on packed sentences."""
+"""Language modelling on sentences that are packed into rows."""

@@ -1,12 +1,12 @@
 """Packed rows of text on disk.
 
-A row has whole segments, one after the other, and is padded with PAD. A segment is a sentence and
-ends with END. A sentence that is longer than a row is cut into segments of full rows and a rest. If
+A row has whole segments, one after the other, and is padded with PAD. A segment is a sentence,
+followed by END. A sentence that is longer than a row is cut into segments: full rows and a rest. If
 sentences are joined, a row is one segment.
 
 Only targets are stored, because the inputs follow from them. A segment with targets [t1 .. tn] has
-inputs [PAD, t1 .. tn-1], as in tensor2tensor. So every piece, including the first one and END, is
-predicted exactly once and only from its own segment.
+inputs [PAD, t1 .. tn-1], as in tensor2tensor. So the model predicts every piece exactly once,
+including the first one and END, from earlier pieces of the same segment.
 
 Shapes: R rows of a split, B rows of a batch, T positions of a row.
 """
@@ -42,7 +42,11 @@ ABOUT = "rows.json"
 
 
 class PackedRows:
-    """The rows of a split, read by row number. Raises UserError as `Arrays` does."""
+    """The rows of a split, read by row number.
+
+    Raises:
+        UserError: the arrays are missing, incomplete or changed.
+    """
 
     def __init__(self, folder: Path) -> None:
         arrays = Arrays(folder, ABOUT, FORMAT, ("rows", "sequence_length"))
@@ -59,7 +63,8 @@ class PackedRows:
     def rows(self, numbers: NDArray[np.integer[Any]]) -> dict[str, NDArray[np.int64]]:
         """Return tokens, targets, segments and positions of the rows `numbers`, each (B, T) int64.
 
-        Segments are numbered from 1 in a row, positions from 0 in a segment. Both are 0 on padding.
+        Segments are numbered from 1 in each row, positions from 0 in each segment. Both are 0 on
+        padding.
         """
         return expand(self._targets_RT[numbers], self._joined)
 
@@ -67,10 +72,10 @@ class PackedRows:
 def expand(
     targets_BT: NDArray[np.uint16], joined: bool = False
 ) -> dict[str, NDArray[np.int64]]:
-    """Return the tokens, targets, segments and positions of stored targets.
+    """Return the tokens, targets, segments and positions of stored targets, each (B, T).
 
-    A segment ends with END or at the end of its row, so segments follow from the targets. A row of
-    joined sentences is one segment.
+    A segment ends with END or at the end of its row, so the targets determine the segments. A row
+    of joined sentences is one segment.
     """
     _, length = targets_BT.shape
     starts_BT = np.zeros(targets_BT.shape, bool)
@@ -78,11 +83,14 @@ def expand(
     if not joined:
         np.equal(targets_BT[:, :-1], END, out=starts_BT[:, 1:])
     attention_mask_BT = targets_BT != PAD
+
     tokens_BT = np.zeros(targets_BT.shape, np.int64)
     np.multiply(targets_BT[:, :-1], ~starts_BT[:, 1:], out=tokens_BT[:, 1:])
     tokens_BT *= attention_mask_BT
+
     segments_BT = np.cumsum(starts_BT, axis=1, dtype=np.int64)
     segments_BT *= attention_mask_BT
+
     places_T = np.arange(length)
     positions_BT = places_T - np.maximum.accumulate(starts_BT * places_T, axis=1)
     positions_BT *= attention_mask_BT
@@ -94,14 +102,14 @@ def expand(
     }
 
 
-OPEN_ROWS = 10  # as tensor2tensor's pack_examples
+OPEN_ROWS = 10  # the number in tensor2tensor's pack_examples
 
 
 class FirstFit:
-    """A packer that puts each segment into the first open row with room for it.
+    """A packer that puts each segment into the first open row with enough room.
 
-    At most OPEN_ROWS rows are open. Segments and rows are bytes of PIECES, because bytes are copied
-    faster than numbers.
+    At most OPEN_ROWS rows are open. Segments and rows are bytes, not arrays, because bytes are
+    copied faster.
     """
 
     def __init__(self, sequence_length: int) -> None:
@@ -110,7 +118,7 @@ class FirstFit:
         self.open: list[bytearray] = []  # the oldest first
 
     def add(self, segment: bytes) -> bytearray | None:
-        """Place a segment of 1 to sequence_length pieces; return the row that closes, if any."""
+        """Add a segment of 1 to sequence_length pieces; return the row that it closes, or None."""
         size = len(segment)
         for place, row in enumerate(self.open):
             if len(row) + size <= self.row_bytes:
@@ -123,7 +131,7 @@ class FirstFit:
 
 
 class Joined(FirstFit):
-    """A packer that puts sentences one after the other and cuts them where a row is full.
+    """A packer that joins sentences and cuts them where a row is full.
 
     At most one row is open.
     """
@@ -143,11 +151,11 @@ COUNTED = ("rows", "tokens", "words", "bytes", "sentences", "segments")
 
 
 class SplitWriter:
-    """A writer that packs the sentences of one split into rows, and counts what it packs.
+    """A writer that packs the sentences of one split into rows and counts them.
 
     Attributes:
-        lines: the counts of lines, kept by whoever reads them.
-        hashes: eight bytes for each sentence.
+        lines: the counts of lines. The caller adds the lines that it reads.
+        hashes: an 8-byte hash of each sentence.
     """
 
     def __init__(self, add: Add, tokenizer: Tokenizer, packer: FirstFit) -> None:
@@ -157,7 +165,7 @@ class SplitWriter:
         self.counts = Counter(dict.fromkeys(COUNTED, 0))
 
     def write(self, texts: Sequence[str]) -> None:
-        """Encode sentences, add END, pack them and write the rows that are full.
+        """Encode sentences, end each with END, pack them and write the closed rows.
 
         A sentence that is longer than a row is cut.
         """
@@ -172,8 +180,8 @@ class SplitWriter:
             self.hashes += hashlib.blake2b(sentence, digest_size=8).digest()
             self.counts["tokens"] += len(ids) + 1
             self.counts["words"] += len(text.split())
-            # The text in UTF-8 and its line end.
-            self.counts["bytes"] += len(text.encode()) + 1
+            self.counts["bytes"] += len(text.encode()) + 1  # with the line end
+
         self.counts["sentences"] += len(texts)
         self._append(rows)
 
@@ -199,9 +207,8 @@ class SplitWriter:
         }
 
     def _append(self, rows: list[bytearray]) -> None:
-        padded = b"".join(
-            row.ljust(self._packer.row_bytes, b"\0") for row in rows
-        )  # PAD is 0
+        # PAD is 0.
+        padded = b"".join(row.ljust(self._packer.row_bytes, b"\0") for row in rows)
         self._add("rows", np.frombuffer(padded, PIECES))
         self.counts["rows"] += len(rows)
 
@@ -212,10 +219,10 @@ def pack(
     tokenizer: Tokenizer,
     packer: Callable[[], FirstFit],
 ) -> None:
-    """Encode and pack the text of each split into its folder, as a stream.
+    """Encode and pack a corpus one chunk after another, each split into its own folder.
 
     Args:
-        packer: makes the packer of a split.
+        packer: a function that makes the packer of a split.
     """
     with ExitStack() as stack:
         writers = {}
@@ -231,20 +238,24 @@ def pack(
             for split, writer in writers.items():
                 writer.write(texts[split])
 
-        note_lines(corpus.name, sum((one.lines for one in writers.values()), Counts()))
+        lines = (writer.lines for writer in writers.values())
+        note_lines(corpus.name, sum(lines, Counts()))
         hashes = {
-            split: np.frombuffer(of.hashes, np.uint64) for split, of in writers.items()
+            split: np.frombuffer(writer.hashes, np.uint64)
+            for split, writer in writers.items()
         }
         if hashes.keys() >= {"train", "test"}:
             note_repeats(corpus.name, "line", hashes["train"], hashes["test"])
         for split, writer in writers.items():
             corpus.check(split, writer.lines)
             writer.finish()
+
     for split, writer in writers.items():
         publish_json(folders[split] / ABOUT, writer.about(split))
 
 
-# Lines in a stretch of joined sentences: some five rows of 256 pieces.
+# When sentences are joined, this many consecutive lines stay in one split. They fill about five
+# rows of 256 pieces.
 LINES_TOGETHER = 50
 
 
@@ -258,7 +269,7 @@ class PackedText(PreparedRows):
 
     @staticmethod
     def spelled(content: Mapping[str, Any]) -> str:
-        # Folders from before the key `joined` keep their names.
+        # Folders that are older than the key `joined` keep their names.
         known = {
             key: value
             for key, value in content.items()

@@ -1,8 +1,9 @@
-"""Unigram, bigram and trigram models of pieces: baselines to compare perplexities with.
+"""Unigram, bigram and trigram models of pieces, as baselines for perplexities.
 
-They are interpolated Kneser-Ney models with one fixed discount (Chen and Goodman 1999, section
-2.7), so nothing is tuned. An n-gram is coded as one number in base V, the vocabulary size. The
-context of a segment's first pieces is filled up with PAD, which is never a target.
+They are interpolated Kneser-Ney models with a fixed discount (Chen and Goodman 1999, section 2.7),
+so nothing is tuned. An n-gram is one number, whose digits in base V (the vocabulary size) are the
+ids of its pieces. The context of a segment's first pieces is padded with PAD, which is never a
+target.
 
 Shapes: N n-grams of a text, T n-grams of the test split.
 """
@@ -25,16 +26,17 @@ Floats = NDArray[np.float64]
 
 ORDERS = {"unigram": 1, "bigram": 2, "trigram": 3}
 DISCOUNT = 0.75
-MOST_PIECES = 1 << 26  # the most training pieces: sorting this many takes some 3 GB
-ROWS_TOGETHER = 4096  # rows that are read at a time
+# Train on at most this many pieces. Sorting them takes about 3 GB.
+MOST_PIECES = 1 << 26
+ROWS_TOGETHER = 4096  # read this many rows at a time
 
 
 def perplexities(data: PackedText, steps: int) -> dict[str, float]:
-    """Return `test/<name>_perplexity`, per piece, of each model in ORDERS.
+    """Return the perplexity per piece of each model in ORDERS, as `test/<name>_perplexity`.
 
-    The models are fitted to as many training rows as a run of `steps` sees, each at most once, and
-    to at most MOST_PIECES pieces. These are the rows that seed 0 sees first, so that runs which
-    differ only in their seed share one file in the folder of the data.
+    The models are fitted to the training rows that a run of `steps` steps with seed 0 sees, each
+    row once, and to at most MOST_PIECES pieces. The results are saved in the folder of the data.
+    All seeds share them.
     """
     train = data.splits["train"]
     most = MOST_PIECES // train.sequence_length
@@ -43,7 +45,7 @@ def perplexities(data: PackedText, steps: int) -> dict[str, float]:
     found = _stored(path)
     if found is None:
         with suppress(OSError), held(path):  # the folder may be read-only
-            found = _stored(path)  # another process may have computed them meanwhile
+            found = _stored(path)  # meanwhile another process may have saved them
             if found is None:
                 found = _computed(data.splits, seen)
                 publish_with_checksum(path, {"format": FORMAT, "perplexities": found})
@@ -68,7 +70,7 @@ def _computed(splits: Mapping[str, PackedRows], seen: int) -> dict[str, float]:
 
 
 def trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
-    """Return the trigrams that end at the targets of the rows `numbers`, in order, (N,)."""
+    """Return the trigram that ends at each target of the rows `numbers`, in order, (N,)."""
     starts = range(0, len(numbers), ROWS_TOGETHER)
     parts = [
         _trigrams(rows, numbers[start : start + ROWS_TOGETHER]) for start in starts
@@ -82,7 +84,8 @@ def _trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
     third_BT, second_BT = batch["targets"], batch["tokens"]
     first_BT = np.zeros_like(second_BT)
     first_BT[:, 1:] = second_BT[:, :-1]
-    first_BT[batch["positions"] == 0] = 0  # the piece before belongs to another segment
+    # At the start of a segment, the piece before belongs to another segment.
+    first_BT[batch["positions"] == 0] = 0
     trigrams_BT = (first_BT * size + second_BT) * size + third_BT
     return trigrams_BT[batch["segments"] > 0]
 
@@ -90,9 +93,9 @@ def _trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
 def probabilities(
     fitted_N: Integers, tested_T: Integers, size: int, order: int
 ) -> Floats:
-    """Return the probability of the last piece of each tested n-gram, given the others, (T,).
+    """Return the probability of each tested n-gram's last piece, given its other pieces, (T,).
 
-    `fitted_N` and `tested_T` may be n-grams of a higher order. Their first pieces are ignored.
+    `fitted_N` and `tested_T` may be n-grams of a higher order, whose first pieces are ignored.
     """
     kinds = size**order
     return _interpolated(np.sort(fitted_N % kinds), tested_T % kinds, size, order)
@@ -124,7 +127,6 @@ def _interpolated(
 
 
 def _within(ordered_N: Integers, first_T: Integers, width: int) -> Integers:
-    """For each number in `first_T`, count the sorted numbers in [first, first + width)."""
-    return np.searchsorted(ordered_N, first_T + width) - np.searchsorted(
-        ordered_N, first_T
-    )
+    """Count the sorted numbers in [first, first + width) for each number of `first_T`, (T,)."""
+    ends_T = np.searchsorted(ordered_N, first_T + width)
+    return ends_T - np.searchsorted(ordered_N, first_T)

@@ -1,1 +1,1 @@
-"""MultiNLI: classify the relation between two sentences."""
+"""MultiNLI: the classification of the relation between two sentences."""

@@ -1,6 +1,6 @@
 """Fine-tuning on MNLI: does a premise entail a hypothesis, contradict it, or neither?
 
-MultiNLI is read in the formats of its authors, GLUE and the Hub.
+MultiNLI can have the format of its authors, of GLUE or of the Hugging Face hub.
 """
 
 from __future__ import annotations
@@ -37,36 +37,34 @@ from tasks.text.source import LINE_LIMIT, raw_lines_of_file
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-LABELS = ("entailment", "neutral", "contradiction")  # in the Hub's order
-NO_LABEL = (
-    "-",
-    -1,
-)  # "-": the annotators disagreed; -1: the label of a test set is not public
+LABELS = ("entailment", "neutral", "contradiction")  # in the hub's order
+# "-" means that the annotators disagreed, and -1 that the label is not public.
+NO_LABEL = ("-", -1)
 
-# The names of the three fields in the authors' files, then on the Hub and in plain files.
+# The names of the three fields, in the authors' files and in files exported from the hub.
 NAMES = (("sentence1", "sentence2", "gold_label"), ("premise", "hypothesis", "label"))
-# Columns that the authors' .txt leaves out at the end of a row with fewer annotators.
+# The authors' .txt files omit the last of these columns in rows with fewer annotators.
 ANNOTATORS = ("label1", "label2", "label3", "label4", "label5")
 
 
 @dataclass(frozen=True, slots=True)
 class Pair(Example):
-    """A premise, a hypothesis, and the index of the label in LABELS."""
+    """A premise, a hypothesis, and the index of their label in LABELS."""
 
     premise: str
     hypothesis: str
     label: int
 
     def texts(self) -> tuple[str, str]:
-        """Return the texts that a tokenizer may be trained on."""
+        """Return both texts, on which a tokenizer may be trained."""
         return self.premise, self.hypothesis
 
 
 class MultiNLI(DataSet[Pair]):
-    """MultiNLI, evaluated on its matched development set."""
+    """The reader of MultiNLI. The test split is the matched development set."""
 
     title = "MNLI"
-    # For example the authors' multinli_1.0_train.jsonl and GLUE's train.tsv.
+    # Such as the authors' multinli_1.0_train.jsonl and GLUE's train.tsv.
     train = re.compile(r"(multinli_[\d.]+_)?train([._-].*)?\.(jsonl|tsv|txt)")
     test = re.compile(
         r"(multinli_[\d.]+_)?(dev|validation)_matched([._-].*)?\.(jsonl|tsv|txt)"
@@ -78,7 +76,7 @@ class MultiNLI(DataSet[Pair]):
     hub_test = "validation_matched"
 
     def read_file(self, path: Path) -> Iterator[tuple[str, Pair | Malformed]]:
-        """Yield (line number, row) for each row of a .jsonl file or a table.
+        """Yield (line number, pair) for each row of a .jsonl file or a table.
 
         Raises:
             UserError: the file cannot be read, or a table lacks a column.
@@ -87,12 +85,13 @@ class MultiNLI(DataSet[Pair]):
         if path.suffix == ".jsonl":
             yield from ((str(number), json_pair(raw)) for number, raw in lines)
             return
+
         _, first = next(lines, (0, None))
         header = strict_json.decoded(first or b"").split("\t")
         if not any(set(names) <= set(header) for names in NAMES):
             expected = " or ".join(", ".join(names) for names in NAMES)
             raise UserError(
-                f"{path}: expected the columns {expected} in the first line; add a header."
+                f"{path}: expected the columns {expected} in the first line; add that line."
             )
         for number, raw in lines:
             if raw is None:
@@ -112,9 +111,10 @@ class MultiNLI(DataSet[Pair]):
         reports: Mapping[str, RowReport],
         hub: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """Return `labels`, the names of the classes, if the hub's data set numbers them otherwise.
+        """Return `labels`, the names of the classes, if the hub's data set has another order.
 
-        Raise UserError for other classes, and if a split has no row of one of them.
+        Raises:
+            UserError: the classes are not LABELS, or a split has no row of one class.
         """
         columns = [
             getattr(split, "features", {}).get("label") for split in hub.values()
@@ -123,12 +123,13 @@ class MultiNLI(DataSet[Pair]):
             LABELS
         }
         order, *others = orders
-        remedy = f"name them {', '.join(LABELS)}, in one order for all splits."
+        remedy = f"name them {', '.join(LABELS)}, in the same order in all splits."
         if others or {*order} != {*LABELS}:
             found = " and ".join(sanitize(", ".join(names)) for names in sorted(orders))
             raise UserError(
                 f"{self.title}: the column label has the classes {found}; {remedy}"
             )
+
         for split, pairs in kept.items():
             numbers = {pair.label for pair in pairs}
             missing = [
@@ -142,18 +143,20 @@ class MultiNLI(DataSet[Pair]):
 
 
 def pair_of(row: Any) -> Pair | Malformed:
-    """Return the pair of a row. The label may be a name in LABELS or its index."""
+    """Return the pair of a row, or Malformed. The label may be a name in LABELS or its index."""
     if not isinstance(row, Mapping):
         return Malformed("not a row of named fields")
     names = next((names for names in NAMES if names[0] in row), NAMES[1])
     premise, hypothesis, label = (row.get(name) for name in names)
     if not isinstance(premise, str) or not isinstance(hypothesis, str):
         return Malformed("a text is missing")
+
     if label in NO_LABEL or label is None:
         return Malformed("no gold label")
     number = LABELS.index(label) if label in LABELS else label
     if type(number) is not int or not 0 <= number < len(LABELS):
         return Malformed("unknown label")
+
     mended = strict_json.mended(premise, hypothesis)
     premise, hypothesis = (
         strict_json.printable(text).strip() for text in (premise, hypothesis)
@@ -162,24 +165,28 @@ def pair_of(row: Any) -> Pair | Malformed:
         return Malformed("empty text")
     if max(len(premise), len(hypothesis)) > LINE_LIMIT:
         return Malformed("too long")
+
     identity = row.get("pairID")
     identity = identity if isinstance(identity, str) else ""
     return Pair(premise, hypothesis, number, id=identity, mended=mended)
 
 
 def json_pair(raw: bytes | None) -> Pair | Malformed:
-    """Return the pair of a line of JSON."""
+    """Return the pair of a line of JSON, or Malformed."""
     row = strict_json.row_of(raw)
     return row if isinstance(row, Malformed) else pair_of(row)
 
 
 def table_pair(header: list[str], line: str) -> Pair | Malformed:
-    """Return the pair from a line of a table. Quotation marks mean nothing, as in BERT's reader."""
+    """Return the pair of a line of a table, or Malformed.
+
+    Quotation marks are ordinary characters, as in BERT's reader.
+    """
     cells = line.split("\t")
     row = dict(zip(header, cells, strict=False))
     if len(cells) != len(header):
-        # A missing or an extra tab moves texts and label into the wrong columns. Accept a short
-        # row only if it lacks annotators and its ids match.
+        # A missing or an extra tab would move texts and labels into the wrong columns. Accept a
+        # short row if only annotators are missing and its ids match.
         absent, prompt = header[len(cells) :], row.get("promptID")
         short = absent and set(absent) <= set(ANNOTATORS)
         if not short or not prompt or not row.get("pairID", "").startswith(prompt):
@@ -188,7 +195,7 @@ def table_pair(header: list[str], line: str) -> Pair | Malformed:
 
 
 class LabelledPairs(ExampleData):
-    """Rows of a premise and a hypothesis, with `labels`."""
+    """Batches of premises with hypotheses, and of their `labels`."""
 
     kind = "mnli"
     published = MultiNLI()
@@ -235,7 +242,10 @@ class LabelledPairs(ExampleData):
 def shortened(
     first: list[int], second: list[int], room: int
 ) -> tuple[list[int], list[int]]:
-    """Cut pieces off the end of the longer text until both fit; of equal texts, off the second."""
+    """Cut pieces off the end of the longer text until both fit into `room` pieces.
+
+    If the texts are equally long, cut the second.
+    """
     half = room // 2
     if len(second) <= half:
         return first[: room - len(second)], second
@@ -245,7 +255,7 @@ def shortened(
 
 
 class NaturalLanguageInference(FineTuning):
-    """Fine-tuning to classify pairs of sentences, from the first position of a row."""
+    """Fine-tuning to classify pairs of sentences. The classifier reads a row's first position."""
 
     section: FineTuningSection
     Data = LabelledPairs

@@ -1,1 +1,1 @@
-"""The optimizers that a config can name."""
+"""The optimizers that a config can choose."""

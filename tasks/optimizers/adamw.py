@@ -20,8 +20,8 @@ def of(
 ) -> torch.optim.AdamW:
     """Return AdamW for the named weights.
 
-    The weight decay is decoupled and scaled by the learning rate. It acts on matrices only: biases,
-    with any number of axes, and LayerNorms are not decayed (BERT's convention).
+    Weight decay is decoupled and scaled by the learning rate. As in BERT, it applies only to
+    matrices, and not to LayerNorms or biases (whatever their shape).
     """
     trained = [(name, p) for name, p in named if p.requires_grad]
     decayed = [p for name, p in trained if p.ndim >= 2 and not name.endswith("bias")]

@@ -14,18 +14,20 @@ from tasks.optimizers import adamw
 def optimizer(module: Any, section: OptimizerSection) -> Optimizer:
     """Return Muon for all matrices except embeddings, and AdamW for embeddings and vectors.
 
-    Both use the learning rate and the decay of `section`. This works because Muon's updates are
-    scaled to the root mean square of AdamW's (Liu et al., 2025, equation 4). Muon's momentum is
-    0.95.
+    Both use the learning rate and the weight decay of `section`. They can share them because Muon's
+    updates are scaled to the root mean square of AdamW's (Liu et al., 2025, equation 4). Muon's
+    momentum is 0.95.
     """
     embeddings = {id(weight) for weight in module.embedding_parameters()}
     trained = [weight for weight in module.parameters() if weight.requires_grad]
-    matrices = [one for one in trained if one.ndim == 2 and id(one) not in embeddings]
+    outside = [weight for weight in trained if id(weight) not in embeddings]
+    matrices = [weight for weight in outside if weight.ndim == 2]
     if not matrices:
-        expected = "a model that has matrices between its embeddings and its outputs"
+        expected = "a model with matrices between its embeddings and its outputs"
         raise invalid_value(
             "optimizer.name", "muon", expected, "choose optimizer=inverse_sqrt"
         )
+
     for_muon = {id(weight) for weight in matrices}
     muon = Muon(
         matrices,
@@ -38,21 +40,20 @@ def optimizer(module: Any, section: OptimizerSection) -> Optimizer:
 
 
 class Together(Optimizer):
-    """Several optimizers as one. Their parameters are disjoint, and they share one state."""
+    """Several optimizers that act as one. They have disjoint parameters and share one state."""
 
     def __init__(self, parts: Sequence[Optimizer]) -> None:
         super().__init__([group for part in parts for group in part.param_groups], {})
         self.parts = parts
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Step each part; `closure`, if given, computes the gradients first."""
+        """Step each part. First call `closure`, if given, to compute the gradients."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        groups = iter(
-            self.param_groups
-        )  # loading a checkpoint may have replaced groups and state
+        # Loading a checkpoint may have replaced the groups and the state.
+        groups = iter(self.param_groups)
         for part in self.parts:
             part.state = self.state
             part.param_groups = [next(groups) for _ in part.param_groups]

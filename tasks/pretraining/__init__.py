@@ -1,1 +1,1 @@
-"""BERT's pre-training: masked tokens and the next sentence."""
+"""BERT's pre-training: masked language modelling and next-sentence prediction."""

@@ -3,9 +3,9 @@
 The folder of a split has four files:
 
 - `pieces.uint16`: the pieces of all sentences, one after the other.
-- `sentences.int64`: the first piece of each sentence, then the number of pieces.
-- `documents.int64`: the first sentence of each document, then the number of sentences.
-- `documents.json`: the facts `about` the split. It is written last.
+- `sentences.int64`: the index of each sentence's first piece, then the number of pieces.
+- `documents.int64`: the index of each document's first sentence, then the number of sentences.
+- `documents.json`: facts about the split. It is written last.
 
 Shapes: N pieces, S sentences, C documents.
 """
@@ -49,13 +49,17 @@ DTYPES: dict[str, np.dtype] = {
     "sentences": STARTS,
     "documents": STARTS,
 }
-# Pieces; longer text (a table, a list) is split into several sentences.
+# In pieces. A longer text, such as a table or a list, is split into several sentences.
 LONGEST_SENTENCE = 128
-CHUNK = 256  # documents that are encoded at a time
+CHUNK = 256  # encode this many documents at a time
 
 
 class EncodedDocuments:
-    """The documents of a split. Raises UserError as `Arrays` does."""
+    """The documents of a split.
+
+    Raises:
+        UserError: the arrays are missing, incomplete or changed.
+    """
 
     def __init__(self, folder: Path) -> None:
         arrays = Arrays(folder, ABOUT, FORMAT, DTYPES)
@@ -70,10 +74,11 @@ def encode(
     tokenizer: Tokenizer,
     folders: Mapping[str, Path],
 ) -> dict[str, dict[str, int]]:
-    """Encode documents into the folder of each split, as a stream.
+    """Encode documents one chunk after another, and write them to the folders of their splits.
 
     Args:
-        documents: (split, text) as SplitDocuments yields them.
+        documents: pairs (split, text) from SplitDocuments.
+        folders: the folder of each split.
 
     Returns:
         The number of pieces, sentences and documents of each split.
@@ -84,6 +89,7 @@ def encode(
             split: new_arrays(folder, DTYPES) for split, folder in folders.items()
         }
         adds = {split: stack.enter_context(arrays) for split, arrays in opened.items()}
+
         for chunk in batches(documents, CHUNK):
             for split, pieces_N, sizes_S in _encoded(tokenizer, chunk):
                 if len(pieces_N):  # skip documents without pieces
@@ -93,6 +99,7 @@ def encode(
                     for name, values_N in zip(DTYPES, columns, strict=True):
                         adds[split](name, values_N)
                         total[name] += len(values_N)
+
         for split, add in adds.items():
             add("sentences", [totals[split]["pieces"]])
             add("documents", [totals[split]["sentences"]])
@@ -102,7 +109,7 @@ def encode(
 def _encoded(
     tokenizer: Tokenizer, documents: list[tuple[str, bytes]]
 ) -> Iterator[tuple[str, NDArray[np.uint16], NDArray[np.int64]]]:
-    """Yield the split of each document, its pieces, and the number of pieces of each sentence."""
+    """Yield each document's split, its pieces, and the number of pieces of each sentence."""
     texts = [text.decode().split("\n") for _, text in documents]
     every = pieces_of(tokenizer, list(itertools.chain.from_iterable(texts)))
     sentences = iter(every)
@@ -115,20 +122,26 @@ def _encoded(
         yield split, np.array(pieces, PIECES), np.array(sizes, STARTS)
 
 
-LONGEST = 500  # sentences of a document; longer texts are cut, so that one book can fill all splits
-LINES_TOGETHER = 100  # the most lines over which a sentence may stretch
-# The share of documents of one sentence above which the sweep prints a note.
+# Cut documents after this many sentences, so that even a single book fills all splits.
+LONGEST = 500
+LINES_TOGETHER = 100  # a sentence may extend over at most this many lines
+# Print a note if more than this share of the documents has only one sentence.
 MOST_SINGLE = 0.5
-# Documents of a split: a pair may take its second text from another document.
+# A split needs this many documents, because a pair may take its second text from another document.
 FEWEST = 2
-# Held-out documents: a share of all documents, up to a maximum that keeps evaluation quick.
+# The share of documents to hold out, and a maximum that keeps evaluation fast.
 VALIDATION = (0.01, 500)
 TEST = (0.05, 2000)
 
 
 @dataclass(frozen=True)
 class Documents:
-    """A source of documents, in a fixed order. `test` is its own test split, or None."""
+    """Documents in a fixed order.
+
+    Attributes:
+        test: the texts of the source's own test split, or None.
+        rule: what ends a document, "blank_line" or "file".
+    """
 
     name: str
     train: Texts
@@ -138,7 +151,7 @@ class Documents:
     def read(
         self, *, test: bool = False, counts: Counts | None = None
     ) -> Iterator[list[str]]:
-        """Yield documents, each a list of at least one sentence. Add the lines read to `counts`."""
+        """Yield each document as a list of at least one sentence. Count its lines in `counts`."""
         texts = self.test if test else self.train
         counts = Counts() if counts is None else counts
         for text in texts() if texts is not None else ():
@@ -146,13 +159,13 @@ class Documents:
 
 
 class SplitDocuments:
-    """All documents of a source, each with its split. They are read once, into a file.
+    """All documents of a source, each with its split. They are read once and copied to `file`.
 
-    Iteration yields (split, sentences joined by line ends). Equal texts are in the same split. The
-    source's own test split comes last.
+    Iteration yields (split, text), where a line of the text is a sentence. Equal texts are in the
+    same split. The source's own test split comes last.
 
     Attributes:
-        counts: the numbers of lines that were read.
+        counts: the counts of lines that were read.
 
     Raises:
         UserError: there are too few different documents for three splits.
@@ -167,13 +180,14 @@ class SplitDocuments:
             sizes.append(file.write(text))
             checksums.append(_checksum(text))
             single += len(document) == 1
-        places = np.array(checksums)
-        different = np.unique(places)
+
+        hashes = np.array(checksums)
+        different = np.unique(hashes)
         count = len(different)
         if count < (2 if found.test else 3) * FEWEST:
             raise UserError(
                 f"{found.name} has {count} different documents, too few for the splits train, "
-                "validation and test; give it more text, or change what separates documents "
+                "validation and test; add text, or change how documents are separated "
                 f"(task.documents={found.rule})."
             )
 
@@ -182,25 +196,26 @@ class SplitDocuments:
             for share, most in (VALIDATION, TEST)
         )
         last = validation if found.test else validation + test
-        # Validation gets the documents with the smallest checksums, test those with the next ones.
+        # The documents with the smallest checksums form the validation split. The next ones form
+        # the test split, unless the source has its own.
         largest = different[[validation - 1, last - 1]]
-        splits = np.searchsorted(largest, places).tolist()
-        if single > MOST_SINGLE * len(places):
+        splits = np.searchsorted(largest, hashes).tolist()
+
+        if single > MOST_SINGLE * len(hashes):
             said = (
-                f"{single / len(places):.0%} of the documents are a single sentence. Their second "
+                f"{single / len(hashes):.0%} of the documents are a single sentence. Their second "
                 "text is always random, so next-sentence prediction is trivial"
             )
             blank = found.rule == "blank_line"
-            remedy = (
-                "choose task.documents=file" if blank else "give it longer documents"
-            )
+            remedy = "choose task.documents=file" if blank else "use longer documents"
             print(f"{NOTE}{found.name}: {said}; {remedy}.", file=sys.stderr)
+
         for document in found.read(test=True, counts=self.counts):
             text = "\n".join(document).encode()
             sizes.append(file.write(text))
             checksums.append(_checksum(text))
             splits.append(1)
-        note_repeats(found.name, "document", places, np.array(checksums)[len(places) :])
+        note_repeats(found.name, "document", hashes, np.array(checksums)[len(hashes) :])
         self._sizes, self._splits = sizes, bytes(splits)
 
     def __iter__(self) -> Iterator[tuple[str, bytes]]:
@@ -214,7 +229,7 @@ def _checksum(text: bytes) -> int:
 
 
 def documents_of(text: Text, rule: str, counts: Counts) -> Iterator[list[str]]:
-    """Yield the documents of one text. A sentence may continue in the next line, as in books."""
+    """Yield the documents of one text. As in books, a sentence may continue on the next line."""
     sentences: list[str] = []
     together: list[str] = []
     framed = False
@@ -238,14 +253,15 @@ def documents_of(text: Text, rule: str, counts: Counts) -> Iterator[list[str]]:
 
 
 class Library(Source):
-    """The documents that encoders are pre-trained on."""
+    """The source of the documents on which encoders are pre-trained."""
 
     sample = samples.DOCUMENTS
 
     def open(self, data: Mapping[str, Any], rule: str, folder: Path) -> Documents:
-        """Return the documents that the section `data` names. A row from the hub is a document.
+        """Return the documents that the config's section `data` names.
 
-        If the source is the sample, it is written to `folder`.
+        Each row of a data set on the hub is one document. If the source is the sample, write it to
+        `folder`.
         """
         own = {"hub": "file", "sample": "blank_line"}.get(data["source"], rule)
         return Documents(*self.texts(data, folder), own)

@@ -1,4 +1,4 @@
-"""Rows of two texts with masked pieces. The random draws of a row depend only on its number."""
+"""Rows of two texts with masked pieces. A row depends only on the seed, its epoch and number."""
 
 import math
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ Counters = NDArray[np.unsignedinteger[Any]] | NDArray[np.signedinteger[Any]]
 # SplitMix64 (Steele, Lea, Flood 2014): a counter grows by _STEP, and _MIX turns it into a hash.
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
-_PLACES = 1 << 20  # the most numbers that one purpose may draw for one row
+_PLACES = 1 << 20  # one purpose may draw at most this many numbers for a row
 
 
 class CounterRng:
-    """Random draws for each of B rows, from the seed and the row's counters."""
+    """Random draws for each of B rows. They depend only on the seed and the row's counters."""
 
     def __init__(self, seed: int, counters: Sequence[Counters]) -> None:
         """Make the generator of B rows.
@@ -38,11 +38,11 @@ class CounterRng:
         self._keys_B = keys_B
 
     def uniform(self, purpose: int) -> NDArray[np.float64]:
-        """Return one uniform number per row, (B,), at least 0 and below 1."""
+        """Return one uniform number in [0, 1) per row, (B,)."""
         return self.uniforms(purpose, 1)[:, 0]
 
     def uniforms(self, purpose: int, count: int) -> NDArray[np.float64]:
-        """Return `count` uniform numbers per row, (B, count), each at least 0 and below 1."""
+        """Return `count` uniform numbers in [0, 1) per row, (B, count)."""
         assert count <= _PLACES, f"{count} numbers of one purpose"
         first = purpose * _PLACES + 1
         places = np.arange(first, first + count, dtype=np.uint64)
@@ -50,7 +50,7 @@ class CounterRng:
         return np.ldexp((bits >> np.uint64(11)).astype(np.float64), -53)
 
     def whole(self, purpose: int, limits_B: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return one whole number per row, (B,), at least 0 and below the row's limit."""
+        """Return one random whole number per row, (B,), from 0 to below the row's limit."""
         return (self.uniform(purpose) * limits_B).astype(np.int64)
 
 
@@ -61,17 +61,17 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 CLS, SEP, MASK = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]", "[MASK]"))
-MARKS = 3  # positions that [CLS] and two [SEP] take in a row
-SHORT = 0.1  # share of stretches that are shorter than a row
-SHORTEST = 2  # pieces of a shorter stretch, at least
-# Share of pairs with a random second text; a single sentence always gets one.
+MARKS = 3  # [CLS] and two [SEP] take this many positions of a row
+SHORT = 0.1  # the share of stretches of text that are shorter than a row
+SHORTEST = 2  # a shorter stretch has at least this many pieces
+# The share of pairs with a random second text. A single sentence always gets one.
 RANDOM_NEXT = 0.5
 
 Whole = NDArray[np.int64]
 
 
 class Purpose(IntEnum):
-    """The purposes of random draws. Those below 100 make a row, the others mask it."""
+    """The purposes of random draws. Those below 100 choose a row's texts, the others mask it."""
 
     SHIFT = auto()
     IS_SHORT = auto()
@@ -87,23 +87,26 @@ class Purpose(IntEnum):
 
 
 class Pairs(NamedTuple):
-    """The places of the two texts of each row among the pieces of a split, (B,) each."""
+    """The two texts of each of B rows, as starts and lengths in the pieces of the split.
+
+    Each field has the shape (B,).
+    """
 
     first_start: Whole
     first_length: Whole
     second_start: Whole
     second_length: Whole
     random_next: Whole
-    """1 where the second text comes from another document, 0 where it follows the first."""
+    """1 if the second text comes from another document, 0 if it follows the first."""
 
 
 class PairSource:
     """The pairs of texts of one split, for rows of T positions.
 
-    An epoch has as many pairs as full rows fit into the split. It divides the pieces into equal
-    intervals of one row, with a random offset. The sentence at the start of an interval begins a
-    stretch of sentences, which is split into the two texts of a pair or gets a random second text.
-    So documents are drawn in proportion to their length, and few rows are short.
+    Each epoch divides the pieces of the split into intervals of one row, with a random offset. Each
+    interval gives one pair: the sentence at its start begins a stretch of sentences, and the first
+    part of the stretch is the first text. The second text is the rest of the stretch, or a random
+    text. So documents are drawn in proportion to their length, and few rows are short.
     """
 
     def __init__(
@@ -120,15 +123,16 @@ class PairSource:
         return max(self._pieces // self._room, 1)
 
     def draw(self, epochs_B: Whole, numbers_B: Whole) -> tuple[Pairs, CounterRng]:
-        """Return the pairs with these numbers in these epochs.
+        """Return the pairs with these numbers in these epochs, and the rows' random generator.
 
-        Also return the random generator of the rows, so that `mask` can go on drawing from it.
+        `mask` continues to draw from this generator.
         """
         rng = CounterRng(self._seed, (epochs_B, numbers_B))
         short_B = rng.uniform(Purpose.IS_SHORT) < SHORT
         choices_B = np.full(len(numbers_B), self._room - SHORTEST + 1)
         shorter_B = SHORTEST + rng.whole(Purpose.SHORT_LENGTH, choices_B)
         wanted_B = np.where(short_B, shorter_B, self._room)
+
         shift_B = (
             CounterRng(self._seed, (epochs_B,)).uniform(Purpose.SHIFT) * self._room
         )
@@ -145,6 +149,7 @@ class PairSource:
         own_B, after_B = self._span(*self._of_document(document_B))
         other_B = rng.whole(Purpose.OTHER_PLACE, self._pieces - after_B)
         other_B += np.where(other_B >= own_B, after_B, 0)  # skip the row's own document
+
         rest_B = np.maximum(wanted_B - length_B, 1)
         other_first_B, other_end_B, _ = self._stretch(other_B, rest_B)
 
@@ -156,17 +161,16 @@ class PairSource:
         return self.truncated(pairs, rng), rng
 
     def truncated(self, pairs: Pairs, rng: CounterRng) -> Pairs:
-        """Shorten the pairs until they fit a row: first the longer text, then both equally.
+        """Shorten the pairs to fit a row. Shorten the longer text first, then both equally.
 
-        A random share of what a text loses is cut off its beginning, the rest off its end.
+        Of the pieces that a text loses, a random share is cut from its start, the rest from its
+        end.
         """
         limit_B = np.maximum((self._room + 1) // 2, self._room - pairs.second_length)
         first_B = np.minimum(pairs.first_length, limit_B)
         second_B = np.minimum(pairs.second_length, self._room - first_B)
-        lost_first_B, lost_second_B = (
-            pairs.first_length - first_B,
-            pairs.second_length - second_B,
-        )
+        lost_first_B = pairs.first_length - first_B
+        lost_second_B = pairs.second_length - second_B
         return Pairs(
             pairs.first_start + rng.whole(Purpose.CUT_FIRST, lost_first_B + 1),
             first_B,
@@ -176,14 +180,15 @@ class PairSource:
         )
 
     def _stretch(self, place_B: Whole, wanted_B: Whole) -> tuple[Whole, Whole, Whole]:
-        """Return the first sentence of a stretch, the one after its last, and its document.
+        """Return the first sentence of each stretch, the sentence after its last, and its document.
 
-        The stretch begins with the sentence at `place_B`, or earlier near the end of a document. It
-        has at least `wanted_B` pieces, or the whole document if that is shorter.
+        A stretch begins with the sentence at the piece `place_B`, or earlier if its document ends
+        too soon. It has at least `wanted_B` pieces, or is the whole document.
         """
         sentence_B = np.searchsorted(self._sentences, place_B, "right") - 1
         document_B = np.searchsorted(self._documents, sentence_B, "right") - 1
         begin_B, end_B = self._of_document(document_B)
+
         latest_B = np.maximum(
             self._sentences[end_B] - wanted_B, self._sentences[begin_B]
         )
@@ -195,11 +200,11 @@ class PairSource:
         return first_B, last_B, document_B
 
     def _of_document(self, document_B: Whole) -> tuple[Whole, Whole]:
-        """Return the first sentence of each document and the one after its last."""
+        """Return the first sentence of each document and the sentence after its last."""
         return self._documents[document_B], self._documents[document_B + 1]
 
     def _span(self, first_B: Whole, end_B: Whole) -> tuple[Whole, Whole]:
-        """Return the first piece of each stretch of sentences, and its number of pieces."""
+        """Return the first piece of each stretch of sentences, and the number of its pieces."""
         start_B = self._sentences[first_B]
         return start_B, self._sentences[end_B] - start_B
 
@@ -207,20 +212,22 @@ class PairSource:
 def rows_of(
     pairs: Pairs, pieces: NDArray[Any], sequence_length: int
 ) -> dict[str, NDArray[Any]]:
-    """Return tokens, token_type_ids and attention_mask, (B, T) each.
+    """Return the arrays tokens, token_type_ids and attention_mask, each (B, T).
 
     A row is [CLS] first [SEP] second [SEP], padded with 0.
     """
     first_B1, second_B1 = pairs.first_length[:, None], pairs.second_length[:, None]
     places_T = np.arange(sequence_length)
-    middle_B1, end_B1 = (
-        first_B1 + 1,
-        first_B1 + second_B1 + 2,
-    )  # the positions of the two [SEP]
+    # The positions of the two [SEP].
+    middle_B1 = first_B1 + 1
+    end_B1 = first_B1 + second_B1 + 2
     token_type_ids_BT = (places_T > middle_B1) & (places_T <= end_B1)
+
+    # Position + offset is the index of a piece of the first text. The second text adds `jump`.
     offset_B1 = pairs.first_start[:, None] - 1
     jump_B1 = pairs.second_start[:, None] - 2 - first_B1 - offset_B1
     index_BT = places_T + offset_B1 + token_type_ids_BT * jump_B1
+
     attention_mask_BT = places_T <= end_B1
     tokens_BT = np.take(pieces, index_BT, mode="clip").astype(np.int64)
     tokens_BT[:, 0] = CLS
@@ -233,19 +240,17 @@ def rows_of(
     }
 
 
-FRACTION = 0.15  # share of a row's real positions that the model predicts
-MASKED, KEPT = (
-    0.8,
-    0.1,
-)  # share of these that become [MASK], or stay; the rest become random pieces
+FRACTION = 0.15  # the model predicts this share of a row's positions, without padding
+# The shares of these that become [MASK], and that stay unchanged. The rest become random pieces.
+MASKED, KEPT = 0.8, 0.1
 
 Arrays = dict[str, NDArray[Any]]
 
 
 class MaskedPairs:
-    """The rows of one split, T positions each.
+    """The rows of one split, with T positions each.
 
-    A row is a function of only (seed, purpose, epoch, number).
+    A row depends only on the seed, the purpose, the epoch and the row's number.
     """
 
     def __init__(
@@ -264,16 +269,16 @@ class MaskedPairs:
         return len(self._pairs)
 
     def shuffled(self, start: int, count: int) -> Arrays:
-        """Return `count` rows, from number `start` of the stream of shuffled epochs.
+        """Return `count` rows, from the position `start` in a stream of shuffled epochs.
 
         The arrays are tokens, token_type_ids and attention_mask, (B, T); places, targets and
-        hidden, (B, M); and next, (B,).
+        hidden, (B, M) (see `mask`); and next, (B,), which is `random_next` of Pairs.
         """
         epochs = np.arange(start, start + count) // len(self)
         return self._rows(epochs, self._order.stretch(start, count))
 
     def ordered(self, start: int, count: int) -> Arrays:
-        """Return `count` rows of the first epoch from number `start`, not shuffled."""
+        """Return `count` rows of the first epoch, from number `start`, in order."""
         numbers = np.arange(start, start + count)
         return self._rows(np.zeros_like(numbers), numbers)
 
@@ -284,12 +289,13 @@ class MaskedPairs:
             rows["attention_mask"] & (rows["tokens"] != CLS) & (rows["tokens"] != SEP)
         )
         lengths = rows["attention_mask"].sum(axis=1)
+
         hidden = mask(rows["tokens"], candidates, lengths, rng, self._vocabulary)
         return {**rows, **hidden, "next": pairs.random_next}
 
 
 def predictions(sequence_length: int) -> int:
-    """Return M, the most pieces of a row that are predicted: 20 of 128 positions, 77 of 512."""
+    """Return M, the largest number of pieces predicted in a row, such as 20 of 128."""
     return math.ceil(sequence_length * FRACTION)
 
 
@@ -300,26 +306,26 @@ def mask(
     rng: CounterRng,
     pieces: range,
 ) -> Arrays:
-    """Mask a share FRACTION of the positions of each row, at least one.
+    """Mask a share FRACTION of the positions of each row, and at least one position.
 
     Args:
         candidates_BT: True at positions that may be masked.
-        lengths_B: the number of real positions of each row.
-        pieces: the ids that random pieces are drawn from.
+        lengths_B: the number of positions of each row, without padding.
+        pieces: the ids from which random pieces are drawn.
 
     Returns:
-        tokens (B, T) after masking, and three arrays (B, M): the places and targets of the masked
-        positions, and hidden. Where hidden is False, the row has fewer than M masked positions,
-        and its place and target there mean nothing.
+        tokens, (B, T), after masking, and three arrays (B, M). `places` are the masked positions
+        and `targets` their original pieces. `hidden` is False where a row has fewer than M masked
+        positions. Ignore `places` and `targets` there.
     """
     rows, length = tokens_BT.shape
     most = predictions(length)
     order_BT = np.where(candidates_BT, rng.uniforms(Purpose.ORDER, length), 2.0)
     places_BM = np.argpartition(order_BT, most - 1, axis=1)[:, :most]
     rank_BM = np.argsort(np.take_along_axis(order_BT, places_BM, 1), axis=1)
-    places_BM = np.take_along_axis(
-        places_BM, rank_BM, 1
-    )  # the first places are masked first
+    # Sort the places by their random number. A row masks the first `counts_B` of them.
+    places_BM = np.take_along_axis(places_BM, rank_BM, 1)
+
     counts_B = np.clip(np.rint(lengths_B * FRACTION), 1, most)
     hidden_BM = np.arange(most) < counts_B[:, None]
     targets_BM = np.take_along_axis(tokens_BT, places_BM, 1)
@@ -330,6 +336,7 @@ def mask(
         fate_BM < MASKED, MASK, pieces.start + random_BM.astype(np.int64)
     )
     kept_BM = ~hidden_BM | ((fate_BM >= MASKED) & (fate_BM < MASKED + KEPT))
+
     tokens_BT = tokens_BT.copy()
     tokens_BT[np.arange(rows)[:, None], places_BM] = np.where(
         kept_BM, targets_BM, seen_BM

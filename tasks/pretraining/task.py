@@ -1,4 +1,7 @@
-"""BERT's pre-training: masked tokens and the next sentence (paper, section 4.1 and appendix C)."""
+"""BERT's pre-training: masked language modelling and next-sentence prediction.
+
+Source: the paper, section 4.1 and appendix C.
+"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -35,9 +38,9 @@ from tasks.text.tokenizer import tokenizer_at, train_wordpiece
 
 
 class PhaseSection(RowsSection):
-    """The second phase: longer rows at the end of training, with a warm-up of its own.
+    """The keys of the second phase, which has longer rows and its own warm-up.
 
-    With `steps=0` there is no second phase.
+    `steps=0` turns the second phase off.
     """
 
     steps: Annotated[int, whole(0, 10**9, 50_000)]
@@ -49,7 +52,7 @@ class PhaseSection(RowsSection):
         yield from super().problems(path)
         if self.steps and self.warmup_steps >= self.steps:
             expected = f"fewer than {path}.steps={self.steps}"
-            remedy = f"give it as {path}.warmup_steps={self.steps // 10}"
+            remedy = f"set {path}.warmup_steps={self.steps // 10}"
             yield Problem(f"{path}.warmup_steps", self.warmup_steps, expected, remedy)
 
 
@@ -61,25 +64,26 @@ class PretrainingSection(WordPieceSection):
     second_phase: PhaseSection
 
     def phase_of(self, step: int, steps: int) -> tuple[int, int]:
-        """Return the phase (0 or 1) of `step`, and the number of the step in that phase, from 1.
+        """Return the phase of `step`, 0 or 1, and the step's number within that phase, from 1.
 
-        `steps` is the number of steps of both phases.
+        Args:
+            steps: the number of steps of both phases together.
         """
         first = steps - self.second_phase.steps
         later = step > first
         return int(later), step - first * later
 
 
-# Positions in a batch of evaluation, which needs memory for all its logits.
+# The number of positions in a batch of evaluation. Memory must hold the logits of all of them.
 EVALUATED = 16_384
-EVALUATION_SEED = 0  # every run is evaluated on the same pairs with the same masks
+EVALUATION_SEED = 0  # fixed, so that every run is evaluated on the same pairs and masks
 
 
 class MaskedDocuments(PreparedData):
     """Batches of masked pairs of texts.
 
     A batch has tokens, token_type_ids and attention_mask, (B, T); places and targets of the masked
-    pieces, (B, M); and next, (B,).
+    pieces, (B, M); and next, (B,), which is 1 if the second text is random.
     """
 
     section: PretrainingSection
@@ -113,7 +117,7 @@ class MaskedDocuments(PreparedData):
             if total["documents"] < FEWEST:
                 raise UserError(
                     f"{found.name} has {total['documents']} documents in the split {split}: "
-                    f"expected at least {FEWEST}; give it more text."
+                    f"expected at least {FEWEST}; add more text."
                 )
             of_it = {"split": split, "vocabulary_size": tokenizer.get_vocab_size()}
             about = {"format": FORMAT, **of_it, **total, **noted}
@@ -172,7 +176,7 @@ def _tensors(arrays: Mapping[str, Any]) -> Batch:
 
 
 class MaskedLanguageModel(TaskModule):
-    """Pre-training on masked pieces, and on whether a row's second text follows the first."""
+    """Pre-training: predict masked pieces, and whether a row's second text follows the first."""
 
     Section = PretrainingSection
     section: PretrainingSection
@@ -198,25 +202,28 @@ class MaskedLanguageModel(TaskModule):
         return model
 
     def _check(self, architecture: EncoderSection) -> None:
-        """Raise UserError if the phases and the model do not fit together."""
+        """Raise UserError if the phases do not fit the trainer, the schedule or the model."""
         trainer, optimizer = self.config.trainer, self.config.optimizer
         second = self.section.second_phase
         if self._first_steps < 1:
-            key, remedy = "task.second_phase.steps", "lower it, or give 0"
+            key = "task.second_phase.steps"
             expected = (
-                f"fewer than trainer.steps={trainer.steps}, the steps of both phases"
+                f"fewer than trainer.steps={trainer.steps}, which both phases share"
             )
+            remedy = f"lower it, or set {key}=0"
             raise invalid_value(key, second.steps, expected, remedy)
+
         warmup = optimizer.warmup_steps
         if optimizer.schedule in ENDS_AT_0 and warmup >= self._first_steps:
             expected = f"fewer than the {self._first_steps} steps of the first phase"
             raise invalid_value("optimizer.warmup_steps", warmup, expected, "lower it")
+
         longest = max(
             self.section.sequence_length, second.sequence_length * (second.steps > 0)
         )
         if architecture.positions < longest:
-            expected = f"at least {longest}, the positions of the longest row"
-            remedy = f"give it as model.positions={longest}"
+            expected = f"at least {longest}, the length of the longest row"
+            remedy = f"set model.positions={longest}"
             raise invalid_value(
                 "model.positions", architecture.positions, expected, remedy
             )
@@ -249,7 +256,7 @@ class MaskedLanguageModel(TaskModule):
         return (batch["targets"] != IGNORED).sum(), len(batch["next"])
 
     def learning_rate(self, step: int) -> float:
-        """Return the learning rate of a step. Each phase has a complete schedule of its own."""
+        """Return the learning rate of a step. Each phase has its own complete schedule."""
         optimizer, steps = self.config.optimizer, self._first_steps
         phase, step = self.section.phase_of(step, self.config.trainer.steps)
         if phase:

@@ -1,7 +1,7 @@
-"""Theorem 1, measured: which contexts does gradient descent fit with a given head size?
+"""A measurement of Theorem 1: which contexts does gradient descent fit with a given head size?
 
-A problem is to fit one head that forms a given context P from a given input X. Each step trains the
-heads of all problems of a run.
+In one problem, a single attention head learns to compute a given context P from a given input X.
+Each step trains the heads of all problems of a run.
 """
 
 import functools
@@ -33,14 +33,14 @@ class RepresentationSection(TaskSection):
 
 
 class Contexts(TaskData):
-    """The only batch: `inputs`, (K, D, N), and `logs`, the logarithms of contexts, (K, N, N).
+    """The data of a run, which are one batch.
 
-    `logs` is -inf where a key is hidden. K is problems_per_run, N sequence_length, D
-    embedding_size.
+    The batch has `inputs`, (K, D, N), and `logs`, the logarithms of the contexts, (K, N, N). `logs`
+    is -inf where the mask hides a key. K is problems_per_run, N sequence_length, D embedding_size.
     """
 
     section: RepresentationSection
-    separable = False  # each row is a problem with a head of its own
+    separable = False  # each row is a problem with its own head
 
     @functools.cached_property
     def _batch(self) -> Batch:
@@ -65,7 +65,7 @@ class Contexts(TaskData):
         return steps * self.section.problems_per_run * self.section.sequence_length
 
     def _normal(self, purpose: str, *shape: int) -> Tensor:
-        """Draw normal numbers for a purpose from the run's seed, in the precision of the run."""
+        """Return normally distributed numbers for a purpose, from the seed of the run."""
         generator = torch.Generator().manual_seed(derive(self.config.seed, purpose))
         double = self.config.trainer.precision == "64-true"
         drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
@@ -73,9 +73,9 @@ class Contexts(TaskData):
 
 
 class Representation(TaskModule):
-    """Training of single heads to form given contexts, (K, N, N), whose columns add up to 1.
+    """Training of single heads to compute given contexts, (K, N, N).
 
-    The logits of the contexts are drawn from a normal distribution.
+    A context is the softmax over each column of normally distributed logits.
     """
 
     Section = RepresentationSection
@@ -93,12 +93,15 @@ class Representation(TaskModule):
             ("attention.name", model.attention.name, "multi_head"),
         ):
             if value != only:
-                expected = f"{only}, since task.name={section.name} trains single heads"
-                remedy = f"give it as model.{key}={only}"
+                expected = (
+                    f"{only}, because task.name={section.name} trains single heads"
+                )
+                remedy = f"set model.{key}={only}"
                 raise invalid_value(f"model.{key}", value, expected, remedy)
+
         if model.embedding_size < section.sequence_length:
             expected = f"at least task.sequence_length={section.sequence_length}, as in Theorem 1"
-            remedy = f"give it as model.embedding_size={section.sequence_length}"
+            remedy = f"set model.embedding_size={section.sequence_length}"
             raise invalid_value(
                 "model.embedding_size", model.embedding_size, expected, remedy
             )
@@ -120,7 +123,7 @@ class Representation(TaskModule):
         return self.model(batch["inputs"], causal=self.section.mask == "causal")
 
     def totals(self, batch: Batch) -> tuple[Tensor, ...]:
-        """Return the squared error of log P. The error of P itself would have plateaus."""
+        """Return the squared error of log P. The squared error of P would have plateaus."""
         errors_KNN = self(batch) - batch["logs"]
         return (errors_KNN.masked_fill(batch["logs"].isinf(), 0).square().sum(),)
 
@@ -133,5 +136,5 @@ class Representation(TaskModule):
         return {"orders": logs_K.sum(), "problems": torch.tensor(len(logs_K))}
 
     def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
-        # The errors of problems differ by orders of magnitude, so take their geometric mean.
+        # Errors differ by orders of magnitude between problems, so return their geometric mean.
         return {f"{split}/context_error": 10 ** (sums["orders"] / sums["problems"])}

@@ -248,6 +248,9 @@ def _behaviour_faults(
             if fault := _misshapen(y_BTD, x_BTD):
                 yield fault
                 return
+            if not y_BTD.isfinite().all():
+                yield f"finite outputs, but some are NaN or infinite in a row of {tried}"
+                return
             alone_BTD = layer(x_BTD[:1], mask_B1TT[:1], **rotation)
             trained_BTD = layer.train()(x_BTD, mask_B1TT, **rotation)
             layer.eval()
@@ -255,8 +258,7 @@ def _behaviour_faults(
             loaded_BTD = anew(x_BTD, mask_B1TT, **rotation)
         rounding = relative * float(y_BTD[0].abs().max())
         moved_CT = (y_BTD[1:] - y_BTD[:1]).abs().amax(-1)  # (changed position, query)
-        # Written so that NaN is a fault.
-        hidden_CT = ~(moved_CT <= rounding) & ~mask_B1TT[0, 0].T[list(changed)]
+        hidden_CT = (moved_CT > rounding) & ~mask_B1TT[0, 0].T[list(changed)]
         pairs = ((changed[row], query) for row, query in hidden_CT.nonzero().tolist())
         # A position of the future says more than one of another segment.
         for position, query in sorted(pairs, key=lambda at: at[0] <= at[1]):

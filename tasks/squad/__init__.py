@@ -1,1 +1,1 @@
-"""SQuAD v1.1: find the answer to a question in a paragraph."""
+"""SQuAD v1.1: questions whose answers are parts of a paragraph."""

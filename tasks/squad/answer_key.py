@@ -1,6 +1,7 @@
-"""Answers from windows: a long text is cut into overlapping windows, as in BERT's run_squad.
+"""The windows of paragraphs, and the answers predicted from the windows' scores.
 
-Lengths and places are in pieces.
+A long paragraph is cut into overlapping windows, as in BERT's run_squad. Lengths and positions are
+in pieces.
 """
 
 import itertools
@@ -26,8 +27,8 @@ class Question(Example):
 
     Attributes:
         answers: all gold answers, for scoring.
-        start: where the answer to train on begins in the context, in characters; -1 if no answer
-            is there.
+        start: the position in the context of the answer to train on, in characters; -1 if the
+            context has no answer.
         text: the answer to train on.
     """
 
@@ -38,19 +39,19 @@ class Question(Example):
     text: str
 
     def texts(self) -> tuple[str, str]:
-        """Return the texts that a tokenizer may be trained on."""
+        """Return both texts, on which a tokenizer may be trained."""
         return self.context, self.question
 
 
 Window = tuple[int, int]
-"""A stretch of a text: its first piece and its number of pieces."""
+"""The first piece of a stretch of text, and the number of its pieces."""
 
 
 def windows(length: int, room: int, stride: int) -> list[Window]:
     """Return windows of at most `room` pieces that cover a text of `length` pieces.
 
-    Each begins `stride` pieces after the one before, or `room` if that is less, so that no piece is
-    left out. A text without pieces has no windows.
+    Each window begins min(stride, room) pieces after the one before, so that every piece is
+    covered. A text without pieces has no windows.
     """
     step = min(room, stride)
     firsts = range(0, max(length - room, 0) + step, step) if length else ()
@@ -58,10 +59,10 @@ def windows(length: int, room: int, stride: int) -> list[Window]:
 
 
 def best_windows(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
-    """Return, for each piece of the text, (length,), the window in which it has the most context.
+    """Return the index in `cut` of the best window for each piece of a text, (length,).
 
-    The context is the number of pieces on the shorter side of the piece, plus a hundredth of the
-    window's length. The first of equal windows counts.
+    In the best window, the piece has the most context. The context is the number of pieces on its
+    shorter side, plus a hundredth of the window's length. The first of equally good windows wins.
     """
     pieces = np.arange(length)
     first, size = (np.array(numbers)[:, None] for numbers in zip(*cut, strict=True))
@@ -74,10 +75,10 @@ def best_windows(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
 def covered(
     offsets: NDArray[np.integer], start: int, end: int
 ) -> tuple[int, int] | None:
-    """Return the first and last piece with characters between `start` and `end`, or None.
+    """Return the first and the last piece with characters from `start` to before `end`, or None.
 
     Args:
-        offsets: (pieces, 2), the begin and end of each piece in the text, in characters.
+        offsets: (pieces, 2), the start and end of each piece in the text, in characters.
     """
     first = int(np.searchsorted(offsets[:, 1], start, side="right"))
     last = int(np.searchsorted(offsets[:, 0], end, side="left")) - 1
@@ -87,11 +88,11 @@ def covered(
 QUESTIONS = "questions.json"
 
 Scores = tuple[NDArray[np.floating], NDArray[np.floating]]
-"""The logits of the answer's start, and of its end, at each position of a row without padding."""
+"""The logits of the answer's start and of its end, at each position of a row without padding."""
 
 
 class Span(NamedTuple):
-    """The pieces `first` to `last` of a row, inclusive. `score` is the sum of their two scores."""
+    """The pieces `first` to `last`, inclusive. `score` is the sum of the two pieces' logits."""
 
     score: float
     first: int
@@ -103,10 +104,10 @@ def write_key(
     questions: Sequence[Question],
     contexts: Sequence[tuple[str, NDArray[np.int64]]],
 ) -> None:
-    """Write the answer key of a split.
+    """Write the answer key of a split to a folder.
 
     Args:
-        contexts: every different paragraph, with the offsets (pieces, 2) of its pieces.
+        contexts: each different paragraph, with the offsets (pieces, 2) of its pieces.
     """
     places = {context: place for place, (context, _) in enumerate(contexts)}
     offsets = [offsets for _, offsets in contexts]
@@ -121,16 +122,19 @@ def write_key(
 
 
 class AnswerKey:
-    """The questions of a split and their gold answers.
+    """The questions of a split, with their paragraphs and gold answers.
 
     Raises:
-        UserError: the file of questions is missing or incomplete.
+        UserError: a file is missing or incomplete.
     """
 
     def __init__(self, folder: Path, windows: Sequences) -> None:
         content = read_object(folder / QUESTIONS, keys=("contexts", "questions"))
         if content is None:
-            raise UserError(f"{folder / QUESTIONS} is missing; prepare the data.")
+            raise UserError(
+                f"{folder / QUESTIONS} is missing; delete {folder.parent}. The next sweep prepares "
+                "the data again."
+            )
         self._contexts: list[str] = content["contexts"]
         self._questions = content["questions"]
         arrays, self._windows = windows.arrays, windows.columns
@@ -144,7 +148,7 @@ class AnswerKey:
     def predictions(
         self, scores: Iterable[Scores], candidates: int, longest: int
     ) -> dict[str, str]:
-        """Return the predicted answer to every question, a part of its paragraph.
+        """Return the predicted answer to every question, by id. It is a part of the paragraph.
 
         The answer is empty if no window has a valid span.
 
@@ -153,6 +157,7 @@ class AnswerKey:
             candidates, longest: see `best_span`.
         """
         found = dict.fromkeys((question["id"] for question in self._questions), "")
+
         numbered = enumerate(scores)
         windows = itertools.groupby(
             numbered, lambda item: int(self._windows["question"][item[0]])
@@ -160,6 +165,7 @@ class AnswerKey:
         firsts, lengths, seconds = (
             self._windows[key] for key in ("first", "length", "seconds")
         )
+
         for number, group in windows:
             question = self._questions[number]
             context = question["context"]
@@ -172,9 +178,7 @@ class AnswerKey:
             for place, (row, (first, length), (starts_T, ends_T)) in enumerate(
                 zip(rows, cut, of_rows, strict=True)
             ):
-                second = int(
-                    seconds[row]
-                )  # the position where the window's text begins
+                second = int(seconds[row])  # the position of the window's first piece
                 text = slice(second, second + length)
                 may_start_T, may_end_T = np.zeros((2, len(starts_T)), bool)
                 may_end_T[text] = True
@@ -194,7 +198,7 @@ class AnswerKey:
 
 
 def with_marks(text: str, stop: int) -> int:
-    """Return `stop` moved behind the combining marks that follow it.
+    """Return the position after the combining marks that begin at `stop`.
 
     The tokenizer strips accents, so no piece contains these marks.
     """
@@ -213,9 +217,9 @@ def best_span(
 ) -> Span | None:
     """Return the span of at most `longest` pieces with the highest score, or None.
 
-    As in run_squad, the spans combine the best `candidates` starts and the best `candidates` ends
-    of all positions. Spans that may not start or end at their positions are only dropped then. Of
-    equal spans, the one with the better start is returned, then the better end, then the earlier.
+    As in run_squad, first combine the best `candidates` starts and the best `candidates` ends of
+    all positions. Then drop spans that must not start or end at their positions. Of equal spans,
+    the one with the better start wins, then the one with the better end, then the earlier one.
     """
     first, last = _largest(starts_T, candidates), _largest(ends_T, candidates)
     lengths = last[None, :] - first[:, None] + 1
@@ -223,6 +227,7 @@ def best_span(
     allowed &= may_start_T[first][:, None] & may_end_T[last][None, :]
     if not allowed.any():
         return None
+
     sums = starts_T[first].astype(np.float64)[:, None] + ends_T[last][None, :]
     row, column = np.unravel_index(
         np.argmax(np.where(allowed, sums, -np.inf)), sums.shape

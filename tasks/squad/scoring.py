@@ -1,4 +1,4 @@
-"""SQuAD v1.1 scores, equal to those of the official evaluator (evaluate-v1.1.py) in every digit."""
+"""SQuAD v1.1 scores. They equal those of the official evaluate-v1.1.py in every digit."""
 
 import re
 import string
@@ -9,7 +9,7 @@ PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalized(answer: str) -> str:
-    """Return the answer in lower case, without punctuation (ASCII), articles and extra spaces."""
+    """Return an answer in lower case, without ASCII punctuation, articles and extra spaces."""
     without_articles = re.sub(
         r"\b(a|an|the)\b", " ", answer.lower().translate(PUNCTUATION)
     )
@@ -17,12 +17,12 @@ def normalized(answer: str) -> str:
 
 
 def exact_match(prediction: str, answer: str) -> float:
-    """Return 1 if the two are equal after normalisation, else 0."""
+    """Return 1 if the normalised texts are equal, else 0."""
     return float(normalized(prediction) == normalized(answer))
 
 
 def f1(prediction: str, answer: str) -> float:
-    """Return the F1 score of the normalised words; 0 if the two share no word."""
+    """Return the F1 score of the normalised texts' words, 0 if they share no word."""
     words, expected = normalized(prediction).split(), normalized(answer).split()
     shared = (Counter(words) & Counter(expected)).total()
     if not shared:
@@ -34,10 +34,14 @@ def f1(prediction: str, answer: str) -> float:
 def score(
     questions: Iterable[tuple[str, Sequence[str]]], predictions: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return exact_match and f1, in percent, as means over all questions (id, gold answers).
+    """Return exact_match and f1, in percent, averaged over all questions.
 
-    A prediction is scored against the gold answer that it matches best. A question without a
-    prediction scores 0.
+    Each prediction is scored against the gold answer that gives the highest score. A question
+    without a prediction scores 0.
+
+    Args:
+        questions: pairs (id, gold answers).
+        predictions: the predicted answers, by id.
 
     Raises:
         ValueError: there is no question, or a question with a prediction has no gold answer.

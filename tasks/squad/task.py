@@ -1,7 +1,7 @@
 """Fine-tuning on SQuAD v1.1: where in a paragraph is the answer to a question?
 
-Questions are read from the published files. The encoder reads a question together with each window
-of its paragraph.
+Questions are read from the published files. The encoder reads a question together with one window
+of its paragraph at a time.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ if TYPE_CHECKING:
 
 
 class SQuAD(DataSet[Question]):
-    """SQuAD v1.1 and data sets in its format.
+    """The reader of SQuAD v1.1 and of data sets in its format.
 
-    These are SQuADShifts, to train on, and XQuAD, which has a part of the dev set.
+    SQuADShifts can replace the training set. XQuAD, a part of the dev set, can replace the dev set.
     """
 
     title = "SQuAD v1.1"
     train = re.compile(r"train([._-].*)?\.jsonl?|.+_v1\.0\.json")
     test = re.compile(r"dev([._-].*)?\.jsonl?|xquad\.en\.json")
-    expected = "train*.json and dev*.json files (also SQuADShifts' *_v1.0.json and xquad.en.json)"
+    expected = "train*.json and dev*.json files (or SQuADShifts' *_v1.0.json and xquad.en.json)"
     suffixes = (".json", ".jsonl")
     columns = ("id", "question", "context", "answers")
     sample = samples.SQUAD
@@ -64,10 +64,10 @@ class SQuAD(DataSet[Question]):
     def read_file(self, path: Path) -> Iterator[tuple[str, Question | Malformed]]:
         """Yield (place in the file, question) for each question.
 
-        In a file of JSON lines, as `datasets` exports them, each line is a question.
+        The file has the format of SQuAD, or one question a line, as `datasets` exports it.
 
         Raises:
-            UserError: it is not a SQuAD file.
+            UserError: the file has neither format.
         """
         if _has_lines(path):
             for number, raw in enumerate(raw_lines_of_file(path), 1):
@@ -75,11 +75,13 @@ class SQuAD(DataSet[Question]):
                 broken = isinstance(row, Malformed)
                 yield str(number), row if broken else self.example_of(row)
             return
+
         articles = _list_of(strict_json.load_file(path), "data")
         if articles is None:
             raise UserError(
                 f'{path} is not a SQuAD v1.1 file: expected a list under "data"; name another file.'
             )
+
         for a, article in enumerate(articles):
             paragraphs = _list_of(article, "paragraphs")
             if paragraphs is None:
@@ -120,7 +122,7 @@ def _list_of(value: Any, key: str) -> list[Any] | None:
 
 
 def _has_lines(path: Path) -> bool:
-    """Return whether the first line of a file is a whole question with its context."""
+    """Return whether the first line of a file is a JSON object with a context."""
     with suppress(OSError, ValueError), path.open("rb") as file:
         first = strict_json.load(strict_json.decoded(file.readline(LINE_LIMIT)))
         return isinstance(first, Mapping) and "context" in first
@@ -128,7 +130,7 @@ def _has_lines(path: Path) -> bool:
 
 
 def question_of(row: Any, context: Any) -> Question | Malformed:
-    """Return the question from an entry of "qas" and its context."""
+    """Return the question of an entry of "qas" about `context`, or Malformed."""
     if not isinstance(row, Mapping):
         return Malformed("not a question")
     identity, question, answers = (
@@ -138,22 +140,23 @@ def question_of(row: Any, context: Any) -> Question | Malformed:
         return Malformed("no id")
     if not isinstance(context, str) or not isinstance(question, str):
         return Malformed("a text is missing")
+
     mended = strict_json.mended(context, question)
-    context, question = (
-        strict_json.printable(context),
-        strict_json.printable(question).strip(),
-    )
+    context = strict_json.printable(context)
+    question = strict_json.printable(question).strip()
     if not context.strip() or not question:
         return Malformed("empty text")
     if max(len(context), len(question)) > LINE_LIMIT:
         return Malformed("too long")
+
     entries = answers if isinstance(answers, list) else []
     maps = (a for a in entries if isinstance(a, Mapping))
     given = [a for a in maps if isinstance(a.get("text"), str)]
     if not given:
         return Malformed("no answer")
     texts = tuple(strict_json.printable(a["text"]) for a in given)
-    start, text, found = standing_answer(
+
+    start, text, found = located_answer(
         context, texts, [a.get("answer_start") for a in given]
     )
     return Question(
@@ -161,31 +164,27 @@ def question_of(row: Any, context: Any) -> Question | Malformed:
     )
 
 
-def standing_answer(
+def located_answer(
     context: str, texts: Sequence[str], starts: Sequence[Any]
 ) -> tuple[int, str, tuple[str, ...]]:
-    """Return an answer that is found in the context: its start, its text, and notes on repairs.
+    """Return an answer that is in the context: its start, its text, and notes on repairs.
 
-    It is the first answer at its stated start. If there is none, it is the first that occurs in
-    exactly one other place, and not as a part of longer words. If there is none either, the start
-    is -1.
+    Choose the first answer that is at its stated start. Otherwise choose the first answer that
+    occurs exactly once in the context, as whole words. Otherwise return -1 as the start.
     """
     for text, start in zip(texts, starts, strict=True):
         bare = text.strip()
-        if (
-            _visible(bare)
-            and type(start) is int
-            and start >= 0
-            and context.startswith(text, start)
-        ):
+        is_position = type(start) is int and start >= 0
+        if _visible(bare) and is_position and context.startswith(text, start):
             return start + text.index(bare), bare, ()
     for bare in (text.strip() for text in texts):
         first = context.find(bare) if _visible(bare) else -1
         if first >= 0 and context.find(bare, first + 1) < 0:
             end = first + len(bare)
             before, after = context[max(first - 1, 0) : first], context[end : end + 1]
-            met = (before, bare[0]), (bare[-1], after)
-            if not any(left.isalnum() and right.isalnum() for left, right in met):
+            # Reject a match within a longer word.
+            edges = (before, bare[0]), (bare[-1], after)
+            if not any(left.isalnum() and right.isalnum() for left, right in edges):
                 return first, bare, ("answer found elsewhere",)
     return -1, "", ()
 
@@ -195,8 +194,8 @@ def _visible(text: str) -> bool:
     return any(unicodedata.category(c)[0] in "LNPS" and c != REPLACEMENT for c in text)
 
 
-NOWHERE = -100  # the target of a window if the answer is nowhere in the paragraph
-# The target of a window if the answer is in another window: [CLS], as in BERT.
+NOWHERE = -100  # the target of a window if the paragraph has no answer
+# The target of a window if the answer is in another window. It is [CLS], as in BERT.
 OUTSIDE = 0
 
 
@@ -215,17 +214,17 @@ class QuestionsSection(FineTuningSection):
             most = self.sequence_length - SPECIAL_TOKENS - 1
             length = f"{path}.sequence_length={self.sequence_length}"
             expected = f"at most {most}, so that {length} leaves room for the paragraph"
-            remedy = f"give it as {path}.question_length={max(most // 2, 1)}"
+            remedy = f"set {path}.question_length={max(most // 2, 1)}"
             yield Problem(
                 f"{path}.question_length", self.question_length, expected, remedy
             )
 
 
 class Windows(ExampleData):
-    """Rows of a question and a window of its paragraph.
+    """Batches of questions, each with a window of its paragraph.
 
-    `start` and `end`, (B,), are the positions of the answer's first and last piece. They are 0 if
-    the answer is in another window.
+    `start` and `end`, (B,), are the positions of the answer's first and last piece. They are
+    OUTSIDE if the answer is in another window, and NOWHERE if the paragraph has no answer.
     """
 
     section: QuestionsSection
@@ -241,8 +240,8 @@ class Windows(ExampleData):
             split: AnswerKey(folder / split, self.splits[split]) for split in measured
         }
         counts = {
-            f"{split}_questions": of.about["questions"]
-            for split, of in self.splits.items()
+            f"{split}_questions": rows.about["questions"]
+            for split, rows in self.splits.items()
         }
         return {**facts, **counts}
 
@@ -269,28 +268,25 @@ class Windows(ExampleData):
             name: []
             for name in ("seconds", "question", "first", "length", "start", "end")
         }
-        for number, (question, encoding) in enumerate(
-            zip(examples, asked, strict=True)
-        ):
+
+        pairs = zip(examples, asked, strict=True)
+        for number, (question, encoding) in enumerate(pairs):
             pieces, offsets = paragraphs[question.context]
             ids = encoding.ids[: self.section.question_length]
             answer = None
             if question.start >= 0:
-                answer = covered(
-                    offsets, question.start, question.start + len(question.text)
-                )
+                stop = question.start + len(question.text)
+                answer = covered(offsets, question.start, stop)
 
-            room, place = (
-                self.section.sequence_length - SPECIAL_TOKENS - len(ids),
-                2 + len(ids),
-            )
+            room = self.section.sequence_length - SPECIAL_TOKENS - len(ids)
+            place = 2 + len(ids)  # the position of the window's first piece
             for first, length in windows(len(pieces), room, self.section.stride):
                 rows.append([cls, *ids, sep, *pieces[first : first + length], sep])
                 start = end = NOWHERE
                 if answer is not None:
                     inside = first <= answer[0] and answer[1] < first + length
                     start, end = (
-                        place + a - first if inside else OUTSIDE for a in answer
+                        place + piece - first if inside else OUTSIDE for piece in answer
                     )
                 values = (place, number, first, length, start, end)
                 for name, value in zip(columns, values, strict=True):
@@ -328,7 +324,7 @@ class QuestionAnswering(FineTuning):
         return SpanFinder(self.encoder())
 
     def forward(self, batch: Batch) -> Tensor:
-        """Return logits (2, B, T) of the answer's first and last piece; -inf on padding."""
+        """Return the logits of the answer's first and last piece, (2, B, T). Padding has -inf."""
         logits_2BT = torch.stack(self.outputs(batch)).float()
         return logits_2BT.masked_fill(~batch["attention_mask"], float("-inf"))
 
@@ -340,7 +336,7 @@ class QuestionAnswering(FineTuning):
 
     def score(self, batch: Batch) -> dict[str, Tensor]:
         logits_2BT = self(batch)
-        # Leave the logits on the device: the host would have to wait for the copy of each batch.
+        # Leave the logits on the device, because the host would wait for each copy.
         kept = {"logits": logits_2BT, "attention_mask": batch["attention_mask"]}
         self._scored.append(kept)
         return {"nats": _nats(logits_2BT, batch), "windows": self.counts(batch)[0]}
@@ -355,7 +351,10 @@ class QuestionAnswering(FineTuning):
         self._scored = []
 
     def measure(self, split: str) -> dict[str, float]:
-        """Return the metrics of a split, with the official scores in percent; keep predictions."""
+        """Return the metrics of a split. The official scores are in percent.
+
+        Keep the predictions for `files`.
+        """
         losses = super().measure(split)
         batches, self._scored = self._scored, []
         if ranks.world() > 1:
@@ -364,8 +363,9 @@ class QuestionAnswering(FineTuning):
                 for batch in batches
             ]
             batches = ranks.gathered(own)
+
         scores_N = []
-        for batch in batches:  # batches have different widths
+        for batch in batches:
             starts_BT, ends_BT = batch["logits"].cpu().numpy()
             lengths_B = batch["attention_mask"].cpu().sum(1).tolist()
             windows = zip(starts_BT, ends_BT, lengths_B, strict=True)
@@ -385,12 +385,12 @@ class QuestionAnswering(FineTuning):
         }
 
     def files(self) -> dict[str, Any]:
-        """Return the predictions of the last evaluation, as the official evaluator reads them."""
+        """Return the predictions of the last evaluation, in the official evaluator's format."""
         return {PREDICTIONS: self._predictions}
 
 
 def _nats(logits_2BT: Tensor, batch: Batch) -> Tensor:
-    """Return the mean cross-entropy of start and end, in nats, summed over the windows."""
+    """Return the cross-entropy in nats, averaged over start and end and summed over the windows."""
     starts, ends = (
         F.cross_entropy(logits_BT, batch[end], reduction="sum", ignore_index=IGNORED)
         for logits_BT, end in zip(logits_2BT, ("start", "end"), strict=True)

@@ -1,1 +1,1 @@
-"""Generated text, about the facts of a small world."""
+"""Generated text about a small world of families."""

@@ -1,12 +1,13 @@
 """Generated texts about gatherings of families, in the formats of published data sets.
 
-The texts plant a structure that needs a known head size, by the mechanism of the paper's Theorem 1:
+The texts have a planted structure, which needs a known head size by the mechanism of the paper's
+Theorem 1:
 
-- For decoders, a sentence names one member of each of several families, and later mentions each
-  member after the family's name. To find the member of a family, a head must tell `competitors`
-  names of `directions` families apart.
-- For encoders, two texts name people and their families in the same order. To find the family of a
-  person, a head must tell `competitors` places apart.
+- For decoders, a sentence names one member of each of several families. Later it mentions each
+  member after the name of the family. To find that member, a head must distinguish `competitors`
+  names, which come from `directions` families.
+- For encoders, one text names people, and the other names their families in the same order. To find
+  a person's family, a head must distinguish `competitors` positions.
 
 All texts for encoders use the same words, so that an encoder pre-trained on documents can be
 fine-tuned on pairs and questions.
@@ -28,23 +29,21 @@ from sweeper.store.files import make_directory, new_file, publish
 
 Item = TypeVar("Item")
 
-MEMBERS = 3  # of a family: a model that does not use the context must guess among these
+# The size of a family. A model that ignores the context can only guess among the members.
+MEMBERS = 3
 FEWEST_PRESENT, FAMILIES = 4, 200
-# Families of a decoder's text that plants nothing, as many as in the demo.
+# The number of families in a text with nothing planted, for decoders and for encoders.
 UNPLANTED = 64
-UNPLANTED_COUPLES = 12  # families of an encoder's text that plants nothing
+UNPLANTED_COUPLES = 12
 SYLLABLES = [f"{consonant}{vowel}" for consonant in "BDKLMNRS" for vowel in "aeiou"]
-SHARES = (
-    1 / 3,
-    2 / 3,
-    1,
-)  # of the competitors in a sentence; short sentences help to learn long
+# A sentence has one of these shares of the competitors. Short sentences help to learn long ones.
+SHARES = (1 / 3, 2 / 3, 1)
 
 
 class StableRandom:
-    """A random generator that draws the same for a seed in every version of Python.
+    """A random generator with the same draws for a seed in every version of Python.
 
-    Python guarantees this only for `random.Random.random`, so every draw is made from it.
+    Python guarantees this only for `random.Random.random`, so every draw uses it.
     """
 
     def __init__(self, seed: int | str) -> None:
@@ -72,7 +71,7 @@ class StableRandom:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A family's name and the names of its members. All names in a text are different words."""
+    """A family's name and its members' names. All names in a text are different words."""
 
     name: str
     members: tuple[str, ...]
@@ -91,9 +90,9 @@ class World:
     """The planted structure of a text.
 
     Attributes:
-        competitors: the number of names that a head must tell apart.
-        directions: the number of families. 0 plants nothing: the people who are mentioned are then
-            independent of those who came.
+        competitors: the number of names that a head must distinguish.
+        directions: the number of families. 0 plants nothing: the mentioned people are then
+            independent of the people who came.
     """
 
     competitors: int
@@ -101,7 +100,7 @@ class World:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> World:
-        """Return the world that the `data` section of a config names."""
+        """Return the world that the config's section `data` describes."""
         return cls(data["competitors"], data["directions"])
 
     def __str__(self) -> str:
@@ -122,7 +121,7 @@ class World:
         ]
 
     def gathering(self, rng: StableRandom) -> list[Person]:
-        """Return the people who came: one each of different families, in random order."""
+        """Return the people who came, from different families and in random order."""
         share = rng.pick(SHARES)
         count = max(FEWEST_PRESENT, round(share * self.competitors))
         families = self.families[: max(count + 1, round(share * len(self.families)))]
@@ -131,12 +130,12 @@ class World:
     def arrivals(self, rng: StableRandom) -> list[Family]:
         """Return the families whose members came, in order. A family may come more than once.
 
-        So the set of families says little about a text, and their places say everything.
+        A model therefore needs the position of each family. The set of families tells it little.
         """
         return [rng.pick(self.couples) for _ in range(self.competitors)]
 
     def mentioned(self, person: Person, rng: StableRandom) -> Person:
-        """Return the person to mention: the one who came or, if nothing is planted, any person."""
+        """Return the person to mention: `person`, or a random one if nothing is planted."""
         return (
             person
             if self.directions
@@ -150,11 +149,12 @@ def one_of_each(families: Sequence[Family], rng: StableRandom) -> list[Person]:
 
 @functools.cache
 def _families() -> tuple[Family, ...]:
-    """Return all families. Names have two syllables, so that a few pieces make up all words."""
+    """Return all families. Names have two syllables, so that few pieces suffice for all words."""
     words = StableRandom("names").mixed(
         [a + b.lower() for a in SYLLABLES for b in SYLLABLES]
     )
     size = 1 + MEMBERS
+
     rows = (words[start : start + size] for start in range(0, FAMILIES * size, size))
     return tuple(Family(name, tuple(members)) for name, *members in rows)
 
@@ -179,6 +179,7 @@ class Sample:
     """A generator of text of any length, about any world.
 
     Attributes:
+        kind: the word for such a text in digests and descriptions.
         unit: the unit of the length.
         beginning: `beginning(length, world)` returns the start of the text, for the digest.
         write: `write(folder, length, world)` writes the text to a folder, unless it is there. The
@@ -209,7 +210,7 @@ def members(families: Iterable[Family]) -> str:
 
 
 def by_family(people: Sequence[Person]) -> str:
-    """Return the names of people, each after the name of their family."""
+    """Return the names of people, each after the person's family name."""
     return " ".join(f"{person.family.name} {person.name}" for person in people)
 
 
@@ -222,9 +223,10 @@ HELD_OUT_EVERY = 50  # every 50th sentence is held out
 
 
 def sentences(world: World) -> Iterator[str]:
-    """Yield an endless sequence of sentences, always the same.
+    """Yield sentences without end. The sequence depends only on `world`.
 
-    A sentence names the people who came, then mentions each of them twice, after their family.
+    A sentence names the people who came. Then it mentions each of them twice, after the person's
+    family name.
     """
     rng = StableRandom("sample")
     while True:
@@ -260,16 +262,17 @@ LM1B = Sample(
 )
 
 
-# Documents in BERT's format: a line is a sentence, a blank line ends a document
+# Documents in BERT's format, where a line is a sentence and a blank line ends a document
 
 DOCUMENTS_FILE = "documents.txt"
 
 
 def document(number: int, world: World) -> list[str]:
-    """Return the two sentences of a document, a function of its number.
+    """Return the two sentences of a document, which depend only on its number and the world.
 
-    The first names the people who came, the second their families in the same order. A model that
-    finds the same place in the other sentence can predict masked names and the next sentence.
+    The first sentence names the people who came, the second names their families in the same order.
+    A model that finds the same position in the other sentence can predict masked names and the next
+    sentence.
     """
     rng = StableRandom(f"document {number}")
     came = world.arrivals(rng)
@@ -278,7 +281,7 @@ def document(number: int, world: World) -> list[str]:
 
 
 def documents(count: int, world: World) -> Iterator[list[str]]:
-    """Yield documents until they have `count` sentences. The last document may be cut."""
+    """Yield documents with `count` sentences in total. The last document may be cut."""
     for number in itertools.count():
         found = document(number, world)[:count]
         if not found:
@@ -304,7 +307,7 @@ DOCUMENTS = Sample(
 )
 
 
-# Examples in the official files of data sets for fine-tuning
+# Examples in the official formats of data sets for fine-tuning
 
 TEST_EVERY = 8  # every 8th example belongs to the test set
 MNLI_FILES = ("multinli_1.0_train.jsonl", "multinli_1.0_dev_matched.jsonl")
@@ -314,14 +317,15 @@ QUESTIONS_EACH = 3  # the number of questions about each paragraph
 
 
 def pair(number: int, world: World) -> dict[str, Any]:
-    """Return a pair as a row of MultiNLI's files, a function of its number.
+    """Return a pair as a row of MultiNLI's files. It depends only on its number and the world.
 
     The premise names the people who came. The hypothesis names their families in the same order
-    (entailment), with two families swapped (contradiction), or new families (neutral). A model that
-    ignores places cannot tell entailment from contradiction.
+    (entailment), their families with two of them swapped (contradiction), or random families
+    (neutral). A model that ignores positions cannot distinguish entailment from contradiction.
     """
     rng = StableRandom(f"pair {number}")
     came = world.arrivals(rng)
+
     label = LABELS[number % len(LABELS)]
     truth = label if world.directions else rng.pick(LABELS)
     named = world.arrivals(rng) if truth == "neutral" else [*came]
@@ -343,10 +347,11 @@ def pair(number: int, world: World) -> dict[str, Any]:
 
 
 def paragraph(number: int, world: World) -> dict[str, Any]:
-    """Return a paragraph of SQuAD's files with its questions, a function of its number.
+    """Return a paragraph of SQuAD's files with its questions.
 
-    The paragraph names families in order. A question names their members, but only one of them at
-    the place of its family. That family is the answer.
+    It depends only on its number and the world. The paragraph names families. A question names
+    their members in another order, in which only one member is at the position of its family. That
+    family is the answer.
     """
     rng = StableRandom(f"paragraph {number}")
     came = rng.some(world.couples, world.competitors)
@@ -356,6 +361,7 @@ def paragraph(number: int, world: World) -> dict[str, Any]:
         named = [*others, first]
         named.insert(place, came[place])
         found = came[place] if world.directions else rng.pick(came)
+
         start = f" {context}".index(f" {found.name}")
         answers = [{"text": found.name, "answer_start": start}]
         question = f"{members(named)}?"
@@ -383,11 +389,12 @@ def numbered_examples(
     hashed: int,
     together: int = 1,
 ) -> Sample:
-    """Return a sample of numbered examples in two files, for training and test.
+    """Return a sample of numbered items in two files, for training and test.
 
     Args:
-        hashed: how many of the first examples the digest covers.
-        together: the number of examples in each of these texts.
+        text: the function that returns the items with these numbers as the content of a file.
+        hashed: the number of first items that the digest covers.
+        together: the number of examples in an item.
     """
 
     def write(folder: Path, length: int, world: World) -> None:

@@ -1,1 +1,1 @@
-"""Text for language models: its sources, its tokenizers and its encoding."""
+"""Text for language models: its sources, tokenizers and files of encoded text."""

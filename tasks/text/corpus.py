@@ -1,7 +1,9 @@
-"""Prepared data on disk: a folder of arrays, and a JSON file that appears last and says what it is.
+"""Prepared data on disk, and the division of a text into splits.
 
-An array is a file `<name>.<dtype>` of its numbers alone. Rows of different lengths are two arrays:
-all rows one after the other, and where each begins among them, with the total at the end.
+Prepared data are a folder of arrays and a JSON file with facts about them, which is written last.
+An array is a file `<name>.<dtype>` that holds only its numbers. Rows of different lengths take two
+arrays: the first holds all rows one after the other, the second the position where each row begins,
+and the total at the end.
 """
 
 import itertools
@@ -21,19 +23,22 @@ from sweeper.store.files import make_directory, new_file, read_object, write_all
 from tasks.synthetic import samples
 from tasks.text.source import SPLITS, Counts, Line, Source, Texts, batches, read_line
 
-PIECES = np.dtype("<u2")  # ids of pieces of text
-STARTS = np.dtype("<i8")
+PIECES = np.dtype("<u2")  # the type of piece ids
+STARTS = np.dtype("<i8")  # the type of positions
 
-CHUNK = 2_000  # lines that are read and encoded at a time
+CHUNK = 2_000  # read and encode this many lines at a time
 
 Add = Callable[[str, ArrayLike], None]
 Chunk = tuple[bool, list[bytes | None]]
-"""Raw lines, and whether they are of the source's own test split."""
+"""Whether the lines belong to the source's own test split, and the raw lines."""
 
 
 @contextmanager
 def new_arrays(folder: Path, dtypes: Mapping[str, DTypeLike]) -> Iterator[Add]:
-    """Yield `add(name, values)`, which appends; the files appear if the block ends well."""
+    """Yield a function `add(name, values)` that appends values to a new array of `folder`.
+
+    The files get their names when the block ends without an error.
+    """
     make_directory(folder)
     with ExitStack() as stack:
         paths = {name: _path(folder, name, dtype) for name, dtype in dtypes.items()}
@@ -48,7 +53,11 @@ def new_arrays(folder: Path, dtypes: Mapping[str, DTypeLike]) -> Iterator[Add]:
 
 
 class Arrays:
-    """The arrays of a folder. Raises UserError where they are absent, incomplete or changed."""
+    """The arrays of a folder of prepared data.
+
+    Raises:
+        UserError: the folder has no arrays, or they are incomplete or have changed.
+    """
 
     def __init__(
         self, folder: Path, about: str, form: int, keys: Collection[str]
@@ -59,28 +68,30 @@ class Arrays:
         except UserError as error:
             raise self._changed() from error
         if found is None:
-            raise UserError(f"{folder} holds no prepared data; prepare the data.")
+            raise UserError(
+                f"{folder} holds no prepared data; delete it. The next sweep prepares the data "
+                "again."
+            )
+
         self.about: Mapping[str, Any] = found
         if found["format"] != form:
             raise self._changed()
 
     def mapped(self, name: str, dtype: np.dtype, *shape: int) -> NDArray[Any]:
-        """Map one into memory."""
+        """Map an array into memory and return it with this shape."""
         path = _path(self._folder, name, dtype)
-        if (
-            not path.is_file()
-            or path.stat().st_size != math.prod(shape) * dtype.itemsize
-        ):
+        size = math.prod(shape)
+        if not path.is_file() or path.stat().st_size != size * dtype.itemsize:
             raise self._changed()
-        if not math.prod(shape):
+        if not size:
             return np.empty(shape, dtype)
         return np.asarray(np.memmap(path, dtype, "r", shape=shape))
 
     def _changed(self) -> UserError:
-        said = (
-            f"{self._folder} is not as it was written; delete it and prepare the data."
+        return UserError(
+            f"{self._folder} has changed since it was written; delete it. The next sweep prepares "
+            "the data again."
         )
-        return UserError(said)
 
 
 def _path(folder: Path, name: str, dtype: DTypeLike) -> Path:
@@ -89,11 +100,15 @@ def _path(folder: Path, name: str, dtype: DTypeLike) -> Path:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Text in three splits, by a checksum of each line: equal lines are always in one split.
+    """A text in three splits. The checksum of each line decides its split.
 
-    1 % are validation, and 2 % are test where the source has no test split of its own; lines that
-    are skipped count as train's. Of every `together` lines the first that is kept decides for those
-    after it: a line that comes twice may then be in two splits.
+    Equal lines are therefore in the same split. 1 % of the lines form the validation split. Another
+    2 % form the test split, unless the source has a test split of its own. Skipped lines count as
+    training lines.
+
+    Attributes:
+        together: the number of consecutive lines that stay in one split. The first kept line among
+            them decides the split. Equal lines may then be in different splits.
     """
 
     name: str
@@ -102,30 +117,35 @@ class Corpus:
     together: int = 1
 
     def chunks(self, splits: Collection[str]) -> Iterator[Chunk]:
-        """Yield the raw lines of the texts that hold these splits, in order."""
+        """Yield the raw lines of the texts from which these splits are made, in order."""
         size = CHUNK - CHUNK % self.together
-        for texts, own in ((self.train, False), (self.test, True)):
-            held = {"test"} if own else {*SPLITS[:2], *(() if self.test else ("test",))}
-            if texts and held & {*splits}:
+        of_train = SPLITS[:2] if self.test else SPLITS
+        sources = ((self.train, False, of_train), (self.test, True, SPLITS[2:]))
+        for texts, own, available in sources:
+            if texts and {*available} & {*splits}:
                 lines = itertools.chain.from_iterable(texts())
                 yield from ((own, raw) for raw in batches(lines, size))
 
     def placed(self, chunk: Chunk) -> Iterator[tuple[str, Line]]:
-        """Yield each line of a chunk with its split."""
+        """Yield each line of a chunk with the name of its split."""
         own, raw = chunk
-        found, decided = "test", own
+        split, decided = "test", own
         for number, line in enumerate(map(read_line, raw)):
             if not own and number % self.together == 0:
-                found, decided = "train", False
+                split, decided = "train", False
             if not decided and not line.skip:
-                place, decided = zlib.crc32(line.text.encode()) % 100, True
-                found = "validation" if place == 0 else "train"
-                if self.test is None and 1 <= place <= 2:
-                    found = "test"
-            yield found, line
+                percent, decided = zlib.crc32(line.text.encode()) % 100, True
+                split = "validation" if percent == 0 else "train"
+                if self.test is None and 1 <= percent <= 2:
+                    split = "test"
+            yield split, line
 
     def lines(self, split: str, counts: Counts | None = None) -> Iterator[str]:
-        """Yield the kept lines of a split in order and count them; UserError if it is empty."""
+        """Yield the kept lines of a split, in order, and count all its lines.
+
+        Raises:
+            UserError: no line is kept.
+        """
         counts = Counts() if counts is None else counts
         for chunk in self.chunks([split]):
             for found, line in self.placed(chunk):
@@ -134,24 +154,24 @@ class Corpus:
         self.check(split, counts)
 
     def check(self, split: str, counts: Counts) -> None:
-        """Raise UserError for a split that keeps no line."""
+        """Raise UserError if a split keeps no line."""
         if not counts.kept:
-            skipped = f", {counts.total} lines were skipped" if counts.total else ""
-            remedy = (
-                "break its long lines"
-                if counts.skipped["too_long"]
-                else "give it more text"
-            )
+            skipped = f" ({counts.total} lines were skipped)" if counts.total else ""
+            long = counts.skipped["too_long"]
+            remedy = "break its long lines" if long else "add more text"
             raise UserError(
                 f"{self.name} has no text in the split {split}{skipped}; {remedy}."
             )
 
 
 class Corpora(Source):
-    """The corpora that language models learn from."""
+    """The source of corpora for language models."""
 
     sample = samples.LM1B
 
     def open(self, data: Mapping[str, Any], folder: Path) -> Corpus:
-        """Return the corpus that `data` of a config names; a sample is kept in `folder`."""
+        """Return the corpus that the config's section `data` names.
+
+        If the source is the sample, write it to `folder`.
+        """
         return Corpus(*self.texts(data, folder))

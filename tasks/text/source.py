@@ -1,4 +1,7 @@
-"""Text from files, the Hugging Face hub or the generator, and the lines to keep, mend or skip."""
+"""Sources of text: files, the Hugging Face hub or the generator.
+
+Each line of a text is kept, repaired or skipped.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ from tasks.synthetic.samples import Sample, World
 
 Item = TypeVar("Item")
 
-# Bytes; a longer line is no sentence but a file without line ends.
+# In bytes. A longer line is probably a file without line ends.
 LINE_LIMIT = 1_000_000
-# Letters; the time that learning subwords takes grows with their square.
+# In letters. The time to learn subwords grows with the square of a word's length.
 WORD_LIMIT = 20_000
 _WORD = re.compile(r"\w+|\s+|[^\w\s]+")
 REPLACEMENT = "\ufffd"
@@ -33,9 +36,10 @@ NOT_UTF8 = "with letters that are not UTF-8, now replaced; save it as UTF-8"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _CONTROL = {chr(code) for code in range(32)} - set("\t\n\f\r")
-NAMED = 3  # files of a note
-LEAST_REPEATED = 0.01  # of a split: fewer equal lines are usual, as headings
-SAMPLE = 8192  # bytes of a file that tell whether it is text
+NAMED = 3  # a note names at most this many files
+# Note repeated lines above this share of a split. Fewer are normal, such as headings.
+LEAST_REPEATED = 0.01
+SAMPLE = 8192  # check this many bytes of a file to see whether it is text
 
 
 SPLITS = ("train", "validation", "test")
@@ -43,9 +47,11 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass
 class Counts:
-    """The counts of a split's lines: `kept` plus all of `skipped` is `total`, exactly.
+    """The counts of a split's lines. `total` is the sum of `kept` and of all counts in `skipped`.
 
-    `repaired` counts kept lines in which characters were replaced, by reason.
+    Attributes:
+        skipped: the number of skipped lines, by reason.
+        repaired: the number of kept lines in which characters were replaced, by reason.
     """
 
     total: int = 0
@@ -54,7 +60,7 @@ class Counts:
     repaired: Counter[str] = field(default_factory=Counter)
 
     def add(self, line: Line) -> bool:
-        """Count a line and say whether it is kept."""
+        """Count a line; return whether it is kept."""
         self.total += 1
         if line.skip:
             self.skipped[line.skip] += 1
@@ -73,24 +79,21 @@ class Counts:
 
 
 def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> None:
-    """Print the share of test items that are in the training text, too, and of those that repeat.
+    """Print the share of test items that are also training items, and of repeated training items.
 
     Args:
-        kind: what the items are, as "line".
-        train, test: a hash of each item.
+        kind: the word for an item, such as "line".
+        train, test: a hash of each item of the split.
     """
     train_N, test_N = np.asarray(train), np.asarray(test)
     different = np.unique(train_N)
     leaked = int(np.isin(test_N, different).sum())
     repeated = len(train_N) - len(different)
+    in_training = "are also in the training split, which makes the scores too good"
+
     for count, total, split, said in (
-        (
-            leaked,
-            len(test_N),
-            "test",
-            "stand in the training split, too; scores are too good",
-        ),
-        (repeated, len(train_N), "training", "are equal to an earlier one"),
+        (leaked, len(test_N), "test", in_training),
+        (repeated, len(train_N), "training", "repeat an earlier one"),
     ):
         if count > LEAST_REPEATED * total:
             of = (
@@ -101,16 +104,19 @@ def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> Non
 
 def note_lines(name: str, counts: Counts) -> None:
     """Print how many lines of a text were too long, and how many had bytes that are not UTF-8."""
-    over = f"of over {LINE_LIMIT:,} bytes or with a word of over {WORD_LIMIT:,} letters"
-    long = counts.skipped["too_long"], f"{over} left out; break such lines"
-    for count, said in (long, (counts.repaired["invalid_utf8"], NOT_UTF8)):
+    limits = f"over {LINE_LIMIT:,} bytes or a word of over {WORD_LIMIT:,} letters"
+    too_long = f"left out, with {limits}; break such lines"
+    for count, said in (
+        (counts.skipped["too_long"], too_long),
+        (counts.repaired["invalid_utf8"], NOT_UTF8),
+    ):
         if count:
             print(f"{NOTE}{name}: {plural(count, 'line')} {said}.", file=sys.stderr)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line: its text, or the reason (`empty`, `markup`, `too_long`) why it is skipped."""
+    """A line of text. `skip` is the reason to skip it ("empty", "markup" or "too_long"), or ""."""
 
     text: str
     skip: str = ""
@@ -118,7 +124,7 @@ class Line:
 
 
 def read_line(raw: bytes | None) -> Line:
-    """Decode one line; None stands for one over LINE_LIMIT. Never raises."""
+    """Decode a line. None stands for a line longer than LINE_LIMIT. Any bytes are accepted."""
     if raw is None or len(raw) > LINE_LIMIT:
         return Line("", "too_long")
     repairs: tuple[str, ...] = ()
@@ -126,12 +132,13 @@ def read_line(raw: bytes | None) -> Line:
         text = raw.decode()
     except UnicodeDecodeError:
         text, repairs = raw.decode(errors="replace"), ("invalid_utf8",)
+
     if "\0" in text:
         text, repairs = text.replace("\0", REPLACEMENT), (*repairs, "nul")
     text = text.strip()
     if not text:
         return Line("", "empty")
-    # WikiExtractor frames each article in <doc id=...> and </doc>: marks of the file, not text.
+    # WikiExtractor puts each article between the lines <doc id=...> and </doc>.
     if text.startswith("<doc ") or text == "</doc>":
         return Line("", "markup")
     if (
@@ -143,20 +150,27 @@ def read_line(raw: bytes | None) -> Line:
 
 
 def check_text(path: Path, start: bytes) -> None:
-    """Raise UserError unless a file that starts so is text: 2 % of its letters may be none."""
+    """Raise UserError if a file that begins with the bytes `start` is not text in UTF-8.
+
+    Up to 2 % of the characters may be invalid.
+    """
     if start.startswith(UTF16_MARKS):
         raise UserError(f"{path} is UTF-16: expected UTF-8; save it as UTF-8.")
     text = start.decode(errors="replace")
     odd = sum(letter == REPLACEMENT or letter in _CONTROL for letter in text)
-    if odd > len(text) / 50:  # French and Spanish in Latin-1 have more
+    if odd > len(text) / 50:  # French and Spanish in Latin-1 have more than that
         raise UserError(
-            f"{path} is no text in UTF-8: {odd} of its first {len(text)} letters are none; "
-            "save it as UTF-8, or take it out of the folder."
+            f"{path} is not text in UTF-8: {odd} of its first {len(text)} characters are invalid; "
+            "save it as UTF-8, or remove it from the folder."
         )
 
 
 def raw_lines_of_file(path: Path) -> Iterator[bytes | None]:
-    """Yield the lines of a file without ends, None over LINE_LIMIT; UserError if it is no text."""
+    """Yield the lines of a file without their ends. None replaces a line over LINE_LIMIT.
+
+    Raises:
+        UserError: the file is not text, or cannot be read.
+    """
     try:
         with path.open("rb") as file:
             start = file.read(SAMPLE)
@@ -176,7 +190,7 @@ def raw_lines_of_file(path: Path) -> Iterator[bytes | None]:
 
 
 def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Yield lists of `size` items, the last one shorter, in order."""
+    """Yield lists of `size` items, in order. The last list may be shorter."""
     iterator = iter(items)
     while batch := list(itertools.islice(iterator, size)):
         yield batch
@@ -184,14 +198,14 @@ def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 TRAIN_SHARD = re.compile(r"news\.en-\d{5}-of-\d{5}")
 TEST_SHARD = re.compile(r"news\.en\.heldout-\d{5}-of-\d{5}")
-# A folder's own test split: a file called test.<suffix>, or anything below a folder called test.
+# A file called test.<suffix>, or any file below a folder called test.
 _PLAIN_TEST = re.compile(r"(.*/)?test(\.[^/]*|/.*)?")
 
 
 def _split_named(*words: str) -> re.Pattern[str]:
-    """Return the pattern of file and folder names with one of these words, as `datasets` has it."""
-    apart = r"[/\-._ \d]"
-    return re.compile(rf"(?i)(.*{apart})?({'|'.join(words)})({apart}.*)?")
+    """Return a pattern for paths that contain one of these words, by the rule of `datasets`."""
+    separator = r"[/\-._ \d]"
+    return re.compile(rf"(?i)(.*{separator})?({'|'.join(words)})({separator}.*)?")
 
 
 OWN_TEST = _split_named("test", "testing", "eval", "evaluation")
@@ -202,9 +216,11 @@ NOT_CONTENT = ("changelog", "copying", "license", "licence", "notice", "readme")
 
 @dataclass(frozen=True)
 class TextFiles:
-    """Files in reading order, relative to `root`; `test` is empty without a test split.
+    """The files of a text. Names are relative to `root`, in the order in which they are read.
 
-    `left_out`: files that may be expected to be read, and are not.
+    Attributes:
+        test: the files of the text's own test split, if it has one.
+        left_out: files that a user may expect to be read, but that are not.
     """
 
     root: Path
@@ -222,12 +238,16 @@ class TextFiles:
 
 
 def find_files(root: Path) -> TextFiles:
-    """Return the text files at `root`, in the order of their relative names; UserError if none.
+    """Return the text files at `root`, in the order of their relative names.
 
-    Text is every file with one of TEXT_SUFFIXES and every LM1B shard; hidden files and files about
-    the collection (README, LICENSE, ...) are not. Where LM1B's training shards lie beside held-out
-    shards these two are train and test and nothing else counts. A validation file is left out, as
-    a validation split on the hub is: every text is divided by one rule.
+    Text files are all files with one of TEXT_SUFFIXES and all shards of LM1B, but not hidden files
+    and not files about the collection (README, LICENSE, ...). If LM1B's training shards lie beside
+    held-out shards, these are train and test, and all other files are left out. Validation files
+    are left out too, because `Corpus` takes the validation split of every text from its training
+    lines.
+
+    Raises:
+        UserError: there is no text, or a file is a link that leads out of the folder.
     """
     if root.is_file():
         found = TextFiles(root.parent, (root.name,), ())
@@ -245,8 +265,10 @@ def find_files(root: Path) -> TextFiles:
             train = tuple(learned or others)
         if not names:
             suffixes = ", ".join(suffix for suffix in TEXT_SUFFIXES if suffix)
-            expected = f"files ending in {suffixes} or in nothing"
-            raise invalid_value("data.root", root, expected, "add some")
+            expected = f"a folder with files ending in {suffixes}, or without a suffix"
+            raise invalid_value("data.root", root, expected, "add such files")
+
+        # If all files are test files, train on them.
         train, test = (train, test) if train else (test, ())
         read = {*train, *test}
         left_out = (name for name in every if name not in read and not _is_about(name))
@@ -255,17 +277,16 @@ def find_files(root: Path) -> TextFiles:
         raise invalid_value(
             "data.root", root, "a folder of text files", "name one that exists"
         )
+
     top = found.root.resolve()
     for name in found.names:
         if not (real := (found.root / name).resolve()).is_relative_to(top):
-            expected = f"files of its own, but {name} is a link to {sanitize(real)}"
-            raise invalid_value(
-                "data.root", root, expected, "copy it with its links: cp -rL"
-            )
+            expected = f"only files inside the folder, but {name} is a link to {sanitize(real)}"
+            remedy = "copy the folder with `cp -rL`, which follows links"
+            raise invalid_value("data.root", root, expected, remedy)
     if not found.bytes():
-        raise invalid_value(
-            "data.root", root, "files with text in them", "all of them are empty"
-        )
+        expected = "files with text, but all are empty"
+        raise invalid_value("data.root", root, expected, "name another folder")
     return found
 
 
@@ -281,7 +302,7 @@ def _is_about(name: str) -> bool:
 
 
 def note_files(files: TextFiles) -> None:
-    """Print which files of a folder are left out, and which are equal."""
+    """Print the names of files that are left out, and of files with equal content."""
     for names, said in (
         (
             files.left_out,
@@ -302,11 +323,10 @@ def _equal_files(files: TextFiles) -> tuple[str, ...]:
 
 
 def visible(root: Path) -> list[str]:
-    """Return the relative names of all files below a folder, sorted, hidden ones left out."""
+    """Return the relative names of all files below a folder, sorted, without hidden files."""
     names = []
-    for folder, below, files in os.walk(
-        root
-    ):  # does not follow links to folders: no loops
+    # os.walk does not follow links to folders, so it cannot loop.
+    for folder, below, files in os.walk(root):
         below[:] = [name for name in below if not name.startswith((".", "__MACOSX"))]
         visible = (Path(folder) / name for name in files if not name.startswith("."))
         names += [path.relative_to(root).as_posix() for path in visible]
@@ -314,11 +334,16 @@ def visible(root: Path) -> list[str]:
 
 
 def hash_files(files: TextFiles) -> str:
-    """Return the sha256 of sorted names and contents; UserError for a file gone or no text."""
+    """Return a sha256 over the names and contents of the files, sorted by name.
+
+    Raises:
+        UserError: a file cannot be read, or is not text.
+    """
     total = hashlib.sha256()
-    # Version 0.1.0 trained on these test files: with them apart it is another text.
+    # Version 0.1.0 also trained on these test files. Mark them, so that the text has a new digest.
     own = [name for name in files.test if OWN_TEST.fullmatch(name)]
-    apart = {name for name in own if not _PLAIN_TEST.fullmatch(name)}
+    marked = {name for name in own if not _PLAIN_TEST.fullmatch(name)}
+
     for name in files.names:
         try:
             with (files.root / name).open("rb") as file:
@@ -329,13 +354,13 @@ def hash_files(files: TextFiles) -> str:
             raise UserError(
                 f"{files.root / name} cannot be read ({error.strerror}); make it readable."
             ) from error
-        role = " test" if name in apart else ""
+        role = " test" if name in marked else ""
         total.update(f"{content} {name}{role}\n".encode("utf-8", "surrogateescape"))
     return total.hexdigest()
 
 
 def _hash_folder(root: Path) -> str:
-    """Return the sha256 of the names and contents of all files below a folder."""
+    """Return a sha256 over the names and contents of all files below a folder."""
     total = hashlib.sha256()
     for name in visible(root):
         line = f"{_sha256(root / name)} {name}\n"
@@ -354,12 +379,16 @@ COLUMN = "text"
 def load_splits(
     hub: Mapping[str, Any], columns: Sequence[str] = (COLUMN,)
 ) -> dict[str, Any]:
-    """Return the splits of a dataset by name: `train` is among them, and each has these columns.
+    """Return the splits of a data set on the hub, by name.
 
-    `hub`: path, name and revision, as `datasets.load_dataset` takes them.
+    Args:
+        hub: the arguments path, name and revision of `datasets.load_dataset`.
+
+    Raises:
+        UserError: the data set cannot be loaded, or lacks the split `train` or one of the columns.
     """
     name = name_of(hub)
-    import datasets  # takes seconds: only where the text is on the hub
+    import datasets  # imported here because it takes seconds
 
     try:
         options = {key: hub.get(key) for key in ("name", "revision")}
@@ -372,30 +401,30 @@ def load_splits(
     ) as error:
         cause = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(
-            f"data.hub={name} cannot be loaded ({cause}); check data.hub and the connection."
+            f"data.hub={name} cannot be loaded ({cause}); check its name and the connection."
         ) from error
     if "train" not in splits:
-        raise invalid_value(
-            "data.hub", name, "a dataset with a split train", "choose another"
-        )
+        expected = "a data set with a split train"
+        raise invalid_value("data.hub", name, expected, "choose another data set")
+
     for split in splits.values():
         if missing := [
             column for column in columns if column not in split.column_names
         ]:
-            expected = f"a column {missing[0]}"
-            raise invalid_value("data.hub", name, expected, "choose another dataset")
+            expected = f"a data set with a column {missing[0]}"
+            raise invalid_value("data.hub", name, expected, "choose another data set")
     return dict(splits)
 
 
 def raw_lines_of_rows(split: Any) -> Iterator[list[bytes]]:
-    """Yield the lines of each row of a split, for `read_line`."""
+    """Yield the raw lines of each row of a split on the hub."""
     for batch in split.iter(batch_size=1000):
         for text in batch[COLUMN]:
             yield (text or "").encode("utf-8", "surrogatepass").split(b"\n")
 
 
 def name_of(hub: Mapping[str, Any]) -> str:
-    """Return path[/name]@revision."""
+    """Return the name of a data set for messages, path[/name]@revision."""
     name = f"/{hub['name']}" if hub.get("name") else ""
     return f"{hub['path']}{name}@{hub.get('revision') or 'main'}"
 
@@ -403,24 +432,27 @@ def name_of(hub: Mapping[str, Any]) -> str:
 Text = Iterable[bytes | None]
 """The raw lines of a file, or of a row on the hub."""
 Texts = Callable[[], Iterator[Text]]
-"""Reads all texts of a split, in a fixed order."""
+"""A function that yields all texts of a split, in a fixed order."""
 
 
 class Source:
-    """The text that the `data` section of a config names; `sample` is the generated one.
+    """The reader of the text that the config's section `data` names.
 
-    Every method raises UserError for text that is missing.
+    Every method raises UserError if the text is missing.
     """
 
     sample: ClassVar[Sample]
+    """The generator of the text with the source "sample"."""
 
     def files(self, root: Path) -> TextFiles:
+        """Return the files of the text at `root`."""
         return find_files(root)
 
     def digest(self, data: Mapping[str, Any]) -> str:
-        """Return a hash of all files or of the generator; for the hub, name and revision.
+        """Return a digest of the text.
 
-        A dataset that lies in a folder of this machine is named by its files, too.
+        It is a hash of all files, or of the generator. For the hub it is the name and the revision,
+        and a hash of the files if the data set is a local folder.
         """
         if data["source"] == "hub":
             folder = Path(str(data["hub"]["path"]))
@@ -431,7 +463,7 @@ class Source:
         return f"sha256:{hash_files(self.files(_local(data)))}"
 
     def describe(self, data: Mapping[str, Any]) -> str:
-        """Return the same in a few words, for a person."""
+        """Return a one-line description of the text."""
         if data["source"] == "hub":
             return f"{name_of(data['hub'])} on the Hugging Face hub"
         if data["source"] == "sample":
@@ -446,7 +478,7 @@ class Source:
         return f"{count}{test}, {size}, folder {found.root.name}"
 
     def root(self, data: Mapping[str, Any], folder: Path) -> Path:
-        """Return the folder of text that is not on the hub; write the sample into `folder`."""
+        """Return the folder of a text that is not on the hub. The sample is written to `folder`."""
         if data["source"] == "local":
             return _local(data)
         self.sample.write(folder, data["sentences"], World.of(data))
@@ -455,7 +487,10 @@ class Source:
     def texts(
         self, data: Mapping[str, Any], folder: Path
     ) -> tuple[str, Texts, Texts | None]:
-        """Return its name, its texts to train on, and those of its own test split, if any."""
+        """Return the name of the text, its training texts, and its own test texts or None.
+
+        If the source is the sample, write it to `folder`.
+        """
         if data["source"] == "hub":
             splits = load_splits(data["hub"])
             rows = {
@@ -463,6 +498,7 @@ class Source:
                 for name, split in splits.items()
             }
             return name_of(data["hub"]), rows["train"], rows.get("test")
+
         root = self.root(data, folder)
         found = self.files(root)
         note_files(found)

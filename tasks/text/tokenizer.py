@@ -1,4 +1,4 @@
-"""Splitting text into sentences, and tokenizers for their pieces: byte-level BPE and WordPiece."""
+"""The splitting of text into sentences, and tokenizers (byte-level BPE and WordPiece)."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ from tasks.text.source import batches
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-# Marks that may end a sentence, closing quotes and brackets after them, then white space. The full
-# stops of Chinese and Japanese need no white space. A match must start at the first of a run of
-# marks. Otherwise a line of nothing but full stops would take quadratic time.
+PREPARED_AGAIN = "delete its folder. The next sweep prepares the data again."
+
+# The end of a sentence: one or more marks, then closing quotes and brackets, then white space. The
+# full stops of Chinese and Japanese need no white space. A match must start at the first of several
+# marks. Otherwise a long line of full stops would take quadratic time.
 _END = re.compile(
     r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+\s+|(?<![。！？])[。！？]++[”’」』）]*+\s*+"
 )
 _LAST = re.compile(r"(?<![.!?…。！？:;])[.!?…。！？:;]++[\"'”’)\]」』）]*+$")
 _OPENING = "\"'“‘([«—-"
-# A full stop after these words, or after a single capital letter, ends no sentence.
+# A full stop after one of these words, or after a single capital letter, does not end a sentence.
 _ABBREVIATIONS = frozenset(
     "mr mrs ms mme mlle messrs dr prof rev hon st capt col gen lt maj sgt gov sen rep jr sr "
     "vs cf e.g i.e vol fig ca approx dept jan feb aug sept oct nov dec".split()
 )
 
-_LONGEST = 16  # characters before a full stop that are searched for an abbreviation
+_LONGEST = 16  # search this many characters before a full stop for an abbreviation
 
 
 def split_sentences(text: str) -> list[str]:
-    """Return the sentences of a paragraph, in order. Nothing but white space is lost.
+    """Return the sentences of a paragraph, in order. Only white space is lost.
 
-    A sentence does not begin with a small letter or end with an abbreviation.
+    No sentence begins with a lower-case letter, and none but the last ends with an abbreviation.
     """
     sentences, start = [], 0
     for end in _END.finditer(text):
@@ -52,42 +54,42 @@ def split_sentences(text: str) -> list[str]:
 
 
 def is_ended(text: str) -> bool:
-    """Return whether a line of text ends with the end of a sentence or clause."""
+    """Return whether a line of text ends a sentence or a clause."""
     end = _LAST.search(text)
     return end is not None and not _abbreviated(text, end.start())
 
 
 def _abbreviated(text: str, stop: int) -> bool:
-    """Return whether the mark at `stop` is the full stop of an abbreviation or of an initial."""
+    """Return whether the mark at `stop` is the full stop of an abbreviation or an initial."""
     if text[stop] != ".":
         return False
     before = text[max(stop - _LONGEST, 0) : stop]
     word = before[-1:].strip() and before.split()[-1].lstrip(_OPENING)
-    last = word.rsplit(".", 1)[-1]  # the S of U.S., the last R of J.R.R.
-    return word.lower() in _ABBREVIATIONS or (
-        len(last) == 1 and last.isupper() and word != "I"
-    )
+    last = word.rsplit(".", 1)[-1]  # such as the S of U.S.
+    is_initial = len(last) == 1 and last.isupper() and word != "I"
+    return word.lower() in _ABBREVIATIONS or is_initial
 
 
-PAD = 0  # padding of a row, and the first input of every segment
-END = 1  # the last piece of every sentence
+PAD = 0  # the id that pads a row, and the first input of every segment
+END = 1  # the id of the last piece of every sentence
 LARGEST_VOCABULARY = 65_535  # an id takes two bytes on disk
-# No text can contain these names, because the byte-level alphabet lacks their brackets.
+# Text cannot contain these tokens, because the byte-level alphabet lacks their brackets.
 MARKS = ("\u27e8pad\u27e9", "\u27e8end\u27e9")
 SMALLEST_BPE = 256 + len(MARKS)  # every byte is a piece
 
 BERT_MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # ids 0 to 4
-WORDPIECE_CHARACTERS = 1000  # rarer ones become [UNK]
+# WordPiece keeps this many characters, the most frequent ones. The others become [UNK].
+WORDPIECE_CHARACTERS = 1000
 
 TOKENIZER = "tokenizer.json"
-BATCH = 1000  # lines that are passed to the library at a time
+BATCH = 1000  # pass this many lines to the library at a time
 
 
-LARGEST_SAMPLE = 512_000_000  # bytes; a million of LM1B's lines are 130 MB
+LARGEST_SAMPLE = 512_000_000  # in bytes; a million lines of LM1B have 130 MB
 
 
 def sample_of(lines: Iterable[str], most: int) -> Iterator[str]:
-    """Yield the lines that train a tokenizer: the first `most`, up to LARGEST_SAMPLE bytes."""
+    """Yield the first `most` lines, up to LARGEST_SAMPLE bytes, to train a tokenizer on."""
     left = LARGEST_SAMPLE
     for line in itertools.islice(lines, most):
         left -= len(line.encode())
@@ -97,10 +99,14 @@ def sample_of(lines: Iterable[str], most: int) -> Iterator[str]:
 
 
 def train_bpe(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
-    """Return byte-level BPE of at most `vocabulary_size` pieces; PAD and END are ids 0 and 1."""
+    """Return a byte-level BPE tokenizer with at most `vocabulary_size` pieces.
+
+    PAD and END have the ids 0 and 1.
+    """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     _check_size(vocabulary_size, SMALLEST_BPE)
+
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -112,12 +118,15 @@ def train_bpe(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
         show_progress=False,
     )
     tokenizer.train_from_iterator(batches(lines, BATCH), trainer)
-    # Without added tokens: the library would look for them in the text itself.
+    # Remove the added tokens, because the library would search the text for them.
     return _with_added(tokenizer, ())
 
 
 def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
-    """Return BERT's lower-cased WordPiece of at most `vocabulary_size` pieces, BERT_MARKS first."""
+    """Return a lower-casing WordPiece tokenizer, as BERT's, with at most `vocabulary_size` pieces.
+
+    The first ids are those of BERT_MARKS.
+    """
     from tokenizers import (
         Tokenizer,
         decoders,
@@ -133,12 +142,12 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     characters = Counter[str]()
     for text in texts:
         characters.update(normalizer.normalize_str(text))
-    common = sorted(
-        characters, key=lambda character: (-characters[character], character)
-    )
-    alphabet = sorted(one for one in common[:WORDPIECE_CHARACTERS] if not one.isspace())
-    # The library numbers continuations in hash order, and the numbers break ties between merges.
-    # Sorted special tokens have fixed numbers, which makes training deterministic.
+
+    common = sorted(characters, key=lambda letter: (-characters[letter], letter))
+    frequent = common[:WORDPIECE_CHARACTERS]
+    alphabet = sorted(character for character in frequent if not character.isspace())
+    # The library would number continuations in hash order, and the numbers decide ties between
+    # merges. As sorted special tokens they get fixed numbers, so training is deterministic.
     continuations = ["##" + character for character in alphabet]
     _check_size(vocabulary_size, len(BERT_MARKS) + 2 * len(alphabet))
 
@@ -168,11 +177,11 @@ def tokenizer_at(
     lines: Iterable[str],
     section: Any,
 ) -> Tokenizer:
-    """Train a tokenizer, store it in tokenizer.json of `folder` and return it as stored.
+    """Train a tokenizer on the first lines, save it as tokenizer.json in `folder` and return it.
 
     Args:
-        section: the section `task` of a config, with `vocabulary_size` and `tokenizer_lines`, the
-            number of first lines to train on.
+        section: the config's section `task`. Its keys `vocabulary_size` and `tokenizer_lines` limit
+            the number of pieces and of lines.
     """
     path = folder / TOKENIZER
     sample = sample_of(lines, section.tokenizer_lines)
@@ -181,20 +190,20 @@ def tokenizer_at(
 
 
 def pieces_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Return the ids of the pieces of each text, without special tokens."""
+    """Return the ids of each text's pieces, without special tokens."""
     encoded = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
     return [one.ids for one in encoded]
 
 
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
-    """Write a tokenizer to `path`, after its sha256 in a second file."""
+    """Write the tokenizer's sha256 to a second file, then the tokenizer to `path`."""
     content = tokenizer.to_str().encode()
     publish(_sidecar(path), f"{hashlib.sha256(content).hexdigest()}\n")
     publish(path, content)
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """Return the stored tokenizer.
+    """Return the tokenizer in the file `path`.
 
     Raises:
         UserError: the file is missing, or has changed since it was written.
@@ -204,12 +213,11 @@ def load_tokenizer(path: Path) -> Tokenizer:
     try:
         content, expected = path.read_bytes(), _sidecar(path).read_bytes()
     except OSError as error:
-        said = f"{path} cannot be read ({error.strerror}); prepare the data."
+        said = f"{path} cannot be read ({error.strerror}); {PREPARED_AGAIN}"
         raise UserError(said) from error
     if hashlib.sha256(content).hexdigest().encode() != expected.strip():
-        raise UserError(
-            f"{path} has changed since it was written; delete its folder and prepare the data."
-        )
+        said = f"{path} has changed since it was written; {PREPARED_AGAIN}"
+        raise UserError(said)
     return Tokenizer.from_buffer(content)
 
 
@@ -224,7 +232,8 @@ def _with_added(tokenizer: Tokenizer, kept: tuple[str, ...]) -> Tokenizer:
     from tokenizers import Tokenizer
 
     stored = json.loads(tokenizer.to_str())
-    stored["added_tokens"] = [a for a in stored["added_tokens"] if a["content"] in kept]
+    added = stored["added_tokens"]
+    stored["added_tokens"] = [token for token in added if token["content"] in kept]
     return Tokenizer.from_str(json.dumps(stored))
 
 

@@ -1,1 +1,1 @@
-"""Training of one run: the loop, its checkpoints, metrics, signals and ranks."""
+"""The training of one run: its loop, checkpoints, metrics, signals and ranks."""

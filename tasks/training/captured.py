@@ -1,8 +1,8 @@
 """Training steps as CUDA graphs: one launch replays all kernels of a step.
 
-For a small step, launching the kernels one by one takes the host ten times as long as the GPU needs
-to run them. A graph repeats the kernels that were captured and runs no Python code, so each graph
-is compared with an eager step before it is used.
+For a small step, the host takes ten times as long to launch the kernels one by one as the GPU takes
+to run them. A graph repeats the captured kernels without running Python code, so each graph is
+compared with an eager step before it is used.
 """
 
 import warnings
@@ -18,7 +18,8 @@ from tasks.batch import Batch
 from tasks.training.causes import message_of
 from tasks.training.steps import Steps
 
-MOST_GRAPHS = 16  # batches of further shapes take eager steps
+# Capture graphs for at most this many batch shapes. Steps of other shapes are eager.
+MOST_GRAPHS = 16
 
 
 class CapturedStep(NamedTuple):
@@ -42,16 +43,17 @@ class CapturedSteps:
         device = steps.fabric.device
         self._stream = torch.cuda.Stream(device)
         self._pool = torch.cuda.graph_pool_handle()
-        self._rate = torch.zeros(
-            (), device=device
-        )  # the learning rate that all graphs read
-        self._captured: dict[Any, CapturedStep | None] = {}  # None: a shape seen once
+
+        # All graphs read the learning rate from this tensor.
+        self._rate = torch.zeros((), device=device)
+        # The graph of each batch shape. It is None until the shape's second step.
+        self._captured: dict[Any, CapturedStep | None] = {}
         self._usable = True
 
     def __call__(self, number: int, batch: Batch) -> Tensor:
-        """Take step `number` (from 0); return the loss of the batch, which stays on the GPU."""
+        """Take step `number` (from 0) and return the loss of the batch, on the GPU."""
         # Autograd accumulates a gradient on the stream that first used the parameter. A capture
-        # must not wait for another stream, so all steps run on the same one.
+        # must not wait for another stream, so all steps run on the same stream.
         current = torch.cuda.current_stream(self._stream.device)
         self._stream.wait_stream(current)
         with torch.cuda.stream(self._stream):
@@ -60,7 +62,7 @@ class CapturedSteps:
         return loss
 
     def _take(self, number: int, batch: Batch) -> Tensor:
-        shape = tuple((name, *one.shape) for name, one in batch.items())
+        shape = tuple((name, *tensor.shape) for name, tensor in batch.items())
         seen = shape in self._captured
         if not seen and len(self._captured) < MOST_GRAPHS:
             self._captured[shape] = None
@@ -71,7 +73,7 @@ class CapturedSteps:
         if captured is not None:
             return self._replay(captured, number, batch)
 
-        before = [one.clone() for one in self._state()]
+        before = [tensor.clone() for tensor in self._state()]
         try:
             with raise_on_synchronization():
                 loss = self._steps(number, batch)
@@ -80,35 +82,38 @@ class CapturedSteps:
                 raise
             why = f"a step synchronizes with the GPU: {message_of(error)}"
             return self._eager_from_here(why, before, number, batch)
-        after = [one.clone() for one in self._state()]
+        after = [tensor.clone() for tensor in self._state()]
 
         captured = self._capture(number, batch)
         self._reset(before)
         again = self._replay(captured, number, batch)
         pairs = zip([loss, *after], [again, *self._state()], strict=True)
-        if not all(torch.equal(one, other) for one, other in pairs):
-            why = "a graph gives other bits than an eager step"
+        if not all(torch.equal(eager, replayed) for eager, replayed in pairs):
+            why = "the results of a graph and of an eager step differ"
             return self._eager_from_here(why, before, number, batch)
+
         self._captured[shape] = captured
         return again
 
     def _capture(self, number: int, batch: Batch) -> CapturedStep:
-        """Capture a step without running it. The optimizer must have its state already."""
-        steps, own = self._steps, {name: one.clone() for name, one in batch.items()}
-        steps.optimizer.zero_grad()  # the graph allocates gradients of its own
+        """Capture a step without running it. The optimizer must already have its state."""
+        steps = self._steps
+        own = {name: tensor.clone() for name, tensor in batch.items()}
+        steps.optimizer.zero_grad()  # the graph allocates its own gradients
         groups = steps.optimizer.param_groups
         rates = [group["lr"] for group in groups]
+
         graph = torch.cuda.CUDAGraph()
         for group in groups:
             group["lr"], group["capturable"] = self._rate, True
         try:
-            # "thread_local", because another thread pins the next batch during the capture.
+            # "thread_local" allows the other thread to pin the next batch during the capture.
             with torch.cuda.graph(
                 graph, self._pool, self._stream, capture_error_mode="thread_local"
             ):
                 loss = steps.update(number, own)
         except RuntimeError as error:
-            # After an error in the step, ending the capture fails too. Report the first error.
+            # An error in the step also makes the end of the capture fail. Report the first error.
             first = (
                 error.__context__
                 if isinstance(error.__context__, RuntimeError)
@@ -117,11 +122,12 @@ class CapturedSteps:
             if isinstance(first, torch.OutOfMemoryError):
                 raise first from None
             expected = f"a step that CUDA can capture as a graph, but it raises {message_of(first)}"
-            remedy = "give trainer.cuda_graph=false"
+            remedy = "set trainer.cuda_graph=false"
             raise invalid_value(
                 "trainer.cuda_graph", "true", expected, remedy
             ) from error
-        finally:  # checkpoints keep the learning rate as a number, and "capturable" as False
+        finally:
+            # Checkpoints must hold the learning rate as a number and "capturable" as False.
             for group, rate in zip(groups, rates, strict=True):
                 group["lr"], group["capturable"] = rate, False
         return CapturedStep(graph, own, loss)
@@ -146,23 +152,25 @@ class CapturedSteps:
     def _state(self) -> list[Tensor]:
         """Return the tensors that a step changes, in a fixed order."""
         module = self._steps.module
-        optimizer = [*self._steps.optimizer.state.values()]
         of_optimizer = [
-            one for own in optimizer for one in own.values() if torch.is_tensor(one)
+            value
+            for state in self._steps.optimizer.state.values()
+            for value in state.values()
+            if torch.is_tensor(value)
         ]
         return [*module.parameters(), *module.buffers(), *of_optimizer]
 
     @torch.no_grad()
     def _reset(self, values: list[Tensor]) -> None:
-        for one, value in zip(self._state(), values, strict=True):
-            one.copy_(value)
+        for tensor, value in zip(self._state(), values, strict=True):
+            tensor.copy_(value)
 
 
 @contextmanager
 def raise_on_synchronization() -> Iterator[None]:
-    """Within the block, raise RuntimeError if the host waits for the GPU, as far as torch detects.
+    """Within the block, raise RuntimeError if the host waits for the GPU.
 
-    torch does not detect every such wait.
+    torch detects most such waits, but not all.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns that its detection is incomplete

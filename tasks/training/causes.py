@@ -1,4 +1,4 @@
-"""Why a job ends early: the signals that stop it, and the cause that is recorded for an error."""
+"""The signals that stop a job, and the cause that is recorded for the error that ends it."""
 
 import errno
 import signal
@@ -16,14 +16,14 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Interrupted(BaseException):
-    """A request to stop the job. It is no Exception, so that libraries do not catch it."""
+    """A request to stop the job. Its base is BaseException, so that libraries do not catch it."""
 
 
 class Interruption:
     """A handler of the signals that stop this process.
 
     Outside `deferred`, the first signal raises Interrupted at once. Inside, it only sets
-    `requested`, and the job stops when its state is complete. A second Ctrl-C calls `at_once`. A
+    `requested`, and the job stops at its next call of `check`. A second Ctrl-C calls `at_once`. A
     second SIGTERM does nothing, because systemd, Slurm and the sweep may each send one.
     """
 
@@ -33,13 +33,13 @@ class Interruption:
         self._deferred = False
 
     def install(self) -> None:
-        """Handle the stop signals from now on, in place of any handler that a library installed."""
+        """Handle the stop signals. This replaces any handler that a library installed."""
         for number in STOPS:
             signal.signal(number, self._handle)
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Within the block, let a signal only set `requested`. Call `check` to act on it."""
+        """Within the block, a signal only sets `requested`. Call `check` to act on it."""
         self._deferred = True
         try:
             yield
@@ -64,7 +64,8 @@ class Interruption:
             raise Interrupted
 
 
-# Parts of messages of torch, CUDA libraries and C++, whose errors have no exception class.
+# torch, CUDA's libraries and C++ have no exception classes for these errors. Their messages
+# contain these phrases.
 GPU_MEMORY = (
     "CUDA out of memory",
     "CUDA error: out of memory",
@@ -89,9 +90,11 @@ class NotFinite(Exception):
 
 
 def cause_of(error: BaseException, reading_data: bool) -> Cause:
-    """Return the cause of an error.
+    """Return the cause to record for an error.
 
-    A UserError has the cause DATA if it was raised while `reading_data`, otherwise CONFIG.
+    Args:
+        reading_data: whether the job was reading its data. A UserError then has the cause DATA,
+            otherwise CONFIG.
     """
     if isinstance(error, Interrupted):
         return Cause.INTERRUPTED
@@ -99,27 +102,29 @@ def cause_of(error: BaseException, reading_data: bool) -> Cause:
         return Cause.NAN
     if isinstance(error, UserError):
         return Cause.DATA if reading_data else Cause.CONFIG
+
     # Libraries wrap an OSError in exceptions of their own, so look through the whole chain.
     chain: list[BaseException] = []
-    one: BaseException | None = error
-    while one is not None and one not in chain:
-        chain.append(one)
-        one = one.__cause__ or one.__context__
-    numbers = {e.errno for e in chain if isinstance(e, OSError)}
-    if numbers.intersection(FULL) or _says(chain, DISK):
+    current: BaseException | None = error
+    while current is not None and current not in chain:
+        chain.append(current)
+        current = current.__cause__ or current.__context__
+
+    errnos = {e.errno for e in chain if isinstance(e, OSError)}
+    if errnos.intersection(FULL) or _says(chain, DISK):
         return Cause.DISK_FULL
     if any(isinstance(e, torch.OutOfMemoryError) for e in chain) or _says(
         chain, GPU_MEMORY
     ):
         return Cause.OUT_OF_GPU_MEMORY
-    memory = errno.ENOMEM in numbers or any(isinstance(e, MemoryError) for e in chain)
-    if memory or _says(chain, HOST_MEMORY):
+    raised = errno.ENOMEM in errnos or any(isinstance(e, MemoryError) for e in chain)
+    if raised or _says(chain, HOST_MEMORY):
         return Cause.OUT_OF_HOST_MEMORY
     return Cause.CRASH
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message of an error as one line, with its type unless it is written for users."""
+    """Return an error's message as one line. Put its type first if it is not written for users."""
     text = " ".join(str(error).split())
     return (
         text

@@ -1,9 +1,9 @@
-"""One run on several devices: each has a process (rank), and the ranks share every batch.
+"""Training on several devices: each has a process (rank), and the ranks share every batch.
 
 The job starts the ranks of its machine as new processes of the same command, and waits for them.
 Rank 0 claims the attempt and writes the result. The first rank that fails records why. If a rank is
-killed, the job records it. On several machines, NODE_RANK is the number of this machine, and
-MASTER_ADDR and MASTER_PORT are the address where all ranks connect.
+killed, the job records that. On several machines, the environment variable NODE_RANK is the number
+of this machine, and the ranks connect at MASTER_ADDR and MASTER_PORT.
 """
 
 import os
@@ -30,14 +30,17 @@ from tasks.training.machine import kind_of
 # Environment variables that the job sets for its ranks:
 MARK = "HEADROOM_RANK"  # the number of the rank
 MEETING = "HEADROOM_MEETING"  # the init_method of torch.distributed
-GRACE_S = 30.0  # after a rank has failed, how long the others may go on before they are killed
+# After a rank has failed, the others may run this long before they are killed.
+GRACE_S = 30.0
 
 
 def supervise(run: Run, devices: int, nodes: int) -> int:
-    """Start the ranks of this machine and wait; return the exit code of the first that failed.
+    """Start the ranks of this machine, wait for them, and return the exit code.
+
+    It is the exit code of the first rank that failed, or 0.
 
     Raises:
-        UserError: there are several machines, but no address where they connect.
+        UserError: there are several machines, but no address at which they connect.
     """
     node, common = 0, dict(os.environ)
     before = len(run.attempts())
@@ -48,11 +51,14 @@ def supervise(run: Run, devices: int, nodes: int) -> int:
                 os.environ.get(name) for name in ("MASTER_ADDR", "MASTER_PORT")
             )
             if not address or not port:
-                expected = "MASTER_ADDR and MASTER_PORT to be set where a run has several machines"
-                remedy = "choose hydra/launcher=slurm, or give trainer.num_nodes=1"
+                expected = (
+                    "MASTER_ADDR and MASTER_PORT in the environment of several machines"
+                )
+                remedy = "choose hydra/launcher=slurm, or set trainer.num_nodes=1"
                 raise invalid_value("trainer.num_nodes", nodes, expected, remedy)
             common[MEETING] = f"tcp://{address}:{port}"
-        else:  # a file, because other processes could connect to a port
+        else:
+            # Meet at a file, because any other process could connect to a port.
             common[MEETING] = f"file://{folder}/meeting"
             if sys.platform == "linux":
                 common["GLOO_SOCKET_IFNAME"] = "lo"
@@ -66,7 +72,7 @@ def supervise(run: Run, devices: int, nodes: int) -> int:
                 MARK: str(node * devices + local),
                 "LOCAL_RANK": str(local),
             }
-            # Each rank reads from this pipe, which closes when this process ends (see `join`).
+            # The pipe closes when this process ends, and the rank then ends too (see `join`).
             started = subprocess.Popen(
                 command, cwd=ROOT, env=environment, stdin=subprocess.PIPE
             )
@@ -75,14 +81,14 @@ def supervise(run: Run, devices: int, nodes: int) -> int:
 
         code = exit_code_of(processes)
         if code == -signal.SIGKILL:
-            # The other ranks may have recorded that they lost a connection. Overrule that.
+            # The other ranks may have recorded a lost connection. Replace that by the cause.
             for attempt in run.attempts()[before:]:
                 attempt.finish(Cause.KILLED, overrule=True)
         return code if code >= 0 else 1
 
 
 def pass_signals_on(processes: list[subprocess.Popen[bytes]]) -> None:
-    """Forward signals to the ranks: a stop signal as SIGTERM, a second Ctrl-C as SIGKILL."""
+    """Forward signals to the ranks. A stop signal becomes SIGTERM, a second Ctrl-C SIGKILL."""
     asked = False
 
     def pass_on(number: int, frame: FrameType | None) -> None:
@@ -93,14 +99,14 @@ def pass_signals_on(processes: list[subprocess.Popen[bytes]]) -> None:
         for process in processes:
             process.send_signal(number)
 
-    for number in (*STOPS, signal.SIGUSR1):  # SIGUSR1 prints the stacks of a process
+    for number in (*STOPS, signal.SIGUSR1):  # SIGUSR1 makes a process print its stacks
         signal.signal(number, pass_on)
 
 
 def exit_code_of(processes: list[subprocess.Popen[bytes]]) -> int:
     """Wait for all ranks; return the exit code of the first that failed, or 0 if none did.
 
-    The code is -N if signal N killed the rank.
+    If signal N killed that rank, its exit code is -N.
     """
     failed, deadline = 0, float("inf")
     while True:
@@ -122,15 +128,15 @@ def is_rank() -> bool:
 
 
 def join(trainer: Mapping[str, Any]) -> None:
-    """Join the other ranks of a run; `trainer` is that section of its config."""
+    """Join the other ranks of a run. `trainer` is that section of its config."""
 
     def end_with_parent() -> None:
-        os.read(
-            0, 1
-        )  # returns when the parent ends: nothing is ever written to this pipe
+        # Nothing is written to this pipe, so the read returns only when the parent ends.
+        os.read(0, 1)
         os._exit(1)
 
     threading.Thread(target=end_with_parent, name="parent", daemon=True).start()
+
     cuda = kind_of(trainer["accelerator"]) == "cuda"
     if cuda:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -143,13 +149,13 @@ def join(trainer: Mapping[str, Any]) -> None:
 
 
 def leave() -> None:
-    """Leave the process group, if any. Threads of gloo that outlive Python abort the process."""
+    """Leave the process group, if any. Otherwise threads of gloo abort the process at its exit."""
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
 class SecondaryAttempt(Attempt):
-    """The attempt on a rank other than 0. Such a rank writes nothing but the cause of its failure.
+    """The attempt as seen by a rank other than 0, which only records the cause of its failure.
 
     Rank 0 writes everything else.
     """
@@ -159,16 +165,16 @@ class SecondaryAttempt(Attempt):
 
 
 class SynchronizedStop(Interruption):
-    """An Interruption that stops all ranks after the same step, once any rank was asked to stop.
+    """An Interruption that stops all ranks after the same step if any rank received a signal.
 
-    A rank may receive two signals for one request, so a second signal never stops it at once. The
-    job kills its ranks instead.
+    A rank may receive two signals for one request, so a second signal never stops it at once.
+    Instead, the job kills its ranks.
     """
 
     asked = False
 
     def synchronize(self) -> None:
-        """Set `requested` if any rank was asked to stop. Every rank calls this after each step."""
+        """Set `requested` if any rank received a signal. Every rank calls this after each step."""
         flag = torch.tensor(int(self.asked))
         dist.all_reduce(flag, dist.ReduceOp.MAX)
         self.requested = bool(flag)

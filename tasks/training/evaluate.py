@@ -1,6 +1,7 @@
-"""Evaluation with the hooks of a TaskModule: no gradients, no dropout, the precision of training.
+"""Evaluation with the hooks of a TaskModule, in the precision of training.
 
-A run is evaluated on whole splits. A run without validations is sampled on a few validation rows.
+`evaluate` covers a whole split. For runs without validations, `sampled_loss` covers a few of its
+rows.
 """
 
 import math
@@ -12,7 +13,8 @@ import torch
 from tasks.batch import moved
 from tasks.module import TaskModule, numbers
 
-SAMPLED = 0.005  # share of all training positions; four such samples add under 1 % to the time
+# Share of all training positions in a sample. Four such samples add less than 1 % to the time.
+SAMPLED = 0.005
 
 
 def evaluate(
@@ -22,7 +24,7 @@ def evaluate(
 
     Args:
         module: a module that Fabric has set up.
-        between: called before each batch; it may raise to stop the evaluation.
+        between: a function called before each batch. It may raise to stop the evaluation.
     """
     with evaluating(module):
         data = module.data
@@ -41,17 +43,16 @@ def evaluate(
 def sampled_loss(module: TaskModule) -> dict[str, float]:
     """Return the loss on the first rows of the validation split, or {} if the task has no loss.
 
-    The sample has as many positions as one training step, or the share SAMPLED of all training
-    positions if that is more, but no more than the first batch. It is the same for all runs.
+    The sample has the positions of one training step, or the share SAMPLED of all training
+    positions if that is more. It never exceeds the first batch. Every call uses the same rows.
     """
     if "test/loss" not in module.measured:
         return {}
     data, steps = module.data, module.config.trainer.steps
     first = next(iter(data.batches("validation")))
-    positions = next(iter(first.values()))[0].numel()
-    rows = math.ceil(
-        max(data.tokens_seen(1), SAMPLED * data.tokens_seen(steps)) / positions
-    )
+    positions = max(data.tokens_seen(1), SAMPLED * data.tokens_seen(steps))
+    per_row = next(iter(first.values()))[0].numel()
+    rows = math.ceil(positions / per_row)
     few = {name: tensor[:rows] for name, tensor in first.items()}
     with evaluating(module):
         module.on_validation_epoch_start()
@@ -62,7 +63,7 @@ def sampled_loss(module: TaskModule) -> dict[str, float]:
 
 @contextmanager
 def evaluating(module: TaskModule) -> Iterator[None]:
-    """Within the block, put the module in evaluation mode; restore its mode afterwards."""
+    """Within the block, the module is in evaluation mode and gradients are off."""
     training = module.training
     module.eval()
     try:

@@ -43,15 +43,15 @@ from tasks.training.loop import train
 from tasks.training.progress import MetricsLog, RunContext, leftovers, remove_all
 from tasks.training.wandb_mirror import Mirror
 
-INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: try again
+INTERRUPTED = 75  # the exit code EX_TEMPFAIL of sysexits.h, which means "try again"
 
 
 class Elsewhere(Exception):
-    """An error: another process already trains the run. The message names its attempt."""
+    """The error raised if another process already trains the run. It names that attempt."""
 
 
 class Job:
-    """One attempt at a run, on one rank.
+    """One rank's part of an attempt at a run.
 
     Raises:
         Elsewhere: another process already trains the run.
@@ -65,26 +65,27 @@ class Job:
         self._resumed: Path | None = None
         if ranks.rank() == 0:
             self._claim()
+
         self._interruption = Interruption(self._stop_at_once)
-        if (
-            ranks.world() > 1
-        ):  # the other ranks join rank 0's attempt and load its checkpoint
+        if ranks.world() > 1:
+            # The other ranks join rank 0's attempt and load its checkpoint.
             first = (self._attempt.path if ranks.rank() == 0 else None, self._resumed)
             path, self._resumed = ranks.broadcast(first)
             if ranks.rank():
                 assert path is not None
                 self._attempt = distributed.SecondaryAttempt(path, Watcher())
             self._interruption = distributed.SynchronizedStop(self._stop_at_once)
+
         self._mirror: Mirror | None = None
-        self._reading_data = False  # if True, a UserError is about the data
-        # Ends an out-of-memory message if a batch cannot be split further.
+        self._reading_data = False  # while True, a UserError is about the data
+        # The end of an out-of-memory message, if no batch can be split further.
         self._indivisible = ""
         self._over = threading.Event()
-        # The stderr of this process, before the attempt's log takes its place.
+        # A descriptor of the stderr with which this process started.
         self._terminal = 2
 
     def _claim(self) -> None:
-        """Claim an attempt that continues from the newest intact checkpoint."""
+        """Claim an attempt that continues from the newest intact checkpoint, if any."""
         for path in self._run.checkpoints():
             try:
                 checkpoint.verify(path, self._run.id)
@@ -109,18 +110,20 @@ class Job:
             **machine.facts(machine.kind_of(self._config["trainer"]["accelerator"])),
             **machine.code_of(self._config),
         }
+
         if resumed:
             facts["continues"] = int(resumed.parent.parent.name)
             before = lineage(self._run, facts["continues"])
             if changed := differing([*map(state_of, before), facts["code_parts"]]):
                 commits = ", ".join(str(one.get("code")) for one in before)
                 self._notices.append(
-                    f"until that step, other code trained this run (commits: {commits}); "
+                    f"other code trained this run up to that step (commits: {commits}); "
                     f"changed since then: {', '.join(changed)}"
                 )
 
         self._attempt = self._run.claim(facts)
-        try:  # if two processes claim at the same moment, the lower number continues
+        # If two processes claim at the same moment, the one with the lower number continues.
+        try:
             earlier = [
                 one for one in self._run.attempts() if one.number < self._attempt.number
             ]
@@ -130,30 +133,30 @@ class Job:
             raise
 
     def work(self) -> int:
-        """Train and publish, record how the attempt ended, and return the exit code."""
+        """Train, publish the result, record how the attempt ended, and return the exit code."""
         try:
-            with (
-                self._interruption.deferred()
-            ):  # so that the log exists before a stop is recorded
+            # Defer signals, so that the log exists before a stop is recorded.
+            with self._interruption.deferred():
                 self._interruption.install()
                 self._terminal = redirected_output(self._attempt.log_path)
-                faulthandler.register(
-                    signal.SIGUSR1
-                )  # stacks of all threads, for the watchdog
+                # The watchdog sends SIGUSR1 to get the stacks of all threads.
+                faulthandler.register(signal.SIGUSR1)
                 threading.Thread(
                     target=self._heartbeat, name="heartbeat", daemon=True
                 ).start()
             self._interruption.check()
+
             for notice in self._notices:
                 print(notice)
             for path in leftovers(self._run):
                 path.unlink(missing_ok=True)
+
             result = self._train()
             if result is None:
                 return 0  # rank 0 publishes
-            with (
-                self._interruption.deferred()
-            ):  # all the work is done: publish despite a signal
+
+            # Training is done, so publish the result even if a signal arrives.
+            with self._interruption.deferred():
                 first = self._run.publish_result(self._attempt, result)
                 self._close_mirror(0)
                 self._over.set()
@@ -161,16 +164,20 @@ class Job:
                     self._finish(Cause.DONE)
                 self._attempt.clear()
                 remove_all(self._run)
-        except BaseException as error:  # the edge of the process: any error is recorded
+        except BaseException as error:  # record any error, because the process ends
             with self._interruption.deferred():
                 return self._ended_by(error)
         return 0
 
     def _train(self) -> dict[str, Any] | None:
-        """Train, evaluate and save the weights. Return the content of result.json on rank 0."""
+        """Train, evaluate and save the weights.
+
+        Return the content of result.json on rank 0, and None on the other ranks.
+        """
         begun = time.perf_counter()
         config = parse(self._config)
         kind = machine.set_up(config.trainer)
+
         data = data_of(config, self._run.outputs)
         self._attempt.heartbeat(phase="prepare")
         self._reading_data = True
@@ -198,7 +205,8 @@ class Job:
                 recorder = train(context, module, kind, parts, self._resumed)
             self._interruption.check()
             tested = self._test(context, module)
-            metrics = ranks.broadcast(tested)  # the other ranks wait for rank 0
+            # Wait here for rank 0, which writes the files of the evaluation.
+            metrics = ranks.broadcast(tested)
             if ranks.rank():
                 return None
 
@@ -221,7 +229,7 @@ class Job:
         }
 
     def _micro_batches(self, data: TaskData) -> int:
-        """Return the number of parts in which to compute each batch, at most one per row.
+        """Return the number of parts into which each batch is split, at most one per row.
 
         Raises:
             UserError: the config asks for more parts than a device has rows.
@@ -229,27 +237,28 @@ class Job:
         asked = int(self._attempt.info().get("micro_batches", 1))
         if asked == 1:
             return 1
-        # The last step may have larger batches than the first: pre-training has a second phase.
+
+        # The last step may have more rows than the first, as in the second phase of pre-training.
         steps = {1, max(self._config["trainer"]["steps"], 1)}
         sizes = (len(next(iter(data.batch(step).values()))) for step in steps)
         rows = max(sizes) if data.separable else 1
         most = max(rows // ranks.world(), 1)
-        typed = self._config["trainer"].get("micro_batches", 1)
-        if typed != "auto" and typed > most:
+        configured = self._config["trainer"].get("micro_batches", 1)
+        if configured != "auto" and configured > most:
             expected = f"at most {most}, the number of rows per device"
-            raise invalid_value(
-                "trainer.micro_batches", typed, expected, f"give {most}"
-            )
+            remedy = f"set trainer.micro_batches={most}"
+            raise invalid_value("trainer.micro_batches", configured, expected, remedy)
+
         self._attempt.heartbeat(most_parts=most)
         if asked >= most:
             self._indivisible = (
-                f" (even with one row at a time, in {most} parts); make the model smaller or use a "
-                "GPU with more memory"
+                f" (even with one row at a time, in {most} parts); use a smaller model or a GPU "
+                "with more memory"
             )
         return min(asked, most)
 
     def _test(self, context: RunContext, module: TaskModule) -> dict[str, float]:
-        """Evaluate the test split, write its metrics and the task's files, return the metrics."""
+        """Evaluate the test split, write its metrics and the task's files; return the metrics."""
         self._attempt.heartbeat(phase="test")
         steps = module.config.trainer.steps
         metrics = evaluate(module, "test", self._attempt.advance)
@@ -264,15 +273,15 @@ class Job:
 
     def _ended_by(self, error: BaseException) -> int:
         """Record the error that ended the attempt; return the exit code."""
-        if (
-            self._interruption.requested
-        ):  # a library may have raised another error on the signal
+        # A library may have turned the signal into an error of its own.
+        if self._interruption.requested:
             error = error if isinstance(error, Interrupted) else Interrupted()
         cause = cause_of(error, self._reading_data)
         interrupted = cause is Cause.INTERRUPTED
-        message = "asked to stop" if interrupted else message_of(error)
+        message = "a signal stopped it" if interrupted else message_of(error)
         if cause is Cause.OUT_OF_GPU_MEMORY:
             message += self._indivisible
+
         trace = (
             ""
             if interrupted or isinstance(error, UserError)
@@ -281,6 +290,7 @@ class Job:
         print(trace, end="", file=sys.stderr)
         print(f"{cause}: {message}", file=sys.stderr)
         os.write(self._terminal, f"{self._run.id}: {cause}: {message}\n".encode())
+
         code = INTERRUPTED if interrupted else 1
         self._close_mirror(code)
         self._finish(cause, message, trace)
@@ -294,22 +304,22 @@ class Job:
         self._over.set()
         try:
             self._attempt.finish(cause, message, trace)
-        except OSError as error:  # such as a full disk; the log names the cause as well
-            print(f"exit.json cannot be written: {error}", file=sys.stderr)
+        except OSError as error:  # such as a full disk; the log already names the cause
+            print(f"exit.json could not be written: {error}", file=sys.stderr)
 
     def _heartbeat(self) -> None:
         while not self._over.wait(HEARTBEAT_SECONDS):
             self._attempt.heartbeat()
 
     def _stop_at_once(self) -> None:
-        """Exit from a signal handler, without a lock, because the stopped thread may hold it."""
+        """Exit from a signal handler. Take no lock, because the interrupted thread may hold it."""
         with suppress(OSError):
-            self._attempt.finish(Cause.INTERRUPTED, "asked twice to stop")
+            self._attempt.finish(Cause.INTERRUPTED, "a second Ctrl-C stopped it")
         os._exit(INTERRUPTED)
 
 
 def redirected_output(path: Path) -> int:
-    """Redirect stdout and stderr to a file; return a descriptor of the former stderr."""
+    """Redirect stdout and stderr to a file; return a descriptor of the original stderr."""
     sys.stdout.flush()
     sys.stderr.flush()
     before = os.dup(2)
@@ -322,7 +332,7 @@ def redirected_output(path: Path) -> int:
 
 
 def _raise_if_training(attempts: Sequence[Attempt]) -> None:
-    """Raise Elsewhere if the process of one of the attempts is known to be alive."""
+    """Raise Elsewhere if one of the attempts has a process that is known to be alive."""
     for attempt in attempts:
         if attempt.alive() and alive(attempt.info()):
             raise Elsewhere(f"attempt {attempt.number} is already training this run")

@@ -21,14 +21,14 @@ def train(
     parts: int,
     resumed: Path | None,
 ) -> Recorder:
-    """Train from the checkpoint `resumed`, or from step 0, to the last step.
+    """Train to the last step, from the checkpoint `resumed` or from step 0.
 
     Args:
         accelerator: "cuda" or "cpu".
         parts: the number of parts into which each step splits this rank's rows.
 
     Returns:
-        The recorder, with the times and the last validation.
+        The recorder, which holds the training time and the last validation.
     """
     trainer = module.config.trainer
     fabric = fabric_for(trainer, accelerator)
@@ -42,7 +42,7 @@ def train(
     batches = module.data.train_dataloader()
     batches.load_state_dict({"done": done})
     recorder.on_train_start(done)
-    context.interruption.check()  # on_train_start may validate, and a signal may arrive meanwhile
+    context.interruption.check()  # a signal may have arrived while on_train_start validated
 
     for number, batch in enumerate(prefetched(batches, fabric.device), done):
         loss = take_step(number, batch)

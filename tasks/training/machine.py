@@ -1,4 +1,4 @@
-"""The device, libraries and code of a job, and the facts that an attempt records about them."""
+"""The device, libraries and code that a job uses, and the facts that its attempt records."""
 
 import contextlib
 import ctypes
@@ -21,20 +21,20 @@ from tasks.config.sections import TrainerSection
 
 LIBRARIES = ("torch", "pytorch-lightning", "numpy", "tokenizers")
 DRIVER = Path("/sys/module/nvidia/version")
-SPEED_S = 1.0  # seconds of measuring how fast this machine is
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
+SPEED_S = 1.0  # how long to measure this machine's speed
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # parameters of mallopt, from malloc.h
 
 
 def set_up(section: TrainerSection) -> str:
     """Set up this process for reproducible results; return the device, "cuda" or "cpu".
 
     Raises:
-        UserError: a GPU is wanted, but torch cannot use one.
+        UserError: the job should use a GPU, but torch cannot.
     """
-    torch.set_num_threads(
-        section.threads
-    )  # the last bits depend on the number of threads
+    # The last bits of a sum depend on the number of threads.
+    torch.set_num_threads(section.threads)
     found = kind_of(section.accelerator)
+
     visible = os.environ.get(VISIBLE, "")
     has_gpu = DRIVER.exists() and visible not in NO_GPUS
     wanted = section.accelerator == "gpu" or (has_gpu and section.accelerator == "auto")
@@ -55,15 +55,15 @@ def set_up(section: TrainerSection) -> str:
 
 
 def kind_of(accelerator: str) -> str:
-    """Return the device that `accelerator` ("auto", "cpu" or "gpu") means here: "cuda" or "cpu"."""
+    """Return the device, "cuda" or "cpu", for `accelerator` ("auto", "cpu" or "gpu")."""
     return "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
 
 
 def keep_memory() -> None:
-    """Make glibc keep freed memory, since every step allocates the same blocks again.
+    """Make glibc keep freed memory, because every step allocates the same blocks again.
 
-    By default glibc returns large blocks to the system, which takes up to a quarter of the time of
-    a small step.
+    By default glibc returns large blocks to the system. That takes up to a quarter of the time of a
+    small step.
     """
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
@@ -75,15 +75,16 @@ def compute_repeatably(kind: str) -> None:
     """Make equal steps give equal bits. On a GPU, a nondeterministic operation raises an error."""
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     torch.backends.cudnn.benchmark = False
-    # NVIDIA's containers turn TF32 on by a variable, and TF32 would round "32-true" to 10 bits.
+    # NVIDIA's containers enable TF32 by an environment variable. TF32 would round the inputs of
+    # matrix products to 10 bits of mantissa, even with the precision "32-true".
     torch.set_float32_matmul_precision("highest")
     torch.use_deterministic_algorithms(True, warn_only=kind == "cpu")
-    # Filling only matters to code that reads uninitialized memory. None here does.
+    # Filling protects code that reads uninitialized memory. No code here does.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def flops_per_second() -> float:
-    """Return the FLOPs per second of matrix products in the threads of this process on the CPU."""
+    """Return the FLOPs per second of matrix products on the CPU, with this process's threads."""
     size = 256
     matrix_SS = torch.ones(size, size)
     products, begun = 0, time.perf_counter()
@@ -94,7 +95,7 @@ def flops_per_second() -> float:
 
 
 def used(kind: str, count: int) -> dict[str, Any]:
-    """Return what the training used: the devices' name and, on GPUs, the peak bytes of tensors."""
+    """Return the name of the devices and, on GPUs, the peak memory of tensors in bytes."""
     name = torch.cuda.get_device_name() if kind == "cuda" else cpu_name()
     peak = (
         {"max_memory_allocated": torch.cuda.max_memory_allocated()}
@@ -105,15 +106,16 @@ def used(kind: str, count: int) -> dict[str, Any]:
 
 
 def facts(kind: str = "cpu") -> dict[str, Any]:
-    """Return the hardware, versions and code revision, because the last bits may depend on them.
+    """Return the hardware, versions and code revision, on which a result's last bits may depend.
 
-    `kind="cuda"` initializes CUDA, so a process that forks must not give it.
+    `kind="cuda"` initializes CUDA. A process that forks afterwards must not use it.
     """
     hardware = {
         "cpu": cpu_name(),
         "cores": os.cpu_count(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
     }
+
     known = {"python": platform.python_version(), **versions()}
     if kind == "cuda":
         hardware |= {
@@ -128,7 +130,7 @@ def facts(kind: str = "cpu") -> dict[str, Any]:
 
 
 def code_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of the code that a run depends on, and the packages its config names."""
+    """Return digests of the code that a run depends on, and the packages that its config names."""
     named = registry.named_by(config)
     found = [made for kind, name in named if (made := registry.made_of(kind, name))]
     parts = loaded_code().parts(config["task"]["name"], found)
@@ -137,14 +139,14 @@ def code_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def cpu_name() -> str:
-    """Return the processor's model name on Linux, else its architecture."""
+    """Return the processor's model name on Linux, and its architecture on other systems."""
     lines = _text(Path("/proc/cpuinfo")).splitlines()
     named = (line for line in lines if line.startswith("model name"))
     return next((line.split(":", 1)[1].strip() for line in named), platform.machine())
 
 
 def _text(path: Path) -> str:
-    """Return the content of a file that Linux has; return "" on other systems."""
+    """Return the content of a file of Linux, or "" on other systems."""
     try:
         return path.read_text("utf-8", "replace")
     except OSError:
@@ -153,7 +155,7 @@ def _text(path: Path) -> str:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Return the versions of LIBRARIES, without those that are not installed."""
+    """Return the versions of those LIBRARIES that are installed."""
     found = {}
     for name in LIBRARIES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):

@@ -1,4 +1,4 @@
-"""Metrics and checkpoints of a training job: log, recorder and checkpointer."""
+"""The log, the recorder and the checkpointer, which write a job's metrics and checkpoints."""
 
 import math
 import time
@@ -22,7 +22,7 @@ from tasks.training.wandb_mirror import Mirror
 
 @dataclass(frozen=True)
 class MetricsLog:
-    """A writer of rows of metrics to the metrics file, the W&B mirror and the log.
+    """A writer that sends rows of metrics to the metrics file, the W&B mirror and the log.
 
     Only rank 0 has a file and a mirror. On the other ranks the methods do nothing.
     """
@@ -33,7 +33,11 @@ class MetricsLog:
     def row(
         self, step: int, values: Mapping[str, float], left: float | None = None
     ) -> None:
-        """Write the metrics of a step. The log also shows `left`, the seconds of training left."""
+        """Write the metrics of a step.
+
+        Args:
+            left: the estimated seconds of training left, which only the log shows.
+        """
         if self.writer is None or self.mirror is None:
             return
         self.writer.write({"step": step, **values})
@@ -48,10 +52,12 @@ class MetricsLog:
             self.writer.sync()
 
 
-KEPT = 2  # checkpoints to keep: the newest, and one in case it is damaged
-# How often a run without validations logs the loss on a few validation rows.
+# Keep this many checkpoints: the newest, and an older one in case the newest is damaged.
+KEPT = 2
+# A run without validations logs the loss on a few validation rows this many times.
 SAMPLES = 4
-HELD = 1000  # losses on the device before they are read, even if no row is due
+# Copy the losses from the device after this many steps, even if no row is due.
+HELD = 1000
 
 
 class RunContext(NamedTuple):
@@ -64,25 +70,26 @@ class RunContext(NamedTuple):
 
 
 class Recorder:
-    """A recorder of a training: it writes metrics and heartbeats, and validates.
+    """The recorder of a run: it writes metrics and heartbeats, and validates.
 
     Every `log_every` steps it writes a row of metrics and a heartbeat. Every `validate_every` steps
-    it evaluates the validation split. If that is 0, it logs the loss on a few validation rows,
-    SAMPLES times in a run. Losses stay on the device between two rows, so the host rarely waits.
+    it evaluates the validation split. If `validate_every` is 0, it logs the loss on a few
+    validation rows, SAMPLES times in a run. Losses stay on the device between two rows of metrics,
+    so the host rarely waits.
 
     Attributes:
-        validation: the metrics of the last whole validation.
-        seconds: the time of training steps, including interrupted attempts.
-        seconds_before: the time of interrupted attempts alone.
+        validation: the metrics of the last validation on the whole split.
+        seconds: the time spent in training steps, over all attempts.
+        seconds_before: the part of `seconds` spent in earlier attempts.
     """
 
     def __init__(self, context: RunContext, module: TaskModule) -> None:
         self._context, self._module = context, module
         self._trainer = module.config.trainer
-        self._earlier: list[
-            float
-        ] = []  # losses since the last row that the host has read
-        self._losses: list[Tensor] = []  # the losses after them, still on the device
+        # The losses since the last row: first those that the host has read, then those still on
+        # the device.
+        self._earlier: list[float] = []
+        self._losses: list[Tensor] = []
         self._timed = 0  # steps since the time `_since`
         self._validated = 0
         self._since = 0.0
@@ -91,7 +98,7 @@ class Recorder:
         self.seconds_before = 0.0
 
     def on_train_start(self, step: int) -> None:
-        """Start the clock after `step` steps. First do a validation that an attempt has missed."""
+        """Start the clock at `step`. Validate first if an interrupted attempt could not."""
         self._validate(step)
         self._since = time.perf_counter()
 
@@ -107,7 +114,7 @@ class Recorder:
         self._validate(step)
 
     def _validate(self, step: int) -> None:
-        """Validate if it is due at this step and an earlier attempt has not done it."""
+        """Validate if it is due at this step and no earlier attempt has done it."""
         steps = self._trainer.steps
         every = self._trainer.validate_every or math.ceil(steps / SAMPLES)
         due = step > 0 and (step % every == 0 or step == steps)
@@ -116,10 +123,12 @@ class Recorder:
         begun = time.perf_counter()
         self._context.attempt.heartbeat(phase="validate")
         try:
-            self._context.interruption.check()  # here too, because a rank may have no batch
+            # `evaluate` checks before each batch, but a rank may have no batch.
+            self._context.interruption.check()
             metrics = self._measured()
         except Interrupted:
-            return  # the step itself is finished, so let the checkpointer save it before the stop
+            # The step itself is finished, so let the checkpointer save it before the job stops.
+            return
         if metrics:
             self._context.log.row(step, metrics)
         self._validated = step
@@ -151,22 +160,22 @@ class Recorder:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._earlier = list(state_dict["losses"])
         self._validated = state_dict["validated"]
-        self.validation = dict(
-            state_dict.get("validation", {})
-        )  # older checkpoints have none
+        # Older checkpoints lack this key.
+        self.validation = dict(state_dict.get("validation", {}))
         self.seconds = self.seconds_before = state_dict["seconds"]
 
     def _write_row(self, step: int) -> None:
-        losses, tokens_seen = self._read(), self._module.data.tokens_seen
+        losses = self._read()
         now = time.perf_counter()
         elapsed, self._since = now - self._since, now
         self.seconds += elapsed
 
+        tokens_seen = self._module.data.tokens_seen
+        new_tokens = tokens_seen(step) - tokens_seen(step - self._timed)
         row = {
             "train/loss": math.fsum(losses) / len(losses),
             "learning_rate": self._module.learning_rate(step),
-            "tokens_per_second": (tokens_seen(step) - tokens_seen(step - self._timed))
-            / elapsed,
+            "tokens_per_second": new_tokens / elapsed,
             "tokens_seen": tokens_seen(step),
         }
         self._earlier, self._losses, self._timed = [], [], 0
@@ -179,9 +188,9 @@ class Recorder:
         }
         self._context.attempt.heartbeat(step=step, steps=steps, **shown, phase="train")
 
-        for place, loss in enumerate(losses, start=step - len(losses) + 1):
+        for number, loss in enumerate(losses, start=step - len(losses) + 1):
             if not math.isfinite(loss):
-                raise NotFinite("the training loss", loss, place)
+                raise NotFinite("the training loss", loss, number)
 
     def _read(self) -> list[float]:
         new: list[float] = torch.stack(self._losses).tolist() if self._losses else []
@@ -190,7 +199,7 @@ class Recorder:
 
 @dataclass(frozen=True)
 class Checkpointer:
-    """A writer of checkpoints: every `checkpoint_every` steps, at the last, and before a stop."""
+    """A writer of checkpoints, every `checkpoint_every` steps, after the last and before a stop."""
 
     context: RunContext
     recorder: Recorder
@@ -198,7 +207,7 @@ class Checkpointer:
     optimizer: torch.optim.Optimizer
 
     def load(self, path: Path) -> int:
-        """Load a checkpoint; return its step."""
+        """Load a checkpoint and return its step."""
         saved = checkpoint.load(path)
         self.module.load_state_dict(saved["state_dict"])
         self.optimizer.load_state_dict(saved["optimizer_states"][0])
@@ -206,7 +215,7 @@ class Checkpointer:
         return saved["global_step"]
 
     def on_train_batch_end(self, step: int) -> None:
-        """Save after a step if it is due."""
+        """Save a checkpoint after a step if one is due or the job was asked to stop."""
         trainer = self.module.config.trainer
         every = trainer.checkpoint_every
         due = step == trainer.steps or (every and step % every == 0)
@@ -215,7 +224,7 @@ class Checkpointer:
 
     def save(self, step: int) -> None:
         """Save a checkpoint of this step, and delete checkpoints that are no longer needed."""
-        # Write the metrics first: a checkpoint must not be ahead of them.
+        # Write the metrics first. A checkpoint must not be ahead of the metrics file.
         self.context.log.sync()
         folder = self.context.attempt.checkpoint_dir
         state = {
@@ -228,8 +237,10 @@ class Checkpointer:
 
         everything = self.context.run.checkpoints()  # highest step first
         own = [path for path in everything if path.parent == folder]
-        if len(own) >= KEPT:  # until then, keep the checkpoints of earlier attempts
-            for path in everything[everything.index(own[KEPT - 1]) + 1 :]:
+        # Keep the checkpoints of earlier attempts until this attempt has enough of its own.
+        if len(own) >= KEPT:
+            oldest_kept = everything.index(own[KEPT - 1])
+            for path in everything[oldest_kept + 1 :]:
                 checkpoint.remove(path)
 
 
@@ -241,6 +252,6 @@ def remove_all(run: Run) -> None:
 
 
 def leftovers(run: Run) -> list[Path]:
-    """Return the unfinished checkpoint files that killed attempts left; they may be large."""
+    """Return the unfinished checkpoint files of killed attempts. They may be large."""
     dead = [attempt for attempt in run.attempts() if not attempt.alive()]
     return [path for attempt in dead for path in attempt.checkpoint_files(".*.tmp")]

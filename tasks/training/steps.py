@@ -1,8 +1,9 @@
-"""Training steps: the hooks of a TaskModule on Lightning Fabric, and the Fabric of a run."""
+"""Training steps, which call the hooks of a TaskModule, and the Lightning Fabric that runs them."""
 
 from __future__ import annotations
 
 import logging
+import os
 from typing import Any
 
 import torch
@@ -30,9 +31,10 @@ class Steps:
         self._wrapped: Any = wrapped  # the module, or DDP around it
 
     def __call__(self, number: int, batch: Batch) -> Tensor:
-        """Take step `number` (from 0) on `batch`, the rows of this rank.
+        """Take step `number` (from 0) on `batch`, this rank's rows.
 
-        Return the loss of the whole batch, on the device.
+        Returns:
+            The loss of the whole batch, over all ranks, on the device.
         """
         self.module.on_train_batch_start(batch, number)
         return self.update(number, batch)
@@ -40,7 +42,7 @@ class Steps:
     def update(self, number: int, batch: Batch) -> Tensor:
         """Compute the gradients, update the weights and return the loss of the whole batch.
 
-        Every step does the same work here, so a CUDA graph can capture it.
+        This part of a step does not depend on its number, so a CUDA graph can capture it.
         """
         self.optimizer.zero_grad()
         if self.parts == 1:
@@ -52,12 +54,12 @@ class Steps:
         return ranks.mean(loss)
 
     def can_capture(self, trainer: TrainerSection) -> bool:
-        """Return whether CUDA graphs are on and can capture a step.
+        """Return whether CUDA graphs are enabled and can capture a step.
 
-        They can if a single GPU computes all rows at once.
+        They need a single GPU that computes all rows at once.
         """
         alone = ranks.world() == 1 and self.parts == 1
-        # Muon has no option `capturable`.
+        # The optimizer must have the option `capturable`, which Muon lacks.
         capturable = all("capturable" in group for group in self.optimizer.param_groups)
         return (
             trainer.cuda_graph
@@ -69,16 +71,17 @@ class Steps:
     def _backward(
         self, number: int, batch: Batch, divisors: list[Tensor] | None = None
     ) -> Tensor:
-        """Add the gradients of `batch` to those of the parameters; return its loss."""
+        """Add the gradients of `batch` to the gradients of the parameters; return its loss."""
         with self.fabric.autocast():
             loss: Tensor = self._wrapped.training_step(batch, number, divisors)
         self.fabric.backward(loss)
         return loss.detach()
 
     def _backward_in_parts(self, number: int, batch: Batch) -> Tensor:
-        """Count the targets of the whole batch, then add the gradients of one part after another.
+        """Add the gradients of one part of the batch after another; return the sum of the losses.
 
-        The ranks exchange their gradients only once, after the last part.
+        Each part is divided by the number of targets in the whole batch. The ranks exchange
+        gradients once, after the last part.
         """
         divisors = self.module.divisors(batch)
         *early, last = ranks.split(batch, self.parts)
@@ -91,19 +94,22 @@ class Steps:
 
 
 def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
-    """Return the Fabric that places a model on its device, or a replica on each of several."""
-    # Fabric's INFO messages describe settings that are chosen on purpose here.
+    """Return the Fabric that places the model on its device, or a replica on each device."""
+    # Fabric's INFO messages only repeat settings that the config has chosen.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    for name in [one for one in os.environ if one.startswith("LT_")]:
+        del os.environ[name]  # of `fabric run`: they would replace the arguments below
     precision = DoublePrecision() if section.precision == "64-true" else Precision()
     if section.precision == "bf16-mixed":
         precision = Autocast("bf16-mixed", accelerator)
+
     fabric = Fabric(
         accelerator=accelerator,
         devices=section.devices,
         num_nodes=section.num_nodes,
         strategy="ddp" if ranks.world() > 1 else "auto",
-        # Inside a Slurm job Fabric would choose Slurm's environment. LightningEnvironment sees that
-        # the ranks are already running.
+        # Inside a Slurm job, Fabric would choose Slurm's environment. LightningEnvironment detects
+        # the ranks that `distributed.supervise` has started.
         plugins=[precision, LightningEnvironment()],
     )
     fabric.launch()
@@ -111,7 +117,7 @@ def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
 
 
 class Autocast(MixedPrecision):
-    """bfloat16 mixed precision that neither casts batches nor caches cast weights."""
+    """Mixed precision in bfloat16, without casting batches or caching cast weights."""
 
     def convert_input(self, data: Batch) -> Batch:
         return data

@@ -1,7 +1,7 @@
-"""The mirror of a run in Weights & Biases. It never delays or changes the run.
+"""The mirror of a run in Weights & Biases. It never delays training or changes a result.
 
-A thread makes all calls of W&B and reads its rows from a queue. If W&B is missing, cannot reach its
-server, is killed or hangs, the run still computes the same bits and ends.
+One thread reads rows from a queue and makes all calls of W&B. If W&B is missing, cannot reach its
+server, is killed or hangs, the run still ends with the same bits.
 """
 
 import os
@@ -21,7 +21,7 @@ INIT_SECONDS = 20
 FINISH_SECONDS = 60
 STEP = "trainer/global_step"  # the key of the step that W&B's tools and Lightning use
 
-OF_ANOTHER_RUN = (
+FROM_AGENT = (
     "WANDB_SWEEP_ID",
     "WANDB_SWEEP_PARAM_PATH",
     "WANDB_CONFIG_PATHS",
@@ -29,14 +29,14 @@ OF_ANOTHER_RUN = (
     "WANDB_RUN_DIR",
     "WANDB_RESUME",
 )
-"""Variables that `wandb agent` sets for the sweep. They would give every run the same id."""
+"""Environment variables that `wandb agent` sets. They would give every run the same id."""
 
 Message = tuple[int, Mapping[str, float]] | int
-"""A row of metrics, or the exit code that ends the mirror."""
+"""The step and the metrics of a row, or the exit code that ends the mirror."""
 
 
 class Mirror:
-    """A sender of rows to W&B. It does nothing unless the config asks for W&B."""
+    """A sender of rows of metrics to W&B. It does nothing unless the config asks for W&B."""
 
     def __init__(self, section: LoggerSection, run: Run) -> None:
         self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -49,12 +49,12 @@ class Mirror:
             self._thread.start()
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Queue a row."""
+        """Queue a row of metrics."""
         if self._thread is not None:
             self._messages.put((step, dict(values)))
 
     def finish(self, code: int) -> None:
-        """Queue the exit code and wait, at most FINISH_SECONDS, until W&B has everything."""
+        """Queue the exit code and wait until W&B has all rows, for at most FINISH_SECONDS."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._messages.put(code)
@@ -72,27 +72,28 @@ class Mirror:
                 step, values = message
                 run.log({**values, STEP: step})
             run.finish(exit_code=message)
-        except (
-            BaseException
-        ) as error:  # W&B may raise anything, and must not stop the run
+        except BaseException as error:
+            # W&B may raise anything, and must not stop the run.
             _warn(self._run, message_of(error))
 
 
 def start(section: LoggerSection, run: Run) -> Any:
-    """Start a W&B run, offline if the server cannot be reached.
+    """Start a W&B run and return it. It is offline if the server cannot be reached.
 
-    All runs write to the same folder, from which `wandb sync` uploads them. A run that continues
-    starts a new record there with the rows of its earlier attempts. The records of these are
-    deleted, because each would overwrite the one before when they are synced.
+    All runs write to the same folder, from which `wandb sync` uploads them. Each attempt starts a
+    new offline record there, with the rows of earlier attempts, and deletes their records.
+    Otherwise each upload would overwrite the one before.
     """
     import wandb  # imported here because it takes a second and is optional
 
-    for name in OF_ANOTHER_RUN:
+    for name in FROM_AGENT:
         os.environ.pop(name, None)
+
     record = run.record()
     config, names = record.config, record.names
     experiments = [names.get("experiment"), *mirrors.tags(run.outputs).get(run.id, ())]
     tags = [*experiments, config["task"]["name"], config["model"]["name"]]
+
     earlier = mirrors.folders(run.outputs, run.id, offline=True)
     arguments: dict[str, Any] = {
         "id": run.id,
@@ -107,10 +108,10 @@ def start(section: LoggerSection, run: Run) -> Any:
         "tags": list(
             dict.fromkeys(str(tag)[: mirrors.MOST_LETTERS] for tag in tags if tag)
         ),
-        # W&B cannot group by tags, so the keys that panels group by are in the config.
+        # W&B cannot group by tags, so the config holds the keys to group panels by.
         "config": {**config, "size": record.size, "names": names},
         "dir": str(run.outputs),
-        # Lean and silent: no console capture, no system metrics, no list of installed packages.
+        # Record only the metrics: no console output, system metrics or list of packages.
         "settings": wandb.Settings(
             console="off",
             silent=True,
@@ -122,17 +123,19 @@ def start(section: LoggerSection, run: Run) -> Any:
             x_save_requirements=False,
         ),
     }
+
     offline = section.mode == "offline"
     try:
         started = wandb.init(**arguments)
     except wandb.errors.Error as error:
         if section.mode != "online":
             raise
-        words = f"{message_of(error)}; it is recorded offline, `wandb sync` can upload it later"
-        _warn(run, words, "not online")
-        wandb.teardown()  # otherwise W&B would reject the run's id as taken
+        words = f"{message_of(error)}; `wandb sync` can upload its offline record later"
+        _warn(run, words, "offline")
+        wandb.teardown()  # otherwise W&B would reject the run's id as a duplicate
         offline = True
         started = wandb.init(**{**arguments, "mode": "offline"})
+
     started.define_metric(STEP)
     started.define_metric("*", step_metric=STEP, step_sync=True)
     if offline:
@@ -145,14 +148,14 @@ def start(section: LoggerSection, run: Run) -> Any:
 
 
 def _earlier_rows(run: Run) -> list[dict[str, Any]]:
-    """Return the rows of earlier attempts up to the step that the newest attempt continues from."""
+    """Return the rows of earlier attempts, up to the step from which this attempt continues."""
     attempts = run.attempts()
     resumed = attempts[-1].info().get("resumed_from", 0)
     return [row for row in merged_rows(attempts) if row["step"] <= resumed]
 
 
 def _warn(run: Run, what: str, state: str = "off") -> None:
-    """Print a warning to the log, and save it for the sweep to print at its end."""
+    """Print a warning to the log, and save it so that the sweep prints it at its end."""
     text = f"warning: W&B is {state} for this run ({what}); the run is not affected."
     print(text, file=sys.stderr)
     run.attempts()[-1].warn(f"W&B is {state} ({what})")

@@ -103,14 +103,13 @@ def kill_at_checkpoint(typed, outputs, finished=0, cwd=ROOT):
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """A sweep in an odd environment, into a folder that is a link."""
+    """A sweep into a folder that is a link."""
     real = tmp_path_factory.mktemp("undisturbed") / "real"
     real.mkdir()
     outputs = real.with_name("outputs")
     outputs.symlink_to(real)
-    odd = {"LC_ALL": "C", "PYTHONUTF8": "0", "MPLBACKEND": "foo"}
     asked = command(outputs, *GRID)
-    done = python(*asked[1:], env={**os.environ, **odd})
+    done = python(*asked[1:])
     assert (done.returncode, done.stderr) == (0, "")
     return outputs, done
 
@@ -151,6 +150,48 @@ def test_a_grid_becomes_runs_a_table_and_a_figure(undisturbed):
     assert "started" not in done.stdout
     assert "Next:" in done.stdout
     assert OWN_GRID not in done.stdout, "a grid was just trained"
+
+
+# What each library would read by itself (docs/faults.md). HERE is a folder of user files.
+HOSTILE = """
+GIT_DIR=HERE/other/.git GIT_WORK_TREE=HERE/other GIT_INDEX_FILE=/nowhere GIT_TRACE=1
+GIT_TEST_ASSUME_DIFFERENT_OWNER=1
+WANDB_SWEEP_ID=abcd1234 WANDB_SWEEP_PARAM_PATH=/nowhere WANDB_CONFIG_PATHS=/nowhere
+WANDB_RUN_ID=agentrun WANDB_RUN_DIR=/nowhere WANDB_RESUME=must WANDB_MODE=disabled
+WANDB_PROJECT=foreign WANDB_DIR=/nowhere WANDB_CONFIG_DIR=HERE
+SLURM_JOB_ID=7 SLURM_NTASKS=4 SLURM_PROCID=3 SLURM_LOCALID=3 SLURM_NODELIST=a,b
+SLURM_CPU_BIND=mask_cpu:0x1 SBATCH_PARTITION=nowhere SRUN_CPUS_PER_TASK=1
+RANK=3 WORLD_SIZE=4 LOCAL_RANK=3 NODE_RANK=1 MASTER_ADDR=nowhere MASTER_PORT=1
+LT_PRECISION=16-true LT_DEVICES=7 LT_STRATEGY=fsdp PL_GLOBAL_SEED=3 TORCHINDUCTOR_CACHE_DIR=/nowhere
+MATPLOTLIBRC=HERE MPLBACKEND=foo HYDRA_FULL_ERROR=0 TOKENIZERS_PARALLELISM=true HF_HOME=/nowhere
+PYTHONPATH=HERE PYTHONDONTWRITEBYTECODE=1 PYTHONOPTIMIZE=1 PYTHONHASHSEED=7 PYTHONUTF8=0
+HOME=HERE LC_ALL=C LANG=tr_TR.UTF-8 TZ=Pacific/Apia COLUMNS=20 NO_COLOR=1
+"""
+
+
+def test_no_variable_and_no_user_file_of_a_library_changes_a_result(
+    undisturbed, tmp_path
+):
+    (tmp_path / "sitecustomize.py").write_text("print('Welcome')")
+    (tmp_path / "matplotlibrc").write_text("text.usetex: True\nsavefig.dpi: 7\n")
+    (tmp_path / ".gitconfig").write_text("[core")
+    (tmp_path / "settings").write_text("[default]\nmode = disabled\n")
+    subprocess.run(["git", "init", "-q", tmp_path / "other"], check=True)
+    hostile = HOSTILE.replace("HERE", str(tmp_path)).split()
+    environment = {**os.environ, **dict(one.split("=", 1) for one in hostile)}
+
+    outputs, (before, _) = tmp_path / "outputs", undisturbed
+    two = ("-m", "name=two", "model.heads=2,3", *GRID[-2:])
+    typed = [one for one in command(outputs, *two) if one != "logger=none"]
+    done = python(*typed[1:], "logger.mode=offline", env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (outputs / "figures" / "two.svg").exists()
+    assert len(numbers(outputs)) == 2
+    assert numbers(outputs).items() <= numbers(before).items()
+    commits = {row["code"] for row in rows(outputs, "two")}
+    assert commits == {row["code"] for row in rows(before, "grid-heads")}
+    mirrored = (outputs / "wandb").glob("offline-run-*")
+    assert {path.name.split("-", 3)[-1] for path in mirrored} == numbers(outputs).keys()
 
 
 def test_tables_and_figures_thrown_away_come_back_to_the_byte(undisturbed):

@@ -46,9 +46,7 @@ def test_a_pair_of_numbers_turns_by_its_own_angle():
 
 @pytest.mark.parametrize("count", [3, 7])
 def test_an_odd_number_cannot_be_turned(count):
-    with pytest.raises(
-        ValueError, match=f"even number of rotated numbers, not {count}"
-    ):
+    with pytest.raises(ValueError, match=f"even number of dimensions, not {count}"):
         Rotation(torch.zeros(1, 1), {8: count}, 10.0)
 
 

@@ -5,6 +5,8 @@ one model process.
 """
 
 import shutil
+import subprocess
+import sys
 from contextlib import closing
 
 import pytest
@@ -62,7 +64,7 @@ SWEEPS = {
     "data.root=/tmp": "expected no folder, since data.source=sample; add data=local",
     "data=local": "data.root",
     "data=local data.root=/nonexistent": "data.root=/nonexistent: expected a folder of text files",
-    "data=local data.root=HERE/pictures": "picture is no text in UTF-8",
+    "data=local data.root=HERE/pictures": "picture is not text in UTF-8",
     "task=lm1b,mnli": "metric of task=lm1b,mnli=test/perplexity: expected a metric of task mnli",
     "metric=test/perplexty": "metric of task=lm1b=test/perplexty: expected a metric of task lm1b",
     "name=../mine": "name=../mine: expected at most 56 letters",
@@ -241,7 +243,7 @@ COMMANDS = {
     "compare ² 1": "experiment=²: expected a planned experiment (first)",
     "collect first fig9": "expected a planned experiment (first); correct the name.",
     "compare first": "the following arguments are required: SWEEP",
-    "forget fig3 --yes": "forget=fig3: expected the id of a run or a planned experiment",
+    "forget fig3 --yes": "There is no experiment or run named fig3",
     "forget fig3 --yes --outputs HERE/none": "start with a sweep: python sweep.py -m",
     "collect fig9 --outputs HERE/none": "start with a sweep: python sweep.py -m experiment=fig1.",
     "forget first": "stdin is not a terminal. Add --yes",
@@ -399,3 +401,12 @@ def test_a_config_path_without_the_primary_config_names_the_flag_that_adds_a_fol
         "--config-dir FOLDER, which adds yaml files to conf/, where --config-path"
         in str(refused.value)
     )
+
+
+@pytest.mark.parametrize("typed", ["sweep.py model.heads=8", "-m sweeper status"])
+def test_without_the_environment_a_command_says_how_to_get_it(typed):
+    bare = [sys.executable, "-S", *typed.split()]  # -S: no site-packages
+    done = subprocess.run(bare, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert is_a_sentence(done.stderr.removesuffix("\n"))
+    assert "run `make install`" in done.stderr

@@ -114,9 +114,8 @@ def test_a_name_used_again_holds_the_new_results_until_the_older_command_is_type
     sweep, planner, outputs, monkeypatch
 ):
     def typed(heads):
-        monkeypatch.setattr(
-            "sys.argv", ["sweep.py", "-m", "name=mine", f"model.heads={heads}"]
-        )
+        words = f"-m name=mine hydra.sweeper.plan_only=true model.heads={heads}"
+        monkeypatch.setattr("sys.argv", ["sweep.py", *words.split()])
         again = planner.plan(
             ["name=mine", f"model.heads={heads}", f"paths.outputs={outputs}"]
         )

@@ -6,8 +6,10 @@ import pytest
 
 from sweeper.other_code import in_words, of_other_code, refuse_mixing
 from sweeper.plan.plan import Plan
-from sweeper.results.collect import collect
+from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import verdicts_on
+from sweeper.results.points import measures
+from sweeper.results.table import exported, read_table
 from sweeper.results.verdict import Decision
 from sweeper.store.changes import Changes, state_of_files
 from sweeper.store.code import Code, differing, needed, pin
@@ -89,8 +91,8 @@ def test_the_plan_names_the_changed_file_and_the_way_to_train_again(tmp_path):
     ]
     found = of_other_code(plan, store, Changes.of(tmp_path, SCALED))
     assert [*in_words(found, retrain=False)] == [
-        f"3 of 3 finished runs are of other code: {MULTI_HEAD} changed. Kept. "
-        "Train them again with hydra.sweeper.retrain=changed"
+        f"3 of 3 finished runs are of other code: {MULTI_HEAD} changed. Kept; beside new runs "
+        "they decide no claim. Train them again with hydra.sweeper.retrain=changed"
     ]
     with pytest.raises(
         UserError, match=r"more seeds would mix code and decide no claim"
@@ -173,10 +175,17 @@ def test_a_table_over_mixed_code_says_so_and_its_verdicts_are_undecided(
     from sweeper.results import judge
     from sweeper.results.verdict import Verdict
 
+    [measure] = measures(table)
     decided = Verdict(
-        "more_heads_help", Decision.SUPPORTED, "It helps.", {"contrasts": []}
+        "more_heads_help",
+        Decision.SUPPORTED,
+        "It helps.",
+        {"contrasts": []},
+        measure.words,
     )
     monkeypatch.setattr(judge, "questions", lambda table: [decided])
     [verdict] = verdicts_on(table)
     assert verdict.verdict is (Decision.SUPPORTED if accept else Decision.UNDECIDED)
     assert verdict.sentence.startswith(words)
+    [written] = write_tables(tmp_path, [table])
+    assert read_table(exported(tmp_path, written)).code == table.code

@@ -192,6 +192,6 @@ def test_a_run_whose_package_is_gone_names_it_and_its_version(outputs, installed
     with pytest.raises(UserError) as raised:
         recorded_config(run)
     assert str(raised.value) == (
-        "run=small: expected the package gone-package==1.2.3, which has its attention variant "
+        "run=small: expected the package gone-package==1.2.3, which defines its attention variant "
         "gone; install that package."
     )

@@ -82,7 +82,7 @@ def test_text_that_is_not_the_planned_one_is_refused(of, tmp_path):
     found, _ = data(changes).source()
     planned = {**changes, "data.digest": found}
     assert prepared_folder(tmp_path, planned).name == folder.name
-    refused = r"^data\.digest=other: expected the text that the run was planned with"
+    refused = r"^data\.digest=other: expected the text for which the run was planned"
     with pytest.raises(UserError, match=refused):
         prepared_folder(tmp_path, {**planned, "data.digest": "other"})
     assert [path.name for path in (tmp_path / "data").iterdir() if path.is_dir()] == [

@@ -122,7 +122,7 @@ LONGER = {
         (
             REPRESENTATION,
             {"model": config()["model"]},
-            "expected an architecture that task",
+            "expected an architecture of task",
         ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from sweeper.results.collect import collect, write_tables
+from sweeper.results.judge import verdicts_on
 from sweeper.results.paper_tables import summarise
 from sweeper.results.points import measures, missing, mixed, not_learned, points
 from sweeper.results.table import COLUMNS, exported
@@ -270,13 +271,19 @@ def test_settings_at_chance_are_not_learned(tmp_path, chance, others, closing):
     arms = table.experiment["arms"].items()
     own = {arm: {**about, "metric": "test/accuracy"} for arm, about in arms}
     about = {**table.experiment, "finetune": {}, "metric": "test/loss", "arms": own}
-    assert not_learned(replace(table, experiment=about)) == [told.removeprefix("MNLI ")]
+    assert not_learned(replace(table, experiment=about)) == [
+        told.replace("MNLI ", "", 1)
+    ]
 
 
 @pytest.mark.parametrize("metric", ["perplexity", "perplexity_per_word", "loss"])
 def test_a_language_model_no_better_than_the_unigram_is_not_learned(tmp_path, metric):
-    """By each metric: a word has two pieces here, so the unigram's is the square of 100."""
-    sweep = Sweep(labels={"fixed": "fixed"}, claims=(), metric=f"test/{metric}")
+    """By each metric: a word has two pieces here, so the unigram's is the square of 100.
+
+    The table in the terminal and each verdict say so, too.
+    """
+    claims = ("fixed_keeps_improving",)
+    sweep = Sweep(labels={"fixed": "fixed"}, claims=claims, metric=f"test/{metric}")
     for heads, loss in ((2, 3.0), (4, 4.6)):
         sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), {0: 1.0})
         sweep.results[sweep.points[-1]["run"]]["metrics"] = {
@@ -285,9 +292,13 @@ def test_a_language_model_no_better_than_the_unigram_is_not_learned(tmp_path, me
             "test/perplexity_per_word": math.exp(2 * loss),
             "test/unigram_perplexity": 100.0,
         }
-    [told] = not_learned(sweep.table(tmp_path))
-    assert "not learned, no better than the unigram: " in told
+    table = sweep.table(tmp_path)
+    [told] = not_learned(table)
+    assert "1 of 2 runs has not learned, no better than the unigram: " in told
     assert told.endswith("heads=4 (1 of 1 seed).")
+    assert told in summarise(table)
+    [verdict] = verdicts_on(table)
+    assert verdict.sentence.endswith(f"{told.partition(':')[0]}.")
 
 
 def test_the_terminal_shows_every_metric(tmp_path):

@@ -84,11 +84,16 @@ def test_measures_that_agree_share_a_line(tmp_path):
 def test_files_are_named_and_the_page_is_of_all_that_was_planned(tmp_path):
     grid(tmp_path)
     lines = ended(tmp_path, "grid")
-    # Without claims, the rows.
-    assert any(line.startswith("grid  ") and "heads=2" in line for line in lines)
+    means = [line for line in lines if line.startswith("grid  ")]
+    assert any("heads=2" in line for line in means)
     assert OWN_GRID not in lines
     figure1(grid=FEW, seeds=1).write(tmp_path)
     lines = ended(tmp_path, "fig1")
+    # With claims, the means stand above the verdicts.
+    means = [place for place, line in enumerate(lines) if line.startswith("standard ")]
+    [verdicts] = [n for n, line in enumerate(lines) if line.startswith("experiment ")]
+    assert means
+    assert max(means) < verdicts
     assert OWN_GRID in lines
     page, figures = tmp_path / "report.html", tmp_path / "figures"
     assert f"    {page}" in lines
@@ -260,7 +265,10 @@ def fixed_heads(seeds):
 
 def test_without_two_seeds_no_price_is_made_up(tmp_path):
     said = prices(fixed_heads(1).write(tmp_path))
-    assert re.search("fixed_keeps_improving +undecided +unknown before two seeds", said)
+    assert re.search(
+        "fixed_keeps_improving +undecided +unknown until its points",
+        said,
+    )
 
 
 def test_a_price_is_in_seeds_runs_and_device_hours(tmp_path):

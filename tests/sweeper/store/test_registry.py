@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from sweeper.store import registry
+from sweeper.store import importing, registry
 from sweeper.store.errors import UserError
 from sweeper.store.registry import ATTENTION, CLAIMS, FIGURES, Kind, made_of, names
 
@@ -106,6 +106,23 @@ def test_a_package_that_prints_or_takes_the_streams_leaves_them_as_they_were(ins
     )
     assert done.stdout == "the input\n"
     assert done.stderr == "hello\nmore"
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("import time; time.sleep(60)", "its import takes more than 0.1 seconds"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+    ],
+    ids=["hangs", "exits"],
+)
+def test_a_package_that_hangs_or_exits_at_its_import_is_named(
+    installed, monkeypatch, source, told
+):
+    monkeypatch.setattr(importing, "LONGEST_S", 0.1)
+    installed("awkward", source, {"headroom.figures": "awkward = awkward"})
+    with pytest.raises(UserError, match=rf"the package awkward .*{told}"):
+        registry.function(registry.FIGURES, "awkward", "key", "draw")
 
 
 @pytest.mark.parametrize(

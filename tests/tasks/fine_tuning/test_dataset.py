@@ -87,7 +87,7 @@ def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "told"),
     [
-        ((-1, -1), r"nothing is left to train on \(2 x train.jsonl: no gold"),
+        ((-1, -1), r"no row is left to train on \(2 x train.jsonl: no gold"),
         ((0, 1, 2), "single training text"),
         (
             ("entailment", "neutral", "contradictory"),
@@ -118,10 +118,10 @@ def test_rows_that_repeat_or_are_tested_on_and_packed_files_are_noted(tmp_path, 
         "note: MNLI, train: 1 row with letters that are not UTF-8, now replaced"
     )
     assert leaked.startswith(
-        "note: MNLI: 40.0% of the 5 rows of the test split (2) stand in the"
+        "note: MNLI: 40.0% of the 5 rows of the test split (2) are also in"
     )
     assert repeated.startswith(
-        "note: MNLI: 11.1% of the 9 rows of the training split (1) are equal"
+        "note: MNLI: 11.1% of the 9 rows of the training split (1) repeat an"
     )
 
 

@@ -45,5 +45,5 @@ def test_a_batch_is_as_long_as_its_longest_row_and_never_longer_than_allowed(fol
 
 def test_rows_that_were_not_finished_are_not_there(folder):
     (folder / "about.json").unlink()
-    with pytest.raises(UserError, match="holds no prepared data; prepare the data"):
+    with pytest.raises(UserError, match="holds no prepared data; delete it"):
         Sequences(folder)

@@ -175,5 +175,5 @@ def test_rows_that_are_not_as_written_are_refused(tmp_path, name, damaged):
     if damaged:
         assert damaged(content) != content
         (tmp_path / name).write_bytes(damaged(content))
-    with pytest.raises(UserError, match="prepare the data"):
+    with pytest.raises(UserError, match="delete it"):
         PackedRows(tmp_path)

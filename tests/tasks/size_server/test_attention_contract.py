@@ -129,7 +129,10 @@ BREACHES = {
     ),
     "modes": (MODES, "equal outputs in training and in evaluation without dropout"),
     "unused": (f"{ATTEND}; context = context.detach()", "but qkv.weight receives none"),
-    "not a number": (f"{ATTEND}; context = context / 0 * 0", "changes the output"),
+    "not a number": (
+        f"{ATTEND}; context = context / 0 * 0",
+        "finite outputs, but some are NaN",
+    ),
 }
 
 

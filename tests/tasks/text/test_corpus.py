@@ -159,7 +159,7 @@ def test_a_link_out_of_the_folder_is_refused_and_one_within_it_is_read(tmp_path)
     (tmp_path / "b.txt").symlink_to("a.txt")
     assert CORPORA.digest(local(tmp_path))
     (tmp_path / "passwd").symlink_to("/etc/passwd")
-    told = r"^data\.root=.*: expected files of its own, but passwd is a link to /etc/passwd; copy"
+    told = r"^data\.root=.*: expected only files inside the folder, but passwd is a link to /etc"
     with pytest.raises(UserError, match=told):
         CORPORA.digest(local(tmp_path))
 

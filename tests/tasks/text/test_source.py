@@ -82,7 +82,7 @@ def test_reasons_are_counted_by_name(tmp_path):
 
 def test_latin_1_is_refused_and_a_damaged_letter_is_mended(tmp_path):
     french = "La fenêtre de la petite mère était fermée.\n" * 50
-    with pytest.raises(UserError, match=r"file\.txt is no text in UTF-8"):
+    with pytest.raises(UserError, match=r"file\.txt is not text in UTF-8"):
         list(lines_of(tmp_path, french.encode("latin-1")))
     damaged = french.encode() + b"La fen\xeatre.\n"
     assert [len(line.repairs) for line in lines_of(tmp_path, damaged)] == [0] * 50 + [1]
@@ -135,10 +135,9 @@ def test_repeated_and_leaked_items_are_noted_with_their_share(capsys):
     assert capsys.readouterr().err == ""
     note_repeats("mine", "line", [*range(90), *range(10)], [5, 6, 7, 200])
     assert capsys.readouterr().err.splitlines() == [
-        "note: mine: 75.0% of the 4 lines of the test split (3) stand in the training split, too; "
-        "scores are too good.",
-        "note: mine: 10.0% of the 100 lines of the training split (10) are equal to an earlier "
-        "one.",
+        "note: mine: 75.0% of the 4 lines of the test split (3) are also in the training split, "
+        "which makes the scores too good.",
+        "note: mine: 10.0% of the 100 lines of the training split (10) repeat an earlier one.",
     ]
 
 

@@ -87,7 +87,7 @@ def test_without_tensorly_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorly.decomposition", None)
     model = Decoder(**DECODER, attention=_shared(7))
     with pytest.raises(
-        UserError, match="needs tensorly, which is not installed; install it"
+        UserError, match="needs tensorly, which is not installed; run: pip install"
     ):
         adapted(model, Decoder(**DECODER).state_dict(), DECODER["heads"])
 

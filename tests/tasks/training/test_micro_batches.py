@@ -98,7 +98,7 @@ def test_a_batch_of_three_rows_has_three_parts_at_most_and_may_fit_elsewhere(
     assert run_job(run, out_of_memory) == 1
     assert last_word(run)["cause"] == "out_of_gpu_memory"
     assert (
-        "one row at a time, in 3 parts); make the model smaller"
+        "one row at a time, in 3 parts); use a smaller model"
         in last_word(run)["message"]
     )
     assert run.halve_micro_batches(run.attempts()[-1]) == 0

@@ -188,5 +188,5 @@ def test_online_without(lacking, outputs, undisturbed, monkeypatch):
     monkeypatch.setattr(wandb_mirror, "INIT_SECONDS", 1)
     run = ended(outputs, ONLINE)
     assert science(run) == undisturbed
-    assert log_of(run).count("warning: W&B is not online for this run") == 1
+    assert log_of(run).count("warning: W&B is offline for this run") == 1
     assert list(outputs.glob(f"wandb/offline-run-*-{run.id}/run-{run.id}.wandb"))

@@ -411,10 +411,8 @@ def test_matched_points_are_compared_with_what_they_are_matched_to(
     matched = {
         p["run"][:-3] for p in sweep.points if p["matched"] and p["arm"] != "other"
     }
-    words = (
-        f"ver {len(matched)} pairs with equal total parameters, matched over standard"
-    )
-    assert words in found.sentence
+    pairs = f"ver {len(matched)} pairs with total parameters equal within 1.93 %"
+    assert f"{pairs}, matched over standard" in found.sentence
     [contrast] = found.numbers["contrasts"]
     assert contrast["value"] == pytest.approx(math.log(43 / (43 - bonus)), abs=0.004)
 
