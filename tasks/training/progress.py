@@ -50,7 +50,7 @@ class MetricsLog:
 
 KEPT = 2  # checkpoints to keep: the newest, and one in case it is damaged
 # How often a run without validations logs the loss on a few validation rows.
-SAMPLES = 4
+SAMPLES = 8
 HELD = 1000  # losses on the device before they are read, even if no row is due
 
 

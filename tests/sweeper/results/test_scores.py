@@ -94,9 +94,10 @@ def test_metrics_share_the_error_and_costs_stand_beside_the_effect():
     assert [one.measure for one in found] == ["loss", "error"]
     assert {one.numbers["claims"] for one in found} == {2}
     assert "It rests on 6 pairs." in found[0].sentence
-    assert found[0].sentence.endswith(
-        "It takes 1.00 times the FLOPs and 1.20 times the seconds of a."
-    )
+    assert "at 1.00 x the FLOPs and 1.20 x the seconds. " in found[0].sentence
+    wrong = table.assign(seconds=0)
+    with pytest.raises(UserError, match="expected a finite number above 0"):
+        judge_scores(wrong, better="lower")
 
 
 GOOD = scores({"a": 0.0, "b": 1.0}).astype(str)
