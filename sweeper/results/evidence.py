@@ -49,7 +49,7 @@ class Measured:
         hours: device hours of one measurement, mean of those that are done; if none is, the
             estimate of the plan, or nan.
         costs: COSTS of one measurement, mean of those that are done; nan if unknown.
-        devices: the kinds of device that trained it.
+        devices: the kinds of device that trained it, joined by THEN.
         trainings: the number of runs of one measurement, including those that it starts from.
         alone: whether it has several seeds that all start from one training.
     """
@@ -60,7 +60,7 @@ class Measured:
     zero: int
     hours: float
     costs: list[float]
-    devices: frozenset[str]
+    devices: str
     trainings: int
     alone: bool
 
@@ -166,7 +166,7 @@ class Evidence:
         used = np.flatnonzero(weights)
         points = [self.measured[place] for place in used]
         logs = weights[used] @ np.log([point.costs for point in points])
-        devices = frozenset[str]().union(*(point.devices for point in points))
+        devices = {point.devices for point in points}
         apart = self._shared or len(devices) > 1 or THEN in "".join(devices)
         ratios: dict[str, float | None] = {
             cost: ratio
@@ -201,9 +201,8 @@ class Evidence:
         took = [self._sum(line, "seconds", "devices") for line in of_runs]
         if not any(took):
             took = [self._sum(line, "estimate", "devices") for line in of_runs]
-        devices = {
-            self.rows.get(run, {}).get("device") for line in of_runs for run in line
-        }
+        rows = [self.rows.get(run, {}) for line in of_runs for run in line]
+        devices = {str(row["device"]) for row in rows if row.get("device")}
         return Measured(
             runs=key,
             values={min(own): mean([*own.values()]) for own in by_training.values()},
@@ -214,7 +213,7 @@ class Evidence:
                 _mean(self._sum(line, column) for line in of_runs)
                 for column in COSTS.values()
             ],
-            devices=frozenset(str(device) for device in devices if device),
+            devices=THEN.join(sorted(devices)),
             trainings=max(map(len, lines.values())),
             alone=len(key) > len({line[-1] for line in lines.values()}) == 1,
         )

@@ -138,10 +138,10 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
         if wrong.any():
             line = int(wrong.argmax())
             cell = f"{column}={frame[column].iloc[line]!r} in row {line + 1}"
-            above = " above 0" if column in _COSTS else ""
             raise UserError(
-                f"{cell} of the scores: expected a finite number{above}. Leave out the row of a "
-                "run that failed, and say so: a verdict without it may be too favourable."
+                f"{cell} of the scores: expected a finite number, above 0 for a cost. Leave out "
+                "the row of a run that failed, and say so: a verdict without it may be too "
+                "favourable."
             )
 
     twice = found[found.duplicated(["arm", "pair", "metric"])]

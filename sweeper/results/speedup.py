@@ -36,9 +36,8 @@ def speedups(
         logs = np.array(
             [
                 sum(
-                    weight
-                    * _log(evidence, cost, one.runs[seed], other.runs.get(seed, ""))
-                    for weight, one, other in pairs
+                    w * _log(evidence, cost, one, other, seed)
+                    for w, one, other in pairs
                 )
                 for seed in pairs[0][1].runs
             ]
@@ -47,7 +46,7 @@ def speedups(
         if np.isfinite(logs).all():
             means = estimates(logs[None], np.ones((1, 1)))
             ends = np.ravel(intervals(means, np.full((1, 2), level))).tolist()
-            if all(map(math.isfinite, ends)):
+            if math.isfinite(ends[-1]):
                 found[cost] = ends
     return found
 
@@ -82,23 +81,25 @@ def _pairs(contrast: Contrast) -> list[tuple[float, Point, Point]]:
     return pairs if whole and math.isclose(abs(sum(w for w, *_ in pairs)), 1) else []
 
 
-def _log(evidence: Evidence, cost: str, one: str, other: str) -> float:
-    """Return the logarithm of a run's speedup over another.
+def _log(evidence: Evidence, cost: str, one: Point, other: Point, seed: int) -> float:
+    """Return the logarithm of a point's speedup over another by one seed.
 
-    It is nan if one is not measured, and infinite if a last loss is not on the other's curve.
+    It is nan if a run is not measured, and infinite if a last loss is not on the other's curve.
     Between validations, the loss is a straight line over the logarithm of the step.
     """
-    curve, others = (evidence.files.get(run, RunFiles()).curve for run in (one, other))
+    runs = [point.runs.get(seed, "") for point in (one, other)]
+    curve, others = (evidence.files.get(run, RunFiles()).curve for run in runs)
     if not (curve and others):
         return math.nan
     last = others[-1][1]
     if curve[-1][1] > last:
-        return -_log(evidence, cost, other, one)
-    own, whole = (number(evidence.rows[run].get(COSTS[cost])) for run in (one, other))
+        return -_log(evidence, cost, other, one, seed)
+    own, whole = (number(evidence.rows[run][COSTS[cost]]) for run in runs)
     if not (own and whole):
         return math.nan
     steps, losses = np.transpose(curve)
     shares = np.log(steps / steps[-1])
     reached = -np.minimum.accumulate(losses)
-    share = float(np.interp(-last, reached, shares, left=-math.inf))
-    return math.log(whole / own) - share
+    return math.log(whole / own) - float(
+        np.interp(-last, reached, shares, left=-math.inf)
+    )
