@@ -282,8 +282,7 @@ class Question:
             depends = self.decision is not self._decision(chosen)
             obstacle = self.obstacle or (_DEPENDS if depends else None)
             text = explain(self.decision, listed, self.terms, obstacle, price)
-            if unread := why_unread(self.evidence, self.contrasts):
-                text += f" {unread}"
+            text = f"{text} {why_unread(self.evidence, self.contrasts)}".rstrip()
         return Verdict(self.name, self.decision, text, numbers, self.measure)
 
     def price(self) -> Price | None:

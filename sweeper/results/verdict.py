@@ -184,8 +184,7 @@ class Found:
         return f"better by {self.size()}"
 
     def _cost(self) -> str:
-        ratios = self.costs.items()
-        known = [f"{ratio:.2f} x the {cost}" for cost, ratio in ratios if ratio]
+        known = [f"{r:.2f} x the {cost}" for cost, r in self.costs.items() if r]
         apart = ", times not comparable" if None in self.costs.values() else ""
         return f" at {' and '.join(known)}{apart}" if known else apart
 
