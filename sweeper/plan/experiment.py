@@ -300,7 +300,8 @@ def with_typed(
     Args:
         axes: keys with several values; every arm sweeps them. If an unmatched arm does not sweep
             one of them in the yaml, the figure becomes `curves`, since the experiment's own figure
-            would join points with different values of this key.
+            would join points with different values of this key. A typed `experiment.x` does the
+            same: other figures have axes of their own.
         fixed: keys with one value; an arm that sweeps such a key gets only this value.
 
     Raises:
@@ -335,7 +336,8 @@ def with_typed(
         tune = replace(tune, grid=free) if free else None
     of_unmatched = [arm.swept for arm in experiment.arms.values() if not arm.match]
     in_yaml = all(key in swept for swept in of_unmatched for key in axes)
-    figure = experiment.figure if in_yaml or "experiment.figure" in fixed else "curves"
+    own = "experiment.figure" in fixed or (in_yaml and "experiment.x" not in fixed)
+    figure = experiment.figure if own else "curves"
     return replace(experiment, arms=arms, tune=tune, figure=figure)
 
 

@@ -89,6 +89,7 @@ class Point:
         cells: the columns of its rows; where seeds differ, the first value.
         values: the metric by seed in the unit shown (fractions in per cent), of finished runs only.
         runs: the run of every planned seed.
+        seconds: the training time of each finished run.
         alternatives: the same setting with other values of the tuned keys, which trials cannot tell
             from the chosen ones.
         bounds: the least and the most that the metric can be.
@@ -101,12 +102,15 @@ class Point:
     cells: dict[str, Any] = field(default_factory=dict)
     values: dict[int, float] = field(default_factory=dict)
     runs: dict[int, str] = field(default_factory=dict)
+    seconds: list[float] = field(default_factory=list)
     alternatives: list[Point] = field(default_factory=list)
     bounds: tuple[float, float] = (-math.inf, math.inf)
     logs: bool = False
 
     def at(self, column: str) -> float | None:
-        """Return the number in a column, or None."""
+        """Return the number in a column, or None; of seconds, the mean over seeds."""
+        if column == "seconds" and self.seconds:
+            return mean(self.seconds)
         return number(self.cells.get(column))
 
     @property
@@ -164,6 +168,8 @@ def points(table: Table, metric: str) -> list[Point]:
         value = number(row.get(metric))
         if value is not None:
             point.values[seed] = factor(metric) * value
+        if seconds := number(row.get("seconds")):
+            point.seconds.append(seconds)
     chosen = []
     for point in found.values():
         of = found.get(str(point.cells.get("alternative_to")))
