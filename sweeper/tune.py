@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rich.text import Text
@@ -25,9 +25,16 @@ from sweeper.plan.experiment import SUFFIX, Experiment, Tune, at_end, beyond
 from sweeper.plan.facts import Facts, Invalid
 from sweeper.plan.plan import Chosen, Configuration, Plan
 from sweeper.plan.seeds import with_seeds
-from sweeper.results.choices import FINALISTS, Choice, choices, ranked, settled
+from sweeper.results.choices import (
+    CONFIRMED,
+    FINALISTS,
+    Choice,
+    choices,
+    ranked,
+    settled,
+)
 from sweeper.results.collect import Records
-from sweeper.results.points import tuned_in_words
+from sweeper.results.points import Point, tuned_in_words
 from sweeper.results.table import Table, direction
 from sweeper.run.failures import hours
 from sweeper.size_server import SizeServer
@@ -35,7 +42,6 @@ from sweeper.store.attempts import Cause
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import canonical
 from sweeper.store.plans import newest
-from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 from sweeper.train import Executor
 
@@ -47,15 +53,13 @@ class Search:
     Attributes:
         tune: the tuning, with the ranges as they have grown.
         most: the number of values that the range of each key may grow to.
-        invalid: keys and values beyond a range that make a config invalid.
-        finalists: the trials with all seeds, each as canonical text of arm and setting.
+        seeds: the number of seeds of each trial with several, by its arm and setting as text.
         apart: the arms in which every point is tried, because their ends chose nothing for all.
     """
 
     tune: Tune
     most: Mapping[str, int]
-    invalid: Sequence[tuple[str, Any]] = ()
-    finalists: frozenset[str] = frozenset()
+    seeds: Mapping[str, int] = field(default_factory=dict)
     apart: frozenset[str] = frozenset()
 
     @classmethod
@@ -73,8 +77,8 @@ class Search:
         """Return the search with the trials that follow; itself once all is chosen.
 
         If a best value is at an end of its range, the range grows. Then the two best combinations
-        of each setting are tried with all seeds. Then every point is tried in the arms whose ends
-        differ.
+        of each setting are tried with a second seed, and with all seeds where that cannot tell them
+        apart. Then every point is tried in the arms whose ends differ.
 
         Args:
             table: these trials; all must be settled.
@@ -86,19 +90,33 @@ class Search:
         grown = self._grown([group[0].settings for group in by_setting])
         if grown is not self:
             return grown
-        finalists = {
-            canonical([point.arm, point.settings])
-            for group in by_setting
-            for point in group[:FINALISTS]
-        }
-        if not finalists <= self.finalists:  # a finalist that diverged stays one
-            return replace(self, finalists=self.finalists | finalists)
+
+        seeds = dict(self.seeds)
+        for group in by_setting:
+            most = max(len(point.runs) for point in group)
+            seeds |= dict.fromkeys(map(_trial, group[:FINALISTS]), max(most, CONFIRMED))
+        if seeds != self.seeds:
+            return replace(self, seeds=seeds)
+
         found = choices(table)
         grown = self._grown([one.values for one in found])
         if grown is not self:
             return grown
-        apart = self._arms_apart(found)
-        return self if apart <= self.apart else replace(self, apart=self.apart | apart)
+
+        for group, one in zip(by_setting, found, strict=True):
+            if one.alternative:
+                finalists = map(_trial, group[:FINALISTS])
+                seeds |= dict.fromkeys(finalists, len(self.tune.seeds))
+        if seeds != self.seeds:
+            return replace(self, seeds=seeds)
+
+        first = {one.arm: one.values for one in found}
+        apart = {
+            one.arm
+            for one in found
+            if one.values != first[one.arm] or self.ends(one.values)
+        }
+        return replace(self, apart=self.apart | apart)
 
     def ends(self, values: Mapping[str, Any]) -> list[str]:
         """Return the keys whose value is at an end of its range."""
@@ -112,31 +130,14 @@ class Search:
         for key, values in self.tune.grid.items():
             for one in best if len(values) < self.most[key] else ():
                 value = beyond(values, one[key])
-                if value is not None and (key, value) not in self.invalid:
+                if value is not None:
                     wider = {**self.tune.grid, key: sorted([*values, value])}
                     return replace(self, tune=replace(self.tune, grid=wider))
         return self
 
-    def _arms_apart(self, found: Sequence[Choice]) -> set[str]:
-        """Return the arms whose points chose different values, or values at an end of a range."""
-        values: dict[str, list[Mapping[str, Any]]] = {}
-        for one in found:
-            values.setdefault(one.arm, []).append(one.values)
-        return {
-            arm
-            for arm, (first, *others) in values.items()
-            if self.ends(first) or any(other != first for other in others)
-        }
 
-    def without(self, grown: Search) -> Search:
-        """Return this search without the value by which `grown` is wider."""
-        new = [
-            (key, value)
-            for key, values in grown.tune.grid.items()
-            for value in values
-            if value not in self.tune.grid[key]
-        ]
-        return replace(self, invalid=[*self.invalid, *new])
+def _trial(point: Point) -> str:
+    return canonical([point.arm, point.settings])
 
 
 def trials(plan: Plan, searches: Mapping[str, Search], facts: Facts) -> Plan:
@@ -177,9 +178,12 @@ def trials(plan: Plan, searches: Mapping[str, Search], facts: Facts) -> Plan:
 def by_arm(points: Iterable[Configuration]) -> dict[str, list[Configuration]]:
     """Return the points of each arm, the fewest parameters first, else in the order of the plan."""
     found: dict[str, list[Configuration]] = {}
-    for point in sorted(points, key=lambda point: point.size["params_total"]):
+    for point in points:
         found.setdefault(point.arm.name, []).append(point)
-    return found
+    return {
+        arm: sorted(own, key=lambda point: point.size["params_total"])
+        for arm, own in found.items()
+    }
 
 
 def tried(
@@ -238,8 +242,8 @@ def _configurations(
             # A choice needs a validation metric: validate at the end if the config never does.
             trainer["validate_every"] = trainer["validate_every"] or trainer["steps"]
             settings = {**point.values, **given}
-            all_seeds = canonical([point.arm.name, settings]) in search.finalists
-            arm = replace(point.arm, seeds=list(tune.seeds) if all_seeds else [])
+            number = search.seeds.get(canonical([point.arm.name, settings]), 1)
+            arm = replace(point.arm, seeds=list(tune.seeds[:number]))
             found.append(replace(point, arm=arm, values=settings, config=config))
     answers = facts.sizes_if_valid([point.config for point in found])
     made = []
@@ -323,23 +327,90 @@ class Tuning:
             self.trials = trials(self.plan, self.searches, self.facts)
 
     def choose(self, executor: Executor) -> Plan | None:
-        """Train the trials, as `tune` does."""
-        return tune(executor, self)
+        """Train trials until all is chosen. Return the plan to judge, or None if trials failed.
+
+        Raises:
+            UserError: the data cannot be built, or all trials of a setting diverged.
+            SystemExit: a signal stopped the sweep. Running jobs have saved.
+        """
+        if executor.options.retrain:
+            again = executor.other_code(self.trials).again
+            self._train(executor, [run for run in self.trials.runs if run in again])
+        while not self.advance():
+            runs = {run: executor.store.run(run) for run in executor.left(self.trials)}
+            left = [run for run in runs if runs[run].status().cause is not Cause.NAN]
+            if not left or executor.tripped:
+                missing = "were not started" if executor.tripped else "failed"
+                words = (
+                    f"Some trials {missing}, so that no values were chosen and nothing was judged. "
+                    "Repeat the command to train them."
+                )
+                executor.console.print(Text(words, style="bold red"))
+                return None
+            self._train(executor, left)
+        executor.freeze(self.trials, {})
+        executor.chosen_h = hours(executor.store, self.trials.runs)
+        assert self.judged is not None
+        for name, described in self.judged.as_data()["experiments"].items():
+            for line in tuned_in_words(described):
+                executor.console.print(Text(f"{name}: {line}"), soft_wrap=True)
+        return self.judged
 
     def budgets(self) -> Iterator[str]:
-        """Yield a sentence on the planned cost of tuning each experiment."""
-        return budgets(self)
+        """Yield a sentence on the planned cost of tuning each experiment: trials and FLOPs."""
+        return map(self._budget, self.searches)
 
-    def spent(self, store: RunStore) -> Iterator[str]:
-        """Yield a sentence on the measured cost of tuning each experiment."""
-        return spent(self, store)
+    def _budget(self, name: str) -> str:
+        search, points = self.searches[name], self.plan.configurations[name]
+        tune, begun = search.tune, tried(points, ())
+        values = math.prod(map(len, tune.grid.values()))
+        least = values + FINALISTS * (CONFIRMED - 1)
+        most = math.prod(search.most.values()) + FINALISTS * (len(tune.seeds) - 1)
+
+        # A trial of a point costs as much as one of its judged runs.
+        planned = [point for point in self.plan.points if point.experiment == name]
+        flops = {point.run: self.plan.runs[point.run].flops for point in planned}
+        runs = {canonical([point.arm, point.values]): point.run for point in planned}
+
+        def price(these: Iterable[Configuration], each: int) -> str:
+            distinct = {runs[setting(point)] for point in these}
+            share = each * sum(map(flops.__getitem__, distinct)) / sum(flops.values())
+            return f"{each * len(distinct)} trials, {share:.0%}"
+
+        arms = "; ".join(
+            f"{arm} {price(own, least)}" for arm, own in by_arm(begun).items()
+        )
+        return (
+            f"{name}: trials choose {', '.join(tune.grid)} among {values} by {tune.by}. They begin "
+            f"at the ends of each arm, here with their FLOPs beside those of the judged runs: "
+            f"{arms}. In all {price(begun, least)}; at most {price(points, most)}."
+        )
+
+    def spent(self) -> Iterator[str]:
+        """Yield a sentence on the measured cost of tuning each experiment and its judged runs."""
+        for name in self.searches if self.judged else ():
+            trials, took = _hours(name + SUFFIX, self.store)
+            _, own = _hours(name, self.store)
+            share = (
+                f" ({took / own:.0%} of the {own:.2g} of the judged runs)"
+                if own
+                else ""
+            )
+            yield f"{name}: tuning took {trials} trials, {took:.2g} device hours{share}."
+
+    def _train(self, executor: Executor, left: Sequence[str]) -> None:
+        throughput = executor.throughput(self.trials)
+        estimate = throughput.estimate(self.trials.runs[run] for run in left)
+        executor.train(self.trials, left, estimate=estimate)
 
     def _valid(self, name: str, following: Search) -> Search:
-        """Return the search that follows, without a value that makes a config invalid."""
+        """Return the search that follows. Ranges stop to grow where a config would be invalid."""
         try:
             trials(self.plan, {name: following}, self.facts)
         except Invalid:  # for example dropout above 1
-            return self.searches[name].without(following)
+            search = self.searches[name]
+            most = {key: len(values) for key, values in search.tune.grid.items()}
+            return replace(search, most=most)
         return following
 
     def _judged(self, found: Mapping[str, Sequence[Choice]]) -> Plan:
@@ -368,103 +439,6 @@ class Tuning:
             tuning=described,
         )
         return with_seeds(made, {})
-
-
-def tune(executor: Executor, tuning: Tuning) -> Plan | None:
-    """Train trials until all values are chosen. Return the plan to judge, or None if trials failed.
-
-    Raises:
-        UserError: the data cannot be built, or all trials of a setting diverged.
-        SystemExit: a signal stopped the sweep. Running jobs have saved.
-    """
-    if executor.options.retrain:
-        again = executor.other_code(tuning.trials).again
-        _train(executor, tuning, [run for run in tuning.trials.runs if run in again])
-    while not tuning.advance():
-        runs = {run: executor.store.run(run) for run in executor.left(tuning.trials)}
-        left = [run for run in runs if runs[run].status().cause is not Cause.NAN]
-        if not left or executor.tripped:
-            missing = "were not started" if executor.tripped else "failed"
-            words = f"Some trials {missing}, so that no values were chosen and nothing was judged."
-            remedy = "Repeat the command to train them."
-            executor.console.print(Text(f"{words} {remedy}", style="bold red"))
-            return None
-        _train(executor, tuning, left)
-    executor.freeze(tuning.trials, {})
-    executor.chosen_h = hours(executor.store, tuning.trials.runs)
-    assert tuning.judged is not None
-    for name, described in tuning.judged.as_data()["experiments"].items():
-        for line in tuned_in_words(described):
-            executor.console.print(Text(f"{name}: {line}"), soft_wrap=True)
-    return tuning.judged
-
-
-def _train(executor: Executor, tuning: Tuning, left: Sequence[str]) -> None:
-    throughput = executor.throughput(tuning.trials)
-    estimate = throughput.estimate(tuning.trials.runs[run] for run in left)
-    executor.train(tuning.trials, left, estimate=estimate)
-
-
-def budgets(tuning: Tuning) -> Iterator[str]:
-    """Yield a sentence on the planned cost of tuning each experiment: trials and their FLOPs."""
-    for name, search in tuning.searches.items():
-        tune, arms = search.tune, tuning.plan.experiments[name].arms
-        values = math.prod(map(len, tune.grid.values()))
-        of_finalists = FINALISTS * (len(tune.seeds) - 1)  # trials with the other seeds
-        each, most = (
-            number + of_finalists
-            for number in (values, math.prod(search.most.values()))
-        )
-
-        # Both are planned with the first seed of every combination of values only.
-        first = replace(search, finalists=frozenset())
-        begun, every = (
-            trials(tuning.plan, {name: one}, tuning.facts)
-            for one in (first, replace(first, apart=frozenset(arms)))
-        )
-        judged = max(_flops(_runs(tuning.plan, name)), 1) * values
-        costs = []
-        for arm in arms:
-            own = _runs(begun, name + SUFFIX, arm)
-            share = f"{_flops(own) / judged * each:.0%}"
-            costs.append(f"{arm} {len(own) // values * each} trials, {share}")
-        number = len(_runs(begun, name + SUFFIX)) // values * each
-        share, at_most = (
-            f"{_flops(_runs(plan, name + SUFFIX)) / judged * times:.0%}"
-            for plan, times in ((begun, each), (every, most))
-        )
-        above = "" if tuning.judged else " (above: those known so far)"
-        yield (
-            f"{name}: trials choose {', '.join(tune.grid)} among {values} by {tune.by}, "
-            f"{each} trials for each end of an arm, in FLOPs of the judged runs: "
-            f"{'; '.join(costs)}. These are {number} trials in all{above}, {share}, and at most "
-            f"{at_most} if ranges grow and every point is tried."
-        )
-
-
-def spent(tuning: Tuning, store: RunStore) -> Iterator[str]:
-    """Yield a sentence on the measured cost of tuning each experiment and of its judged runs."""
-    for name in tuning.searches if tuning.judged else ():
-        trials, took = _hours(name + SUFFIX, store)
-        _, own = _hours(name, store)
-        share = (
-            f" ({took / own:.0%} of the {own:.2g} of the judged runs)" if own else ""
-        )
-        yield f"{name}: tuning took {trials} trials, {took:.2g} device hours{share}."
-
-
-def _runs(plan: Plan, experiment: str, arm: str | None = None) -> list[Record]:
-    """Return the runs of an experiment, or of one of its arms."""
-    names = dict.fromkeys(
-        point.run
-        for point in plan.points
-        if point.experiment == experiment and arm in (None, point.arm)
-    )
-    return [plan.runs[run] for run in names]
-
-
-def _flops(runs: Iterable[Record]) -> int:
-    return sum(run.flops for run in runs)
 
 
 def _hours(experiment: str, store: RunStore) -> tuple[int, float]:

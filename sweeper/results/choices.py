@@ -1,8 +1,9 @@
 """The choice between trials: for each setting, the values with the best validation metric.
 
 Every combination of values is tried with one seed. The two best of a setting, its finalists, are
-tried with further seeds, and the better mean is chosen. If the finalists differ by no more than the
-error of their difference, the other one stays as an alternative, and claims are judged with either.
+tried with a second seed. If they differ by no more than the error of their difference, they are
+tried with further seeds. The better mean is chosen. If the finalists still cannot be told apart,
+the other one stays as an alternative, and claims are judged with either.
 Only the metric of the validation split counts. A value is worse than any other if one of its trials
 diverged.
 """
@@ -13,12 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweeper.results.points import Point, points
-from sweeper.results.statistics.estimates import (
-    interval,
-    mean,
-    pooled,
-    spread_of,
-)
+from sweeper.results.statistics.blocks import moderated, table_of
+from sweeper.results.statistics.estimates import BEYOND, Spread, interval, mean
 from sweeper.results.table import Row, Table, direction
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError, sanitize
@@ -26,6 +23,7 @@ from sweeper.store.files import canonical
 from sweeper.store.runs import State
 
 FINALISTS = 2
+CONFIRMED = 2  # seeds of a finalist, at least
 
 
 @dataclass(frozen=True)
@@ -38,8 +36,8 @@ class Choice:
         alternative: the other finalist's values if trials cannot tell it from the chosen one.
         among: the number of combinations of values that were tried.
         difference: by which the other finalist is worse, in the metric of the trials.
-        error: half the 95 % interval of that difference; None without one, or if no setting has
-            two seeds.
+        error: half the 95 % interval of that difference, by the variance of claims
+            (statistics/blocks.py); None if it is unknown.
         best, trials: the runs with the chosen values, and all runs that decided.
     """
 
@@ -114,22 +112,24 @@ def choices(table: Table) -> list[Choice]:
         if not left:
             _raise_diverged(table, group[0])
         best, *others = sorted(left, key=lambda one: sign * one.mean, reverse=True)
-        apart = [
-            sign * (best.values[seed] - one.values[seed])
-            for one in others
+        apart = {
+            seed: sign * (best.values[seed] - other.values[seed])
+            for other in others
             for seed in best.values
-        ]
+        }
         settings.append((group, best, others, apart))
-    # Finalists share their seeds, so differences by seed count. Their variance is pooled over
-    # settings, but for a setting that spreads more than the others.
-    spread = pooled(apart for *_, apart in settings)
+    # Finalists share their seeds, so differences by seed count.
+    spreads = moderated(table_of([apart for *_, apart in settings]))
     found = []
-    for group, best, others, apart in settings:
+    for (group, best, others, apart), (variance, df) in zip(
+        settings, spreads, strict=True
+    ):
         difference = error = alternative = None
         if others:
-            difference = mean(apart)
-            ends = interval(0.0, len(apart), spread_of(apart, spread))
-            error = ends and ends[1]
+            difference = mean([*apart.values()])
+            if df >= 1 and variance < BEYOND**2:
+                ends = interval(0.0, len(apart), Spread(math.sqrt(variance), df))
+                error = ends and ends[1]
             if error is not None and difference <= error:
                 alternative = {key: others[0].settings[key] for key in keys}
         found.append(
