@@ -28,7 +28,6 @@ from sweeper.plan.seeds import with_seeds
 from sweeper.results.choices import (
     CONFIRMED,
     FINALISTS,
-    Choice,
     choices,
     ranked,
     settled,
@@ -65,13 +64,7 @@ class Search:
     @classmethod
     def of(cls, tune: Tune) -> Search:
         """Return the search before any trial."""
-        numbers = {
-            key: {*map(type, own)} <= {int, float} for key, own in tune.grid.items()
-        }
-        most = {
-            key: len(own) + tune.grow * numbers[key] for key, own in tune.grid.items()
-        }
-        return cls(tune, most)
+        return cls(tune, {key: len(own) + tune.grow for key, own in tune.grid.items()})
 
     def following(self, table: Table) -> Search:
         """Return the search with the trials that follow; itself once all is chosen.
@@ -212,15 +205,13 @@ def with_choices(
             end = arm[0] if 2 * place + 1 < len(arm) else arm[-1]
             values[setting(point)] = chosen.get(setting(point), chosen[setting(end)])
     for point in points:
-        best, *others = (
-            replace(point, config=RunTemplate(point.config).run(own.values), chosen=own)
-            for own in values[setting(point)]
-        )
-        yield best
-        for other in others:
-            assert other.chosen
-            settings = {**point.values, **other.chosen.values}
-            yield replace(other, values=settings, alternative_to=point.values)
+        for place, own in enumerate(values[setting(point)]):
+            config = RunTemplate(point.config).run(own.values)
+            made = replace(point, config=config, chosen=own)
+            if place:
+                settings = {**point.values, **own.values}
+                made = replace(made, values=settings, alternative_to=point.values)
+            yield made
 
 
 def setting(point: Configuration) -> str:
@@ -280,13 +271,14 @@ class Tuning:
 
         Raise UserError if a value of the grid is invalid, or if no metric can choose.
         """
-        tunes = {name: one.tune for name, one in plan.experiments.items() if one.tune}
-        for tune in tunes.values():
-            direction(
-                tune.by
-            )  # raises UserError for a metric without a better direction
+        searches = {
+            name: Search.of(one.tune)
+            for name, one in plan.experiments.items()
+            if one.tune
+        }
+        for search in searches.values():
+            direction(search.tune.by)  # UserError if neither more nor less is better
         facts = Facts(process, plan.outputs / "cache" / "facts.json")
-        searches = {name: Search.of(tune) for name, tune in tunes.items()}
         made = cls(plan, facts, store, searches, trials(plan, searches, facts))
         made.advance()
         facts.save()
@@ -314,14 +306,10 @@ class Tuning:
             tables = Records(self.store).tables(self.trials.as_data())
             if not all(map(settled, tables)):
                 return False
-            found = {table.name.removesuffix(SUFFIX): table for table in tables}
-            following = {
-                name: self._valid(name, self.searches[name].following(table))
-                for name, table in found.items()
-            }
+            found = dict(zip(self.searches, tables, strict=True))
+            following = {name: self._following(name, found[name]) for name in found}
             if following == self.searches:
-                chosen = {name: choices(table) for name, table in found.items()}
-                self.judged = self._judged(chosen)
+                self.judged = self._judged(found)
                 return True
             self.searches = following
             self.trials = trials(self.plan, self.searches, self.facts)
@@ -337,8 +325,11 @@ class Tuning:
             again = executor.other_code(self.trials).again
             self._train(executor, [run for run in self.trials.runs if run in again])
         while not self.advance():
-            runs = {run: executor.store.run(run) for run in executor.left(self.trials)}
-            left = [run for run in runs if runs[run].status().cause is not Cause.NAN]
+            left = [
+                run
+                for run in executor.left(self.trials)
+                if executor.store.run(run).status().cause is not Cause.NAN
+            ]
             if not left or executor.tripped:
                 missing = "were not started" if executor.tripped else "failed"
                 words = (
@@ -403,25 +394,27 @@ class Tuning:
         estimate = throughput.estimate(self.trials.runs[run] for run in left)
         executor.train(self.trials, left, estimate=estimate)
 
-    def _valid(self, name: str, following: Search) -> Search:
-        """Return the search that follows. Ranges stop to grow where a config would be invalid."""
+    def _following(self, name: str, table: Table) -> Search:
+        """Return the search that follows. Ranges do not grow to an invalid config."""
+        search = self.searches[name]
+        following = search.following(table)
         try:
             trials(self.plan, {name: following}, self.facts)
         except Invalid:  # for example dropout above 1
-            search = self.searches[name]
-            most = {key: len(values) for key, values in search.tune.grid.items()}
-            return replace(search, most=most)
+            ranges = search.tune.grid.items()
+            return replace(search, most={key: len(values) for key, values in ranges})
         return following
 
-    def _judged(self, found: Mapping[str, Sequence[Choice]]) -> Plan:
-        """Return the plan of the judged runs with the chosen values."""
+    def _judged(self, tables: Mapping[str, Table]) -> Plan:
+        """Return the plan of the judged runs with the values that these trials choose."""
         experiments = dict(self.plan.experiments)
         configurations = dict(self.plan.configurations)
         described: dict[str, list[dict[str, Any]]] = {}
         for name, search in self.searches.items():
+            found = choices(tables[name])
             experiments[name] = replace(experiments[name], tune=search.tune)
             described[name] = [
-                asdict(one) | {"at_end": search.ends(one.values)} for one in found[name]
+                asdict(one) | {"at_end": search.ends(one.values)} for one in found
             ]
             chosen = {
                 canonical([one.arm, one.setting]): [
@@ -429,7 +422,7 @@ class Tuning:
                     for values in (one.values, one.alternative)
                     if values
                 ]
-                for one in found[name]
+                for one in found
             }
             configurations[name] = list(with_choices(configurations[name], chosen))
         made = replace(

@@ -93,8 +93,11 @@ def ranked(table: Table) -> list[list[Point]]:
 
     for group in groups.values():
         group.sort(key=first, reverse=True)
-        if not group[0].values:
-            _raise_diverged(table, group[0])
+        best = group[0]
+        if len(best.values) < len(best.runs):
+            tried = f"{sanitize(best.arm)}, every trial like {sanitize(best.name)}"
+            remedy = "give experiment.tune other values"
+            raise UserError(f"{table.name}: of {tried} diverged; {remedy}.")
     return [*groups.values()]
 
 
@@ -109,8 +112,6 @@ def choices(table: Table) -> list[Choice]:
     for group in ranked(table):
         seeds = max(len(point.runs) for point in group)  # of the finalists
         left = [point for point in group[:FINALISTS] if len(point.values) == seeds]
-        if not left:
-            _raise_diverged(table, group[0])
         best, *others = sorted(left, key=lambda one: sign * one.mean, reverse=True)
         apart = {
             seed: sign * (best.values[seed] - other.values[seed])
@@ -146,12 +147,6 @@ def choices(table: Table) -> list[Choice]:
             )
         )
     return found
-
-
-def _raise_diverged(table: Table, point: Point) -> None:
-    trials = f"{sanitize(point.arm)}, every trial like {sanitize(point.name)}"
-    remedy = "give experiment.tune other values"
-    raise UserError(f"{table.name}: of {trials} diverged; {remedy}.")
 
 
 def tuned_keys(table: Table) -> list[str]:

@@ -40,8 +40,8 @@ def tuned_in_words(experiment: Mapping[str, Any]) -> list[str]:
         return []
     names = ", ".join(map(label, found[0]["values"]))
     among = _span([choice["among"] for choice in found])
-    points = _span(sorted(Counter(choice["arm"] for choice in found).values()))
-    seeds = _span(sorted(len(choice["best"]) for choice in found))
+    points = _span([*Counter(choice["arm"] for choice in found).values()])
+    seeds = _span([len(choice["best"]) for choice in found])
     chosen = (
         f"{names} chosen on validation among {among} at {points} points of each arm, the two best "
         f"with {seeds} seeds"
