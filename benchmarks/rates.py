@@ -2,11 +2,11 @@
 
 The kept results were tuned at every point, with three seeds of the two best rates. Their trials
 hold all that the rule of sweeper/tune.py asks for. So the rule is replayed on them: which rates it
-chooses, what its trials cost, and which verdicts change. The tables go into docs/tuning.md.
+chooses, what its trials cost, and which verdicts change. The result goes into docs/tuning.md.
 
 With --train, Figure 1 is tuned at demo scale, with seeds that no kept run has, and every point is
 trained at every rate. A rejected rate next to the chosen one should not be better by more than the
-margin. This takes ten minutes on two cores.
+margin.
 """
 
 # ruff: noqa: E402  (--help is answered before numpy is imported)
@@ -24,11 +24,9 @@ from benchmarks.measure import ROOT, call, fill, measured_on, table
 
 def options() -> argparse.Namespace:
     """Return the parsed command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--train", type=Path, metavar="OUTPUTS", help="a folder to train in"
+        "--train", type=Path, metavar="OUTPUTS", help="train in this folder"
     )
     return parser.parse_args()
 
@@ -50,13 +48,13 @@ from sweeper.tune import Search, setting, tried, with_choices
 
 DOCUMENT = ROOT / "docs" / "tuning.md"
 RESULTS = ROOT / "docs" / "results"
+FIRST = {"cpu": [0.005, 0.01, 0.02], "demo": [0.02, 0.04, 0.08]}  # before ranges grew
 MARGIN = 0.01
 JUDGED = "10,11,12,13,14,15"  # seeds that no kept run has, as those of trials
 TRIALS = ((2000, 2001, 2002), (2003, 2004, 2005), (2006, 2007, 2008))
-FIRST = {"cpu": [0.005, 0.01, 0.02], "demo": [0.02, 0.04, 0.08]}  # before ranges grew
 
 Rates = Mapping[str, Sequence[float]]
-"""The chosen rate of each point, and then those that trials cannot tell from it."""
+"""The chosen rate of each point, and then the one that trials cannot tell from it."""
 
 
 @dataclass(frozen=True)
@@ -64,37 +62,18 @@ class Kept:
     """A kept experiment that was tuned.
 
     Attributes:
+        name: the experiment and its text.
         judged: the table of its judged runs.
         trials: the table of all its trials.
         points: its points, without rates.
         search: the search before any trial.
     """
 
+    name: str
     judged: Table
     trials: Table
-    points: list[Configuration]
+    points: Sequence[Configuration]
     search: Search
-
-
-@dataclass(frozen=True)
-class Replay:
-    """The rule of today on a kept experiment.
-
-    Attributes:
-        trials: the rows of the trials that it asks for.
-        apart: the arms in which it tries every point.
-        before, now: the rates of each point as kept, and as chosen from these trials.
-        missing: the points and rates that no kept run was judged with.
-        changed: the claims whose verdict differs, and the number of claims.
-    """
-
-    trials: Sequence[Row]
-    apart: Sequence[str]
-    before: Rates
-    now: Rates
-    missing: Sequence[str]
-    changed: Sequence[str]
-    claims: int
 
 
 def kept() -> Iterator[Kept]:
@@ -110,14 +89,13 @@ def kept() -> Iterator[Kept]:
         )
         found = {}
         for row in rows:
-            one = Configuration(
-                Arm(str(row["arm"]), ""),
-                without_rate(settings[row["point"]]),
-                config={"optimizer": {"learning_rate": None}},
-                size={"params_total": row["params_total"]},
-            )
-            found[setting(one)] = one
-        yield Kept(judged, trials, [*found.values()], Search.of(first))
+            arm, values = Arm(str(row["arm"]), ""), without_rate(settings[row["point"]])
+            size = {"params_total": row["params_total"]}
+            config = {"optimizer": {"learning_rate": None}}
+            point = Configuration(arm, values, config, size)
+            found[setting(point)] = point
+        name = judged.name.replace("-local-cpu-", " on ")
+        yield Kept(name, judged, trials, [*found.values()], Search.of(first))
 
 
 def judged_table(path: Path) -> Table:
@@ -136,13 +114,12 @@ def settings_of(
 ) -> dict[Any, dict[str, Any]]:
     """Return the config keys and values that the words of each point name."""
     keys = {column.rpartition(".")[2]: column for column in columns if "." in column}
-    return {
-        row["point"]: {
-            (key := keys[word.partition("=")[0]]): row[key]
-            for word in str(row["point"] or "").split()
-        }
-        for row in rows
-    }
+    found = {}
+    for row in rows:
+        words = str(row["point"] or "").split()
+        named = [keys[word.partition("=")[0]] for word in words]
+        found[row["point"]] = {key: row[key] for key in named}
+    return found
 
 
 def without_rate(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,29 +127,17 @@ def without_rate(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key != RATE}
 
 
-def replayed(one: Kept) -> Replay:
-    """Return the rule of today on a kept experiment."""
+def place_of(point: Point) -> str:
+    """Return the arm and the setting of a point as text, without its rate."""
+    return canonical([point.arm, without_rate(point.settings)])
+
+
+def replayed(one: Kept) -> tuple[Search, Table]:
+    """Return the search on kept trials at its end, and the trials that it asks for."""
     search = one.search
-    while (following := search.following(asked_for(one, search))) != search:
+    while (following := search.following(trials := asked_for(one, search))) != search:
         search = following
-    trials = asked_for(one, search)
-    now = chosen_rates(one, trials)
-    judged, missing = with_rates(one.judged, now)
-    verdicts = [*zip(verdicts_on(one.judged), verdicts_on(judged), strict=True)]
-    changed = [
-        f"{old.claim}: {old.verdict}, now {new.verdict}"
-        for old, new in verdicts
-        if old.verdict != new.verdict
-    ]
-    return Replay(
-        trials.rows,
-        sorted(search.apart),
-        judged_rates(one.judged),
-        now,
-        missing,
-        changed,
-        len(verdicts),
-    )
+    return search, trials
 
 
 def asked_for(one: Kept, search: Search) -> Table:
@@ -183,8 +148,8 @@ def asked_for(one: Kept, search: Search) -> Table:
         values = one.trials.settings[row["point"]]
         seeds = search.seeds.get(canonical([row["arm"], values]), 1)
         place = canonical([row["arm"], without_rate(values)])
-        known = place in places and values[RATE] in search.tune.grid[RATE]
-        if known and row["seed"] in search.tune.seeds[:seeds]:
+        in_range = place in places and values[RATE] in search.tune.grid[RATE]
+        if in_range and row["seed"] in search.tune.seeds[:seeds]:
             rows.append(row)
     about = {**one.trials.experiment, "tune": {"grid": search.tune.grid}}
     return replace(one.trials, rows=rows, experiment=about)
@@ -202,165 +167,182 @@ def chosen_rates(one: Kept, trials: Table) -> Rates:
     }
     found: dict[str, list[float]] = {}
     for point in with_choices(one.points, chosen):
-        place = replace(point, values=point.alternative_to or point.values)
+        place = setting(replace(point, values=point.alternative_to or point.values))
         assert point.chosen
-        found.setdefault(setting(place), []).append(point.chosen.values[RATE])
+        found.setdefault(place, []).append(point.chosen.values[RATE])
     return found
 
 
 def judged_rates(table: Table) -> Rates:
     """Return the rates that every point was judged with."""
     return {
-        place_of(point): [
-            float(one.cells[RATE]) for one in (point, *point.alternatives)
-        ]
+        place_of(point): [one.cells[RATE] for one in (point, *point.alternatives)]
         for point in points(table, table.metric)
     }
 
 
-def place_of(point: Point) -> str:
-    """Return the arm and the setting of a point as text, without its rate."""
-    return canonical([point.arm, without_rate(point.settings)])
-
-
 def with_rates(table: Table, rates: Rates) -> tuple[Table, list[str]]:
-    """Return a judged table with other rates, and the rates that it has no runs of.
+    """Return a judged table with other rates, and the points and rates that it has no runs of.
 
     A point without runs of its chosen rate keeps those that it has.
     """
     rows, missing = [], []
     for point in points(table, table.metric):
+        first, *others = rates[place_of(point)]
         judged = {one.cells[RATE]: one.name for one in (point, *point.alternatives)}
-        for rate in (wanted := rates[place_of(point)]):
-            if rate not in judged:
-                missing.append(f"{point.arm} {point.name} {rate:g}")
-                if rate != wanted[0]:
-                    continue
-            words, of = point.name, None
-            if rate != wanted[0]:
-                words, of = (
-                    f"{words} learning_rate={rate:g}".strip(),
-                    f"{point.arm} {words}".strip(),
-                )
-            rows += [
-                {**row, "point": words, "alternative_to": of}
-                for row in table.rows
-                if row["arm"] == point.arm
-                and (row["point"] or "") == judged.get(rate, point.name)
-            ]
+        name = f"{point.arm} {point.name}".strip()
+        missing += [
+            f"{name} {rate:g}" for rate in (first, *others) if rate not in judged
+        ]
+        wanted: dict[str, tuple[str, str | None]] = {
+            judged.get(first, point.name): (point.name, None)
+        }
+        for other in {*others} & judged.keys():
+            wanted[judged[other]] = (
+                f"{point.name} learning_rate={other:g}".strip(),
+                name,
+            )
+        for row in table.rows:
+            if row["arm"] == point.arm and (own := row["point"] or "") in wanted:
+                words, of = wanted[own]
+                rows.append({**row, "point": words, "alternative_to": of})
     return replace(table, rows=rows), missing
 
 
-def prices(kinds: Sequence[Mapping[str, Row]]) -> list[str]:
-    """Return the runs and the device hours of each kind of runs."""
-    hours = [sum(row["seconds"] for row in one.values()) / 3600 for one in kinds]
-    return [*(str(len(one)) for one in kinds), *(f"{one:.2g}" for one in hours)]
-
-
-def done(rows: Iterable[Row], text: str) -> dict[str, Row]:
-    """Return a row of each run that is done; experiments on one text share runs."""
-    return {f"{text} {row['run']}": row for row in rows if row["state"] == "done"}
-
-
 def replay() -> str:
-    """Return the replay as a table, and what is chosen differently."""
-    lines, apart, differ, missing, changed = [], [], [], [], []
-    every: list[dict[str, Row]] = [{}, {}, {}]
-    claims = twice_before = twice_now = 0
+    """Return the price of the rule by text, and what it chooses and judges differently."""
+    runs: dict[str, list[dict[str, float]]] = {}
+    apart, differ, missing, changed = [], [], [], []
+    claims, twice = 0, [0, 0]
     for one in kept():
-        own = replayed(one)
-        experiment, _, text = one.judged.name.replace("-local-cpu", "").partition("-")
-        name = f"{experiment} {text}".strip()
-        kinds = [
-            done(rows, text[:6])
-            for rows in (one.trials.rows, own.trials, one.judged.rows)
+        search, trials = replayed(one)
+        now = chosen_rates(one, trials)
+        judged, absent = with_rates(one.judged, now)
+        of_text = runs.setdefault(
+            one.name.partition(" on ")[2].partition("-")[0], [{}, {}, {}]
+        )
+        for kind, rows in zip(
+            of_text, (one.trials.rows, trials.rows, one.judged.rows), strict=True
+        ):
+            kind |= {
+                str(row["run"]): row["seconds"]
+                for row in rows
+                if row["state"] == "done"
+            }
+        apart += [f"{one.name}, {arm}" for arm in search.apart]
+        missing += [f"{one.name}, {point}" for point in absent]
+        for point in points(one.judged, one.judged.metric):
+            kept_rate, (rate, *others) = point.cells[RATE], now[place_of(point)]
+            twice = [twice[0] + len(point.alternatives), twice[1] + len(others)]
+            if rate != kept_rate:
+                differ.append(
+                    f"{one.name}, {point.arm} {point.name}: {kept_rate:g}, now {rate:g}"
+                )
+        for old, new in zip(verdicts_on(one.judged), verdicts_on(judged), strict=True):
+            claims += 1
+            if old.verdict != new.verdict:
+                changed.append(
+                    f"{one.name}, {old.claim}: {old.verdict}, now {new.verdict}"
+                )
+    together = [
+        {k: v for own in runs.values() for k, v in own[kind].items()}
+        for kind in range(3)
+    ]
+    lines = [
+        [
+            text or "demo",
+            f"{len(judged)}",
+            *prices(before, judged),
+            *prices(now, judged),
         ]
-        for known, more in zip(every, kinds, strict=True):
-            known |= more
-        lines.append([name, *prices(kinds)])
-        claims += own.claims
-        apart += [f"{name}, {arm}" for arm in own.apart]
-        missing += [f"{name}, {point}" for point in own.missing]
-        changed += [f"{name}, {words}" for words in own.changed]
-        for place, before in own.before.items():
-            now = own.now[place]
-            twice_before, twice_now = (
-                twice_before + len(before) - 1,
-                twice_now + len(now) - 1,
-            )
-            if before[0] != now[0]:
-                differ.append(f"{name}, {place}: {before[0]:g}, now {now[0]:g}")
-    lines.append(["all, each run once", *prices(every)])
-    head = (
-        "kept result",
-        "trials",
-        "by this rule",
+        for text, (before, now, judged) in {**runs, "all": together}.items()
+    ]
+    head = [
+        "text",
         "judged runs",
+        "trials of every point",
         "hours",
         "by this rule",
-        "judged",
-    )
+        "hours",
+    ]
     return "\n".join(
         [
             table(head, lines),
             "",
-            f"- Every point is tried in: {'; '.join(apart)}.",
-            f"- Chosen differently: {'; '.join(differ) or 'no rate'}.",
-            f"- Judged with a second rate: {twice_now} points; as kept {twice_before}.",
             f"- Verdicts that change: {'; '.join(changed) or 'none'}, of {claims}.",
-            f"- Not judged, as no kept run has the rate: {'; '.join(missing)}.",
+            f"- Chosen differently: {'; '.join(differ) or 'no rate'}.",
+            f"- Judged with a second rate: {twice[1]} points, as kept {twice[0]}. No kept run has "
+            f"the rate at {len(missing)} of them: {'; '.join(missing)}.",
+            f"- Every point is tried in: {'; '.join(apart)}.",
         ]
     )
 
 
+def prices(trials: Mapping[str, float], judged: Mapping[str, float]) -> list[str]:
+    """Return the number of trials and their device hours, each with its share of judged runs.
+
+    Args:
+        trials, judged: the seconds of each run.
+    """
+    took, judged_took = (sum(runs.values()) / 3600 for runs in (trials, judged))
+    share = f"{len(trials) / len(judged):.0%}"
+    return [f"{len(trials)}, {share}", f"{took:.2g}, {took / judged_took:.0%}"]
+
+
 def trained(outputs: Path) -> str:
     """Tune Figure 1 at demo scale with new seeds; return how often a rejected rate is better."""
-    common = (
-        "experiment=fig1",
-        "experiment.claims=[]",
-        f"seed={JUDGED}",
-        "logger=none",
-    )
-    to = f"paths.outputs={outputs}"
+
+    def sweep(name: str, *arguments: str) -> None:
+        common = (
+            f"name={name}",
+            f"seed={JUDGED}",
+            "experiment.claims=[]",
+            "logger=none",
+        )
+        call(
+            "sweep.py",
+            "-m",
+            "experiment=fig1",
+            *common,
+            *arguments,
+            f"paths.outputs={outputs}",
+        )
+
     names = [f"tuned_{seeds[0]}" for seeds in TRIALS]
     for name, seeds in zip(names, TRIALS, strict=True):
         tune = f"experiment.tune.seeds=[{','.join(map(str, seeds))}]"
-        call(
-            "sweep.py", "-m", *common, "experiment.tuned=true", tune, f"name={name}", to
-        )
-    tables = collect(outputs, names)
-    tried = {rate for one in tables for rate in one.experiment["tune"]["grid"][RATE]}
-    grid = f"{RATE}={','.join(f'{rate:g}' for rate in sorted(tried))}"
-    call("sweep.py", "-m", *common, grid, "name=every_rate", to)
+        sweep(name, "experiment.tuned=true", tune)
+    tuned = collect(outputs, names)
+    tried = {rate for one in tuned for rate in one.experiment["tune"]["grid"][RATE]}
+    sweep("every_rate", f"{RATE}={','.join(f'{rate:g}' for rate in sorted(tried))}")
     [every] = collect(outputs, ["every_rate"])
 
-    loss: dict[str, dict[float, float]] = {}
+    losses: dict[str, dict[float, float]] = {}
     for point in points(every, every.metric):
         logs = [math.log(value) for value in point.values.values()]
-        loss.setdefault(place_of(point), {})[point.cells[RATE]] = mean(logs)
-    gains, twice, choices = [], 0, 0
-    for one in tables:
+        losses.setdefault(place_of(point), {})[point.cells[RATE]] = mean(logs)
+    gains, second, count = [], 0, 0
+    for one in tuned:
         for place, (chosen, *others) in judged_rates(one).items():
-            known = sorted(loss[place])
-            at = known.index(chosen)
-            near = {*known[max(at - 1, 0) : at + 2]} - {chosen, *others}
-            gains += [loss[place][chosen] - loss[place][rate] for rate in near]
-            twice, choices = twice + len(others), choices + 1
+            rates = sorted(losses[place])
+            at = rates.index(chosen)
+            near = {*rates[max(at - 1, 0) : at + 2]} - {chosen, *others}
+            gains += [losses[place][chosen] - losses[place][rate] for rate in near]
+            second, count = second + len(others), count + 1
     better = sum(gain > math.log1p(MARGIN) for gain in gains)
-    words = f"more than {MARGIN:.0%} in {better} of {len(gains)} pairs, {better / len(gains):.1%}"
     return (
-        f"{measured_on()}. Trials of Figure 1 at demo scale, {len(tables)} times with other seeds.\n\n"
-        f"- A rejected rate next to the chosen one is better by {words}; by "
-        f"{math.expm1(max(gains)):.1%} at most.\n"
-        f"- {twice} of {choices} points are judged with a second rate."
+        f"{measured_on()}.\n\n"
+        f"- A rejected rate next to the chosen one is better by more than {MARGIN:.0%} in {better} "
+        f"of {len(gains)} pairs ({better / len(gains):.1%}); by {math.expm1(max(gains)):.1%} at "
+        f"most.\n- {second} of {count} points are judged with a second rate."
     )
 
 
 def main() -> None:
-    """Write the tables into the document."""
-    given = options()
-    if given.train:
-        fill(DOCUMENT, "benchmarks.rates --train", trained(given.train.resolve()))
+    """Write the results into the document."""
+    outputs = options().train
+    if outputs:
+        fill(DOCUMENT, "benchmarks.rates --train", trained(outputs.resolve()))
     else:
         fill(DOCUMENT, "benchmarks.rates", replay())
 
