@@ -98,8 +98,9 @@ class Search:
 
         for group, one in zip(by_setting, found, strict=True):
             if one.alternative:
-                finalists = map(_trial, group[:FINALISTS])
-                seeds |= dict.fromkeys(finalists, len(self.tune.seeds))
+                seeds |= dict.fromkeys(
+                    map(_trial, group[:FINALISTS]), len(self.tune.seeds)
+                )
         if seeds != self.seeds:
             return replace(self, seeds=seeds)
 
@@ -331,10 +332,9 @@ class Tuning:
                 if executor.store.run(run).status().cause is not Cause.NAN
             ]
             if not left or executor.tripped:
-                missing = "were not started" if executor.tripped else "failed"
                 words = (
-                    f"Some trials {missing}, so that no values were chosen and nothing was judged. "
-                    "Repeat the command to train them."
+                    "Some trials failed or were not started, so no values were chosen and nothing "
+                    "was judged. Repeat the command to train them."
                 )
                 executor.console.print(Text(words, style="bold red"))
                 return None
@@ -401,8 +401,8 @@ class Tuning:
         try:
             trials(self.plan, {name: following}, self.facts)
         except Invalid:  # for example dropout above 1
-            ranges = search.tune.grid.items()
-            return replace(search, most={key: len(values) for key, values in ranges})
+            most = {key: len(values) for key, values in search.tune.grid.items()}
+            return replace(search, most=most)
         return following
 
     def _judged(self, tables: Mapping[str, Table]) -> Plan:

@@ -108,28 +108,29 @@ def choices(table: Table) -> list[Choice]:
         UserError: as `ranked`.
     """
     keys, sign = tuned_keys(table), direction(table.metric)
-    settings = []
+    settings, apart = [], {}
     for group in ranked(table):
         seeds = max(len(point.runs) for point in group)  # of the finalists
-        left = [point for point in group[:FINALISTS] if len(point.values) == seeds]
-        best, *others = sorted(left, key=lambda one: sign * one.mean, reverse=True)
-        apart = {
+        best, *others = sorted(
+            (point for point in group[:FINALISTS] if len(point.values) == seeds),
+            key=lambda point: -sign * point.mean,
+        )
+        settings.append((group, best, others))
+        apart[best.key] = {
             seed: sign * (best.values[seed] - other.values[seed])
             for other in others
             for seed in best.values
         }
-        settings.append((group, best, others, apart))
-    # Finalists share their seeds, so differences by seed count.
-    spreads = moderated(table_of([apart for *_, apart in settings]))
+    # Finalists share their seeds, so differences by seed count; arms with the same runs count once.
+    spreads = dict(zip(apart, moderated(table_of([*apart.values()])), strict=True))
     found = []
-    for (group, best, others, apart), (variance, df) in zip(
-        settings, spreads, strict=True
-    ):
+    for group, best, others in settings:
+        differences, (variance, df) = [*apart[best.key].values()], spreads[best.key]
         difference = error = alternative = None
         if others:
-            difference = mean([*apart.values()])
+            difference = mean(differences)
             if df >= 1 and variance < BEYOND**2:
-                ends = interval(0.0, len(apart), Spread(math.sqrt(variance), df))
+                ends = interval(0.0, len(differences), Spread(math.sqrt(variance), df))
                 error = ends and ends[1]
             if error is not None and difference <= error:
                 alternative = {key: others[0].settings[key] for key in keys}
