@@ -29,7 +29,6 @@ WITHOUT = {
     "done": "done without it",
     "new": "not started",
 }  # states of runs without a metric
-_PER = {"arm": "arm", "size": "arm and size", "point": "point"}
 Spreads = Mapping[tuple[str, ...], Spread]
 """The spread between the seeds of points, by their runs; points of unknown spread are left out."""
 
@@ -39,12 +38,13 @@ def tuned_in_words(experiment: Mapping[str, Any]) -> list[str]:
     found: Sequence[Mapping[str, Any]] = experiment.get("tuning") or ()
     if not found:
         return []
-    tune, seeds = experiment["tune"], len(experiment["tune"]["seeds"])
     names = ", ".join(map(label, found[0]["values"]))
     among = _span([choice["among"] for choice in found])
-    finals = f", the two best with {seeds} seeds" if seeds > 1 else ""
+    points = _span([*Counter(choice["arm"] for choice in found).values()])
+    seeds = _span([len(choice["best"]) for choice in found])
     chosen = (
-        f"{names} chosen on validation among {among} per {_PER[tune['per']]}{finals}"
+        f"{names} chosen on validation among {among} at {points} points of each arm, the two best "
+        f"with {seeds} seeds"
     )
     sentences = [f"{chosen[0].upper()}{chosen[1:]}: {_by_arm(found)}."]
     if at_end := [one for one in found if one["at_end"]]:

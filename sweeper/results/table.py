@@ -404,11 +404,7 @@ def read_table(path: Path) -> Table:
     description = files.read_object(about)
     if description is None or not {"name", "experiment"} <= description.keys():
         raise UserError(f"{about} describes no experiment; collect the table again.")
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            columns, *lines = csv.reader(file)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read ({error}); collect it again.") from None
+    columns, rows = read_rows(path)
 
     experiment = description["experiment"]
     arms = experiment.get("arms", {}).values()
@@ -424,9 +420,19 @@ def read_table(path: Path) -> Table:
         description.get("provenance") or {},
         description.get("settings") or {},
         columns,
-        [_read_row(columns, line) for line in lines],
+        rows,
         code=MixedCode(**code) if code else None,
     )
+
+
+def read_rows(path: Path) -> tuple[list[str], list[Row]]:
+    """Return the columns and the rows of a table's .csv; UserError if it cannot be read."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            columns, *lines = csv.reader(file)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read ({error}); collect it again.") from None
+    return columns, [_read_row(columns, line) for line in lines]
 
 
 def _read_row(columns: Sequence[str], line: Sequence[str]) -> Row:
