@@ -14,7 +14,7 @@ CODE := sweep.py setup.py sweeper models tasks hydra_plugins headroom_attention 
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 DEMO := theorem1,fig1,fig2,fig3
-BEYOND := table1,table2a,table2b,table3,fig4,bottleneck,equal_width,value_size,sequence_length,attention_rank,head_sizes,head_schedule,collaborative,today,rotary,cache,thin_keys,qk_norm,width
+BEYOND := table1,table2a,table2b,table3,fig4,bottleneck,equal_flops,equal_width,value_size,sequence_length,attention_rank,head_sizes,head_schedule,collaborative,today,rotary,cache,thin_keys,qk_norm,width
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo paper figures test slow faults bench findings docs lint style types imports format check lock clean

@@ -49,7 +49,7 @@ class Untuned:
     def choose(self, executor: Executor) -> Plan:
         return self.judged
 
-    def spent(self, store: RunStore) -> Iterable[str]:
+    def spent(self) -> Iterable[str]:
         return ()
 
 
@@ -112,7 +112,7 @@ def sweep(
         done = judged is not None and _train(executor, judged, estimate)
     ended = stage.whole if judged else stage.trials
     readable = print_everything(console, ended.outputs, [*ended.experiments])
-    for line in stage.spent(store):
+    for line in stage.spent():
         console.print(Text(line), soft_wrap=True)
     return 0 if done and readable else 1
 

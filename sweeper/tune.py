@@ -1,5 +1,9 @@
 """Tuning: trials choose values for every arm before the judged runs are planned.
 
+The trials of an arm begin at its two ends, the points with the fewest and the most parameters. If
+both ends choose the same values, and these are not at an end of the range, all points of the arm
+take them. Otherwise every point of the arm is tried.
+
 The trials of an experiment are runs of another experiment, <experiment>_trials. They are planned,
 collected and drawn like other runs, and do not count in the results of the tuned experiment.
 Choices depend only on the validation metrics of finished trials. If a sweep is killed and repeated,
@@ -9,7 +13,7 @@ it chooses the same values and judges the same runs.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -17,42 +21,133 @@ from typing import Any
 from rich.text import Text
 
 from sweeper.plan.compose import RunTemplate
-from sweeper.plan.experiment import SUFFIX, Experiment, Per, Tune, at_end, beyond
+from sweeper.plan.experiment import SUFFIX, Experiment, Tune, at_end, beyond
 from sweeper.plan.facts import Facts, Invalid
 from sweeper.plan.plan import Chosen, Configuration, Plan
 from sweeper.plan.seeds import with_seeds
-from sweeper.results.choices import FINALISTS, Choice, choices, ranked, settled
+from sweeper.results.choices import (
+    CONFIRMED,
+    FINALISTS,
+    choices,
+    ranked,
+    settled,
+)
 from sweeper.results.collect import Records
-from sweeper.results.points import tuned_in_words
-from sweeper.results.table import direction
+from sweeper.results.points import Point, tuned_in_words
+from sweeper.results.table import Table, direction
 from sweeper.run.failures import hours
 from sweeper.size_server import SizeServer
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import canonical
 from sweeper.store.plans import newest
-from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 from sweeper.train import Executor
 
 
-def trials(
-    plan: Plan, tunes: Mapping[str, Tune], facts: Facts, finalists: Collection[str] = ()
-) -> Plan:
+@dataclass(frozen=True)
+class Search:
+    """The trials that one experiment has asked for so far.
+
+    Attributes:
+        tune: the tuning, with the ranges as they have grown.
+        most: the number of values that the range of each key may grow to.
+        seeds: the number of seeds of each trial with several, by its arm and setting as text.
+        apart: the arms in which every point is tried, because their ends chose nothing for all.
+    """
+
+    tune: Tune
+    most: Mapping[str, int]
+    seeds: Mapping[str, int] = field(default_factory=dict)
+    apart: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, tune: Tune) -> Search:
+        """Return the search before any trial."""
+        return cls(tune, {key: len(own) + tune.grow for key, own in tune.grid.items()})
+
+    def following(self, table: Table) -> Search:
+        """Return the search with the trials that follow; itself once all is chosen.
+
+        If a best value is at an end of its range, the range grows. Then the two best combinations
+        of each setting are tried with a second seed, and with all seeds where that cannot tell them
+        apart. Then every point is tried in the arms whose ends differ.
+
+        Args:
+            table: these trials; all must be settled.
+
+        Raises:
+            UserError: all trials of a setting diverged, or lack the metric.
+        """
+        by_setting = ranked(table)
+        grown = self._grown([group[0].settings for group in by_setting])
+        if grown is not self:
+            return grown
+
+        seeds = dict(self.seeds)
+        for group in by_setting:
+            most = max(len(point.runs) for point in group)
+            seeds |= dict.fromkeys(map(_trial, group[:FINALISTS]), max(most, CONFIRMED))
+        if seeds != self.seeds:
+            return replace(self, seeds=seeds)
+
+        found = choices(table)
+        grown = self._grown([one.values for one in found])
+        if grown is not self:
+            return grown
+
+        for group, one in zip(by_setting, found, strict=True):
+            if one.alternative:
+                seeds |= dict.fromkeys(
+                    map(_trial, group[:FINALISTS]), len(self.tune.seeds)
+                )
+        if seeds != self.seeds:
+            return replace(self, seeds=seeds)
+
+        first = {one.arm: one.values for one in found}
+        apart = {
+            one.arm
+            for one in found
+            if one.values != first[one.arm] or self.ends(one.values)
+        }
+        return replace(self, apart=self.apart | apart)
+
+    def ends(self, values: Mapping[str, Any]) -> list[str]:
+        """Return the keys whose value is at an end of its range."""
+        return [key for key, own in self.tune.grid.items() if at_end(own, values[key])]
+
+    def _grown(self, best: Sequence[Mapping[str, Any]]) -> Search:
+        """Return the search with one value more beyond a best value at an end of its range.
+
+        A range grows for all arms, so that all try the same values.
+        """
+        for key, values in self.tune.grid.items():
+            for one in best if len(values) < self.most[key] else ():
+                value = beyond(values, one[key])
+                if value is not None:
+                    wider = {**self.tune.grid, key: sorted([*values, value])}
+                    return replace(self, tune=replace(self.tune, grid=wider))
+        return self
+
+
+def _trial(point: Point) -> str:
+    return canonical([point.arm, point.settings])
+
+
+def trials(plan: Plan, searches: Mapping[str, Search], facts: Facts) -> Plan:
     """Return the plan of all trials, with one experiment for each tuned experiment.
 
     Args:
         plan: the plan of the judged runs.
-        tunes: the tuning of each tuned experiment, by name.
+        searches: the trials of each tuned experiment, by name.
         facts: answers questions about configs.
-        finalists: the trials to train with all seeds, each as canonical text of arm and setting.
 
     Raises:
         Invalid: a value makes a config invalid.
     """
     experiments, configurations, texts = {}, {}, {}
-    for name, tune in tunes.items():
-        own, judged = name + SUFFIX, plan.experiments[name]
+    for name, search in searches.items():
+        own, judged, tune = name + SUFFIX, plan.experiments[name], search.tune
         experiments[own] = Experiment(
             name=own,
             title=f"{judged.title}: trials",
@@ -66,7 +161,7 @@ def trials(
             seeds=list(tune.seeds[:1]),
             tune=tune,
         )
-        configurations[own] = _points(plan.configurations[name], tune, facts, finalists)
+        configurations[own] = _configurations(plan.configurations[name], search, facts)
         texts[own] = plan.texts[name]
     made = replace(
         plan, experiments=experiments, texts=texts, configurations=configurations
@@ -74,67 +169,73 @@ def trials(
     return with_seeds(made, {})
 
 
-def shared_by(point: Configuration, tune: Tune) -> str:
-    """Return a key, as text, that is equal for all points that share one choice."""
-    of = {
-        Per.arm: None,
-        Per.size: point.size["params_total"],
-        Per.point: dict(point.values),
-    }
-    return canonical([point.arm.name, of[tune.per]])
-
-
-def middles(points: Iterable[Configuration], tune: Tune) -> dict[str, Configuration]:
-    """Return the middle point of each group that shares one choice. Trials train only this one.
-
-    The keys are those of `shared_by`.
-    """
-    groups: dict[str, list[Configuration]] = {}
+def by_arm(points: Iterable[Configuration]) -> dict[str, list[Configuration]]:
+    """Return the points of each arm, the fewest parameters first, else in the order of the plan."""
+    found: dict[str, list[Configuration]] = {}
     for point in points:
-        groups.setdefault(shared_by(point, tune), []).append(point)
-    return {shared: group[len(group) // 2] for shared, group in groups.items()}
+        found.setdefault(point.arm.name, []).append(point)
+    return {
+        arm: sorted(own, key=lambda point: point.size["params_total"])
+        for arm, own in found.items()
+    }
 
 
-def chosen_into(
-    points: Iterable[Configuration], chosen: Mapping[str, Sequence[Chosen]], tune: Tune
+def tried(
+    points: Sequence[Configuration], apart: Collection[str]
+) -> list[Configuration]:
+    """Return the points that trials train: the ends of each arm, and all of the arms in `apart`."""
+    ends = {
+        setting(one) for arm in by_arm(points).values() for one in (arm[0], arm[-1])
+    }
+    return [one for one in points if one.arm.name in apart or setting(one) in ends]
+
+
+def with_choices(
+    points: Sequence[Configuration], chosen: Mapping[str, Sequence[Chosen]]
 ) -> Iterator[Configuration]:
     """Yield each point with the values chosen for it, followed by its alternatives.
 
-    `chosen`: by the arm and setting of each middle point, the choice and then the alternatives.
+    A point that was not tried has those of an end of its arm: the smaller half of the points has
+    those of the smallest, the larger half those of the largest.
+
+    `chosen`: by the arm and setting of each tried point, the choice and then the alternatives.
     """
-    points = list(points)
-    tried = middles(points, tune)
+    values = {}
+    for arm in by_arm(points).values():
+        for place, point in enumerate(arm):
+            end = arm[0] if 2 * place + 1 < len(arm) else arm[-1]
+            values[setting(point)] = chosen.get(setting(point), chosen[setting(end)])
     for point in points:
-        middle = tried[shared_by(point, tune)]
-        best, *others = (
-            replace(point, config=RunTemplate(point.config).run(own.values), chosen=own)
-            for own in chosen[canonical([middle.arm.name, middle.values])]
-        )
-        yield best
-        for other in others:
-            assert other.chosen
-            values = {**point.values, **other.chosen.values}
-            yield replace(other, values=values, alternative_to=point.values)
+        for place, own in enumerate(values[setting(point)]):
+            config = RunTemplate(point.config).run(own.values)
+            made = replace(point, config=config, chosen=own)
+            if place:
+                settings = {**point.values, **own.values}
+                made = replace(made, values=settings, alternative_to=point.values)
+            yield made
 
 
-def _points(
-    points: Iterable[Configuration],
-    tune: Tune,
-    facts: Facts,
-    finalists: Collection[str],
+def setting(point: Configuration) -> str:
+    """Return the arm and the setting of a point as text."""
+    return canonical([point.arm.name, point.values])
+
+
+def _configurations(
+    points: Sequence[Configuration], search: Search, facts: Facts
 ) -> list[Configuration]:
-    """Return the configurations of the trials: every combination of values at each middle point."""
+    """Return the configurations of the trials: every combination of values at each tried point."""
+    tune = search.tune
     found = []
-    for point in middles(points, tune).values():
+    for point in tried(points, search.apart):
         for values in itertools.product(*tune.grid.values()):
-            tried = dict(zip(tune.grid, values, strict=True))
-            config = RunTemplate(point.config).run(tried)
+            given = dict(zip(tune.grid, values, strict=True))
+            config = RunTemplate(point.config).run(given)
             trainer = config["trainer"]
             # A choice needs a validation metric: validate at the end if the config never does.
             trainer["validate_every"] = trainer["validate_every"] or trainer["steps"]
-            settings = {**point.values, **tried}
-            all_seeds = canonical([point.arm.name, settings]) in finalists
-            arm = replace(point.arm, seeds=list(tune.seeds) if all_seeds else [])
+            settings = {**point.values, **given}
+            number = search.seeds.get(canonical([point.arm.name, settings]), 1)
+            arm = replace(point.arm, seeds=list(tune.seeds[:number]))
             found.append(replace(point, arm=arm, values=settings, config=config))
     answers = facts.sizes_if_valid([point.config for point in found])
     made = []
@@ -160,9 +261,8 @@ class Tuning:
     plan: Plan  # the judged runs before tuning, with the values of their configs
     facts: Facts
     store: RunStore
-    tunes: dict[str, Tune]  # by experiment; ranges in them grow
+    searches: dict[str, Search]  # by experiment
     trials: Plan
-    finalists: set[str] = field(default_factory=set)  # the argument of `trials`
     # The judged runs with chosen values; None until all is chosen.
     judged: Plan | None = None
 
@@ -172,13 +272,15 @@ class Tuning:
 
         Raise UserError if a value of the grid is invalid, or if no metric can choose.
         """
-        tunes = {name: one.tune for name, one in plan.experiments.items() if one.tune}
-        for tune in tunes.values():
-            direction(
-                tune.by
-            )  # raises UserError for a metric without a better direction
+        searches = {
+            name: Search.of(one.tune)
+            for name, one in plan.experiments.items()
+            if one.tune
+        }
+        for search in searches.values():
+            direction(search.tune.by)  # UserError if neither more nor less is better
         facts = Facts(process, plan.outputs / "cache" / "facts.json")
-        made = cls(plan, facts, store, tunes, trials(plan, tunes, facts))
+        made = cls(plan, facts, store, searches, trials(plan, searches, facts))
         made.advance()
         facts.save()
         return made
@@ -199,100 +301,130 @@ class Tuning:
     def advance(self) -> bool:
         """Read the finished trials and plan the trials that follow. Return whether all is chosen.
 
-        If the best value is at an end of its range, the range grows. Then the two best combinations
-        of each setting are tried with all seeds. Raise UserError if all trials of a setting
-        diverged.
+        Raise UserError if all trials of a setting diverged.
         """
         while True:
             tables = Records(self.store).tables(self.trials.as_data())
             if not all(map(settled, tables)):
                 return False
-            names = [table.name.removesuffix(SUFFIX) for table in tables]
-            by_setting = [ranked(table) for table in tables]
-            best = [[group[0].settings for group in groups] for groups in by_setting]
-            if self._grow(dict(zip(names, best, strict=True))):
-                continue
-            finalists = {
-                canonical([point.arm, point.settings])
-                for groups in by_setting
-                for group in groups
-                for point in group[:FINALISTS]
-            }
-            if not finalists <= self.finalists:
-                self.finalists |= finalists  # a finalist that diverged stays one
-                self.trials = trials(self.plan, self.tunes, self.facts, self.finalists)
-                continue
-            found = dict(zip(names, map(choices, tables), strict=True))
-            if self._grow(
-                {name: [one.values for one in own] for name, own in found.items()}
-            ):
-                continue
-            self.judged = self._judged(found)
-            return True
+            found = dict(zip(self.searches, tables, strict=True))
+            following = {name: self._following(name, found[name]) for name in found}
+            if following == self.searches:
+                self.judged = self._judged(found)
+                return True
+            self.searches = following
+            self.trials = trials(self.plan, self.searches, self.facts)
 
     def choose(self, executor: Executor) -> Plan | None:
-        """Train the trials, as `tune` does."""
-        return tune(executor, self)
+        """Train trials until all is chosen. Return the plan to judge, or None if trials failed.
+
+        Raises:
+            UserError: the data cannot be built, or all trials of a setting diverged.
+            SystemExit: a signal stopped the sweep. Running jobs have saved.
+        """
+        if executor.options.retrain:
+            again = executor.other_code(self.trials).again
+            self._train(executor, [run for run in self.trials.runs if run in again])
+        while not self.advance():
+            left = [
+                run
+                for run in executor.left(self.trials)
+                if executor.store.run(run).status().cause is not Cause.NAN
+            ]
+            if not left or executor.tripped:
+                words = (
+                    "Some trials failed or were not started, so no values were chosen and nothing "
+                    "was judged. Repeat the command to train them."
+                )
+                executor.console.print(Text(words, style="bold red"))
+                return None
+            self._train(executor, left)
+        executor.freeze(self.trials, {})
+        executor.chosen_h = hours(executor.store, self.trials.runs)
+        assert self.judged is not None
+        for name, described in self.judged.as_data()["experiments"].items():
+            for line in tuned_in_words(described):
+                executor.console.print(Text(f"{name}: {line}"), soft_wrap=True)
+        return self.judged
 
     def budgets(self) -> Iterator[str]:
-        """Yield a sentence on the planned cost of tuning each experiment."""
-        return budgets(self)
+        """Yield a sentence on the planned cost of tuning each experiment: trials and FLOPs."""
+        return map(self._budget, self.searches)
 
-    def spent(self, store: RunStore) -> Iterator[str]:
-        """Yield a sentence on the measured cost of tuning each experiment."""
-        return spent(self, store)
+    def _budget(self, name: str) -> str:
+        search, points = self.searches[name], self.plan.configurations[name]
+        tune, begun = search.tune, tried(points, ())
+        values = math.prod(map(len, tune.grid.values()))
+        least = values + FINALISTS * (CONFIRMED - 1)
+        most = math.prod(search.most.values()) + FINALISTS * (len(tune.seeds) - 1)
 
-    def _grow(self, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> bool:
-        """Grow each range that has a best value at its end by one step. Return whether one grew.
+        # A trial of a point costs as much as one of its judged runs.
+        planned = [point for point in self.plan.points if point.experiment == name]
+        flops = {point.run: self.plan.runs[point.run].flops for point in planned}
+        runs = {canonical([point.arm, point.values]): point.run for point in planned}
 
-        `found`: the best values of every choice, by experiment. A range grows for all arms, so that
-        all try the same values.
-        """
-        grown = False
-        for name, started in self.tunes.items():
-            first = self.plan.experiments[name].tune
-            assert first is not None
-            for key, values in started.grid.items():
-                best = dict.fromkeys(one[key] for one in found[name])
-                steps = [
-                    value for one in best if (value := beyond(values, one)) is not None
-                ]
-                left = len(first.grid[key]) + first.grow - len(values)
-                for value in steps[:left]:
-                    tune = self.tunes[name]
-                    wider = {**tune.grid, key: sorted([*tune.grid[key], value])}
-                    tunes = {**self.tunes, name: replace(tune, grid=wider)}
-                    try:
-                        self.trials = trials(
-                            self.plan, tunes, self.facts, self.finalists
-                        )
-                    except Invalid:  # for example dropout above 1
-                        continue
-                    self.tunes, grown = tunes, True
-        return grown
+        def price(these: Iterable[Configuration], each: int) -> str:
+            distinct = {runs[setting(point)] for point in these}
+            share = each * sum(map(flops.__getitem__, distinct)) / sum(flops.values())
+            return f"{each * len(distinct)} trials, {share:.0%}"
 
-    def _judged(self, found: Mapping[str, Sequence[Choice]]) -> Plan:
-        """Return the plan of the judged runs with the chosen values."""
+        arms = "; ".join(
+            f"{arm} {price(own, least)}" for arm, own in by_arm(begun).items()
+        )
+        return (
+            f"{name}: trials choose {', '.join(tune.grid)} among {values} by {tune.by}. They begin "
+            f"at the ends of each arm, here with their FLOPs beside those of the judged runs: "
+            f"{arms}. In all {price(begun, least)}; at most {price(points, most)}."
+        )
+
+    def spent(self) -> Iterator[str]:
+        """Yield a sentence on the measured cost of tuning each experiment and its judged runs."""
+        for name in self.searches if self.judged else ():
+            trials, took = _hours(name + SUFFIX, self.store)
+            _, own = _hours(name, self.store)
+            share = (
+                f" ({took / own:.0%} of the {own:.2g} of the judged runs)"
+                if own
+                else ""
+            )
+            yield f"{name}: tuning took {trials} trials, {took:.2g} device hours{share}."
+
+    def _train(self, executor: Executor, left: Sequence[str]) -> None:
+        throughput = executor.throughput(self.trials)
+        estimate = throughput.estimate(self.trials.runs[run] for run in left)
+        executor.train(self.trials, left, estimate=estimate)
+
+    def _following(self, name: str, table: Table) -> Search:
+        """Return the search that follows. Ranges do not grow to an invalid config."""
+        search = self.searches[name]
+        following = search.following(table)
+        try:
+            trials(self.plan, {name: following}, self.facts)
+        except Invalid:  # for example dropout above 1
+            most = {key: len(values) for key, values in search.tune.grid.items()}
+            return replace(search, most=most)
+        return following
+
+    def _judged(self, tables: Mapping[str, Table]) -> Plan:
+        """Return the plan of the judged runs with the values that these trials choose."""
         experiments = dict(self.plan.experiments)
         configurations = dict(self.plan.configurations)
         described: dict[str, list[dict[str, Any]]] = {}
-        for name, tune in self.tunes.items():
-            experiments[name] = replace(experiments[name], tune=tune)
-            chosen = {}
-            described[name] = []
-            for one in found[name]:
-                chosen[canonical([one.arm, one.setting])] = [
+        for name, search in self.searches.items():
+            found = choices(tables[name])
+            experiments[name] = replace(experiments[name], tune=search.tune)
+            described[name] = [
+                asdict(one) | {"at_end": search.ends(one.values)} for one in found
+            ]
+            chosen = {
+                canonical([one.arm, one.setting]): [
                     Chosen(values, one.trials)
                     for values in (one.values, one.alternative)
                     if values
                 ]
-                ends = [
-                    key
-                    for key, known in tune.grid.items()
-                    if at_end(known, one.values[key])
-                ]
-                described[name].append(asdict(one) | {"at_end": ends})
-            configurations[name] = list(chosen_into(configurations[name], chosen, tune))
+                for one in found
+            }
+            configurations[name] = list(with_choices(configurations[name], chosen))
         made = replace(
             self.plan,
             experiments=experiments,
@@ -300,95 +432,6 @@ class Tuning:
             tuning=described,
         )
         return with_seeds(made, {})
-
-
-def tune(executor: Executor, tuning: Tuning) -> Plan | None:
-    """Train trials until all values are chosen. Return the plan to judge, or None if trials failed.
-
-    Raises:
-        UserError: the data cannot be built, or all trials of a setting diverged.
-        SystemExit: a signal stopped the sweep. Running jobs have saved.
-    """
-    if executor.options.retrain:
-        again = executor.other_code(tuning.trials).again
-        _train(executor, tuning, [run for run in tuning.trials.runs if run in again])
-    while not tuning.advance():
-        runs = {run: executor.store.run(run) for run in executor.left(tuning.trials)}
-        left = [run for run in runs if runs[run].status().cause is not Cause.NAN]
-        if not left or executor.tripped:
-            missing = "were not started" if executor.tripped else "failed"
-            words = f"Some trials {missing}, so that no values were chosen and nothing was judged."
-            remedy = "Repeat the command to train them."
-            executor.console.print(Text(f"{words} {remedy}", style="bold red"))
-            return None
-        _train(executor, tuning, left)
-    executor.freeze(tuning.trials, {})
-    executor.chosen_h = hours(executor.store, tuning.trials.runs)
-    assert tuning.judged is not None
-    for name, described in tuning.judged.as_data()["experiments"].items():
-        for line in tuned_in_words(described):
-            executor.console.print(Text(f"{name}: {line}"), soft_wrap=True)
-    return tuning.judged
-
-
-def _train(executor: Executor, tuning: Tuning, left: Sequence[str]) -> None:
-    throughput = executor.throughput(tuning.trials)
-    estimate = throughput.estimate(tuning.trials.runs[run] for run in left)
-    executor.train(tuning.trials, left, estimate=estimate)
-
-
-def budgets(tuning: Tuning) -> Iterator[str]:
-    """Yield a sentence on the planned cost of tuning each experiment: trials and their FLOPs."""
-    # Each trial is planned with the first seed only.
-    planned = trials(tuning.plan, tuning.tunes, tuning.facts)
-    for name, tune in tuning.tunes.items():
-        first = tuning.plan.experiments[name].tune
-        assert first is not None
-        values = most = 1
-        for key, own in tune.grid.items():
-            values *= len(own)
-            grows = {*map(type, own)} <= {int, float}
-            most *= len(first.grid[key]) + first.grow * grows
-        of_finalists = FINALISTS * (len(tune.seeds) - 1)  # trials with the other seeds
-        each = values + of_finalists
-
-        points = planned.configurations[name + SUFFIX]
-        by_arm = Counter(point.arm.name for point in points)
-        arms = ", ".join(f"{arm} {count // values}" for arm, count in by_arm.items())
-        tried = _runs(planned, name + SUFFIX)
-        number = len(tried) // values * each
-        above = "" if tuning.judged else " (above: those known so far)"
-
-        # The FLOPs of one trial for every choice, as a share of those of the judged runs.
-        judged = max(_flops(_runs(tuning.plan, name)), 1)
-        of_one = _flops(tried) / judged / values
-        share = f"{of_one * each:.0%} of the FLOPs of the judged runs"
-        if most > values:
-            share += f", at most {of_one * (most + of_finalists):.0%} if ranges grow"
-        yield (
-            f"{name}: trials first choose {', '.join(tune.grid)} among {values} by {tune.by}, with "
-            f"{each} trials per choice (choices: {arms}): {number} trials in all{above}, {share}."
-        )
-
-
-def spent(tuning: Tuning, store: RunStore) -> Iterator[str]:
-    """Yield a sentence on the measured cost of tuning each experiment and of its judged runs."""
-    for name in tuning.tunes if tuning.judged else ():
-        trials, took = _hours(name + SUFFIX, store)
-        _, own = _hours(name, store)
-        share = (
-            f" ({took / own:.0%} of the {own:.2g} of the judged runs)" if own else ""
-        )
-        yield f"{name}: tuning took {trials} trials, {took:.2g} device hours{share}."
-
-
-def _runs(plan: Plan, experiment: str) -> list[Record]:
-    names = dict.fromkeys(p.run for p in plan.points if p.experiment == experiment)
-    return [plan.runs[run] for run in names]
-
-
-def _flops(runs: Iterable[Record]) -> int:
-    return sum(run.flops for run in runs)
 
 
 def _hours(experiment: str, store: RunStore) -> tuple[int, float]:

@@ -19,6 +19,8 @@ from benchmarks.findings import (
     with_summary,
 )
 from benchmarks.measure import call, fill, interleaved, present, speed_up, spread
+from benchmarks.rates import DOCUMENT as TUNING
+from benchmarks.rates import replay
 from benchmarks.training_length import with_tables
 from sweeper.results.verdict import Decision
 
@@ -27,6 +29,8 @@ PLACES = {
     **{f"benchmarks.{name}": DOCUMENT for name in BENCHMARKS},
     "benchmarks.decisions": DECISIONS,
     "benchmarks.controls": CONTROLS,
+    "benchmarks.rates": TUNING,
+    "benchmarks.rates --train": TUNING,
     "tests.faults": ROOT / "docs" / "faults.md",
 }
 
@@ -61,6 +65,10 @@ def test_new_results_replace_only_the_older_ones(tmp_path):
     assert page.read_text() == f"{about}{marker}\nnew\n\n## Second\ntext\n"
     with pytest.raises(SystemExit, match=r"page\.md: expected a line <!-- .*sweeps"):
         fill(page, "benchmarks.sweeps", "new")
+
+
+def test_the_page_on_tuning_has_the_replay_of_its_rule_on_kept_trials():
+    assert replay() in TUNING.read_text("utf-8")
 
 
 @pytest.mark.slow

@@ -83,7 +83,6 @@ def test_every_experiment_that_is_named_is_there():
     named = ",".join(re.findall(r"(?<!\.)\bexperiment=([\w,]+)", code(GUIDES)))
     experiments = {*named.split(",")} - {
         "mine",
-        "flops",
         "mytext",
         "decided",
     }  # of the examples

@@ -23,17 +23,15 @@ LEAST_SEEDS = 3  # fewer seeds of trials say little about the error of a choice
 _CONFIG = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
 Seeds = list[Annotated[int, Field(strict=True, ge=0, le=LARGEST_SEED)]]
 
-Per = StrEnum("Per", ["arm", "point", "size"])
-"""The points that share one choice: all points of an arm, each point alone, or all points of an
-arm with equally many parameters. Trials train only the middle one of the points that share."""
-
 
 @dataclass(config=_CONFIG)
 class Tune:
     """The search for the best values of keys such as the learning rate, before arms are judged.
 
-    Every choice tries the same values at full length and takes the combination with the best
-    validation metric. All combinations are tried with the first seed, the two best with all seeds.
+    Trials have the full length. They begin at the two ends of an arm, and go on at every point if
+    these choose different values (sweeper/tune.py). A tried point tries all combinations of values
+    with the first seed, the two best with the second, and with all where these are still too close.
+    The best validation metric decides.
     """
 
     # The values to try for each key. All combinations are tried.
@@ -41,7 +39,6 @@ class Tune:
     by: str = "validation/loss"  # the metric of the validation split that decides
     # Seeds of trials, which differ from those of judged runs.
     seeds: Seeds = field(default_factory=lambda: [1000, 1001, 1002])
-    per: Per = Per.point
     # If the best value is at an end of its range, add at most this many beyond it.
     grow: Annotated[int, Field(ge=0)] = 2
 
@@ -167,11 +164,7 @@ class Experiment:
                 | ({"parent": arm.parent} if arm.parent else {})
                 for arm in self.arms.values()
             },
-            **(
-                {"tune": plain["tune"] | {"per": self.tune.per.value}}
-                if self.tune
-                else {}
-            ),
+            **({"tune": plain["tune"]} if self.tune else {}),
         }
 
 
@@ -300,7 +293,8 @@ def with_typed(
     Args:
         axes: keys with several values; every arm sweeps them. If an unmatched arm does not sweep
             one of them in the yaml, the figure becomes `curves`, since the experiment's own figure
-            would join points with different values of this key.
+            would join points with different values of this key. A typed `experiment.x` does the
+            same: other figures have axes of their own.
         fixed: keys with one value; an arm that sweeps such a key gets only this value.
 
     Raises:
@@ -335,7 +329,8 @@ def with_typed(
         tune = replace(tune, grid=free) if free else None
     of_unmatched = [arm.swept for arm in experiment.arms.values() if not arm.match]
     in_yaml = all(key in swept for swept in of_unmatched for key in axes)
-    figure = experiment.figure if in_yaml or "experiment.figure" in fixed else "curves"
+    own = "experiment.figure" in fixed or (in_yaml and "experiment.x" not in fixed)
+    figure = experiment.figure if own else "curves"
     return replace(experiment, arms=arms, tune=tune, figure=figure)
 
 

@@ -245,8 +245,10 @@ def _check_results(
 
     key = experiment.x
     of_point = ({*point.size, *point.values, *leaves(point.config)} for point in points)
-    if key not in ("arm", "task") and not any(key in known for known in of_point):
-        expected = f"a key of the config, or one of {', '.join(points[0].size)}"
+    of_table = ("arm", "task", "training_flops", "seconds")
+    if key not in of_table and not any(key in known for known in of_point):
+        names = ", ".join([*of_table, *points[0].size])
+        expected = f"a key of the config, or one of {names}"
         raise invalid_value(f"experiment.x of {name}", key, expected, "correct it")
 
 

@@ -1,8 +1,9 @@
 """The choice between trials: for each setting, the values with the best validation metric.
 
 Every combination of values is tried with one seed. The two best of a setting, its finalists, are
-tried with further seeds, and the better mean is chosen. If the finalists differ by no more than the
-error of their difference, the other one stays as an alternative, and claims are judged with either.
+tried with a second seed. If they differ by no more than the error of their difference, they are
+tried with further seeds. The better mean is chosen. If the finalists still cannot be told apart,
+the other one stays as an alternative, and claims are judged with either.
 Only the metric of the validation split counts. A value is worse than any other if one of its trials
 diverged.
 """
@@ -13,12 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweeper.results.points import Point, points
-from sweeper.results.statistics.estimates import (
-    interval,
-    mean,
-    pooled,
-    spread_of,
-)
+from sweeper.results.statistics.blocks import moderated, table_of
+from sweeper.results.statistics.estimates import BEYOND, Spread, interval, mean
 from sweeper.results.table import Row, Table, direction
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError, sanitize
@@ -26,6 +23,7 @@ from sweeper.store.files import canonical
 from sweeper.store.runs import State
 
 FINALISTS = 2
+CONFIRMED = 2  # seeds of a finalist, at least
 
 
 @dataclass(frozen=True)
@@ -38,8 +36,8 @@ class Choice:
         alternative: the other finalist's values if trials cannot tell it from the chosen one.
         among: the number of combinations of values that were tried.
         difference: by which the other finalist is worse, in the metric of the trials.
-        error: half the 95 % interval of that difference; None without one, or if no setting has
-            two seeds.
+        error: half the 95 % interval of that difference, by the variance of claims
+            (statistics/blocks.py); None if it is unknown.
         best, trials: the runs with the chosen values, and all runs that decided.
     """
 
@@ -95,8 +93,11 @@ def ranked(table: Table) -> list[list[Point]]:
 
     for group in groups.values():
         group.sort(key=first, reverse=True)
-        if not group[0].values:
-            _raise_diverged(table, group[0])
+        best = group[0]
+        if len(best.values) < len(best.runs):
+            tried = f"{sanitize(best.arm)}, every trial like {sanitize(best.name)}"
+            remedy = "give experiment.tune other values"
+            raise UserError(f"{table.name}: of {tried} diverged; {remedy}.")
     return [*groups.values()]
 
 
@@ -107,29 +108,30 @@ def choices(table: Table) -> list[Choice]:
         UserError: as `ranked`.
     """
     keys, sign = tuned_keys(table), direction(table.metric)
-    settings = []
+    settings, apart = [], {}
     for group in ranked(table):
         seeds = max(len(point.runs) for point in group)  # of the finalists
-        left = [point for point in group[:FINALISTS] if len(point.values) == seeds]
-        if not left:
-            _raise_diverged(table, group[0])
-        best, *others = sorted(left, key=lambda one: sign * one.mean, reverse=True)
-        apart = [
-            sign * (best.values[seed] - one.values[seed])
-            for one in others
+        best, *others = sorted(
+            (point for point in group[:FINALISTS] if len(point.values) == seeds),
+            key=lambda point: -sign * point.mean,
+        )
+        settings.append((group, best, others))
+        apart[best.key] = {
+            seed: sign * (best.values[seed] - other.values[seed])
+            for other in others
             for seed in best.values
-        ]
-        settings.append((group, best, others, apart))
-    # Finalists share their seeds, so differences by seed count. Their variance is pooled over
-    # settings, but for a setting that spreads more than the others.
-    spread = pooled(apart for *_, apart in settings)
+        }
+    # Finalists share their seeds, so differences by seed count; arms with the same runs count once.
+    spreads = dict(zip(apart, moderated(table_of([*apart.values()])), strict=True))
     found = []
-    for group, best, others, apart in settings:
+    for group, best, others in settings:
+        differences, (variance, df) = [*apart[best.key].values()], spreads[best.key]
         difference = error = alternative = None
         if others:
-            difference = mean(apart)
-            ends = interval(0.0, len(apart), spread_of(apart, spread))
-            error = ends and ends[1]
+            difference = mean(differences)
+            if df >= 1 and variance < BEYOND**2:
+                ends = interval(0.0, len(differences), Spread(math.sqrt(variance), df))
+                error = ends and ends[1]
             if error is not None and difference <= error:
                 alternative = {key: others[0].settings[key] for key in keys}
         found.append(
@@ -146,12 +148,6 @@ def choices(table: Table) -> list[Choice]:
             )
         )
     return found
-
-
-def _raise_diverged(table: Table, point: Point) -> None:
-    trials = f"{sanitize(point.arm)}, every trial like {sanitize(point.name)}"
-    remedy = "give experiment.tune other values"
-    raise UserError(f"{table.name}: of {trials} diverged; {remedy}.")
 
 
 def tuned_keys(table: Table) -> list[str]:

@@ -19,6 +19,8 @@ Collecting writes nothing, and equal records give equal bytes.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,10 +31,12 @@ from sweeper.results.table import (
     NAMES,
     RUN,
     SIZES,
+    STEADY,
     THEN,
     Data,
     RunFiles,
     Table,
+    training_flops,
     write_table,
 )
 from sweeper.store.asked import asked_in, asked_of, late_terms, shared_claims
@@ -138,6 +142,8 @@ class Records:
         """Return the table of an experiment of a plan."""
         table = _table(name, plan, self.of)
         about = {**table.provenance, **self._asked(name, plan)}
+        if _shared_gpus(table.files.values()):
+            about["shared_gpus"] = True
         table = replace(table, provenance=about)
         if code_apart(table.rows) != []:
             table = replace(table, code=mixed_code(table, self._code))
@@ -153,6 +159,25 @@ class Records:
         late = late_terms(own, known, self.is_done)
         found = {"asked_late": late, "asked_too": shared_claims(own, known)}
         return {key: value for key, value in found.items() if value}
+
+
+def _shared_gpus(files: Iterable[RunFiles]) -> bool:
+    """Return whether two of these runs trained on one GPU at the same time."""
+    spans = sorted(
+        (
+            attempt["host"],
+            attempt["visible_gpus"],
+            begun := datetime.fromisoformat(attempt["started"]),
+            begun + timedelta(seconds=own.result["seconds"]),
+        )
+        for own in files
+        for attempt in own.attempts[-1:]
+        if own.result and attempt.get("visible_gpus")
+    )
+    return any(
+        one[:2] == following[:2] and following[2] < one[3]
+        for one, following in pairwise(spans)
+    )
 
 
 def before_training(plan: Plan, configs: Mapping[str, Data]) -> list[Table]:
@@ -186,10 +211,18 @@ def collected(run: Run, config: Data) -> Collected:
             attempts = lineage(run, result["attempt"])
             files = replace(files, result=result, attempts=attempts)
             cells |= _measured(record.config, result, attempts)
+        if files.config.get("optimizer.schedule") in STEADY:
+            files = replace(files, curve=_curve(run))
     except UserError as problem:
         failed = {"state": str(State.FAILED), "reason": str(problem)}
         cells |= failed | {"damaged": True}
     return Collected(cells, files)
+
+
+def _curve(run: Run) -> list[tuple[float, float]]:
+    """Return the step and the loss of each validation of a run."""
+    loss = "validation/loss"
+    return [(row["step"], row[loss]) for row in run.history() if loss in row]
 
 
 def _planned(config: Data) -> dict[str, Any]:
@@ -262,6 +295,7 @@ def _table(name: str, plan: Plan, of: Callable[[str], Collected]) -> Table:
             "parent": plan["runs"].get(point["run"], {}).get("parent"),
             "estimate": plan.get("estimate", {}).get(point["run"]),
         }
+        row["training_flops"] = training_flops(row)
         if beside is not None:
             row["alternative_to"] = f"{point['arm']} {_words(beside, ends)}".strip()
         rows.append({key: None if v == "" else plain(v) for key, v in row.items()})

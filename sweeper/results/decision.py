@@ -18,6 +18,7 @@ from sweeper.results.design import (
     contrasts_of,
 )
 from sweeper.results.evidence import Evidence, Measured
+from sweeper.results.speedup import speedups, why_unread
 from sweeper.results.statistics.bimodal import is_bimodal
 from sweeper.results.statistics.blocks import Estimate, estimates, intervals
 from sweeper.results.statistics.sequential import (
@@ -180,17 +181,22 @@ class Question:
         lows = np.where(apart, newest.lows, joint.lows)
         highs = np.where(apart, newest.highs, joint.highs)
         hull = self._with_alternatives(Intervals(newest.values, lows, highs))
-        gains = self.weights[self._chosen].clip(min=0).sum(axis=1).tolist()
+        chosen = self.weights[self._chosen]
         ends = np.transpose([one + self._above for one in hull]).tolist()
         found = []
-        for contrast, gain, (value, low, high) in zip(
-            self.contrasts, gains, ends, strict=True
+        for contrast, weights, (value, low, high) in zip(
+            self.contrasts, chosen, ends, strict=True
         ):
-            farthest = self.evidence.range * gain
+            farthest = self.evidence.range * float(weights.clip(min=0).sum())
             low, high = max(low, -farthest), min(high, farthest)
             if (low, high) == (-farthest, farthest):
                 low, high = -math.inf, math.inf
-            found.append(Found(contrast.words, value, low, high, self.evidence.unit))
+            costs = self.evidence.costs(weights)
+            comparable = [cost for cost, ratio in costs.items() if ratio]
+            level = self.error / self.claims / 2
+            sooner = speedups(self.evidence, contrast, comparable, level)
+            effect = (contrast.words, value, low, high, self.evidence.unit)
+            found.append(Found(*effect, costs, sooner))
         return found
 
     @cached_property
@@ -276,6 +282,7 @@ class Question:
             depends = self.decision is not self._decision(chosen)
             obstacle = self.obstacle or (_DEPENDS if depends else None)
             text = explain(self.decision, listed, self.terms, obstacle, price)
+            text = f"{text} {why_unread(self.evidence, self.contrasts)}".rstrip()
         return Verdict(self.name, self.decision, text, numbers, self.measure)
 
     def price(self) -> Price | None:

@@ -20,11 +20,15 @@ from sweeper.results.table import (
     LOGARITHMIC,
     PER_CENT,
     RESOLUTION,
+    THEN,
     Table,
     direction,
     number,
 )
 from sweeper.results.verdict import JudgedMargin, Unit
+
+COSTS = {"FLOPs": "training_flops", "seconds": "seconds"}
+"""The columns of the costs of a run, by their words."""
 
 FACTOR = math.log(1e6)  # an interval that reaches so far on both sides says nothing
 
@@ -44,6 +48,8 @@ class Measured:
         zero: the number of its seeds whose value is 0 or less, where ratios are judged.
         hours: device hours of one measurement, mean of those that are done; if none is, the
             estimate of the plan, or nan.
+        costs: COSTS of one measurement, mean of those that are done; nan if unknown.
+        devices: the kinds of device that trained it, joined by THEN.
         trainings: the number of runs of one measurement, including those that it starts from.
         alone: whether it has several seeds that all start from one training.
     """
@@ -53,6 +59,8 @@ class Measured:
     lost: int
     zero: int
     hours: float
+    costs: list[float]
+    devices: str
     trainings: int
     alone: bool
 
@@ -105,7 +113,9 @@ class Evidence:
         self.every = [
             one for point in self.points for one in (point, *point.alternatives)
         ]
-        self._rows = {str(row["run"]): row for row in table.rows}
+        self.rows = {str(row["run"]): row for row in table.rows}
+        self.files = table.files
+        self._shared = bool(table.provenance.get("shared_gpus"))
         self._better = better or direction(metric)
         self._least = RESOLUTION.get(kind, 0.0)
         distinct = {_key(point): point for point in self.every}
@@ -144,6 +154,29 @@ class Evidence:
         found[np.abs(found) < NOTHING] = 0.0
         return found
 
+    def costs(self, weights: Floats) -> dict[str, float | None]:
+        """Return the costs of a contrast as ratios of its two sides, where they are known.
+
+        It is the contrast of the logarithms. The ratio of seconds is None if devices are of several
+        kinds or were shared.
+
+        Args:
+            weights: (distinct points,).
+        """
+        used = np.flatnonzero(weights)
+        points = [self.measured[place] for place in used]
+        logs = weights[used] @ np.log([point.costs for point in points])
+        devices = {point.devices for point in points}
+        apart = self._shared or len(devices) > 1 or THEN in "".join(devices)
+        ratios: dict[str, float | None] = {
+            cost: ratio
+            for cost, ratio in zip(COSTS, np.exp(logs).tolist(), strict=True)
+            if ratio == ratio
+        }
+        if apart and ratios:
+            ratios["seconds"] = None
+        return ratios
+
     def average(self, point: Point) -> float:
         """Return the mean of a point's measurements, more being better; nan without any."""
         return _mean(self.measured[self.place(point)].values.values())
@@ -155,7 +188,7 @@ class Evidence:
         for seed, run in key:
             value = point.values.get(seed)
             judged = None if value is None else self.judged(value)
-            states = [self._rows.get(one, {}).get("state") for one in lines[run]]
+            states = [self.rows.get(one, {}).get("state") for one in lines[run]]
             if judged is not None:
                 by_training.setdefault(lines[run][-1], {})[seed] = judged
             elif value is not None:
@@ -164,30 +197,41 @@ class Evidence:
                 states[0] == "done" or "failed" in states
             ):  # of the run or of one before it
                 lost += 1
-        took = [self._seconds(line, "seconds") for line in lines.values()]
+        of_runs = lines.values()
+        took = [self._sum(line, "seconds", "devices") for line in of_runs]
         if not any(took):
-            took = [self._seconds(line, "estimate") for line in lines.values()]
+            took = [self._sum(line, "estimate", "devices") for line in of_runs]
+        rows = [self.rows.get(run, {}) for line in of_runs for run in line]
+        devices = {str(row["device"]) for row in rows if row.get("device")}
         return Measured(
             runs=key,
             values={min(own): mean([*own.values()]) for own in by_training.values()},
             lost=lost,
             zero=zero,
             hours=_mean(took) / 3600,
+            costs=[
+                _mean(self._sum(line, column) for line in of_runs)
+                for column in COSTS.values()
+            ],
+            devices=THEN.join(sorted(devices)),
             trainings=max(map(len, lines.values())),
             alone=len(key) > len({line[-1] for line in lines.values()}) == 1,
         )
 
     def _line(self, run: str) -> list[str]:
         """Return a run, the run it starts from, and so on to the training from scratch."""
-        parent = self._rows[run].get("parent") if run in self._rows else None
+        parent = self.rows[run].get("parent") if run in self.rows else None
         return [run, *self._line(str(parent))] if parent else [run]
 
-    def _seconds(self, line: Sequence[str], column: str) -> float | None:
-        """Return the device seconds of a run and those it starts from; None if unknown."""
-        rows = [self._rows.get(one, {}) for one in line]
-        pairs = [(number(row.get(column)), number(row.get("devices"))) for row in rows]
-        known = [seconds * devices for seconds, devices in pairs if seconds and devices]
-        return math.fsum(known) if known and None not in pairs[0] else None
+    def _sum(self, line: Sequence[str], *columns: str) -> float | None:
+        """Multiply columns of a run and of those it starts from, and add the products.
+
+        Return None if a value of the run itself is unknown.
+        """
+        rows = [self.rows.get(one, {}) for one in line]
+        cells = [[number(row.get(column)) for column in columns] for row in rows]
+        known = [math.prod(filter(None, own)) for own in cells if all(own)]
+        return math.fsum(known) if known and None not in cells[0] else None
 
     def _analyses(self, rounds: Sequence[Mapping[str, int]]) -> list[Floats]:
         """Return the values at each interim analysis, the newest last.

@@ -29,7 +29,6 @@ WITHOUT = {
     "done": "done without it",
     "new": "not started",
 }  # states of runs without a metric
-_PER = {"arm": "arm", "size": "arm and size", "point": "point"}
 Spreads = Mapping[tuple[str, ...], Spread]
 """The spread between the seeds of points, by their runs; points of unknown spread are left out."""
 
@@ -39,12 +38,13 @@ def tuned_in_words(experiment: Mapping[str, Any]) -> list[str]:
     found: Sequence[Mapping[str, Any]] = experiment.get("tuning") or ()
     if not found:
         return []
-    tune, seeds = experiment["tune"], len(experiment["tune"]["seeds"])
     names = ", ".join(map(label, found[0]["values"]))
     among = _span([choice["among"] for choice in found])
-    finals = f", the two best with {seeds} seeds" if seeds > 1 else ""
+    points = _span([*Counter(choice["arm"] for choice in found).values()])
+    seeds = _span([len(choice["best"]) for choice in found])
     chosen = (
-        f"{names} chosen on validation among {among} per {_PER[tune['per']]}{finals}"
+        f"{names} chosen on validation among {among} at {points} points of each arm, the two best "
+        f"with {seeds} seeds"
     )
     sentences = [f"{chosen[0].upper()}{chosen[1:]}: {_by_arm(found)}."]
     if at_end := [one for one in found if one["at_end"]]:
@@ -89,6 +89,7 @@ class Point:
         cells: the columns of its rows; where seeds differ, the first value.
         values: the metric by seed in the unit shown (fractions in per cent), of finished runs only.
         runs: the run of every planned seed.
+        seconds: the training time of each finished run.
         alternatives: the same setting with other values of the tuned keys, which trials cannot tell
             from the chosen ones.
         bounds: the least and the most that the metric can be.
@@ -101,12 +102,15 @@ class Point:
     cells: dict[str, Any] = field(default_factory=dict)
     values: dict[int, float] = field(default_factory=dict)
     runs: dict[int, str] = field(default_factory=dict)
+    seconds: list[float] = field(default_factory=list)
     alternatives: list[Point] = field(default_factory=list)
     bounds: tuple[float, float] = (-math.inf, math.inf)
     logs: bool = False
 
     def at(self, column: str) -> float | None:
-        """Return the number in a column, or None."""
+        """Return the number in a column, or None; of seconds, the mean over seeds."""
+        if column == "seconds" and self.seconds:
+            return mean(self.seconds)
         return number(self.cells.get(column))
 
     @property
@@ -164,6 +168,8 @@ def points(table: Table, metric: str) -> list[Point]:
         value = number(row.get(metric))
         if value is not None:
             point.values[seed] = factor(metric) * value
+        if seconds := number(row.get("seconds")):
+            point.seconds.append(seconds)
     chosen = []
     for point in found.values():
         of = found.get(str(point.cells.get("alternative_to")))

@@ -26,7 +26,7 @@ from sweeper.store.numbers import plural
 BETTER = {"lower": -1, "higher": 1}
 MOST_ROWS = 10_000
 MOST_SEEDS = 200  # of an arm; the rule judges after each of them
-_COSTS = {"flops": "FLOPs", "seconds": "seconds"}
+_COSTS = {"flops": "training_flops", "seconds": "seconds"}  # by their names in tables
 
 
 def judge_table(path: Path) -> list[Verdict]:
@@ -83,8 +83,7 @@ def judge_scores(
             weights = [(1.0, points[arm]), (-1.0, points[first])]
             contrast = Contrast(f"arm {arm} over {first}", weights)
             questions.append(Question(arm, str(metric), contrast, evidence))
-            pairs = _pairs(evidence, points[arm], points[first], pair)
-            additions.append(pairs + _cost(rows, arm, first))
+            additions.append(_pairs(evidence, points[arm], points[first], pair))
 
     verdicts = [replace(one, claims=len(questions)).verdict() for one in questions]
     return [
@@ -136,13 +135,15 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
     found["metric"] = frame["metric"].astype(str) if "metric" in frame else "value"
     for column in ("value", *(cost for cost in _COSTS if cost in frame)):
         found[column] = pd.to_numeric(frame[column], errors="coerce")
-        wrong = ~np.isfinite(found[column].to_numpy())
+        cells = found[column].to_numpy()
+        wrong = ~np.isfinite(cells) | ((cells <= 0) & (column in _COSTS))
         if wrong.any():
             line = int(wrong.argmax())
             cell = f"{column}={frame[column].iloc[line]!r} in row {line + 1}"
             raise UserError(
-                f"{cell} of the scores: expected a finite number. Leave out the row of a run that "
-                "failed, and say so: a verdict without it may be too favourable."
+                f"{cell} of the scores: expected a finite number, above 0 for a cost. Leave out "
+                "the row of a run that failed, and say so: a verdict without it may be too "
+                "favourable."
             )
 
     twice = found[found.duplicated(["arm", "pair", "metric"])]
@@ -216,16 +217,16 @@ def _table(rows: pd.DataFrame, experiment: Data) -> Table:
     names = pd.DataFrame({"name": rows["pair"].unique()})
     names["size"] = pd.to_numeric(names["name"], errors="coerce")
     order = list(names.sort_values(["size", "name"])["name"])
+    named = rows.rename(columns=_COSTS).drop(columns="metric").to_dict("records")
     cells = [
         {
-            "arm": arm,
+            **row,
             "point": "",
-            "seed": order.index(pair),
-            "run": f"{arm} {pair}",
+            "seed": order.index(row["pair"]),
+            "run": f"{row['arm']} {row['pair']}",
             "state": "done",
-            "value": value,
         }
-        for arm, pair, value in rows[["arm", "pair", "value"]].itertuples(index=False)
+        for row in named
     ]
     arms = {arm: {"label": arm} for arm in rows["arm"].unique()}
     return Table("scores", {**experiment, "arms": arms}, {}, {}, [*cells[0]], cells)
@@ -244,12 +245,3 @@ def _pairs(evidence: Evidence, one: Point, other: Point, pair: str) -> str:
         verbs = "has no partner and is" if alone == 1 else "have no partner and are"
         words += f" {plural(alone, 'row')} {verbs} not used."
     return words
-
-
-def _cost(rows: pd.DataFrame, arm: str, baseline: str) -> str:
-    """Return the ratios of costs to the baseline's in words; empty without such columns."""
-    costs = [cost for cost in _COSTS if cost in rows]
-    means = rows.groupby("arm")[costs].mean()
-    ratios = (means.loc[arm] / means.loc[baseline]).replace(math.inf, math.nan).dropna()
-    words = [f"{ratio:.2f} times the {_COSTS[str(c)]}" for c, ratio in ratios.items()]
-    return f" It takes {' and '.join(words)} of {baseline}." if words else ""

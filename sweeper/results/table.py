@@ -94,6 +94,7 @@ SIZES = {
     "steps": Column(),
     # An upper bound if batches are only as long as their longest row.
     "tokens_seen": Column(),
+    "training_flops": Column("training FLOPs"),
 }
 
 # The keys are the last parts of metrics' names; the words describe the test split.
@@ -126,7 +127,7 @@ METRICS = {
 }
 
 RUN = {
-    "seconds": Column(),  # of training
+    "seconds": Column("training time", "s"),
     "tokens_per_second": Column(),
     "device": _TEXT,
     "code": _TEXT,  # the version of the program
@@ -174,6 +175,12 @@ def cell(name: str, value: Any) -> Any:
     """Return a cell of a column in the unit that the words for the column name."""
     known = number(value)
     return value if known is None else factor(name) * known
+
+
+def training_flops(row: Row) -> float | None:
+    """Return the training FLOPs of a run; None if its tokens or the FLOPs of one are unknown."""
+    of_token, tokens = (number(row.get(k)) for k in ("flops_per_token", "tokens_seen"))
+    return of_token * tokens if of_token and tokens else None
 
 
 def direction(metric: str) -> int:
@@ -225,6 +232,10 @@ class MixedCode:
     files: Sequence[str]
 
 
+STEADY = ("constant", "rsqrt")
+"""Schedules without a decay to zero: a run may end at any step, so its curve is that of all."""
+
+
 @dataclass(frozen=True)
 class RunFiles:
     """The files of a run, as far as it has them.
@@ -235,6 +246,7 @@ class RunFiles:
         names: the experiment, arm and label that trained it.
         result: result.json.
         attempts: attempt.json of the attempts that led to the result, oldest first.
+        curve: the step and the loss of each validation, under a schedule in STEADY.
     """
 
     config: Data = field(default_factory=dict)
@@ -242,6 +254,7 @@ class RunFiles:
     names: Data = field(default_factory=dict)
     result: Data | None = None
     attempts: Sequence[Data] = ()
+    curve: Sequence[tuple[float, float]] = ()
 
 
 @dataclass(frozen=True)
@@ -391,11 +404,7 @@ def read_table(path: Path) -> Table:
     description = files.read_object(about)
     if description is None or not {"name", "experiment"} <= description.keys():
         raise UserError(f"{about} describes no experiment; collect the table again.")
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            columns, *lines = csv.reader(file)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read ({error}); collect it again.") from None
+    columns, rows = read_rows(path)
 
     experiment = description["experiment"]
     arms = experiment.get("arms", {}).values()
@@ -411,9 +420,19 @@ def read_table(path: Path) -> Table:
         description.get("provenance") or {},
         description.get("settings") or {},
         columns,
-        [_read_row(columns, line) for line in lines],
+        rows,
         code=MixedCode(**code) if code else None,
     )
+
+
+def read_rows(path: Path) -> tuple[list[str], list[Row]]:
+    """Return the columns and the rows of a table's .csv; UserError if it cannot be read."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            columns, *lines = csv.reader(file)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read ({error}); collect it again.") from None
+    return columns, [_read_row(columns, line) for line in lines]
 
 
 def _read_row(columns: Sequence[str], line: Sequence[str]) -> Row:
@@ -425,7 +444,8 @@ def _read_row(columns: Sequence[str], line: Sequence[str]) -> Row:
         row[name] = words if known and known.type is str else _parsed(words)
         if not text:
             row[name] = None
-    return row
+    # Older tables lack the column.
+    return {"training_flops": training_flops(row), **row}
 
 
 def _parsed(text: str) -> Any:

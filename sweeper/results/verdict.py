@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -61,7 +61,8 @@ class Verdict:
         one = contrasts[self.numbers.get("first", 0)]
         low = -math.inf if one["low"] is None else one["low"]
         high = math.inf if one["high"] is None else one["high"]
-        return str(Found(one["words"], one["value"], low, high, one["unit"]))
+        costs = (one.get("costs", {}), one.get("speedup", {}))
+        return str(Found(one["words"], one["value"], low, high, one["unit"], *costs))
 
     @property
     def brief(self) -> str:
@@ -156,6 +157,10 @@ class Found:
         value, low, high: the estimate and the interval; unknown ends are infinite.
         unit: of all three. "log ratio" is the natural logarithm of a ratio; "points" are
             percentage points, as of an accuracy or an F1.
+        costs: of the first side, in units of the second's; None for seconds that are not
+            comparable.
+        speedup: by cost, the logarithm of the factor that the first side saves until it has the
+            second's last loss, and the ends of its interval.
     """
 
     words: str
@@ -163,15 +168,35 @@ class Found:
     low: float
     high: float
     unit: Unit = "metric"
+    costs: Mapping[str, float | None] = field(default_factory=dict)
+    speedup: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def __str__(self) -> str:
+        return f"{self.words} {self._effect()}{self._cost()}{self._sooner()}"
+
+    def _effect(self) -> str:
         known = [end for end in (self.value, self.low, self.high) if math.isfinite(end)]
         if max(map(abs, known)) < _ROUNDING:
-            return f"{self.words} no different{'' if len(known) == 3 else ' [no interval]'}"
+            return f"no different{'' if len(known) == 3 else ' [no interval]'}"
         if self.value < 0:
             turned = replace(self, value=-self.value, low=-self.high, high=-self.low)
-            return f"{self.words} worse by {turned.size()}"
-        return f"{self.words} better by {self.size()}"
+            return f"worse by {turned.size()}"
+        return f"better by {self.size()}"
+
+    def _cost(self) -> str:
+        known = [f"{r:.2f} x the {cost}" for cost, r in self.costs.items() if r]
+        apart = ", times not comparable" if None in self.costs.values() else ""
+        return f" at {' and '.join(known)}{apart}" if known else apart
+
+    def _sooner(self) -> str:
+        """Return the effective speedup of the better side in words."""
+        factors = []
+        for cost, (value, low, high) in self.speedup.items():
+            ends = (-value, -high, -low) if self.value < 0 else (value, low, high)
+            middle, least, most = map(_factor, ends)
+            factors.append(f"{middle} [{least}, {most}] in {cost}")
+        kind = "slowdown" if self.value < 0 else "speedup"
+        return f", an effective {kind} of {' and '.join(factors)}" if factors else ""
 
     def size(self) -> str:
         """Return the value and its interval: `1.31 [0.92, 1.70]`, `1.3 % [0.9, 1.7]`."""

@@ -55,7 +55,7 @@ class MetricsLog:
 # Keep this many checkpoints: the newest, and an older one in case the newest is damaged.
 KEPT = 2
 # A run without validations logs the loss on a few validation rows this many times.
-SAMPLES = 4
+SAMPLES = 8
 # Copy the losses from the device after this many steps, even if no row is due.
 HELD = 1000
 

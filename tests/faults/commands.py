@@ -54,7 +54,7 @@ TWO_STAGES = (
 )
 # Trials of the arms, ranges that grow, and runs with the values that they choose.
 TUNING = (
-    *("-m", "experiment=fig1_tuned", "seed=0", "experiment.tune.per=arm"),
+    *("-m", "experiment=fig1_tuned", "seed=0"),
     *("task.sequence_length=32", "trainer.steps=40", "task.batch_tokens=480", *TINY),
 )
 LINES = {"a grid": GRID, "two stages": TWO_STAGES, "tuning": TUNING}

@@ -98,7 +98,8 @@ SWEEPS = {
 
 TUNED = {  # experiment=fig1_tuned scale=cpu experiment.tune. ...
     "seeds=[7,2]": "expected seeds other than the judged ones (0, 1, 2)",
-    "transfer.fixed=width": "tune.transfer was removed: leave it out: rates are chosen by tune.per",
+    "transfer.fixed=width": "tune.transfer was removed: leave it out: rates are chosen at the ends",
+    "per=arm": "tune.per was removed: leave it out: trials begin at the ends of each arm",
     "by=test/loss": "by=test/loss: expected a metric of the validation split",
     "grid={optimizer.learning_rate:[0.1]}": "expected two different values",
 }

@@ -98,12 +98,8 @@ def test_how_often_it_looks_at_itself_changes_nothing(done, prepared):
     run = ended(prepared, {f"trainer.{key}": n for key, n in rarely.items()}, "rarely")
     assert science(run)["weights_sha256"] == science(done)["weights_sha256"]
     assert science(run)["metrics"] == science(done)["metrics"]
-    assert [row["step"] for row in run.history() if "validation/loss" in row] == [
-        5,
-        10,
-        15,
-        19,
-    ]
+    looked_at = [row["step"] for row in run.history() if "validation/loss" in row]
+    assert looked_at == [*range(3, 19, 3), 19]  # every eighth of the run, rounded up
     assert run.result()["validation"] == {}
     row = run.history()[-1]
     losses = [row["train/loss"] for row in done.history()]

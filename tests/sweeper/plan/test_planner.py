@@ -119,6 +119,7 @@ def test_figure_1_at_paper_scale_has_the_published_counts(plan):
         ("fig1 model.layers=1,2", "curves"),
         ("fig1 model.layers=1,2 experiment.figure=fig1", "fig1"),
         ("fig1 model.layers=2", "fig1"),
+        ("fig1 experiment.x=training_flops", "curves"),
         ("theorem1 task.sequence_length=5,7,11", "theorem1"),
         ("theorem1 seed=0,1", "theorem1"),
     ],

@@ -1,20 +1,21 @@
 """What is tried before an experiment is judged, and what is chosen from it."""
 
 import math
+import re
 from collections import Counter
 from dataclasses import replace
 from types import MappingProxyType
 
 import pytest
 
-from sweeper.plan.experiment import Per, at_end, beyond
+from sweeper.plan.experiment import at_end, beyond
 from sweeper.plan.facts import Facts
 from sweeper.plan.seeds import with_seeds
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore, State
 from sweeper.train import freeze
-from sweeper.tune import Tuning, budgets, trials
+from sweeper.tune import Search, Tuning, trials
 from tests.sweeper.plan.conftest import described
 
 RATE = "optimizer.learning_rate"
@@ -24,23 +25,16 @@ CPU = "scale=cpu"
 
 @pytest.fixture
 def tried(plan, process, tmp_path):
-    """The plan of the tuned Figure 1, and that of its trials."""
-
-    def run(**changes):
-        found = plan("experiment=fig1_tuned", CPU)
-        tunes = {
-            name: replace(one.tune, **changes)
-            for name, one in found.experiments.items()
-        }
-        return found, trials(found, tunes, Facts(process, tmp_path / "facts.json"))
-
-    return run
+    """The plan of the tuned Figure 1, and that of its first trials."""
+    found = plan("experiment=fig1_tuned", CPU)
+    searches = {name: Search.of(one.tune) for name, one in found.experiments.items()}
+    return found, trials(found, searches, Facts(process, tmp_path / "facts.json"))
 
 
 def test_every_choice_has_equally_many_trials_and_otherwise_each_is_what_is_judged(
     tried,
 ):
-    judged, found = tried()
+    judged, found = tried
     [experiment] = found.experiments.values()
     [(name, own)] = judged.experiments.items()
     assert experiment.name == f"{name}_trials"
@@ -65,21 +59,17 @@ def test_every_choice_has_equally_many_trials_and_otherwise_each_is_what_is_judg
             assert own[section] == config[section]
 
 
-@pytest.mark.parametrize(
-    ("per", "common"),
-    [
-        ("arm", lambda point, size: None),
-        ("size", lambda point, size: size["params_total"]),
-        ("point", lambda point, size: str(point.values)),
-    ],
-)
-def test_points_share_a_choice_as_they_are_told_to(tried, per, common):
-    judged, found = tried(per=Per[per])
-    shared = {
-        (point.arm, common(point, judged.runs[point.run].size))
-        for point in judged.points
-    }
-    assert len(found.points) == 3 * len(shared)
+def test_trials_begin_at_the_fewest_and_the_most_parameters_of_each_arm(tried):
+    judged, found = tried
+    sizes = {}
+    for plan in (judged, found):
+        for point in plan.points:
+            size = plan.runs[point.run].size["params_total"]
+            sizes.setdefault((plan is found, point.arm), set()).add(size)
+    for arm in ARMS:
+        every = sizes[False, arm]
+        assert sizes[True, arm] == {min(every), max(every)}
+    assert len(found.points) == 3 * (2 + 2 + 1 + 1)
 
 
 def test_further_seeds_leave_out_those_of_the_trials(plan):
@@ -123,7 +113,7 @@ def test_a_key_that_changes_the_size_of_a_model_is_not_tuned(plan, process, tmp_
     [(name, own)] = found.experiments.items()
     tune = replace(own.tune, grid={"model.feedforward_size": [8, 16]})
     with pytest.raises(UserError, match="that do not change the size of a model"):
-        trials(found, {name: tune}, Facts(process, tmp_path / "facts.json"))
+        trials(found, {name: Search.of(tune)}, Facts(process, tmp_path / "facts.json"))
 
 
 def test_no_trial_starts_for_a_metric_of_which_neither_more_nor_less_is_better(
@@ -162,17 +152,19 @@ def tuning(plan, process, tmp_path):
         *(
             f"{TUNE}.grid={{{RATE}:[0.005,0.01,0.02]}}",
             f"{TUNE}.grow=2",
-            f"{TUNE}.per=arm",
         ),
     )
     return Tuning.of(found, process, RunStore(tmp_path))
 
 
 def train(tuning, best, diverging=MappingProxyType({})):
-    """Have the trials done; `best` is the rate that each arm learns most with.
+    """Have the trials done.
 
-    `diverging`: by arm, the rates that diverge with every seed but the first.
+    Args:
+        best: the rate that each arm learns most with, or a function that returns it for a point.
+        diverging: by arm, the rates that diverge with every seed but the first.
     """
+    of = best if callable(best) else lambda point: best[point.arm]
     freeze(tuning.trials, tuning.store, {})
     for point in tuning.trials.points:
         run = tuning.store.run(point.run)
@@ -180,15 +172,11 @@ def train(tuning, best, diverging=MappingProxyType({})):
             if run.status().state is not State.FAILED:
                 run.claim({}).finish(Cause.NAN, "loss")
         elif run.result() is None:
-            loss = (
-                1
-                + abs(math.log(point.values[RATE] / best[point.arm]))
-                + 0.01 * point.seed
-            )
+            apart = abs(math.log(point.values[RATE] / of(point)))
             attempt = run.claim({})
             measured = {
                 "metrics": {"test/loss": 0.0},
-                "validation": {"validation/loss": loss},
+                "validation": {"validation/loss": 1 + apart + 0.01 * point.seed},
             }
             run.publish_result(attempt, {**measured, "steps": 1, "seconds": 1.0})
             attempt.finish("done")
@@ -203,6 +191,7 @@ def tried_rates(tuning):
 
 
 def judged(tuning):
+    """The optimizer that each arm is judged with, at its last point."""
     return {
         p.arm: tuning.judged.runs[p.run].config["optimizer"]
         for p in tuning.judged.points
@@ -218,7 +207,7 @@ ARMS = ("standard", "fixed", "matched", "collaborative")
 FIRST = {0.005, 0.01, 0.02}
 
 
-def test_inside_the_range_nothing_grows_and_the_two_best_are_tried_with_all_seeds(
+def test_inside_the_range_nothing_grows_and_the_two_best_are_tried_with_a_second_seed(
     tuning,
 ):
     assert tuning.judged is None
@@ -226,10 +215,11 @@ def test_inside_the_range_nothing_grows_and_the_two_best_are_tried_with_all_seed
     assert not tuning.advance()
     seeds = {}
     for point in tuning.trials.points:
-        seeds.setdefault((point.arm, point.values[RATE]), []).append(point.seed)
-    deep, once = [1000, 1001, 1002], [1000]
+        seeds.setdefault((point.arm, point.values[RATE]), set()).add(point.seed)
     assert seeds == {
-        (arm, rate): once if rate == 0.005 else deep for arm in ARMS for rate in FIRST
+        (arm, rate): {1000} if rate == 0.005 else {1000, 1001}
+        for arm in ARMS
+        for rate in FIRST
     }
     train(tuning, dict.fromkeys(ARMS, 0.0105))
     assert tuning.advance()
@@ -245,18 +235,62 @@ def test_inside_the_range_nothing_grows_and_the_two_best_are_tried_with_all_seed
 def test_the_next_best_takes_the_place_of_a_value_that_diverges_with_a_further_seed(
     tuning,
 ):
-    diverging = {"fixed": (0.01,), "matched": (0.01, 0.02)}
+    diverging = {"standard": (0.01,), "collaborative": (0.01, 0.02)}
     while not tuning.advance():
         train(tuning, dict.fromkeys(ARMS, 0.0105), diverging)
     chosen = {arm: own["learning_rate"] for arm, own in judged(tuning).items()}
     assert chosen == {
-        "standard": 0.01,
-        "fixed": 0.02,
-        "matched": 0.005,
-        "collaborative": 0.01,
+        "standard": 0.02,
+        "fixed": 0.01,
+        "matched": 0.01,
+        "collaborative": 0.005,
     }
+
+
+def places(tuning, arm):
+    """The settings of the points of an arm that were tried, and those that are judged."""
+    return (
+        {
+            str({key: value for key, value in p.values.items() if key != RATE})
+            for p in plan.points
+            if p.arm == arm
+        }
+        for plan in (tuning.trials, tuning.judged)
+    )
+
+
+def test_where_the_ends_of_an_arm_differ_every_point_of_it_has_its_own_choice(
+    tuning, process
+):
+    def best(point):
+        small = point.values.get("model.embedding_size") != 128
+        return 0.0105 if small or point.values["model.heads"] == 8 else 0.021
+
+    finish(tuning, best)
+    for arm in ARMS:
+        tried, judged = places(tuning, arm)
+        assert (tried == judged) is (arm != "fixed")
+        assert tried <= judged
+    for point in tuning.judged.points:
+        rate = tuning.judged.runs[point.run].config["optimizer"]["learning_rate"]
+        assert rate == (0.01 if best(point) < 0.02 else 0.02)
+    again = Tuning.of(tuning.plan, process, tuning.store)  # as after it was killed
+    assert again.judged.as_data() == tuning.judged.as_data()
+
+
+def test_points_between_the_ends_have_the_alternatives_of_the_nearer_one(tuning):
+    def best(point):
+        largest = point.values.get("model.embedding_size") == 128
+        return 0.0105 if largest else math.sqrt(0.01 * 0.02)
+
+    finish(tuning, best)
+    own = [point for point in tuning.judged.points if point.arm == "standard"]
+    unsure = [point.alternative_to for point in own if point.alternative_to]
+    heads = [values["model.heads"] for values in unsure]
+    assert {values["model.embedding_size"] for values in unsure} == {64}
+    assert sorted(heads) == [2, 4, 8, 16]  # of nine points
     seeds = Counter((p.arm, p.values[RATE]) for p in tuning.trials.points)
-    assert seeds["fixed", 0.005] == seeds["matched", 0.005] == 3
+    assert (seeds["standard", 0.01], seeds["standard", 0.005]) == (3 + 2, 2)
 
 
 def test_a_point_is_judged_with_both_rates_that_trials_cannot_tell_apart(tuning):
@@ -277,33 +311,32 @@ def test_a_point_is_judged_with_both_rates_that_trials_cannot_tell_apart(tuning)
 
 
 def test_where_one_arm_is_at_an_end_all_try_one_value_more(tuning):
-    best = {**dict.fromkeys(ARMS, 0.0105), "fixed": 0.041}
+    best = {**dict.fromkeys(ARMS, 0.0105), "collaborative": 0.041}
     train(tuning, best)
     assert not tuning.advance()
     assert tried_rates(tuning) == dict.fromkeys(ARMS, FIRST | {0.04})
     finish(tuning, best)
     assert tried_rates(tuning) == dict.fromkeys(ARMS, FIRST | {0.04, 0.08})
     chosen = {arm: own["learning_rate"] for arm, own in judged(tuning).items()}
-    assert chosen == {**dict.fromkeys(ARMS, 0.01), "fixed": 0.04}
+    assert chosen == {**dict.fromkeys(ARMS, 0.01), "collaborative": 0.04}
     [told] = tuning.judged.as_data()["experiments"].values()
-    assert [choice["at_end"] for choice in told["tuning"]] == [[]] * 4
+    assert [choice["at_end"] for choice in told["tuning"]] == [[]] * 6
     assert told["tune"]["grid"] == {RATE: [0.005, 0.01, 0.02, 0.04, 0.08]}
 
 
 def test_a_range_grows_no_further_than_it_may_and_the_end_is_said(tuning):
-    finish(tuning, {**dict.fromkeys(ARMS, 0.0105), "fixed": 9.0})
+    finish(tuning, {**dict.fromkeys(ARMS, 0.0105), "standard": 9.0})
     assert tried_rates(tuning) == dict.fromkeys(ARMS, FIRST | {0.04, 0.08})
     [made] = tuning.judged.tuning.values()
-    at_end = {choice["arm"]: choice["at_end"] for choice in made}
-    assert at_end == {arm: [RATE] * (arm == "fixed") for arm in ARMS}
+    at_end = Counter(choice["arm"] for choice in made if choice["at_end"] == [RATE])
+    tried, judged = places(tuning, "standard")
+    assert at_end["standard"] == len(judged)
+    assert tried == judged  # a rate at an end says nothing about other points
 
 
-def test_the_cost_is_told_before_as_it_is_and_at_most(tuning):
-    [line] = budgets(tuning)
-    assert "among 3 by validation/loss, with 7 trials per choice (choices: " in line
-    assert (
-        "(choices: standard 1, fixed 1, matched 1, collaborative 1): 28 trials in all"
-        in line
-    )
-    assert "in all (above: those known so far), " in line
-    assert "of the FLOPs of the judged runs, at most" in line
+def test_the_cost_of_each_arm_is_told_before_and_at_most(tuning):
+    [line] = tuning.budgets()
+    for arm, count in zip(ARMS, (10, 10, 5, 5), strict=True):
+        assert re.search(rf"{arm} {count} trials, \d+%", line), line
+    assert "In all 20 trials, " in line  # arms share ends
+    assert "; at most 108 trials, " in line

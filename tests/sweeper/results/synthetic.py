@@ -87,6 +87,7 @@ class Sweep:
     points: list[dict[str, Any]] = field(default_factory=list)
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    attempts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def add(
         self,
@@ -166,7 +167,8 @@ class Sweep:
         for id, record in self.records.items():
             run = store.freeze(Record(**record))
             if id in self.results:
-                attempt = run.claim({}) if attempts else run.attempt(1)
+                about = self.attempts.get(id, {})
+                attempt = run.claim(about) if attempts else run.attempt(1)
                 run.publish_result(attempt, self.results[id])
                 if attempts:
                     attempt.finish("done")

@@ -94,9 +94,7 @@ def test_metrics_share_the_error_and_costs_stand_beside_the_effect():
     assert [one.measure for one in found] == ["loss", "error"]
     assert {one.numbers["claims"] for one in found} == {2}
     assert "It rests on 6 pairs." in found[0].sentence
-    assert found[0].sentence.endswith(
-        "It takes 1.00 times the FLOPs and 1.20 times the seconds of a."
-    )
+    assert "at 1.00 x the FLOPs and 1.20 x the seconds. " in found[0].sentence
 
 
 GOOD = scores({"a": 0.0, "b": 1.0}).astype(str)
@@ -108,6 +106,7 @@ WRONG = {
     "nan": (GOOD.assign(value="nan"), "value='nan' in row 1"),
     "text": (GOOD.assign(value=["fast", *GOOD["value"][1:]]), "value='fast' in row 1"),
     "empty": (GOOD.assign(value=["", *GOOD["value"][1:]]), "value='' in row 1"),
+    "no cost": (GOOD.assign(seconds="0"), "seconds='0' in row 1"),
     "none": (GOOD[:0], "have no rows"),
     "large": (pd.DataFrame({"arm": ["a"] * (MOST_ROWS + 1)}), "more than 10,000 rows"),
 }

@@ -21,14 +21,7 @@ from sweeper.results.statistics.blocks import (
     variances,
     within_points,
 )
-from sweeper.results.statistics.estimates import (
-    Spread,
-    interval,
-    mean,
-    pooled,
-    sd,
-    spread_of,
-)
+from sweeper.results.statistics.estimates import Spread, interval, mean, sd
 from sweeper.results.statistics.sequential import (
     DESIGNED,
     FIRST,
@@ -274,31 +267,16 @@ def test_ties_on_the_steps_of_a_metric_are_no_modes():
 
 
 CALM = [43.1, 42.7, 44.0, 43.3, 42.2]
-OTHER = [41.9, 42.4, 41.1]
 
 
 def test_mean_sd_and_the_interval_of_one_group_are_scipys():
     assert mean(CALM) == pytest.approx(np.mean(CALM))
     assert sd(CALM) == pytest.approx(scipy.stats.tstd(CALM))
     expected = scipy.stats.ttest_1samp(CALM, 0.0).confidence_interval(0.95)
-    assert interval(mean(CALM), 5, pooled([CALM])) == pytest.approx(tuple(expected))
+    spread = Spread(scipy.stats.tstd(CALM), 4)
+    assert interval(mean(CALM), 5, spread) == pytest.approx(tuple(expected))
     assert sd([43.0]) is None
-    assert pooled([[43.0], [41.0]]) is None
     assert interval(43.0, 1, None) is None
-
-
-def test_pooled_spread_is_that_of_analysis_of_variance():
-    groups = [CALM, OTHER, [40.0, 40.5]]
-    spread = pooled([*groups, [39.0]])
-    assert spread is not None
-    assert spread.df == 4 + 2 + 1
-    every = np.concatenate(groups)
-    between = (
-        sum(len(group) * (np.mean(group) - every.mean()) ** 2 for group in groups) / 2
-    )
-    assert between / spread.sd**2 == pytest.approx(
-        scipy.stats.f_oneway(*groups).statistic
-    )
 
 
 @pytest.mark.parametrize("sds", [[1.0] * 7 + [4.0], np.geomspace(0.2, 0.9, 16)])
@@ -315,28 +293,3 @@ def test_intervals_of_figures_hold_for_the_widest_point_and_for_the_narrowest(sd
         held += [low <= 0.0 <= high for low, high in ends]
     assert held.min() / experiments > 0.88
     assert held.mean() / experiments > 0.95
-
-
-def test_a_setting_with_wild_seeds_keeps_its_own_spread():
-    calm = [
-        [40.0, 40.2, 39.9],
-        [41.0, 41.1, 41.3],
-        [42.0, 42.2, 41.8],
-        [43.0, 43.1, 42.8],
-    ]
-    wild = [40.0, 41.0, 400.0]
-    spread = pooled([*calm, wild])
-    assert spread_of(wild, spread) == Spread(sd(wild) or 0.0, 2)
-    assert spread_of(calm[0], spread) == spread
-    equal = pooled([[5.0, 5.0], [7.0, 7.0]])
-    assert interval(7.0, 2, spread_of([7.0, 7.0], equal)) == (7.0, 7.0), (
-        "an interval of no width"
-    )
-
-
-@pytest.mark.parametrize("value", [7.8e153, -1e200])
-def test_a_seed_that_diverged_has_no_interval_and_leaves_the_others_theirs(value):
-    spread = pooled([CALM, OTHER, [42.0, value]])
-    assert spread == pooled([CALM, OTHER])
-    assert spread_of([42.0, value], spread) is None
-    assert spread_of(CALM, spread) == spread

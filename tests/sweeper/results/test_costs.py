@@ -1,0 +1,153 @@
+"""Effects in compute and in seconds: costs beside contrasts, effective speedups, cost axes."""
+
+import json
+import math
+import random
+from dataclasses import replace
+
+import pytest
+
+from sweeper.results.collect import collect
+from sweeper.results.figures import figure_of
+from sweeper.results.judge import judge, verdicts_on
+from sweeper.results.table import RunFiles, read_table, write_table
+from sweeper.results.verdict import Found
+from sweeper.store.runs import RunStore
+from tests.sweeper.results.synthetic import Model, Sweep
+
+
+def two_arms(seeds=5, seconds=(120.0, 100.0)):
+    """Two arms of equal FLOPs, `standard` and `matched`, and the seconds that their runs take."""
+    sweep = Sweep(claims=["wins_at_equal_size"], figure="curves")
+    noise = random.Random(11)
+    losses = [{seed: noise.gauss(43, 0.2) for seed in range(seeds)} for _ in range(2)]
+    match = {"to": "standard heads=4", "count": "flops_per_token", "error": 0.0}
+    sweep.add("standard", {"model.heads": 4}, Model(64, 4, 16), losses[0])
+    sweep.add("matched", {"model.heads": 8}, Model(64, 8, 8), losses[1], match)
+    for point in sweep.points:
+        of_arm = seconds[point["arm"] == "matched"]
+        sweep.results[point["run"]]["seconds"] = of_arm * noise.gauss(1, 0.02)
+    return sweep
+
+
+def contrast(table):
+    [verdict] = verdicts_on(table)
+    [found] = verdict.numbers["contrasts"]
+    return found
+
+
+def test_a_slow_down_of_a_fifth_is_read_in_seconds_and_not_in_flops(tmp_path):
+    table = two_arms().table(tmp_path)
+    costs = contrast(table)["costs"]
+    expected = pytest.approx(1 / 1.2, abs=0.03)
+    assert costs == {"FLOPs": pytest.approx(1), "seconds": expected}
+
+    [verdict] = judge(tmp_path, [table])[table.name]
+    assert "at 1.00 x the FLOPs and 0.8" in verdict.effect
+    assert verdict.effect[1:] in verdict.sentence
+    kept = json.loads((tmp_path / "tables" / "fig1.claims.json").read_text())
+    assert kept["verdicts"][0]["numbers"]["contrasts"][0]["costs"] == costs
+    # A table from before the column has the same numbers.
+    columns = [one for one in table.columns if one != "training_flops"]
+    path = write_table(tmp_path, replace(table, columns=columns))
+    assert contrast(read_table(path))["costs"] == costs
+
+
+@pytest.mark.parametrize("device", ["GPU of {arm}", "A then B"])
+def test_times_on_several_kinds_of_device_are_not_compared(tmp_path, device):
+    table = two_arms().table(tmp_path)
+    rows = [{**row, "device": device.format(**row)} for row in table.rows]
+    [verdict] = verdicts_on(replace(table, rows=rows))
+    assert "at 1.00 x the FLOPs, times not comparable" in verdict.sentence
+
+
+@pytest.mark.parametrize("gpus", [["GPU-a", "GPU-a"], ["GPU-a", "GPU-b"]])
+def test_times_of_runs_that_shared_a_gpu_are_not_compared(tmp_path, gpus):
+    sweep = two_arms(seeds=1, seconds=(1e6, 1e6))
+    for run, gpu in zip(sweep.records, gpus, strict=True):
+        sweep.attempts[run] = {"visible_gpus": gpu}
+    [table] = collect(sweep.write(tmp_path))
+    shared = len({*gpus}) == 1
+    assert (contrast(table)["costs"]["seconds"] is None) == shared
+
+
+def with_curves(table, times, seed=0):
+    """The table with curves; the standard arm needs `times` as many steps as the other."""
+    noise = random.Random(seed)
+    files = {}
+    for row in table.rows:
+        of_arm = times if row["arm"] == "standard" else 1
+        final = 2 + noise.gauss(0, 0.01)
+        losses = [
+            (step, final + 9 * (step / of_arm) ** -0.3 + noise.gauss(0, 0.003))
+            for step in range(188, 1505, 188)
+        ]
+        files[row["run"]] = RunFiles(curve=losses)
+    return replace(table, files=files)
+
+
+def test_an_arm_that_needs_half_as_many_steps_again_reads_so(tmp_path):
+    table = two_arms().table(tmp_path)
+    near = covered = 0
+    for repetition in range(20):
+        speedup = contrast(with_curves(table, 1.5, repetition))["speedup"]
+        value, low, high = speedup["FLOPs"]
+        near += math.exp(value) == pytest.approx(1.5, abs=0.1)
+        covered += low < math.log(1.5) < high
+        assert math.exp(speedup["seconds"][0]) == pytest.approx(1.8, abs=0.2)
+    assert near >= 18
+    assert covered >= 18
+
+
+def test_a_speedup_turns_with_its_sides(tmp_path):
+    slower = contrast(with_curves(two_arms().table(tmp_path), 1 / 1.5))["speedup"]
+    assert math.exp(-slower["FLOPs"][0]) == pytest.approx(1.5, abs=0.1)
+    speedup = {"FLOPs": [-0.4, -0.5, -0.3]}
+    worse = Found("it", -0.1, -0.15, -0.05, "log ratio", {}, speedup)
+    assert str(worse).endswith(", an effective slowdown of 1.49 [1.35, 1.65] in FLOPs")
+
+
+@pytest.mark.parametrize(
+    ("times", "seeds"), [(1.5, 2), (20.0, 5)], ids=["few seeds", "off the curve"]
+)
+def test_what_does_not_lie_on_a_curve_gives_no_speedup(tmp_path, times, seeds):
+    found = contrast(with_curves(two_arms(seeds).table(tmp_path), times))
+    assert found["speedup"] == {}
+
+
+def test_seeds_that_are_to_come_change_no_speedup(tmp_path):
+    sweep = two_arms(4)
+    sweep.points = [
+        point
+        for point in sweep.points
+        if (point["arm"], point["seed"]) != ("standard", 3)
+    ]
+    table = with_curves(sweep.table(tmp_path), 1.5)
+    assert contrast(table)["speedup"]["FLOPs"][0] == pytest.approx(0.4, abs=0.1)
+
+
+@pytest.mark.parametrize("schedule", ["rsqrt", "linear", "cosine"])
+def test_curves_are_read_under_a_schedule_without_decay_to_zero(tmp_path, schedule):
+    sweep = two_arms(seeds=3)
+    for record in sweep.records.values():
+        record["config"]["optimizer"] = {"schedule": schedule}
+    store = RunStore(sweep.write(tmp_path))
+    for place, run in enumerate(sweep.results):
+        with store.run(run).attempt(1).metrics() as metrics:
+            for step in (49, 97):
+                metrics.write(
+                    {"step": step, "validation/loss": 99 - step - 0.1 * place**2}
+                )
+    [verdict] = verdicts_on(*collect(tmp_path))
+    [found] = verdict.numbers["contrasts"]
+    assert ("FLOPs" in found["speedup"]) == (schedule == "rsqrt")
+    assert (f"(schedule {schedule})" in verdict.sentence) == (schedule != "rsqrt")
+
+
+@pytest.mark.parametrize("x", ["seconds", "training_flops"])
+def test_a_figure_shows_a_table_over_its_costs(tmp_path, x):
+    table = two_arms(seconds=(120.0, 60.0)).table(tmp_path)
+    [axes] = figure_of(replace(table, experiment={**table.experiment, "x": x})).axes
+    drawn = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1]
+    costs = [row[x] for row in table.rows]  # of five seeds an arm
+    assert drawn == pytest.approx([sum(costs[:5]) / 5, sum(costs[5:]) / 5])
