@@ -1,15 +1,15 @@
-"""Train a grid of Transformers and draw what head size is worth.
+"""Train a grid of Transformers and compare their head sizes.
 
-    python sweep.py model.heads=8                                      one run
-    python sweep.py -m model.heads=4,8,16,32 model.head_size=32        a grid
-    python sweep.py -m experiment=fig1 scale=demo seed=0,1,2           everything Figure 1 needs
-    python sweep.py -m experiment=fig1 hydra.sweeper.dry_run=true      the plan, nothing started
-    python sweep.py --config-dir DIR -m experiment=mine                yaml files of your own
+    python sweep.py model.heads=8                                      train one run
+    python sweep.py -m model.heads=4,8,16,32 model.head_size=32        train a grid
+    python sweep.py -m experiment=fig1 scale=demo seed=0,1,2           train and draw Figure 1
+    python sweep.py -m experiment=fig1 hydra.sweeper.dry_run=true      print the plan only
+    python sweep.py --config-dir DIR -m experiment=mine                use your own yaml files
 
-Typed again, the same command continues where it stopped. conf/ holds every value, with a comment.
+If you repeat a command, it continues where it stopped. conf/ contains all keys with comments.
 
 Stop 1 of the road (CONTRIBUTING.md). In: the command line. Out: overrides, read by Hydra. Next:
-sweeper/sweep.py, which has them planned by sweeper/plan/planner.py.
+sweeper/sweep.py, which passes them to sweeper/plan/planner.py.
 """
 
 import gc
@@ -31,45 +31,54 @@ try:
 except ModuleNotFoundError as missing:
     exit_without_package(missing)
 
-# Hydra reads ~ only in quotes, and a shell leaves it as it is after a key.
+# A shell does not expand ~ after a key, and Hydra accepts it only in quotes.
 HOME = re.compile(r"^((?:data\.root|paths\.outputs)=)(~/[^'\"]*)$")
 
 
 def run(arguments: list[str]) -> None:
-    """Sweep, or tell what was asked about; a single run is a sweep of one."""
+    """Run a sweep, or one of Hydra's other modes such as --help. A single run is a sweep, too."""
     settle_process()
-    os.environ |= SINGLE_THREADED | os.environ  # what was asked for otherwise stays
+    os.environ |= SINGLE_THREADED | os.environ  # variables that the user has set stay
     refuse_arguments(arguments)
     arguments = [HOME.sub(r"\1'\2'", one) for one in arguments]
-    named = [
-        one for flag, one in pairwise(arguments) if flag in ("-cd", "--config-dir")
+
+    folders = [
+        folder
+        for flag, folder in pairwise(arguments)
+        if flag in ("-cd", "--config-dir")
     ]
-    named += [
+    folders += [
         one.partition("=")[2] for one in arguments if one.startswith("--config-dir=")
     ]
-    for folder in (ROOT / "conf", *map(Path, named)):
+    for folder in (ROOT / "conf", *map(Path, folders)):
         check_yaml(folder)
-    # Hydra looks these up without an experiment, where there are several. The planner checks them.
+
+    # Hydra first composes a config without an experiment, if the command names several. It would
+    # reject these keys, so add them with "++". The planner checks them later.
     arguments = [
         f"++{one}" if one.startswith("experiment.") else one for one in arguments
     ]
     flags = {
         argument.partition("=")[0] for argument in arguments if argument.startswith("-")
     }
-    if flags <= SWEEPS:  # Hydra's other flags (--cfg, --help, ...) are its own affair
-        # Hydra reads no overrides on both sides of a flag.
-        pairs = [*pairwise(["", *arguments])]
-        first = [one for one in pairs if one[1].startswith("-") or one[0] in FOLDERS]
-        arguments = [
-            one for _, one in [*first, *(one for one in pairs if one not in first)]
+
+    # Leave the arguments unchanged if they have Hydra's other flags, such as --cfg or --help.
+    if flags <= SWEEPS:
+        # Hydra rejects overrides on both sides of a flag, so move the flags to the front.
+        pairs = [*pairwise(["", *arguments])]  # (argument before it, argument)
+        front = [
+            pair for pair in pairs if pair[1].startswith("-") or pair[0] in FOLDERS
         ]
+        rest = [pair for pair in pairs if pair not in front]
+        arguments = [argument for _, argument in (*front, *rest)]
         if sys.stdout.isatty():
             print("planning ...", flush=True)
         arguments = (
             arguments if flags & {"-m", "--multirun"} else ["--multirun", *arguments]
         )
     sys.argv[1:] = arguments
-    # Hydra hands its exceptions on; else it prints them.
+
+    # With this variable, Hydra raises exceptions instead of printing them.
     os.environ["HYDRA_FULL_ERROR"] = "1"
 
     import hydra
@@ -80,7 +89,7 @@ def run(arguments: list[str]) -> None:
 
     @hydra.main(config_path="conf", config_name="config", version_base="1.3")
     def main(_: object) -> None:
-        """Hydra parses the command line; the sweeper it finds in hydra_plugins/ does the rest."""
+        """Let Hydra parse the command line and call the sweeper in hydra_plugins/."""
         raise AssertionError(
             "hydra.mode is MULTIRUN: the sweeper never calls the task function"
         )
@@ -91,15 +100,15 @@ def run(arguments: list[str]) -> None:
 if __name__ == "__main__":
     try:
         run(sys.argv[1:])
-    except KeyboardInterrupt:  # while it plans; later the sweep ends itself
-        sys.exit(130)
-    except (
-        Exception
-    ) as problem:  # the edge of the process: what a person can mend is a sentence
+    except KeyboardInterrupt:
+        sys.exit(130)  # Ctrl-C during planning; during training the sweep handles it
+    except Exception as problem:
+        # Print an error that the user can correct as one sentence, without a traceback.
         size_server().close()
         if not is_user_error(problem):
             raise
         print(f"error: {sanitize(explained(problem), 2000)}", file=sys.stderr)
         sys.exit(2)
     finally:
-        gc.freeze()  # else all that was imported is searched for garbage on the way out: 0.2 s
+        # Otherwise Python searches all imported objects for garbage at exit, which takes 0.2 s.
+        gc.freeze()

@@ -1,8 +1,8 @@
-"""Measurements of the project: speed beside peers (`make bench`), and how often its answers err."""
+"""Benchmarks: the speed compared with peers (`make bench`), and the error rate of the verdicts."""
 
 import os
 
-# Jobs use one thread each too: several threads in several processes slow one another down.
+# Use one thread, as jobs do. Several threads in each of several processes slow each other down.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

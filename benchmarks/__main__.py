@@ -1,9 +1,9 @@
-"""Run benchmarks and write their tables into docs/performance.md: `make bench`.
+"""Run benchmarks and write their tables to docs/performance.md: `make bench`.
 
     python -m benchmarks [--smoke] [NAME ...]
 
-Each benchmark runs in a process of its own, without a NAME all of them. With --smoke they run at
-tiny sizes and nothing is written.
+Without a NAME, all benchmarks run, each in a process of its own. With --smoke, they run at tiny
+sizes and write nothing.
 """
 
 import argparse
@@ -18,7 +18,7 @@ BENCHMARKS = ("sweeps", "step")
 
 
 def main() -> int:
-    """Run the benchmarks; return 1 if any of them failed."""
+    """Run the benchmarks. Return 1 if any of them failed, otherwise 0."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def run(names: Sequence[str], *, smoke: bool) -> list[str]:
-    """Run these benchmarks one after another and write their tables; return those that failed."""
+    """Run these benchmarks one after another and write their tables. Return the failed ones."""
     failed = []
     for name in names:
         command = [sys.executable, "-m", f"benchmarks.{name}", *["--smoke"] * smoke]

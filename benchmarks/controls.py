@@ -1,8 +1,8 @@
-"""Count the demo's verdicts with a planted effect and without: `python -m benchmarks.controls`.
+"""Count the demo's verdicts with and without a planted effect: `python -m benchmarks.controls`.
 
-The positive control is the text with the need for large heads that conf/data/sample.yaml plants,
-the negative control a text without. Each repetition has seeds of its own. Verdicts are kept beside
-the document, and a repetition whose verdicts are there is not trained again.
+The positive control is the demo's generated text, which needs large heads (conf/data/sample.yaml).
+The negative control is a text without this need. Each repetition has seeds of its own. Its verdicts
+are written next to the document. A repetition that has verdicts there is not trained again.
 
     python -m benchmarks.controls FOLDER [--repetitions 20] [--experiments fig1 fig3]
 """
@@ -23,16 +23,17 @@ DOCUMENT = ROOT / "docs" / "results" / "controls" / "README.md"
 RECORDS = DOCUMENT.with_name("verdicts.csv")
 COLUMNS = ("repetition", "figure", "claim", "measure", "text", "verdict")
 CONTROLS = {"planted": (), "nothing planted": ("data.directions=0",)}
-SEEDS = {"fig1": 6, "fig2": 4, "fig3": 6}  # a point of each figure, as in the demo
-APART = 100  # between the first seeds of two repetitions
+# The number of seeds per point, as in the demo.
+SEEDS = {"fig1": 6, "fig2": 4, "fig3": 6}
+APART = 100  # the distance between the first seeds of two repetitions
 
 Row = dict[str, str]
 
 
 def main() -> int:
-    """Train missing repetitions and write the table; return 1 if any answer is wrong.
+    """Train missing repetitions and write the table. Return 1 if any verdict is wrong, otherwise 0.
 
-    An answer is wrong if it misses a planted effect, or finds an effect where none is planted.
+    A verdict is wrong if it misses a planted effect, or finds an effect where none is planted.
     """
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0] if __doc__ else ""
@@ -41,6 +42,7 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--experiments", nargs="+", choices=SEEDS, default=SEEDS)
     given = parser.parse_args()
+
     rows = read_rows(RECORDS) if RECORDS.exists() else []
     kept = {(row["repetition"], row["text"], row["figure"]) for row in rows}
     repetitions = map(str, range(1, given.repetitions + 1))
@@ -51,6 +53,7 @@ def main() -> int:
                 writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
                 writer.writeheader()
                 writer.writerows(rows)
+
     text = counted(rows)
     print(text)
     fill(DOCUMENT, "benchmarks.controls", text)
@@ -84,8 +87,8 @@ def verdicts(
 
 
 def counted(rows: Iterable[Row]) -> str:
-    """Return a table with the number of each verdict."""
-    found: dict[tuple[str, ...], Counter[str]] = {}  # by figure, claim, measure, text
+    """Return a table with the counts of the verdicts, by figure, claim, measure and text."""
+    found: dict[tuple[str, ...], Counter[str]] = {}
     for row in rows:
         asked = tuple(row[column] for column in COLUMNS[1:-1])
         found.setdefault(asked, Counter())[row["verdict"]] += 1

@@ -1,8 +1,8 @@
 """Simulate experiments that are decided seed by seed: `python -m benchmarks.decisions`.
 
-The functions that judge real experiments do so here, in rounds of up to 30 seeds a point. The table
-of errors and costs goes into docs/decisions.md, which describes the shapes. Values are in units of
-the usual standard deviation between seeds; larger is better.
+The functions that judge real experiments also judge the simulated ones, in rounds of up to 30 seeds
+per point. The table of errors and costs is written to docs/decisions.md, which describes the
+shapes. Values are in units of the usual standard deviation between seeds. Larger values are better.
 """
 
 import itertools
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from benchmarks.measure import ROOT, fill, smoke, table
 
 if __name__ == "__main__":
-    smoke(__doc__)  # answers --help before numpy is imported
+    smoke(__doc__)  # so that --help is answered before numpy is imported
 
 import numpy as np
 from scipy.special import betaincinv
@@ -34,16 +34,17 @@ from sweeper.results.verdict import Decision
 from sweeper.store.plans import ERROR
 
 DOCUMENT = ROOT / "docs" / "decisions.md"
-EXPERIMENTS = {0.0: 150, 1.0: 30, 2.0: 30, 3.0: 30}  # by effect
-SEEDS = 30  # a point, at most
-POINTS = 16  # of an experiment, but for one shape
-MARGIN = 1.0  # of "no difference"
-ONE = Contrast("", ())  # its weights are those of `Claim.weights`
+# The number of experiments to simulate, by effect.
+EXPERIMENTS = {0.0: 150, 1.0: 30, 2.0: 30, 3.0: 30}
+SEEDS = 30  # the largest number of seeds per point
+POINTS = 16  # the number of points of an experiment, in all shapes except one
+MARGIN = 1.0  # the margin for "no difference"
+ONE = Contrast("", ())  # a contrast whose weights are in `Claim.weights`
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim and the weights of its contrasts, (contrasts, points)."""
+    """A claim and the weights of its contrasts, of shape (contrasts, points)."""
 
     statement: Statement
     weights: Floats
@@ -53,29 +54,37 @@ class Claim:
 class Shape:
     """An experiment to simulate.
 
-    `draw` returns (experiments, points, SEEDS) values around 0. Points may be alternatives of
-    others, if claims are asked at `Each`.
+    Attributes:
+        name: the name of the shape in the table.
+        random_seed: the first part of the generator's seed.
+        claims: the claims, which form one family.
+        gains: the increase of each point's mean for an effect of 1, of shape (points,).
+        draw: a function of a generator and a number of experiments. It returns values around 0, of
+            shape (experiments, points, SEEDS).
+        margin: the margin for "no difference". nan means that there is none.
+        own_seeds: whether every second point has other seeds than the rest. Otherwise all points
+            share their seeds.
     """
 
     name: str
-    random_seed: int  # the first part of the seed of the generator
-    claims: tuple[Claim, ...]  # of one family
-    gains: Floats  # (points,), what an effect of 1 adds to the mean of each
+    random_seed: int
+    claims: tuple[Claim, ...]
+    gains: Floats
     draw: Callable[[np.random.Generator, int], Floats]
-    margin: float = MARGIN  # nan: there is none
-    own_seeds: bool = False  # of every second point; else all points have the same
+    margin: float = MARGIN
+    own_seeds: bool = False
 
     def decision(self, claim: Claim, found: Intervals) -> Decision:
-        """Return the decision on a claim that these intervals give."""
+        """Return the decision on a claim, given the intervals of its contrasts."""
         return decide(claim.statement, found, self.margin)
 
     def levels(self, claim: Claim) -> Floats:
-        """Return the levels of the intervals of a claim, one of a family."""
+        """Return the levels of a claim's intervals. The claims share the error rate equally."""
         level = ERROR / len(self.claims) / 2
         return levels(claim.statement, level, level)
 
     def truth(self, claim: Claim, means: Floats) -> set[Decision]:
-        """Return which decisions are right; a true difference within the margin has two."""
+        """Return the correct decisions. For a true difference within the margin there are two."""
         values = claim.weights @ means
         right = {self.decision(claim, Intervals(values, values, values))}
         if (abs(values) < self.margin).all():
@@ -84,20 +93,23 @@ class Shape:
 
 
 def shapes() -> list[Shape]:
-    """Return all shapes that are simulated."""
+    """Return all shapes to simulate."""
     number = np.arange(POINTS)
     five, one = pairs(POINTS, 5), pairs(POINTS, 1)
     equal = np.ones(POINTS)
-    # On novels at d = 64 the standard deviations were 0.2 to 0.9 %, in no order,
-    # and in another setting 0.95 %, most of it from the two widest models.
+
+    # On novels at d = 64 the standard deviations were 0.2 to 0.9 %, in no particular order. In
+    # another setting they were 0.95 %, mostly due to the two widest models.
     unequal = (
         np.geomspace(0.2, 0.9, POINTS)[np.random.default_rng(7).permutation(POINTS)]
         / 0.45
     )
-    two = np.array([1.0, 4.0]) / np.sqrt(8.5)  # 1 in the root mean square
+
+    two = np.array([1.0, 4.0]) / np.sqrt(8.5)  # scaled to a root mean square of 1
     first = number % 2 == 0
     five_first = first & (number < 10)  # the better points of the five pairs
     narrow = np.where(first | (number >= 10), 1.0, 0.3)
+
     lopsided = {
         sigma: partial(skewed, narrow, five_first, sigma) for sigma in (0.5, 1.0)
     }
@@ -106,7 +118,9 @@ def shapes() -> list[Shape]:
         share: partial(common, equal, np.where(number == 0, 0.0, share))
         for share in (0.8, 0.95)
     }
-    all_but_two = np.where(np.isin(number, (0, 2)), 0.0, 0.8)  # of two pairs
+    # One point of each of the first two pairs has no seed effect.
+    all_but_two = np.where(np.isin(number, (0, 2)), 0.0, 0.8)
+
     return [
         Shape("independent", 23, *five, partial(normal, equal)),
         *(
@@ -173,7 +187,10 @@ def shapes() -> list[Shape]:
 
 
 def pairs(points: int, claims: int) -> tuple[tuple[Claim, ...], Floats]:
-    """Return claims that one of two points is better, and gains; no claim is about the others."""
+    """Return a claim about each of the first pairs of points, and the gains of all points.
+
+    A claim says that the first point of a pair is better. No claim is about the other points.
+    """
     found, gains = [], np.zeros(points)
     for pair in range(claims):
         weights = np.zeros((1, points))
@@ -184,9 +201,10 @@ def pairs(points: int, claims: int) -> tuple[tuple[Claim, ...], Floats]:
 
 
 def arms() -> tuple[tuple[Claim, ...], Floats]:
-    """Return the claim that the mean of one arm's four points is better than another's, and gains.
+    """Return the claim that one arm has a better mean than another, and the gains of all points.
 
-    The arms are every second of the first eight points, so they can have seeds of their own.
+    Each arm has four points, every second one of the first eight. So with `own_seeds` the two arms
+    have different seeds.
     """
     gains = np.where(np.arange(POINTS) % 2 == 0, 1.0, 0.0)
     weights = np.where(np.arange(POINTS) < 8, gains / 2 - 0.25, 0.0)
@@ -194,14 +212,14 @@ def arms() -> tuple[tuple[Claim, ...], Floats]:
 
 
 def figure_1() -> tuple[tuple[Claim, ...], Floats]:
-    """Return the five claims of conf/experiment/fig1.yaml at demo scale, and gains.
+    """Return the claims of conf/experiment/fig1.yaml at demo scale, and the gains of all points.
 
-    Nine standard models, three embedding sizes by three numbers of heads; four of fixed head size;
-    two matched, one collaborative.
+    The points are nine standard models (three embedding sizes times three numbers of heads), four
+    models with a fixed head size, two matched models and a collaborative one.
     """
     standard, fixed, others = range(9), range(9, 13), range(13, 16)
     gains = np.zeros(POINTS)
-    gains[[2, 5, 8]] = -1  # the most heads of each embedding size
+    gains[[2, 5, 8]] = -1  # the largest number of heads of each embedding size
     gains[list(fixed)] = np.arange(4) - 2
     gains[list(others)] = 1
 
@@ -215,9 +233,8 @@ def figure_1() -> tuple[tuple[Claim, ...], Floats]:
         *((3 * size + few, 3 * size + 2) for size in range(3) for few in range(2))
     )
     improves = np.zeros((2, POINTS))
-    improves[0, list(fixed)] = 0.3 * (
-        2 * np.arange(4) - 3
-    )  # the slope, times the range
+    # The slope of the fitted line, multiplied by the range.
+    improves[0, list(fixed)] = 0.3 * (2 * np.arange(4) - 3)
     improves[1, [10, 11, 12]] = -1, 0, 1
     beats = rows(*((small, rival) for small in (12, 13, 14) for rival in standard[6:]))
     equal = rows((13, 3), (14, 6), (15, 3)).mean(axis=0, keepdims=True)
@@ -243,7 +260,10 @@ def normal(sds: Floats, random: np.random.Generator, experiments: int) -> Floats
 def common(
     sds: Floats, shares: Floats, random: np.random.Generator, experiments: int
 ) -> Floats:
-    """Draw normal values whose seeds have an effect on all points; `shares` of each variance."""
+    """Draw normal values with a seed effect: each seed shifts all points in the same direction.
+
+    `shares` are the shares of this effect in the variance of each point.
+    """
     effect = random.standard_normal((experiments, 1, SEEDS)) * np.sqrt(shares)[:, None]
     return sds[:, None] * effect + normal(
         sds * np.sqrt(1 - shares), random, experiments
@@ -251,7 +271,10 @@ def common(
 
 
 def by_arm(random: np.random.Generator, experiments: int) -> Floats:
-    """Draw normal values whose seeds have an effect, 0.8 of the variance, on every second point."""
+    """Draw normal values with one seed effect for the even points and another for the odd ones.
+
+    Each accounts for 0.8 of the variance.
+    """
     effects = random.standard_normal((experiments, 2, SEEDS))[:, np.arange(POINTS) % 2]
     own = normal(np.full(POINTS, np.sqrt(0.2)), random, experiments)
     values: Floats = np.sqrt(0.8) * effects + own
@@ -261,7 +284,7 @@ def by_arm(random: np.random.Generator, experiments: int) -> Floats:
 def in_pairs(
     correlation: float, random: np.random.Generator, experiments: int
 ) -> Floats:
-    """Draw normal values; those of each two points are correlated."""
+    """Draw normal values. Those of the two points of a pair are correlated."""
     values = normal(np.ones(POINTS), random, experiments)
     values[:, 1::2] *= np.sqrt(1 - correlation**2)
     values[:, 1::2] += correlation * values[:, ::2]
@@ -275,7 +298,7 @@ def heavy_tails(random: np.random.Generator, experiments: int) -> Floats:
 
 
 def bimodal(mixed: np.ndarray, random: np.random.Generator, experiments: int) -> Floats:
-    """Draw seeds that are alike, but at the mixed points a random half of them is 2 better."""
+    """Draw values with little noise. At the `mixed` points, a random half of them is 2 higher."""
     shape = (experiments, len(mixed), SEEDS)
     learned = random.random(shape) < 0.5
     values: Floats = (
@@ -291,7 +314,7 @@ def skewed(
     random: np.random.Generator,
     experiments: int,
 ) -> Floats:
-    """Draw values that are lognormal at some points, of variance 1 around 0, normal at others."""
+    """Draw lognormal values with mean 0 and variance 1 at some points, normal values at others."""
     values = normal(sds, random, experiments)
     drawn = np.exp(sigma * random.standard_normal(values.shape))
     mean = np.exp(sigma**2 / 2)
@@ -302,7 +325,7 @@ def skewed(
 def failing(
     sds: Floats, which: np.ndarray, random: np.random.Generator, experiments: int
 ) -> Floats:
-    """Draw normal values; 5 % are 10 worse at these points, and 0 is the mean of the others."""
+    """Draw normal values with mean 0. At the points `which`, a random 5 % of them are 10 lower."""
     values = normal(sds, random, experiments)
     found: Floats = values - 10.0 * (
         (random.random(values.shape) < 0.05) & which[:, None]
@@ -311,27 +334,34 @@ def failing(
 
 
 class Course(NamedTuple):
-    """The end of one simulated experiment: which claims are decided, how many wrongly, the runs."""
+    """The result of one simulated experiment."""
 
-    decided: int
-    wrong: int
-    runs: int
+    decided: int  # the number of decided claims
+    wrong: int  # the number of wrongly decided claims
+    runs: int  # the number of runs of the points that the claims are about
 
 
 def play(shape: Shape, values: Floats, truths: Sequence[set[Decision]]) -> Course:
-    """Decide the claims of one experiment in rounds; `values` (points, seeds).
+    """Decide the claims of one experiment in rounds.
 
-    Each round trains the next seed of every point of every undecided claim.
+    Each round uses one more seed of every point that an undecided claim is about.
+
+    Args:
+        shape: the experiment.
+        values: the values of all seeds, of shape (points, seeds).
+        truths: the correct decisions on each claim.
     """
     counts = np.full(len(values), FIRST)
     seen: dict[int, Intervals] = {}
     open_claims, decided, wrong = [*range(len(shape.claims))], 0, 0
+
     while open_claims:
         table, left = first_seeds(values, counts), []
         claims = [shape.claims[place] for place in open_claims]
         found = iter(
             estimates(table, np.concatenate([claim.weights for claim in claims]))
         )
+
         for place, claim in zip(open_claims, claims, strict=True):
             own = [*itertools.islice(found, len(claim.weights))]
             newest = intervals(own, shape.levels(claim))
@@ -347,6 +377,7 @@ def play(shape: Shape, values: Floats, truths: Sequence[set[Decision]]) -> Cours
                 counts[used] = np.maximum(counts[used], seeds + 1)
                 left.append(place)
         open_claims = left
+
     points = np.any(
         [(claim.weights != 0).any(axis=0) for claim in shape.claims], axis=0
     )
@@ -354,7 +385,7 @@ def play(shape: Shape, values: Floats, truths: Sequence[set[Decision]]) -> Cours
 
 
 def measured(shape: Shape, effect: float, experiments: int) -> list[str]:
-    """Return a row of the table."""
+    """Simulate a shape with an effect and return a row of the table."""
     random = np.random.default_rng([shape.random_seed, int(2 * effect)])
     means = effect * shape.gains
     values = shape.draw(random, experiments) + means[:, None]
@@ -373,14 +404,14 @@ def measured(shape: Shape, effect: float, experiments: int) -> list[str]:
 
 
 def share(wrong: np.ndarray) -> str:
-    """Return the percentage of experiments with a wrong answer, and its one-sided 95 % bound."""
+    """Return the percentage of experiments with a wrong decision, and its one-sided 95 % bound."""
     hits, tried = int(wrong.sum()), len(wrong)
     upper = float(betaincinv(hits + 1, tried - hits, 0.95)) if hits < tried else 1.0
     return f"{100 * hits / tried:.2f} ({100 * upper:.2f})"
 
 
 def main() -> None:
-    """Simulate every shape at every effect."""
+    """Simulate every shape with every effect and write the table."""
     tiny = smoke(__doc__)
     begun = time.process_time()
     rows = [
@@ -393,7 +424,9 @@ def main() -> None:
         ("shape", "effect", "wrong, % (bound)", "decided", "runs a claim"), rows
     )
     taken = time.process_time() - begun
-    counts = ", ".join(f"{n} at effect {effect:g}" for effect, n in EXPERIMENTS.items())
+    counts = ", ".join(
+        f"{count} at effect {effect:g}" for effect, count in EXPERIMENTS.items()
+    )
     text = f"Experiments a line: {counts}; {taken:.0f} s of one core.\n\n{simulated}\n"
     print(text, end="")
     if not tiny:

@@ -1,6 +1,7 @@
-"""Write two pages of docs/results, and the table in README.md, from the records beside them.
+"""Write the pages and tables of results from the records in docs/results.
 
-Run it as `python -m benchmarks.findings`.
+`python -m benchmarks.findings` writes docs/results/README.md and docs/results/points.md, and the
+tables in docs/results/training_length/README.md and in README.md.
 """
 
 import argparse
@@ -24,7 +25,7 @@ RESULTS = ROOT / "docs" / "results"
 README = ROOT / "README.md"
 TEMPLATE = Path(__file__).with_suffix(".md")
 SETTINGS = Path(__file__).with_suffix(".toml")
-POINTS = Path(__file__).with_name("points.md")  # the words above the table of means
+POINTS = Path(__file__).with_name("points.md")  # the text above the table of means
 PAPER = (
     "theorem1",
     "fig1",
@@ -39,17 +40,31 @@ PAPER = (
 DECIDES = "hydra.sweeper.decide=true"
 SCALES = ("demo", "cpu", "gpu", "paper")
 
-# The folder of verdicts that were kept before, beside those of today.
-EARLIER = "earlier"
+EARLIER = "earlier"  # the folder of replaced verdicts, next to the current ones
 
-_FOLDER = re.compile(r"\bfolder (\S+)")  # of the text, in words of the plan
+# Finds the folder of the text in the description of a text.
+_FOLDER = re.compile(r"\bfolder (\S+)")
 
 Row = dict[str, str]
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The records of one experiment in one folder of results."""
+    """The records of one experiment in one folder of results.
+
+    Attributes:
+        folder: the folder of results.
+        experiment: the name of the experiment.
+        scale: the scale, such as "cpu".
+        text: a description of the text.
+        metric: the metric that is judged.
+        verdicts: the current verdicts.
+        before: the verdicts of the record that this one replaced.
+        rows: the rows of the table. A run that several arms use has several rows.
+        trials: the rows of the runs that chose the learning rates.
+        provenance: the command and the rounds of the plan. Empty in old records.
+        figure: the path of the figure, if there is one.
+    """
 
     folder: Path
     experiment: str
@@ -57,46 +72,45 @@ class Kept:
     text: str
     metric: str
     verdicts: list[Verdict]
-    before: list[Verdict]  # of the record that this one replaced
-    rows: list[Row]  # of its table; a run that several arms use has several
-    trials: list[Row]  # of the runs that chose its learning rates
-    provenance: Mapping[
-        str, Any
-    ]  # the command and rounds of its plan; empty in old records
+    before: list[Verdict]
+    rows: list[Row]
+    trials: list[Row]
+    provenance: Mapping[str, Any]
     figure: Path | None
 
     @property
     def runs(self) -> dict[str, Row]:
-        """A row of each judged run that is done, by its id."""
+        """One row of each judged run that is done, by the id of the run."""
         return done(self.rows)
 
     @property
     def counts(self) -> list[int]:
-        """The number of seeds of each point."""
+        """The numbers of finished seeds of all points, in ascending order."""
         finished = Counter(
-            (r["arm"], r["point"], r.get("task"))
-            for r in self.rows
-            if r["run"] in self.runs
+            (row["arm"], row["point"], row.get("task"))
+            for row in self.rows
+            if row["run"] in self.runs
         )
         return sorted(finished.values()) or [0]
 
     @property
     def seeds(self) -> str:
-        """The fewest and the most seeds of a point."""
+        """The smallest and the largest number of seeds of a point, such as "3 to 9"."""
         return " to ".join(map(str, dict.fromkeys((self.counts[0], self.counts[-1]))))
 
     @property
     def column(self) -> str:
-        """Its column in the table of claims at its scale: the folder of its text, if it has one."""
+        """Its column in the table of claims: the folder of its text, or "" without a folder."""
         folder = _FOLDER.search(self.text)
         return folder[1] if folder else ""
 
 
 def main() -> None:
-    """Write the pages."""
+    """Write the pages and tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.parse_args()
-    from benchmarks.training_length import with_tables  # pandas: slow for --help
+    # Import this only now. It imports pandas, which would make --help slow.
+    from benchmarks.training_length import with_tables
 
     (RESULTS / "README.md").write_text(page(RESULTS), "utf-8")
     (RESULTS / "points.md").write_text(points(RESULTS), "utf-8")
@@ -106,7 +120,7 @@ def main() -> None:
 
 
 def with_summary(text: str, results: Path) -> str:
-    """Return README's text with its table of differences made anew."""
+    """Return the text of README.md with a new table of differences."""
     known = tomllib.loads(SETTINGS.read_text("utf-8"))
     before, _, rest = text.partition(MADE)
     _, _, after = rest.partition("\n\n")
@@ -131,7 +145,10 @@ def with_summary(text: str, results: Path) -> str:
 
 
 def difference(one: Kept, claim: str, place: int, backwards: bool | None) -> str:
-    """Return a contrast of a claim as a difference in per cent of the smaller perplexity."""
+    """Return a contrast of a claim, in per cent of the smaller perplexity, with its interval.
+
+    `place` is the index of the contrast. If `backwards` is set, change its sign.
+    """
     [verdict] = [verdict for verdict in one.verdicts if verdict.claim == claim]
     contrast = verdict.numbers["contrasts"][place]
     ends = [contrast["value"], contrast["low"], contrast["high"]]
@@ -141,7 +158,7 @@ def difference(one: Kept, claim: str, place: int, backwards: bool | None) -> str
 
 
 def page(results: Path) -> str:
-    """Return the page on all records in this folder."""
+    """Return the text of docs/results/README.md."""
     known = tomllib.loads(SETTINGS.read_text("utf-8"))
 
     def order(one: Kept) -> tuple[Any, ...]:
@@ -175,7 +192,7 @@ def page(results: Path) -> str:
 
 
 def points(results: Path) -> str:
-    """Return the page with the mean of every point at cpu scale."""
+    """Return the text of docs/results/points.md, with the mean of every point at cpu scale."""
     known = tomllib.loads(SETTINGS.read_text("utf-8"))
     cells: dict[tuple[str, str, str], dict[str, str]] = {}
     for one in sorted(kept(results, known), key=lambda one: one.experiment):
@@ -198,28 +215,26 @@ def points(results: Path) -> str:
 
 
 def kept(results: Path, known: Mapping[str, Mapping[str, str]]) -> Iterator[Kept]:
-    """Yield all records; `known` has the scale and text of folders whose records lack them."""
+    """Yield all records. `known` gives the scale and text of folders whose records lack them."""
     for path in sorted(results.rglob("*.claims.json")):
         if path.parent.name == EARLIER:
             continue
-        judged, earlier = (
-            json.loads(path.read_text("utf-8")),
-            path.parent / EARLIER / path.name,
-        )
+        judged = json.loads(path.read_text("utf-8"))
+        earlier = path.parent / EARLIER / path.name
         stem = path.name.removesuffix(".claims.json")
-        about, trials = (
-            path.with_name(f"{stem}.json"),
-            path.with_name(f"{stem}_trials.csv"),
-        )
+        about = path.with_name(f"{stem}.json")
+        trials = path.with_name(f"{stem}_trials.csv")
+
         folder = results / path.relative_to(results).parts[0]
         planned = json.loads(about.read_text("utf-8")) if about.exists() else {}
         setting = planned.get("experiment") or known[folder.name]
         pictures = (path.with_name(f"{stem}.png"), folder / "figures" / f"{stem}.png")
+
+        # Overrides of the command line follow the experiment's name after a "-".
+        experiment = judged["experiment"].partition("-")[0]
         yield Kept(
             folder,
-            judged["experiment"].partition("-")[
-                0
-            ],  # overrides of the command line follow
+            experiment,
             setting["scale"],
             setting["text"],
             judged["metric"],
@@ -235,21 +250,22 @@ def kept(results: Path, known: Mapping[str, Mapping[str, str]]) -> Iterator[Kept
 
 
 def verdicts_of(judged: Mapping[str, Any]) -> list[Verdict]:
-    """Return the verdicts of a file of them."""
+    """Return the verdicts in the content of a claims.json file."""
     return [
         Verdict(
             one["claim"],
             Decision(one["verdict"]),
             one["sentence"],
             one["numbers"],
-            one.get("measure") or label(judged["metric"]),  # the oldest records lack it
+            # The oldest records lack `measure`.
+            one.get("measure") or label(judged["metric"]),
         )
         for one in judged["verdicts"]
     ]
 
 
 def done(rows: Iterable[Row]) -> dict[str, Row]:
-    """Return a row of each run that is done, by its id."""
+    """Return one row of each run that is done, by the id of the run."""
     return {row["run"]: row for row in rows if row["state"] == "done"}
 
 
@@ -259,18 +275,19 @@ def hours(runs: Mapping[str, Row]) -> float:
 
 
 def families(found: Sequence[Kept]) -> str:
-    """Return a sentence on the families of claims, and how many wrong verdicts they allow."""
+    """Return two sentences: the number of families of claims, and the wrong verdicts to expect."""
     errors = [
         one.verdicts[0].numbers.get("error", ERROR) for one in found if one.verdicts
     ]
     return (
-        f"The tables hold {len(errors)} families of claims, one for each experiment and text. With "
-        f"their errors,\n{sum(errors):.2g} of them may be expected to have a wrong verdict."
+        f"The tables hold {len(errors)} families of claims, one for each experiment and text. At "
+        f"their error rates,\nat most {sum(errors):.2g} families are expected to have a wrong "
+        "verdict."
     )
 
 
 def claims(found: Sequence[Kept]) -> str:
-    """Return a section for each scale, the largest first."""
+    """Return a section with a table of claims for each scale, the largest scale first."""
     by_scale = {
         scale: [one for one in found if one.scale == scale]
         for scale in reversed(SCALES)
@@ -284,7 +301,8 @@ def claims(found: Sequence[Kept]) -> str:
 
 def claims_at(found: Iterable[Kept]) -> str:
     """Return a table with a row for each claim and measure, and a column for each text."""
-    from sweeper.results.statistics.sequential import FIRST  # imports numpy
+    # Import this only now. It imports numpy, which would make --help slow.
+    from sweeper.results.statistics.sequential import FIRST
 
     cells: dict[tuple[str, str, str], dict[str, list[str]]] = {}
     for one in found:
@@ -310,7 +328,7 @@ def claims_at(found: Iterable[Kept]) -> str:
 
 
 def answer(verdict: Verdict) -> str:
-    """Return a verdict and the main contrast behind it in words; undecided ones are not bold."""
+    """Return a verdict and its main contrast in words, in bold type unless it is undecided."""
     undecided = verdict.verdict is Decision.UNDECIDED
     effect = (
         verdict.effect if "first" in verdict.numbers else "judged by an earlier rule"
@@ -319,7 +337,7 @@ def answer(verdict: Verdict) -> str:
 
 
 def price(verdict: Verdict) -> str:
-    """Return the expected cost of a verdict to two digits; nothing while there is no interval."""
+    """Return the expected cost of a decision in words. Return "" if no interval is known yet."""
     cost = verdict.numbers.get("price", {})
     known = any(one["low"] is not None for one in verdict.numbers.get("contrasts", ()))
     if not known or not cost.get("seeds"):
@@ -330,7 +348,7 @@ def price(verdict: Verdict) -> str:
 
 
 def changed(found: Iterable[Kept], reasons: Mapping[str, str]) -> str:
-    """Return a table of the answers that differ from those kept before, with the reason of each."""
+    """Return a table of the verdicts that differ from the replaced ones, with their reasons."""
     rows = []
     for one in found:
         today = {(verdict.claim, verdict.measure): verdict for verdict in one.verdicts}
@@ -347,7 +365,7 @@ def changed(found: Iterable[Kept], reasons: Mapping[str, str]) -> str:
 
 
 def settings(found: Iterable[Kept]) -> str:
-    """Return a table of what was trained: scale, text, runs, tokens, hours, devices."""
+    """Return a table of the trained experiments: scale, text, runs, tokens, hours, devices."""
     head = "kept in,scale,text,experiment,runs,tokens,device hours,rates,rounds,device,code"
     rows = []
     for one in sorted(
@@ -356,6 +374,7 @@ def settings(found: Iterable[Kept]) -> str:
         runs = one.runs.values()
         tokens = sum(float(row["tokens_seen"] or 0) for row in runs)
         decides = DECIDES in one.provenance.get("command", ())
+
         name = one.folder.name
         row = [
             f"[{name}]({name}/README.md)",

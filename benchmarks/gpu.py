@@ -1,8 +1,8 @@
 """Time the training steps of planned runs on a GPU: `python -m benchmarks.gpu RUN ...`.
 
-RUN is a folder of a run, with its data prepared: outputs/runs/ID. Each
-step is a job's own: its kernels launched one by one, played from a recording, or either with the
-blocks compiled.
+RUN is the folder of a planned run, outputs/runs/ID, whose data are prepared. The steps are those of
+a training job. The variant `plain` launches each kernel, and `recorded` replays a CUDA graph. The
+others do the same with compiled blocks.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 VARIANTS = ("plain", "recorded", "plain-compiled", "recorded-compiled")
-LAUNCHED = 4  # steps after which the host does not wait for the GPU yet
+LAUNCHED = 4  # the host launches this many steps without waiting for the GPU
 
 
 def arguments() -> argparse.Namespace:
@@ -24,16 +24,19 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS[:2])
     parser.add_argument(
-        "--steps", type=int, default=20, help=f"timed, at least {LAUNCHED}"
+        "--steps",
+        type=int,
+        default=20,
+        help=f"number of steps to time, at least {LAUNCHED}",
     )
     parser.add_argument(
-        "--kernels", type=int, default=0, help="of the dearest to print"
+        "--kernels", type=int, default=0, help="number of slowest kernels to print"
     )
     return parser.parse_args()
 
 
 if __name__ == "__main__":
-    TYPED = arguments()  # answers --help before torch is imported
+    OPTIONS = arguments()  # so that --help is answered before torch is imported
 # ruff: noqa: E402
 
 import torch
@@ -49,7 +52,7 @@ from tasks.training import machine
 from tasks.training.captured import CapturedSteps
 from tasks.training.steps import Steps, fabric_for
 
-EQUAL = 10  # steps after which weights are compared with those of the first variant
+EQUAL = 10  # after this many steps, compare the weights with those of the first variant
 HEAD = ["run", "variant", "ms", "ms of launches", "ms of kernels", "GB at most"]
 HEAD += ["million tokens/s", "s of the first 10 steps", "weights apart"]
 
@@ -57,7 +60,7 @@ Step = Callable[[int], Tensor]
 
 
 def training(data: TaskData, recorded: bool, compiled: bool) -> tuple[Step, TaskModule]:
-    """Return the steps of a model from its first weights, taken as a job does, and the model."""
+    """Return a function that takes a training step, as a job does, and the untrained module."""
     fabric = fabric_for(data.config.trainer, "cuda")
     module = module_of(data.config, data)
     if compiled:
@@ -69,7 +72,7 @@ def training(data: TaskData, recorded: bool, compiled: bool) -> tuple[Step, Task
 
 
 def timed(step: Step, first: int, count: int) -> tuple[float, float]:
-    """Return the milliseconds of a step, and those in which the host launches it."""
+    """Return the milliseconds of a step, and the milliseconds that the host takes to launch it."""
     torch.cuda.synchronize()
     begun = time.perf_counter()
     for number in range(first, first + LAUNCHED):
@@ -82,7 +85,7 @@ def timed(step: Step, first: int, count: int) -> tuple[float, float]:
 
 
 def kernels(step: Step, number: int) -> dict[str, float]:
-    """Return the milliseconds of all kernels of a step by their names, the dearest first."""
+    """Return the milliseconds of each kernel of a step by its name, the slowest kernel first."""
     with torch.profiler.profile() as found:
         step(number)
         torch.cuda.synchronize()
@@ -97,7 +100,16 @@ def kernels(step: Step, number: int) -> dict[str, float]:
 def measured(
     data: TaskData, variant: str, count: int, plain: Tensor | None
 ) -> tuple[list[str], Tensor, dict[str, float]]:
-    """Return the cells of a row, the weights after EQUAL steps, and the kernels."""
+    """Measure a variant.
+
+    Return the cells of its row, the weights after EQUAL steps, and the milliseconds of each kernel.
+
+    Args:
+        data: the data of the run.
+        variant: one of VARIANTS.
+        count: the number of steps to time.
+        plain: the weights of the first variant, with which those of this one are compared.
+    """
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     begun = time.perf_counter()
@@ -115,11 +127,11 @@ def measured(
     return [*(f"{number:.2f}" for number in numbers), f"{apart:.1g}"], weights, found
 
 
-def main(typed: argparse.Namespace) -> None:
-    """Print a row for each run and variant, and the dearest kernels if asked for."""
+def main(options: argparse.Namespace) -> None:
+    """Print a row for each run and variant, and its slowest kernels if requested."""
     device = torch.cuda.get_device_name()
     rows = []
-    for path in typed.runs:
+    for path in options.runs:
         record = json.loads((path / "run.json").read_text("utf-8"))
         config = parse(record["config"])
         machine.set_up(config.trainer)
@@ -127,16 +139,16 @@ def main(typed: argparse.Namespace) -> None:
         data.prepare_data()
         data.setup("fit")
         plain: Tensor | None = None
-        for variant in typed.variants:
-            cells, weights, found = measured(data, variant, typed.steps, plain)
+        for variant in options.variants:
+            cells, weights, found = measured(data, variant, options.steps, plain)
             plain = weights if plain is None else plain
             rows.append([path.name, variant, *cells])
             print(*rows[-1], sep=" | ", flush=True)
-            for name, taken in [*found.items()][: typed.kernels]:
+            for name, taken in [*found.items()][: options.kernels]:
                 print(f"    {taken:7.3f} ms  {name}", flush=True)
     print(table(HEAD, rows))
     print(f"{device}, {measured_on()}")
 
 
 if __name__ == "__main__":
-    main(TYPED)
+    main(OPTIONS)

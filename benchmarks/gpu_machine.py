@@ -1,9 +1,9 @@
 """Use a machine with a GPU for a fixed time: `python benchmarks/gpu_machine.py OUTPUTS ...`.
 
-The machine needs a checkout, folders that were planned elsewhere (docs/clusters.md) and no network.
-The script installs wheels that were copied along, prints the device, runs the tests that need a
-GPU, and trains the planned runs, folder by folder in the given order. When the time ends, running
-jobs save; the same command continues them.
+The machine needs a checkout and outputs folders that were planned elsewhere (docs/clusters.md). It
+needs no network. The script installs wheels from a folder, prints the device, runs the tests that
+need a GPU, and trains the planned runs of each folder in the given order. When the time ends,
+running jobs save. If you repeat the command, it continues them.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-SAVE_S = 20.0  # for running jobs to save before the time ends
+SAVE_S = 20.0  # the seconds that running jobs get for saving before the time ends
 DEVICE = """
 import torch
 names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
@@ -29,15 +29,19 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("outputs", nargs="+", type=Path, metavar="OUTPUTS")
-    parser.add_argument("--seconds", type=float, default=840, help="for everything")
-    parser.add_argument("--test-seconds", type=float, default=120, help="for the tests")
+    parser.add_argument(
+        "--seconds", type=float, default=840, help="time for everything"
+    )
+    parser.add_argument(
+        "--test-seconds", type=float, default=120, help="time for the tests"
+    )
     parser.add_argument("--wheels", type=Path, help="a folder of wheels to install")
     parser.add_argument("--jobs-per-device", type=int, default=3)
     return parser.parse_args()
 
 
 class Machine:
-    """A machine that is ours until a deadline."""
+    """A machine that may be used until a deadline."""
 
     def __init__(self, seconds: float) -> None:
         self.begun = time.monotonic()
@@ -45,22 +49,22 @@ class Machine:
         self.environment = dict(os.environ)
 
     def run(self, name: str, command: list[str], seconds: float = float("inf")) -> int:
-        """Run a command in the checkout, and print its exit code and its seconds.
+        """Run a Python command in the checkout, and print its exit code and its duration.
 
-        When its time ends, the command receives SIGTERM and has `SAVE_S` to save.
+        When its time ends, the command receives SIGTERM. It then has SAVE_S seconds to save.
 
         Args:
-            name: the name of the part, for the printed line.
+            name: the name of this part in the printed line.
             command: the arguments of Python.
-            seconds: the most that the command may take; the deadline holds in any case.
+            seconds: the longest duration of the command. The deadline may shorten it.
 
         Returns:
-            The exit code; 1 if no time was left.
+            The exit code, or 1 if no time was left.
         """
         begun = time.monotonic()
         end = min(begun + seconds, self.deadline - SAVE_S)
         if end <= begun:
-            print(f"== {name}: not started, the time is over", flush=True)
+            print(f"== {name}: not started, no time left", flush=True)
             return 1
         process = subprocess.Popen(
             [sys.executable, *command], cwd=CHECKOUT, env=self.environment
@@ -78,7 +82,7 @@ class Machine:
         return code
 
     def install(self, wheels: Path) -> None:
-        """Install wheels into a folder of their own, for the commands that follow."""
+        """Install the wheels into a separate folder, which all later commands import from."""
         site = wheels / "installed"
         command = (
             "-m pip install --quiet --no-index --no-deps --upgrade --target".split()
@@ -90,22 +94,22 @@ class Machine:
 
 
 def main() -> int:
-    """Return 0 if every planned run is done, else 1."""
-    typed = arguments()
-    machine = Machine(typed.seconds)
-    if typed.wheels:
-        machine.install(typed.wheels.resolve())
+    """Run all parts. Return 0 if every planned run is done, otherwise 1."""
+    options = arguments()
+    machine = Machine(options.seconds)
+    if options.wheels:
+        machine.install(options.wheels.resolve())
 
     machine.run("device", ["-c", DEVICE])
     tests = (
         "-m pytest -m gpu -n 4 -q -p no:cacheprovider tests/tasks/training/test_gpu.py"
     )
-    machine.run("tests on the GPU", tests.split(), typed.test_seconds)
+    machine.run("tests on the GPU", tests.split(), options.test_seconds)
 
     codes = []
-    for outputs in typed.outputs:
+    for outputs in options.outputs:
         command = ["-m", "sweeper", "train", "--outputs", str(outputs.resolve())]
-        shared = ["--jobs-per-device", str(typed.jobs_per_device)]
+        shared = ["--jobs-per-device", str(options.jobs_per_device)]
         codes.append(machine.run(f"training {outputs}", [*command, *shared]))
     return int(any(codes))
 

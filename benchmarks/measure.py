@@ -1,4 +1,4 @@
-"""Tools for benchmarks: interleaved rounds, ratios within a round, commands and tables."""
+"""Shared functions of the benchmarks: timing in interleaved rounds, commands, and tables."""
 
 import argparse
 import csv
@@ -23,18 +23,19 @@ Times = dict[str, list[float]]
 
 
 def smoke(about: str | None) -> bool:
-    """Parse the command line of a benchmark; return whether sizes shall be tiny."""
+    """Parse the command line of a benchmark. Return whether to use tiny sizes."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument(
-        "--smoke", action="store_true", help="use tiny sizes, to see that it runs"
+        "--smoke", action="store_true", help="use tiny sizes, to test the benchmark"
     )
     return bool(parser.parse_args().smoke)
 
 
 def interleaved(variants: Mapping[str, Callable[[], float]], rounds: int) -> Times:
-    """Ask each variant in turn for its seconds; the first round is a warm-up and is dropped.
+    """Time each variant once per round. Drop the first round, which is a warm-up.
 
-    Variants take turns so that other load on the machine affects all of them.
+    The variants take turns, so that other load on the machine affects all of them. A variant is a
+    function that returns its seconds.
     """
     times: Times = {name: [] for name in variants}
     for number in range(rounds + 1):
@@ -46,22 +47,23 @@ def interleaved(variants: Mapping[str, Callable[[], float]], rounds: int) -> Tim
 
 
 def speed_up(times: Times, of: str, over: str) -> str:
-    """Return how many times as fast `of` is as `over`, from the ratios within each round."""
-    return spread([b / a for a, b in zip(times[of], times[over], strict=True)], "x")
+    """Return the speed-up of the variant `of` over `over`, from the ratios within each round."""
+    rounds = zip(times[of], times[over], strict=True)
+    return spread([slow / fast for fast, slow in rounds], "x")
 
 
 def spread(values: Sequence[float], unit: str = "") -> str:
-    """Return the median with the quartiles in brackets."""
+    """Return the median and, in brackets, the quartiles."""
     several = [*values, *values] if len(values) == 1 else values
     low, _, high = quantiles(several, n=4, method="inclusive")
     return f"{median(values):.3g}{unit} ({low:.3g} to {high:.3g})"
 
 
 def call(*command: str) -> float:
-    """Run a Python program from the root of the repository; return its wall seconds.
+    """Run a Python program in the root of the repository. Return its wall-clock seconds.
 
     Raises:
-        SystemExit: it failed; the message has its output.
+        SystemExit: the program failed. The message contains its output.
     """
     begun = time.monotonic()
     done = subprocess.run(
@@ -77,12 +79,12 @@ def call(*command: str) -> float:
 
 
 def present(package: str) -> bool:
-    """Return whether a peer is installed; print how to install it if it is not."""
+    """Return whether a peer is installed. If not, print how to install it."""
     if importlib.util.find_spec(package) is not None:
         return True
     remedy = "install the packages that pyproject.toml lists under `bench`"
     print(
-        f"{package} is not installed, so this peer is left out; {remedy}.",
+        f"{package} is not installed, so its rows are left out; to include them, {remedy}.",
         file=sys.stderr,
     )
     return False
@@ -102,9 +104,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def in_per_cent(value: float, low: float, high: float) -> str:
-    """Return a log ratio and the ends of its interval as a difference in per cent.
+    """Return a log ratio and its interval as a difference in per cent.
 
-    The per cent are of the smaller of the two values, so both directions read alike.
+    The percentage refers to the smaller of the two values. So swapping them changes only the sign.
     """
     ends = [
         math.copysign(math.expm1(abs(end)) * 100, end) for end in (value, low, high)
@@ -117,7 +119,8 @@ def in_per_cent(value: float, low: float, high: float) -> str:
 
 def measured_on() -> str:
     """Return a line that names the date, the code, the hardware and its load."""
-    from tasks.training.machine import facts  # --help needs no torch
+    # Import this only now. It imports torch, which would make --help slow.
+    from tasks.training.machine import facts
 
     here = facts()
     hardware, versions = here["hardware"], here["versions"]
@@ -129,16 +132,16 @@ def measured_on() -> str:
 
 
 def fill(document: Path, module: str, text: str) -> None:
-    """Replace the results of a module in a document.
+    """Replace the results of a benchmark in a document by `text`.
 
-    They stand between the line `<!-- measured by python -m MODULE -->` and the next heading of
-    second level, or the end of the document.
+    The results are between the line `<!-- measured by python -m MODULE -->` and the next heading of
+    the second level, or the end of the document.
     """
     marker = f"<!-- measured by python -m {module} -->\n"
     before, found, after = document.read_text("utf-8").partition(marker)
     if not found:
         raise SystemExit(
-            f"{document}: expected a line {marker.strip()} where the results go"
+            f"{document}: expected a line {marker.strip()} above the results; add it"
         )
     _, heading, rest = after.partition("\n## ")
     document.write_text(f"{before}{marker}\n{text.strip()}\n{heading}{rest}", "utf-8")

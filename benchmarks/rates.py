@@ -1,15 +1,15 @@
 """Check the choice of learning rates: `python -m benchmarks.rates`.
 
-The kept results were tuned at every point, with three seeds of the two best rates. Their trials
-hold all that the rule of sweeper/tune.py asks for. So the rule is replayed on them: which rates it
-chooses, what its trials cost, and which verdicts change. The result goes into docs/tuning.md.
+The results in docs/results were tuned at every point, with three seeds of the two best rates. Their
+trials include all trials that the rule of sweeper/tune.py needs. This benchmark replays the rule on
+them. It writes to docs/tuning.md which rates the rule chooses, what its trials cost, and which
+verdicts change.
 
-With --train, Figure 1 is tuned at demo scale, with seeds that no kept run has, and every point is
-trained at every rate. A rejected rate next to the chosen one should not be better by more than the
-margin.
+With --train, it tunes Figure 1 at demo scale with new seeds, and trains every point at every rate.
+A rejected rate next to the chosen one should not be better by more than the margin.
 """
 
-# ruff: noqa: E402  (--help is answered before numpy is imported)
+# ruff: noqa: E402  (so that --help is answered before numpy is imported)
 
 import argparse
 import math
@@ -26,7 +26,10 @@ def options() -> argparse.Namespace:
     """Return the parsed command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--train", type=Path, metavar="OUTPUTS", help="train in this folder"
+        "--train",
+        type=Path,
+        metavar="OUTPUTS",
+        help="train runs in this outputs folder",
     )
     return parser.parse_args()
 
@@ -48,25 +51,27 @@ from sweeper.tune import Search, setting, tried, with_choices
 
 DOCUMENT = ROOT / "docs" / "tuning.md"
 RESULTS = ROOT / "docs" / "results"
-FIRST = {"cpu": [0.005, 0.01, 0.02], "demo": [0.02, 0.04, 0.08]}  # before ranges grew
+# The rates that trials began with, by scale.
+FIRST = {"cpu": [0.005, 0.01, 0.02], "demo": [0.02, 0.04, 0.08]}
 MARGIN = 0.01
-JUDGED = "10,11,12,13,14,15"  # seeds that no kept run has, as those of trials
+# The seeds of judged runs and of three repetitions of the trials. No kept run has these seeds.
+JUDGED = "10,11,12,13,14,15"
 TRIALS = ((2000, 2001, 2002), (2003, 2004, 2005), (2006, 2007, 2008))
 
 Rates = Mapping[str, Sequence[float]]
-"""The chosen rate of each point, and then the one that trials cannot tell from it."""
+"""The rates of each point: the chosen one, and any rate that trials cannot distinguish from it."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A kept experiment that was tuned.
+    """A tuned experiment of docs/results.
 
     Attributes:
-        name: the experiment and its text.
+        name: the name of the experiment and of its text.
         judged: the table of its judged runs.
         trials: the table of all its trials.
-        points: its points, without rates.
-        search: the search before any trial.
+        points: its points, without learning rates.
+        search: the state of the search before any trial.
     """
 
     name: str
@@ -77,7 +82,7 @@ class Kept:
 
 
 def kept() -> Iterator[Kept]:
-    """Yield every kept experiment that was tuned."""
+    """Yield every tuned experiment of docs/results."""
     for path in sorted(RESULTS.glob("*/*_trials.csv")):
         judged = judged_table(path.with_name(path.name.replace("_trials", "")))
         tune, (columns, rows) = judged.experiment["tune"], read_rows(path)
@@ -99,7 +104,7 @@ def kept() -> Iterator[Kept]:
 
 
 def judged_table(path: Path) -> Table:
-    """Return a kept table; those at demo scale have no description beside them."""
+    """Return the table in a csv file. For demo scale, read its description from conf/experiment."""
     if path.with_suffix(".json").exists():
         return read_table(path)
     columns, rows = read_rows(path)
@@ -112,7 +117,7 @@ def judged_table(path: Path) -> Table:
 def settings_of(
     rows: Iterable[Row], columns: Sequence[str]
 ) -> dict[Any, dict[str, Any]]:
-    """Return the config keys and values that the words of each point name."""
+    """Return the config keys and values of each point, by the name of the point."""
     keys = {column.rpartition(".")[2]: column for column in columns if "." in column}
     found = {}
     for row in rows:
@@ -133,7 +138,7 @@ def place_of(point: Point) -> str:
 
 
 def replayed(one: Kept) -> tuple[Search, Table]:
-    """Return the search on kept trials at its end, and the trials that it asks for."""
+    """Replay the search on the kept trials. Return its final state and the trials that it used."""
     search = one.search
     while (following := search.following(trials := asked_for(one, search))) != search:
         search = following
@@ -141,7 +146,7 @@ def replayed(one: Kept) -> tuple[Search, Table]:
 
 
 def asked_for(one: Kept, search: Search) -> Table:
-    """Return the table of the trials that a search asks for."""
+    """Return the table of the trials that a search needs in its present state."""
     places = {setting(point) for point in tried(one.points, search.apart)}
     rows = []
     for row in one.trials.rows:
@@ -156,7 +161,7 @@ def asked_for(one: Kept, search: Search) -> Table:
 
 
 def chosen_rates(one: Kept, trials: Table) -> Rates:
-    """Return the rates that these trials choose for every point."""
+    """Return the rates that these trials choose for each point."""
     chosen = {
         canonical([own.arm, own.setting]): [
             Chosen(values, own.trials)
@@ -174,7 +179,7 @@ def chosen_rates(one: Kept, trials: Table) -> Rates:
 
 
 def judged_rates(table: Table) -> Rates:
-    """Return the rates that every point was judged with."""
+    """Return the rates with which each point was judged."""
     return {
         place_of(point): [one.cells[RATE] for one in (point, *point.alternatives)]
         for point in points(table, table.metric)
@@ -182,9 +187,9 @@ def judged_rates(table: Table) -> Rates:
 
 
 def with_rates(table: Table, rates: Rates) -> tuple[Table, list[str]]:
-    """Return a judged table with other rates, and the points and rates that it has no runs of.
+    """Return a judged table that is restricted to these rates, and the points and rates it lacks.
 
-    A point without runs of its chosen rate keeps those that it has.
+    If a point has no runs with its chosen rate, keep the runs that it has.
     """
     rows, missing = [], []
     for point in points(table, table.metric):
@@ -210,7 +215,7 @@ def with_rates(table: Table, rates: Rates) -> tuple[Table, list[str]]:
 
 
 def replay() -> str:
-    """Return the price of the rule by text, and what it chooses and judges differently."""
+    """Report the cost of the rule's trials by text, and the choices and verdicts that change."""
     runs: dict[str, list[dict[str, float]]] = {}
     apart, differ, missing, changed = [], [], [], []
     claims, twice = 0, [0, 0]
@@ -245,7 +250,7 @@ def replay() -> str:
                     f"{one.name}, {old.claim}: {old.verdict}, now {new.verdict}"
                 )
     together = [
-        {k: v for own in runs.values() for k, v in own[kind].items()}
+        {run: seconds for own in runs.values() for run, seconds in own[kind].items()}
         for kind in range(3)
     ]
     lines = [
@@ -279,10 +284,11 @@ def replay() -> str:
 
 
 def prices(trials: Mapping[str, float], judged: Mapping[str, float]) -> list[str]:
-    """Return the number of trials and their device hours, each with its share of judged runs.
+    """Return the number of trials and their device hours, each with its ratio to the judged runs.
 
     Args:
-        trials, judged: the seconds of each run.
+        trials: the seconds of each trial.
+        judged: the seconds of each judged run.
     """
     took, judged_took = (sum(runs.values()) / 3600 for runs in (trials, judged))
     share = f"{len(trials) / len(judged):.0%}"
@@ -290,7 +296,7 @@ def prices(trials: Mapping[str, float], judged: Mapping[str, float]) -> list[str
 
 
 def trained(outputs: Path) -> str:
-    """Tune Figure 1 at demo scale with new seeds; return how often a rejected rate is better."""
+    """Tune Figure 1 at demo scale with new seeds. Report how often a rejected rate is better."""
 
     def sweep(name: str, *arguments: str) -> None:
         common = (
@@ -339,7 +345,7 @@ def trained(outputs: Path) -> str:
 
 
 def main() -> None:
-    """Write the results into the document."""
+    """Write the results to the document."""
     outputs = options().train
     if outputs:
         fill(DOCUMENT, "benchmarks.rates --train", trained(outputs.resolve()))

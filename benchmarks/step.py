@@ -1,10 +1,12 @@
-"""Time a training step of the decoder beside peers: `python -m benchmarks.step`.
+"""Compare a training step of the decoder with other libraries: `python -m benchmarks.step`.
 
-All models of a shape have the same layers, widths, heads and head size; where the feed-forward
-layer of a peer has three matrices, they are two thirds as wide. Where keys are shared, our decoder
-is one of today, too, and Mistral the only peer. Embeddings are tied, there is no dropout, and AdamW
-is fused. Each variant runs in a process of its own, so that the settings of one do not help
-another; a peer runs as it comes, and again with our memory setting (`keep_memory`).
+All models of a shape have the same layers, widths, heads and head size. If a feed-forward layer has
+three matrices, they are two thirds as wide. If heads share keys, our decoder is a modern one
+(rotary, RMSNorm, gated), and Mistral is the only peer. All models use tied embeddings, no dropout
+and fused AdamW.
+
+Each variant runs in its own process, so that its settings do not affect the others. A peer runs
+with its defaults, and again with our memory setting (`keep_memory`).
 """
 
 import importlib
@@ -22,7 +24,7 @@ from typing import Any
 from benchmarks.measure import interleaved, measured_on, present, smoke, speed_up, table
 
 if __name__ == "__main__":
-    smoke(__doc__)  # answers --help before torch is imported
+    smoke(__doc__)  # so that --help is answered before torch is imported
 
 import torch
 import torch.nn.functional as F
@@ -37,7 +39,7 @@ Step = Callable[[], None]
 
 @dataclass(frozen=True)
 class Shape:
-    """A decoder and its batch: `rows` of `length` positions."""
+    """The sizes of a decoder and of its batch, which has `rows` rows of `length` positions."""
 
     layers: int
     embedding_size: int
@@ -66,14 +68,16 @@ TODAY: dict[str, Any] = {
     "scale_embeddings": False,
 }
 SMOKE = {"smoke": Shape(1, 8, 2, 4, 16, 64, 2, 16)}
-MEAN, SIGMA = (
-    3.19,
-    0.6,
-)  # of the logarithms of LM1B's sentence lengths, 29 pieces on average
+# The mean and standard deviation of the logarithms of LM1B's sentence lengths. The average sentence
+# has 29 pieces.
+MEAN, SIGMA = 3.19, 0.6
 
 
 def batch(shape: Shape) -> tuple[Tensor, Tensor, Tensor]:
-    """Return random tokens, and segments and positions of sentences as long as LM1B's."""
+    """Return random tokens, and the segments and positions of sentences with LM1B's lengths.
+
+    Each tensor has the shape (rows, length).
+    """
     lengths = random.Random(0)
     tokens_BT = torch.randint(2, shape.vocabulary_size, (shape.rows, shape.length))
     segments_BT, positions_BT = torch.zeros_like(tokens_BT), torch.zeros_like(tokens_BT)
@@ -89,7 +93,7 @@ def batch(shape: Shape) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def step(loss: Callable[[], Tensor], model: torch.nn.Module) -> Step:
-    """Return forward, backward and fused AdamW, the same for every model."""
+    """Return a training step: the given loss, the backward pass, and fused AdamW."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def run() -> None:
@@ -101,7 +105,7 @@ def step(loss: Callable[[], Tensor], model: torch.nn.Module) -> Step:
 
 
 def headroom(shape: Shape, compiled: bool = False) -> Step:
-    """Return a step of our decoder, with its blocks compiled as `trainer.compile` does."""
+    """Return a step of our decoder. If `compiled` is set, compile its blocks individually."""
     today: dict[str, Any] = {}
     if shape.key_value_heads:
         today = {**TODAY, "feedforward_size": 2 * shape.feedforward_size // 3}
@@ -129,7 +133,7 @@ def headroom(shape: Shape, compiled: bool = False) -> Step:
 
 
 def transformers(shape: Shape) -> Step:
-    """Return a step of Hugging Face's Mistral, which takes any head size (its Llama does not)."""
+    """Return a step of Hugging Face's Mistral, which supports any head size, unlike its Llama."""
     library = importlib.import_module("transformers")
     config = library.MistralConfig(
         vocab_size=shape.vocabulary_size,
@@ -149,7 +153,7 @@ def transformers(shape: Shape) -> Step:
 
 
 def x_transformers(shape: Shape) -> Step:
-    """Return a step of the decoder of x-transformers, with fused attention."""
+    """Return a step of x-transformers' decoder, with fused attention."""
     library = importlib.import_module("x_transformers")
     model = library.TransformerWrapper(
         num_tokens=shape.vocabulary_size,
@@ -169,11 +173,11 @@ def x_transformers(shape: Shape) -> Step:
     return step(lambda: F.cross_entropy(model(tokens_BT).flatten(0, 1), targets), model)
 
 
-_steps: list[Step] = []  # the one step of a worker process
+_steps: list[Step] = []  # the single step of a worker process
 
 
 def start(make: Callable[[], Step], keep: bool) -> None:
-    """Set this process up as a job is, with one thread, and make its step."""
+    """Set up this process like a job, with one thread, and create its step."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     if keep:
@@ -182,14 +186,14 @@ def start(make: Callable[[], Step], keep: bool) -> None:
 
 
 def seconds() -> float:
-    """Return the CPU seconds of one step of this process."""
+    """Take one step and return its CPU seconds."""
     begun = time.thread_time()
     _steps[0]()
     return time.thread_time() - begun
 
 
 def compared(name: str, shape: Shape, peers: list[Any], rounds: int) -> str:
-    """Return a table of tokens per second, and of our speed over each peer's."""
+    """Return a table of tokens per second, and of our decoder's speed-up over each peer."""
     variants = {"headroom": (partial(headroom, shape), True)}
     if peers:
         variants["headroom compiled"] = (partial(headroom, shape, compiled=True), True)

@@ -1,7 +1,7 @@
-"""Measure what a sweep costs beside training: `python -m benchmarks.sweeps`.
+"""Measure the overhead of a sweep: `python -m benchmarks.sweeps`.
 
-It times whole commands, as a person types them: many runs that train nothing, beside Hydra's own
-launchers, and the dry run of a large grid.
+This benchmark times whole commands: sweeps of many runs that train nothing, compared with Hydra's
+own launchers, and the dry run of a large grid.
 """
 
 from pathlib import Path
@@ -47,12 +47,15 @@ def main() -> None:
 
 
 def overhead(folder: Path, *, few: int, many: int, peers: bool) -> str:
-    """Time grids of runs that train nothing, with few runs and with many.
+    """Time sweeps of runs that train nothing, and return a table of the overhead of one run.
 
-    The difference between the two over the runs between is the overhead of one run. The ways differ
-    in what they do: here a run is frozen on disk, is a process of its own that builds a model,
-    evaluates it and publishes durable files, and the sweep ends in a table and a figure. Hydra's
-    basic launcher calls an empty function in its own process, joblib in one of two.
+    Time a sweep with few runs and one with many. The overhead of one run is the difference of their
+    times, divided by the difference of their numbers of runs.
+
+    The launchers do different work. For each run, Headroom writes a record and starts a process,
+    which builds a model, evaluates it and writes durable files. It then makes a table and a figure.
+    Hydra's basic launcher calls an empty function in its own process, and joblib calls it in two
+    processes.
     """
     program = folder / "peer.py"
     program.write_text(PEER.format(conf=str(ROOT / "conf")))
@@ -62,6 +65,7 @@ def overhead(folder: Path, *, few: int, many: int, peers: bool) -> str:
         "hydra/sweeper=basic",
         "hydra.sweep.subdir=${hydra.job.num}",
     )
+
     ways = {
         "headroom": (
             "sweep.py",
@@ -78,6 +82,7 @@ def overhead(folder: Path, *, few: int, many: int, peers: bool) -> str:
             "hydra.sweep.dir={}",
         )
         ways["hydra joblib"] = (*hydra, *joblib)
+
     rows = []
     for name, (*command, target) in ways.items():
         seconds = {}
@@ -88,12 +93,13 @@ def overhead(folder: Path, *, few: int, many: int, peers: bool) -> str:
             )
         each = (seconds[many] - seconds[few]) / (many - few)
         rows.append((name, f"{each:.3f}", f"{seconds[few]:.1f}"))
+
     title = f"{many:,} runs that train nothing, {SLOTS} at a time"
     return table((title, "wall s a run", f"whole sweep of {few} runs, wall s"), rows)
 
 
 def planning(folder: Path, heads: tuple[int, ...]) -> str:
-    """Time the dry run of grids of distinct models, 100 for each number of heads."""
+    """Time dry runs of grids of different models. A grid has 100 models per number of heads."""
     rows = []
     for most in heads:
         grid = (

@@ -8,14 +8,14 @@ import headroom_attention as headroom
 from benchmarks.measure import MADE, TEXTS, in_per_cent, table
 
 METRIC = "test/perplexity"
-MARGIN = "1%"  # that of all claims on language models
+MARGIN = "1%"  # the margin of all claims about language models
 ARMS = {"large": "2 heads of 32", "small": "32 heads of 2", "more": "16 heads of 32"}
 START_STEPS = 6000
 STARTS = {"matrix": "whole matrix", "head": "per head"}
 
 
 def with_tables(text: str, folder: Path) -> str:
-    """Return the page with its two tables made anew: by length, and by start of training."""
+    """Return the page with new tables: one by length of training, one by initialisation."""
     runs = pd.read_csv(folder / "runs.csv")
     before, _, rest = text.partition(MADE)
     between, _, rest = rest.partition("\n\n")[2].partition(MADE)
@@ -27,7 +27,7 @@ def with_tables(text: str, folder: Path) -> str:
 
 
 def by_length(runs: pd.DataFrame) -> str:
-    """Return the mean perplexities of each text and number of steps, beside the trigram's."""
+    """Return a table of mean perplexities by text and number of steps, with a trigram model's."""
     rows = []
     default = runs[runs["model.attention.glorot"] == "matrix"]
     for name in TEXTS:
@@ -51,7 +51,7 @@ def by_length(runs: pd.DataFrame) -> str:
 
 
 def by_start(runs: pd.DataFrame) -> str:
-    """Return what 16 heads instead of 2 are worth with each start of training."""
+    """Return a table of the gain from 16 heads instead of 2, by initialisation."""
     rows = []
     at_length = runs[runs["trainer.steps"] == START_STEPS]
     for name in TEXTS:
@@ -73,7 +73,10 @@ def _scores(runs: pd.DataFrame, arm: str) -> pd.Series:
 
 
 def _beside(own: pd.Series, others: pd.Series) -> tuple[str, str]:
-    """Return a mean, and how far it is above that of other models with the same seeds."""
+    """Return the mean of `own`, and by how many per cent it exceeds the mean of `others`.
+
+    Only the seeds of `own` count.
+    """
     if own.empty:
         return "not trained", ""
     ratio = own.mean() / others[own.index].mean()
@@ -85,7 +88,7 @@ def _list(scores: pd.Series) -> str:
 
 
 def _difference(runs: pd.DataFrame) -> str:
-    """Return by how many per cent 16 heads are better than 2, as `headroom.judge` finds it."""
+    """Return by how many per cent 16 heads are better than 2, according to `headroom.judge`."""
     scores = runs[runs["arm"].isin(["large", "more"])].rename(columns={METRIC: "value"})
     [verdict] = headroom.judge(
         scores[["arm", "seed", "value"]],

@@ -1,29 +1,30 @@
-"""Headroom from Python: what a sweep planned, trained and found, for a notebook or a script.
+"""The Python interface of Headroom, for a notebook or a script.
 
     import headroom_attention as headroom
 
-    headroom.table("fig1")                                     rows as a pandas DataFrame
-    headroom.verdicts("fig1"), headroom.figure("fig1")         what it says, and its picture
-    headroom.judge(frame, better="lower")                      a verdict on anyone's scores
-    run = headroom.runs("fig1", {"model.heads": 8})[0]         a run; or headroom.run(id)
-    run.model(), run.tokenizer(), run.batch()                  the trained model and what it reads
-    run.module(), run.data()                                   for pl.Trainer (docs/lightning.md)
-    run.attention()                                            what its heads attend to
-    headroom.plan(["model.heads=4,8"])                         what a sweep would train
-    headroom.sweep(["model.heads=4,8"])                        and to train it
+    headroom.plan(["model.heads=4,8"])                    the runs of a sweep, before training
+    headroom.sweep(["model.heads=4,8"])                   train them
+    headroom.table("fig1")                                the results, a pandas DataFrame
+    headroom.verdicts("fig1"), headroom.figure("fig1")    the verdicts on the claims, the figure
+    headroom.judge(frame, better="lower")                 verdicts on scores from any source
+    run = headroom.runs("fig1", {"model.heads": 8})[0]    a single run; or headroom.run(id)
+    run.model(), run.tokenizer(), run.batch()             its trained model, tokenizer and inputs
+    run.module(), run.data()                              for pl.Trainer (docs/lightning.md)
+    run.attention()                                       its attention weights
 
-`outputs` is always the folder that a sweep wrote (default: outputs). An invalid name raises a
+`outputs` is always the folder that a sweep wrote, "outputs" by default. An invalid name raises a
 `UserError` of one sentence.
 
-An installed package has all of the project's packages in this folder. This import makes `models`,
-`tasks` and `sweeper` importable by their own names, as they are in a checkout.
+In an installed package this folder contains all packages of the project. Importing it makes
+`models`, `tasks` and `sweeper` importable by their own names, as in a checkout.
 """
 
 import sys
 from pathlib import Path
 
 HOUSE = Path(__file__).resolve().parent
-if not (HOUSE / "sweep.py").is_file():  # a checkout: the same folders, one above
+# In a checkout, these packages are in the parent folder.
+if not (HOUSE / "sweep.py").is_file():
     HOUSE = HOUSE.parent
 if str(HOUSE) not in sys.path:
     sys.path.insert(0, str(HOUSE))

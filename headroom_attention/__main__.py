@@ -1,7 +1,8 @@
-"""The command `headroom`: one name for every command of a checkout.
+"""The command `headroom` of an installed package. It provides every command of a checkout.
 
-`headroom sweep` is sweep.py; `headroom train RUN`, `export` and `squad` are `python -m tasks.train`
-and so on; everything else is `python -m sweeper`, as is `headroom train` without a run.
+`headroom sweep` runs sweep.py. `headroom train RUN`, `headroom export` and `headroom squad` run
+`python -m tasks.train RUN` and so on. All other commands, and `headroom train` without a run, are
+those of `python -m sweeper`.
 """
 
 import runpy

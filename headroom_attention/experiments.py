@@ -1,6 +1,6 @@
-"""Experiments from Python: plan them, train them, read their tables, verdicts and figures.
+"""Experiments from Python: functions that plan, train and evaluate them.
 
-Numeric libraries are imported where they are needed: asking a command for help needs none.
+Functions import numeric libraries themselves, so that `headroom --help` stays fast.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
     from sweeper.results.table import Table
     from sweeper.results.verdict import Verdict
 
-_NOT_STARTED = 2  # the exit code of a command that could not be understood
+_NOT_STARTED = 2  # the exit code of a sweep with an invalid command line
 
 
 def table(experiment: str, *, outputs: str | Path = "outputs") -> DataFrame:
-    """Return a row for each (arm, point, seed) of an experiment, whether its run is done or not.
+    """Return the table of an experiment, with a row for each (arm, point, seed).
 
-    The columns are those of outputs/tables/<experiment>.csv (`COLUMNS` in sweeper/results/table.py
-    describes them), then every other key of the configs, such as `optimizer.learning_rate`.
+    Runs that are not done have rows, too. The first columns are those of
+    outputs/tables/<experiment>.csv, which `COLUMNS` in sweeper/results/table.py describes. They
+    are followed by all other keys of the configs, such as `optimizer.learning_rate`.
 
     Raises:
         UserError: the experiment was never planned in `outputs`.
@@ -41,7 +42,9 @@ def table(experiment: str, *, outputs: str | Path = "outputs") -> DataFrame:
 
 
 def verdicts(experiment: str, *, outputs: str | Path = "outputs") -> list[Verdict]:
-    """Return a verdict for each claim: `claim`, `measure`, `verdict`, `sentence`, `numbers`.
+    """Return a verdict on each claim of an experiment.
+
+    A verdict has the attributes `claim`, `measure`, `verdict`, `sentence` and `numbers`.
 
     Raises:
         UserError: the experiment was never planned in `outputs`.
@@ -60,20 +63,20 @@ def judge(
     baseline: str | None = None,
     history: DataFrame | None = None,
 ) -> list[Verdict]:
-    """Return a verdict on each arm of a frame of scores, against the baseline.
+    """Compare each arm of a frame of scores with the baseline, and return a verdict on each.
 
     Args:
-        scores: a row for each arm and seed, with the columns `arm` (or `point`, or both), `seed`
-            and `value`, and with `metric`, `flops` and `seconds` if there are any.
-        better: "lower" or "higher".
-        margin: the largest difference that counts as none, such as "1%" or "0.2"; None for none.
-        pair: the column that pairs the rows of two arms.
-        baseline: the arm that the others are compared with; the first one by default.
-        history: scores of earlier comparisons, which lend the spread between their seeds. Its
-            column `comparison` tells several comparisons apart.
+        scores: a row for each arm and seed. The columns `seed`, `value`, and at least one of `arm`
+            and `point` are required. The columns `metric`, `flops` and `seconds` are optional.
+        better: "lower" or "higher", the direction of better values.
+        margin: the equivalence margin, such as "1%" or "0.2". None means that there is no margin.
+        pair: the column by which rows of two arms are paired.
+        baseline: the arm with which the others are compared. The default is the first one.
+        history: scores of earlier comparisons, from which the variance between seeds is estimated.
+            If there are several comparisons, the column `comparison` names them.
 
     Raises:
-        UserError: a column is missing, or a cell cannot be judged.
+        UserError: a column is missing, or a cell has an invalid value.
     """
     from sweeper.results.scores import judge_scores
 
@@ -88,7 +91,7 @@ def judge(
 
 
 def figure(experiment: str, *, outputs: str | Path = "outputs") -> Figure:
-    """Return the figure of an experiment, drawn anew from the records.
+    """Draw the figure of an experiment from the current results and return it.
 
     Raises:
         UserError: the experiment was never planned in `outputs`.
@@ -99,16 +102,18 @@ def figure(experiment: str, *, outputs: str | Path = "outputs") -> Figure:
 
 
 def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFrame:
-    """Return what a sweep would train: a row for each (experiment, arm, point, seed).
+    """Return the runs that a sweep would train: a row for each (experiment, arm, point, seed).
 
-    The columns are those of `table`, and `flops`: the training FLOPs of the whole run. Trials that
-    choose values are rows of `<experiment>_trials`. Nothing is started and no record is written.
+    The columns are those of `table`, and `flops`, the training FLOPs of the run. Trials that
+    choose values have the experiment `<experiment>_trials`. This function starts no job and writes
+    no record.
 
     Args:
-        overrides: as after `python sweep.py -m`: `["experiment=fig1", "seed=0,1,2"]`.
+        overrides: the arguments of `python sweep.py -m`, such as `["experiment=fig1",
+            "seed=0,1,2"]`.
 
     Raises:
-        UserError: at least one run could not be trained.
+        UserError: an override is invalid, or a run could not be trained.
     """
     import pandas as pd
 
@@ -119,7 +124,7 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
     from sweeper.store.identity import leaves
     from sweeper.store.runs import RunStore
 
-    folder, given = _typed(overrides, outputs)
+    folder, given = _split_overrides(overrides, outputs)
     loaded = composer(config_dir=folder)
     of_sweep = [override for override in given if override.startswith("hydra")]
     most = int(loaded.hydra(of_sweep)["sweeper"]["max_runs"])
@@ -138,16 +143,16 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
 
 
 def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFrame:
-    """Train the missing runs of a plan, print progress, and return the plan with its states.
+    """Train the unfinished runs of a plan, print progress, and return the plan.
 
-    This runs `python sweep.py -m` with these overrides. An interrupted sweep saves its runs, and
-    continues when called again. The columns `state` and `reason` say which runs failed. Seeds that
-    rounds bought (`hydra.sweeper.decide=true`) are in `table(experiment)`.
+    This runs `python sweep.py -m` with these overrides. If it is interrupted, the runs are saved,
+    and the next call continues them. The columns `state` and `reason` show which runs failed. Only
+    `table(experiment)` has the seeds that later rounds added (`hydra.sweeper.decide=true`).
 
     Raises:
-        UserError: the sweep could not be planned; nothing was started.
+        UserError: the sweep could not be planned. No job was started.
     """
-    folder, given = _typed(overrides, outputs)
+    folder, given = _split_overrides(overrides, outputs)
     own = [] if folder is None else ["--config-dir", folder]
     command = [sys.executable, str(ROOT / "sweep.py"), *own, "-m", *given]
     with subprocess.Popen(
@@ -171,38 +176,41 @@ def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataF
     return plan(overrides, outputs=outputs)
 
 
-def _typed(
+def _split_overrides(
     overrides: Sequence[str], outputs: str | Path
 ) -> tuple[str | None, list[str]]:
-    """Return the folder after `--config-dir`, if it is given, and the overrides.
+    """Return the folder of `--config-dir`, or None, and the other overrides.
 
     Raises:
-        UserError: `overrides` is a string, or has another flag.
+        UserError: `overrides` is not a list of strings, or it contains another flag.
     """
     if isinstance(overrides, str):
         expected = "a list with an entry for each override"
-        remedy = f"give it as {overrides.split()}"
+        remedy = f"pass {overrides.split()}"
         raise invalid_value("overrides", overrides, expected, remedy)
     if wrong := [one for one in overrides if not isinstance(one, str)]:
         raise invalid_value(
-            "overrides", wrong[0], "texts, as 'model.heads=4'", "quote it"
+            "overrides", wrong[0], "strings such as 'model.heads=4'", "quote it"
         )
     from sweeper.plan.overrides import outputs_override
 
     parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--config-dir", "-cd")
     try:
-        given, typed = parser.parse_known_args(list(overrides))
+        given, rest = parser.parse_known_args(list(overrides))
     except ArgumentError as error:
-        raise UserError(f"overrides: {error}; give it a folder.") from None
-    if flags := [one for one in typed if one.startswith("-")]:
-        expected = "no flag but --config-dir"
-        raise invalid_value("overrides", flags[0], expected, "leave it out")
-    return given.config_dir, [*typed, outputs_override(outputs)]
+        raise UserError(f"overrides: {error}; pass a folder after it.") from None
+    if flags := [one for one in rest if one.startswith("-")]:
+        expected = "no flag other than --config-dir"
+        raise invalid_value("overrides", flags[0], expected, "remove it")
+    return given.config_dir, [*rest, outputs_override(outputs)]
 
 
 def _frame(collected: Table, configs: Mapping[str, Mapping[str, Any]]) -> DataFrame:
-    """Return the rows of a table, each with the other keys of its run's config, by dotted key."""
+    """Return the rows of a table, with more columns for the other keys of the runs' configs.
+
+    `configs` has the config of each run, as values by dotted key.
+    """
     import pandas as pd
 
     from sweeper.results.collect import plain
@@ -213,9 +221,11 @@ def _frame(collected: Table, configs: Mapping[str, Mapping[str, Any]]) -> DataFr
         settings = {
             key: plain(value) for key, value in configs.get(row["run"], {}).items()
         }
-        # Before a run is trained, its row has only what its own arm varies.
+        # Before a run is trained, its row has only the keys that its own arm varies. Its config
+        # has the others.
         known = {key: value for key, value in measured.items() if value is not None}
-        # A point that varies nothing has no words; pandas leaves groups of None out.
+        # The only point of an arm that varies no key has no name. An empty string lets pandas
+        # group by it.
         rows.append({**measured, **settings, **known, "point": row["point"] or ""})
     return pd.DataFrame(rows)
 

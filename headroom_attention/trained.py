@@ -1,4 +1,4 @@
-"""A run of an outputs folder: its config, its metrics, and the trained model.
+"""A run of an outputs folder, with its config, its metrics and its trained model.
 
 Shapes: B rows, H heads, T positions.
 """
@@ -16,9 +16,8 @@ from sweeper.store.errors import invalid_value
 from sweeper.store.identity import leaves
 from sweeper.store.plans import planned, run_of_words
 
-if (
-    TYPE_CHECKING
-):  # imported where they are needed: asking a command for help needs none
+# Functions import these themselves, so that `headroom --help` stays fast.
+if TYPE_CHECKING:
     from pandas import DataFrame
     from tokenizers import Tokenizer
     from torch import Tensor, nn
@@ -28,21 +27,25 @@ if (
     from tasks.data import TaskData
     from tasks.module import TaskModule
 
-# As many as the rank and entropy of heads are measured on (tasks/lm1b/task.py).
+# The rank and entropy of heads are also measured on four rows (tasks/lm1b/task.py).
 MAPPED_ROWS = 4
 
 
 def run(id: str, *, outputs: str | Path = "outputs") -> Run:
-    """Return the run of this id, a row's `run` in a table; UserError if there is none.
+    """Return the run with this id, as in the column `run` of a table.
 
-    A point in words is found, too: `headroom.run("fig1/fixed heads=8 seed=0")`.
+    Instead of the id, words that describe a point can be given, as `status` prints them:
+    `headroom.run("fig1/fixed heads=8 seed=0")`.
+
+    Raises:
+        UserError: there is no such run.
     """
     if "/" in id:
         id = run_of_words(Path(outputs), id)
     found = store.RunStore(Path(outputs)).run(id)
     if not (found.path / "run.json").is_file():
         expected = f"a run that was planned in {outputs}"
-        remedy = "headroom.runs() lists them, and so does a table's `run`"
+        remedy = "headroom.runs() and the column `run` of a table list them"
         raise invalid_value("run", id, expected, remedy)
     return Run(found)
 
@@ -53,11 +56,13 @@ def runs(
     *,
     outputs: str | Path = "outputs",
 ) -> list[Run]:
-    """Return the runs of an experiment (of all if none is named), by id, that have these values.
+    """Return the runs of an experiment whose configs have these values, sorted by id.
 
     Args:
-        where: config keys and the value of each, or a list, set or column of a table of those that
-            it may have: `{"model.heads": [4, 8], "seed": 0}`.
+        experiment: the name of the experiment. None means all experiments.
+        where: config keys with the value of each, such as `{"model.heads": [4, 8], "seed": 0}`. If
+            a value is a list, a set or a column of a table, a run may have any of its elements.
+        outputs: the outputs folder.
 
     Raises:
         UserError: the experiment was never planned in `outputs`, or no run has these values.
@@ -72,8 +77,10 @@ def runs(
     if not ids:
         remedy = "start with headroom.sweep([...])"
         raise invalid_value("outputs", outputs, "a folder with runs", remedy)
+
     found = [run(id, outputs=outputs) for id in ids]
     settings = {one.id: leaves(one.config) for one in found}
+
     for key, wanted in (where or {}).items():
         known = sorted(set().union(*settings.values()))
         if key not in known:
@@ -82,7 +89,7 @@ def runs(
             remedy = (
                 f"did you mean {near[0]}?"
                 if near
-                else "the columns of table() name them all"
+                else "the columns of table() list all keys"
             )
             raise invalid_value("where", key, "a key of a config", remedy)
         one_value = isinstance(wanted, str) or not isinstance(wanted, Iterable)
@@ -96,7 +103,13 @@ def runs(
 
 
 class Run:
-    """A run of an outputs folder: its `id`, its folder `path`, its nested `config` as planned."""
+    """A run of an outputs folder.
+
+    Attributes:
+        id: the id of the run.
+        path: the directory of the run.
+        config: the nested config of the run, as planned.
+    """
 
     def __init__(self, found: store.Run) -> None:
         self._run = found
@@ -108,21 +121,21 @@ class Run:
 
     @property
     def state(self) -> str:
-        """new, running, interrupted, failed or done."""
+        """The state of the run: "new", "running", "interrupted", "failed" or "done"."""
         return str(self._run.status().state)
 
     @property
     def checkpoint(self) -> Path:
-        """The file of the final weights, which `torch.load(..., weights_only=True)` reads."""
+        """The path of the final checkpoint. `torch.load(..., weights_only=True)` can read it."""
         from tasks.checkpoint import final_checkpoint
 
         return final_checkpoint(self._run, "run")[0]
 
     def data(self, changes: Mapping[str, Any] | None = None) -> TaskData:
-        """Return the run's data, a `LightningDataModule` that is prepared and open.
+        """Return the run's data, a `LightningDataModule` that is prepared and set up.
 
         Args:
-            changes: keys of the config with other values: `{"trainer.steps": 500}`.
+            changes: keys of the config to change, such as `{"trainer.steps": 500}`.
         """
         from tasks.parse import data_of
 
@@ -134,14 +147,15 @@ class Run:
     def module(self, changes: Mapping[str, Any] | None = None) -> TaskModule:
         """Return the run's task, a `LightningModule` that `pl.Trainer` can fit and test.
 
-        A finished run has its trained weights. Another run has the fresh weights that its training
-        starts with; `pl.Trainer` loads those of a parent when it starts.
+        If the run is done, the module has its trained weights. Otherwise it has the initial weights
+        of the training. If the run starts from a parent's weights, `pl.Trainer` loads them when it
+        starts.
 
         Args:
-            changes: as in `data`.
+            changes: keys of the config to change, as in `data`.
 
         Raises:
-            UserError: the weights of the run differ from those it published.
+            UserError: the weights on disk differ from those that the run published.
         """
         from tasks.checkpoint import final_weights
         from tasks.parse import module_of
@@ -153,7 +167,7 @@ class Run:
         return module
 
     def _config_with(self, changes: Mapping[str, Any] | None) -> RunConfig:
-        """Return the typed config with other values; raise UserError if one is invalid."""
+        """Return the parsed config with these changes. Raise UserError if one is invalid."""
         from tasks.parse import parse, recorded_config
 
         if not changes:
@@ -168,7 +182,7 @@ class Run:
         return parse(config)
 
     def metrics(self) -> dict[str, float]:
-        """Return the final metrics by name; raise UserError if the run is not done."""
+        """Return the final metrics by name. Raise UserError if the run is not done."""
         result = self._run.result()
         if result is None:
             expected = f"a run that is done, not {self.state}"
@@ -176,7 +190,7 @@ class Run:
         return dict(result["metrics"])
 
     def history(self) -> DataFrame:
-        """Return the training curve: a row for each logged step."""
+        """Return the training curve, with a row for each logged step."""
         import pandas as pd
 
         return pd.DataFrame(self._run.history())
@@ -187,14 +201,14 @@ class Run:
         `run.module()(batch)` calls it with the right arguments.
 
         Raises:
-            UserError: the run is not done, or its weights differ from those it published.
+            UserError: the run is not done, or the weights on disk differ from the published ones.
         """
         self.metrics()  # raises UserError unless the run is done
         model: nn.Module = self.module().model
         return model.eval()
 
     def tokenizer(self) -> Tokenizer:
-        """Return the tokenizer of the run's text; raise UserError if its task has no text."""
+        """Return the tokenizer of the run's text. Raise UserError if its task has no text."""
         from tasks.export.folder import tokenizer_of
         from tasks.parse import recorded_config
         from tasks.text.tokenizer import load_tokenizer
@@ -202,19 +216,24 @@ class Run:
         return load_tokenizer(tokenizer_of(self._run, recorded_config(self._run)))
 
     def export(self, folder: str | Path) -> list[Path]:
-        """Write the trained model to a new folder that transformers loads; return its files.
+        """Write the trained model to a new folder that Hugging Face's `transformers` can load.
+
+        Return the written files.
 
         Raises:
-            UserError: the run is not done, or no class of transformers computes what it does.
+            UserError: the run is not done, or `transformers` has no class for such a model.
         """
         from tasks.export.folder import export
 
         return export(self._run, Path(folder))
 
     def batch(self, split: str = "test", rows: int | None = None) -> Batch:
-        """Return the first batch of a split, or the first rows of it: tensors by name, (B, ...).
+        """Return the first batch of a split, as tensors of shape (B, ...) by name.
 
-        Rows of `task=representation` have a head each, so its batch is always returned as a whole.
+        Args:
+            split: "train", "validation" or "test".
+            rows: the number of rows to return. None means all. `task=representation` always
+                returns all rows, since each row of its batch belongs to one attention head.
 
         Raises:
             UserError: there is no such split.
@@ -226,15 +245,15 @@ class Run:
         return {name: tensor[:rows] for name, tensor in batch.items()}
 
     def attention(self, batch: Batch | None = None) -> list[Tensor]:
-        """Return weights_BHTT of each layer: how much a query (third axis) attends to a key (last).
+        """Return the attention weights of each layer, of shape (B, H, T queries, T keys).
 
-        Heads are in the order of `model.head_size`.
+        The heads are in the order of `model.head_size`.
 
         Args:
-            batch: what the model reads; by default the first four rows of the test split.
+            batch: the inputs of the model. The default is the first four rows of the test split.
 
         Raises:
-            UserError: its heads do not go through scaled_dot_product_attention.
+            UserError: the run is not done, or its heads do not call scaled_dot_product_attention.
         """
         import torch
 
@@ -253,23 +272,24 @@ class Run:
         )
         layers = heads_by_layer(parts, *sizes, dim=1)
         if not layers:
-            expected = "a model whose heads go through scaled_dot_product_attention"
-            raise invalid_value(
-                "run", self.id, expected, "other models have no known weights"
-            )
+            expected = "a model whose heads call scaled_dot_product_attention"
+            remedy = "the weights of other models cannot be read; choose another run"
+            raise invalid_value("run", self.id, expected, remedy)
         return layers
 
     def evaluate(
         self, model: nn.Module | None = None, split: str = "test"
     ) -> dict[str, float]:
-        """Return the metrics of a split ("validation", "test"), measured anew as after training.
+        """Evaluate a model on a split, as after training, and return the metrics.
 
         Args:
-            model: a model with the same interface, such as the run's model without a head. The
-                default is the run's model, which reproduces `metrics` up to rounding.
+            model: a model with the same interface as the run's model, such as a copy of it with an
+                attention head removed. The default is the run's model, which reproduces `metrics`
+                up to rounding.
+            split: "validation" or "test".
 
         Raises:
-            UserError: there is no such split.
+            UserError: there is no such split, or the run is not done and `model` is None.
         """
         from tasks.training.evaluate import evaluate
         from tasks.training.steps import fabric_for
@@ -288,7 +308,7 @@ class Run:
 
 
 def _check_split(split: str, known: Sequence[str]) -> None:
-    """Raise UserError unless it is the name of one of these splits."""
+    """Raise UserError if `split` is not one of the `known` splits."""
     if split not in known:
         raise invalid_value(
             "split", split, "one of " + ", ".join(known), "correct the name"

@@ -1,1 +1,1 @@
-"""Headroom's adapters for Hydra: thin and cheap, for Hydra imports them at every start."""
+"""Plugins for Hydra. Hydra imports them at every start, so their import must be fast."""

@@ -1,6 +1,6 @@
-"""Hydra's doors: `python sweep.py -m model.heads=4,8` arrives here, and packages' yaml is found."""
+"""Headroom's plugins for Hydra: a sweeper, and a search path for the yaml files of packages."""
 
-# Hydra executes this file before it is in sys.modules: no postponed annotations here.
+# Hydra executes this file before it is in sys.modules, so it cannot use postponed annotations.
 import logging
 import sys
 from pathlib import Path
@@ -14,10 +14,10 @@ from omegaconf import DictConfig, OmegaConf
 
 
 class HeadroomSweeper(Sweeper):
-    """Hands the command line to `sweeper.sweep`, with the loader that Hydra composes by."""
+    """A sweeper that passes the command line and Hydra's config loader to `sweeper.sweep`."""
 
     def __init__(self, **options: Any) -> None:
-        """Hydra gives the options one by one; they are read from the config, as a whole."""
+        """Ignore the options, which `sweep` reads from the config."""
 
     def setup(
         self,
@@ -39,7 +39,7 @@ class HeadroomSweeper(Sweeper):
                 )
                 if own.exists() and own.read_bytes() != shipped.read_bytes():
                     raise UserError(
-                        f"{own} would be ignored: conf/ has a file of that name; rename yours."
+                        f"{own} would be ignored, since conf/ has a file with this name. Rename it."
                     )
         self.config = config
 
@@ -50,14 +50,15 @@ class HeadroomSweeper(Sweeper):
 
         assert self.config is not None
         section = self.config.hydra
-        if section.verbose:  # Hydra has set the levels of the loggers that it names
+        # Hydra has already set the levels of the loggers that hydra.verbose names.
+        if section.verbose:
             logging.basicConfig()
         try:
             code = sweep(
                 arguments,
                 composer=Composer(self.loader, section.job.config_name),
                 options=cast(SweepOptions, OmegaConf.to_object(section.sweeper)),
-                # Hydra's own launchers run functions of this process; a backend is only named.
+                # Pass only the name of the backend, which is not one of Hydra's launchers.
                 launcher=section.runtime.choices["hydra/launcher"],
                 launcher_options=OmegaConf.to_object(section.launcher),
                 verbose=bool(section.verbose),
@@ -69,7 +70,7 @@ class HeadroomSweeper(Sweeper):
 
 
 class InstalledConfigs(SearchPathPlugin):
-    """Adds the folders that packages register in the group `headroom.conf`, after conf/."""
+    """A search path that adds the yaml folders of packages (group `headroom.conf`) after conf/."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         from sweeper.store.registry import folders_of_conf

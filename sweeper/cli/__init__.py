@@ -1,1 +1,1 @@
-"""The command line beside sweep.py: `python -m sweeper`, a file for each command or few."""
+"""The commands of `python -m sweeper`. Training sweeps start with sweep.py instead."""

@@ -1,4 +1,4 @@
-"""Set-up of the process that runs a command."""
+"""The set-up of a process that runs a command."""
 
 import gc
 import os
@@ -7,29 +7,28 @@ from io import TextIOWrapper
 
 
 def settle_process() -> None:
-    """Make a command independent of the streams, variables and permissions it was started with.
+    """Reset the umask, the standard streams and the environment variables of this process.
 
-    The function also makes Python collect garbage less often.
+    Also make Python collect garbage less often.
     """
     # Tables of many runs hold millions of objects that live as long as the command. By default,
-    # Python searches for garbage after every 700 new objects, a sixth of the command's time.
+    # Python searches for garbage after every 700 new objects, which takes a sixth of the time.
     gc.set_threshold(100_000)
-    os.umask(0o077)  # files are for the owner alone (SECURITY.md)
-    os.environ.pop("MPLBACKEND", None)  # figures are drawn into files
-    if os.environ.get("COLUMNS") == "0":  # of a terminal that does not know its width
+    os.umask(0o077)  # only the owner may read the files (SECURITY.md)
+    os.environ.pop("MPLBACKEND", None)  # figures are drawn to files, not to a window
+    # A terminal that does not know its width sets COLUMNS to 0.
+    if os.environ.get("COLUMNS") == "0":
         del os.environ["COLUMNS"]
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
-        except (
-            OSError
-        ):  # closed by the caller: the next file to be opened would take its number
+        except OSError:
+            # The stream is closed. The next file to be opened would get its number.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
             setattr(
                 sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8")
             )
     for stream in (sys.stdout, sys.stderr):
+        # Escape other characters in a terminal that supports only ASCII.
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # a terminal may know ASCII alone
+            stream.reconfigure(errors="backslashreplace")

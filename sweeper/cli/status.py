@@ -1,4 +1,4 @@
-"""`status`: the runs of each experiment's newest plan and their states."""
+"""The command `status`, which prints the runs of each experiment's newest plan and their states."""
 
 import time
 from collections import Counter
@@ -25,24 +25,34 @@ STATES = (*map(str, State), BLOCKED)
 
 @dataclass(frozen=True)
 class Line:
-    """One run of the status."""
+    """The status of one run in one experiment.
+
+    Attributes:
+        experiment: the name of the experiment.
+        run: the id of the run.
+        setting: the arm, the task, the values and the seed of its point, in words.
+        state: the state of the run, or "blocked".
+        reason: the reason for the state.
+        heartbeat: the newest heartbeat, if the run is not done.
+        left_s: the seconds of training left at the current speed, if the run is in training.
+        seconds: the seconds that training took, if the run is done.
+        damaged: whether the state is "failed" because a file cannot be read.
+        command: the command that planned the experiment.
+    """
 
     experiment: str
     run: str
-    setting: str  # its arm and what is special about it
-    state: str  # of the store, or "blocked"
+    setting: str
+    state: str
     reason: str
-    heartbeat: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # the newest, if it is not done
-    left_s: float | None = None  # of training at its newest speed, if it is running
-    seconds: float | None = None  # of training, if it is done
-    # Whether it counts as failed because its files cannot be read.
+    heartbeat: Mapping[str, Any] = field(default_factory=dict)
+    left_s: float | None = None
+    seconds: float | None = None
     damaged: bool = False
-    command: str = ""  # that planned its experiment
+    command: str = ""
 
     def as_data(self) -> dict[str, Any]:
-        """Return plain data for `--json`."""
+        """Return the fields as plain data for `--json`, without those that are None."""
         data = asdict(self)
         heartbeat, damaged = data.pop("heartbeat"), data.pop("damaged")
         data |= heartbeat | ({"damaged": True} if damaged else {})
@@ -54,10 +64,11 @@ def lines(
 ) -> Iterator[Line]:
     """Yield every run of the experiments, once for each experiment that uses it.
 
-    `store`: given to several calls, it sees which heartbeats stand still.
+    Pass the same `store` to repeated calls. It compares heartbeats between calls, and so finds
+    processes on other machines that have ended.
     """
     store = store or RunStore(outputs)
-    # Each run is read once, however many experiments use it and runs start from it.
+    # Read each run only once, even if several experiments use it or other runs start from it.
     run_of = cache(store.run)
     status_of = cache(lambda run: _status(run_of(run)))
     for name, plan in planned(outputs, experiments).items():
@@ -80,7 +91,7 @@ def lines(
 
 
 def _status(run: Run) -> Status:
-    """Return the status of a run; one with a damaged record has failed."""
+    """Return the status of a run. If its record is damaged, the run has failed."""
     status = run.status()
     try:
         if status.state is not State.NEW or (run.path / "run.json").is_file():
@@ -88,7 +99,7 @@ def _status(run: Run) -> Status:
         if status.state is State.RUNNING:
             info = run.attempt(status.attempt).info()
             if alive(info) is None and info.get("machine") == identity()["machine"]:
-                words = "or ended with its machine or container: --watch shows which"
+                words = "or its machine or container stopped; --watch shows which"
                 return replace(status, reason=f"{status.reason}, {words}")
     except UserError as error:
         return Status(State.FAILED, sanitize(error), 0)
@@ -98,7 +109,7 @@ def _status(run: Run) -> Status:
 def _state(
     run: str, plan: Mapping[str, Any], status_of: Callable[[str], Status]
 ) -> tuple[str, str]:
-    """Return the state and its reason; a new run waits for its parent, or is blocked by it."""
+    """Return the state of a run and the reason for it. A new run may wait for its parent."""
     status = status_of(run)
     parent = plan["runs"].get(run, {}).get("parent")
     if status.state is not State.NEW or parent is None:
@@ -123,15 +134,17 @@ def _left(status: Status, planned_run: Mapping[str, Any] | None) -> float | None
 
 
 def print_status(console: Console, found: Sequence[Line], *, every: bool) -> None:
-    """Print counts by experiment, then the runs: every one, or those neither new nor done.
+    """Print the number of runs by experiment and state, and then a list of runs.
 
-    A run of several experiments is listed once, under its first experiment.
+    If `every` is set, list all runs. Otherwise list those that are neither new nor done. A run that
+    several experiments use is listed only under the first one.
     """
     totals = Table(box=None, pad_edge=False, header_style="bold")
     totals.add_column("experiment", overflow="fold")
     states = [state for state in STATES if any(line.state == state for line in found)]
     for state in (*states, "all"):
         totals.add_column(state, justify="right", no_wrap=True)
+
     names = dict.fromkeys(line.experiment for line in found)
     runs: dict[str, Line] = {}
     for line in found:
@@ -142,15 +155,18 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
     if len(names) > 1:
         totals.add_row(Text("all"), *_tally(list(runs.values()), states))
     console.print(totals)
+
     commands = {line.experiment: line.command for line in found}
     for name, command in commands.items():
         console.print(Text(sanitize(f"{name}: {command}", 1000)), soft_wrap=True)
+
     quiet = () if every else (State.NEW, State.DONE)
     listed = [line for line in runs.values() if line.state not in quiet]
     if len(listed) < len(runs):
         console.print(
-            "--all lists every run with its id and its words, which other commands take."
+            "--all lists every run with its id and its description, which other commands accept."
         )
+
     if listed:
         table = Table(box=None, pad_edge=False, show_header=False)
         for line in listed:
@@ -178,7 +194,7 @@ def watch(
 
 
 def _tally(lines: Sequence[Line], states: Sequence[str]) -> list[str]:
-    """Return the number of runs in each of these states, and in all."""
+    """Return the number of runs in each of these states, followed by the total number."""
     tally = Counter(line.state for line in lines)
     return [
         str(count or "-") for count in (*(tally[state] for state in states), len(lines))
@@ -188,11 +204,10 @@ def _tally(lines: Sequence[Line], states: Sequence[str]) -> list[str]:
 def _progress(line: Line) -> tuple[str, ...]:
     heartbeat = line.heartbeat
     step, loss, speed = map(heartbeat.get, ("step", "loss", "tokens_per_second"))
-    unnamed = line.state == State.FAILED and isinstance(
-        step, int
-    )  # other reasons name the step
+    # The reasons of other states contain the step.
+    show_step = line.state == State.FAILED and isinstance(step, int)
     return (
-        f"step {step:,} of {heartbeat.get('steps', 0):,}" if unnamed else "",
+        f"step {step:,} of {heartbeat.get('steps', 0):,}" if show_step else "",
         f"loss {loss:.3f}" if isinstance(loss, float) else "",
         f"{speed:,.0f} tokens/s" if isinstance(speed, int | float) else "",
         "" if line.left_s is None else f"{clock(line.left_s)} left",

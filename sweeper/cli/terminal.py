@@ -1,4 +1,4 @@
-"""The terminal of a command."""
+"""The console that a command prints to."""
 
 import sys
 from typing import NoReturn
@@ -8,11 +8,12 @@ from rich.text import Text
 
 from sweeper.store.errors import UserError, drop_output
 
-PIPE_WIDTH = 10_000  # letters: nothing in a pipe or a file is cut or broken
+# Characters. A pipe or a file has no width, so lines must not be cut or wrapped.
+PIPE_WIDTH = 10_000
 
 
 class Terminal(Console):
-    """The console of a command; it ends in a sentence once its output is closed."""
+    """The console of a command. If its output is closed, it raises UserError."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -20,10 +21,10 @@ class Terminal(Console):
         )
 
     def print_line(self, words: object) -> None:
-        """Print words as they are, without markup, on a line that is not broken."""
+        """Print text on one line, without wrapping and without interpreting markup."""
         self.print(Text(str(words)), soft_wrap=True)
 
     def on_broken_pipe(self) -> NoReturn:
-        """End the command."""
+        """Raise UserError, which ends the command. rich calls this after a broken pipe."""
         drop_output()
-        raise UserError("The output was closed; files that were written stay.")
+        raise UserError("The output was closed. Files that were already written stay.")

@@ -1,1 +1,1 @@
-"""The execution of runs: the schedule, its backends, the watchdog and the display."""
+"""The execution of runs: the schedule, its backends, the watchdog and the progress display."""

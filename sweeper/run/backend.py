@@ -16,7 +16,7 @@ from sweeper.store.runs import Run
 
 @dataclass(frozen=True)
 class Resources:
-    """The devices and threads of one run, from the `trainer` section of its config."""
+    """The devices and threads that a run needs, from the `trainer` section of its config."""
 
     accelerator: str
     devices: int  # per node
@@ -25,7 +25,7 @@ class Resources:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Resources:
-        """Return the resources of a run with this config."""
+        """Return the resources that a run with this config needs."""
         trainer = config["trainer"]
         return cls(
             trainer["accelerator"],
@@ -36,96 +36,121 @@ class Resources:
 
     @classmethod
     def of_record(cls, run: Path) -> Resources:
-        """Return the resources of the run in this directory."""
+        """Return the resources that the run in this directory needs."""
         return cls.of(Run.open(run).record().config)
 
     def refuse_nodes(self, name: str) -> None:
-        """Raise UserError if a run needs several machines; the backend `name` provides one."""
+        """Raise UserError if a run needs several nodes, which the backend `name` cannot provide."""
         if self.nodes != 1:
-            expected = f"1, since hydra/launcher={name} starts a run on one machine"
+            expected = f"1, since hydra/launcher={name} starts each run on one machine"
             raise invalid_value(
                 "trainer.num_nodes", self.nodes, expected, "choose hydra/launcher=slurm"
             )
 
 
 def device_hours(config: Mapping[str, Any], seconds: float) -> float:
-    """Return the device hours of a run that trains for this many seconds."""
+    """Return the device hours of a run with this config that trains for this many seconds."""
     needed = Resources.of(config)
     return seconds * needed.devices * needed.nodes / 3600
 
 
 @dataclass(frozen=True)
 class BackendContext:
-    """The arguments of a backend."""
+    """The arguments for the function `backend` of a backend's module.
 
-    options: Any  # an `Options` of the backend's module
-    resources: Collection[Resources]  # of all runs of the plan
+    Attributes:
+        options: an instance of the module's class `Options`.
+        resources: the resources that the runs of the plan need.
+        logger: the logger that jobs import, "none" or "wandb".
+        outputs: the outputs folder.
+        process: the size server, which forks jobs on this machine.
+    """
+
+    options: Any
+    resources: Collection[Resources]
     logger: str
     outputs: Path
-    process: SizeServer  # forks jobs on this machine
+    process: SizeServer
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run to schedule."""
+    """A run to schedule.
+
+    Attributes:
+        run: the id of the run.
+        cost: its training FLOPs. Of jobs with the same rank, the largest starts first.
+        parent: the id of the run whose weights it starts from.
+        rank: its priority. Jobs with lower ranks start first.
+    """
 
     run: str
-    cost: float  # training FLOPs
+    cost: float
     parent: str | None = None
-    rank: int = 0  # lower ranks start first
+    rank: int = 0
 
 
 class Backend(Protocol):
-    """A place where runs execute. It starts runs from their records and reports ended jobs."""
+    """The interface of a backend, which starts runs from their records and reports ended jobs.
 
-    # The folder that jobs start from, if this process does not fork them.
+    Attributes:
+        code: the folder of the code that jobs start from, unless the size server forks them.
+        poll_s: the shortest time between two polls of a job. It limits the load on shared disks.
+        queues: whether `start` accepts a run whose parent is still running.
+        slots: the number of runs that the backend executes at the same time.
+        device: "cpu" or "gpu".
+    """
+
     code: Path = ROOT
-    # The least time between two polls of a job, to spare shared disks.
     poll_s: float = 1.0
-    queues: bool = False  # True: it queues a run behind its running parent
-    slots: int  # the number of runs at a time
-    device: str  # "cpu" or "gpu"
+    queues: bool = False
+    slots: int
+    device: str
 
     @property
     def note(self) -> str:
-        """One line on the event that the backend waits for; empty if there is none."""
+        """The event that the backend waits for, in one line. Empty if it does not wait."""
         return ""
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
-        """Start the run in a directory and return a handle.
+        """Start a run and return the handle of its job.
 
-        `after`: the handle of its parent's job, if the backend queues runs and the parent runs.
+        Args:
+            run: the directory of the run.
+            slot: the slot that `grant` returned.
+            after: the handle of the parent's job, if the parent is still running. Only a backend
+                with `queues` receives it.
         """
 
     def warm(self) -> None:
-        """Begin to prepare for a fast first start; return at once."""
+        """Begin to prepare the backend, so that the first run starts fast. Return at once."""
         return
 
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
         """Return the slot to start a run in, or None if the run has to wait.
 
-        Later runs do not pass a run that has to wait: the schedule asks for this run again.
+        The schedule starts runs in order. It asks for a waiting run again before any later run.
         """
         return free[0] if free else None
 
     def ended(self, timeout: float) -> list[int]:
-        """Return the handles of ended jobs. Wait up to `timeout` seconds for the first."""
+        """Return the handles of ended jobs. Wait up to `timeout` seconds for the first one."""
 
     def begun(self, job: int) -> bool:
         """Return False while a job waits in a queue. The schedule does not poll such jobs."""
         return True
 
     def signal(self, job: int, number: int) -> None:
-        """Send a signal to a job."""
+        """Send the signal `number` to a job."""
 
     def start_log(self, job: int | None) -> str:
-        """Return in words where a job writes errors before it claims its attempt."""
-        return f"{START_LOG} beside its record"
+        """Describe where a job writes its output before it claims an attempt, for messages."""
+        return f"{START_LOG} in the run's folder"
 
     def devices(self, slot: int) -> str:
-        """Return the value of CUDA_VISIBLE_DEVICES for a slot; empty if unknown."""
+        """Return the value of CUDA_VISIBLE_DEVICES for a slot. Return "" if it is unknown."""
         return ""
 
     def exit_reason(self, job: int) -> str:
-        """Return why the engine ended a job for good, such as by `scancel`; empty if it did not."""
+        """Return why a job must not start again, such as after `scancel`. Return "" if it may."""
         return ""

@@ -1,4 +1,4 @@
-"""Reactions to failed and hanging jobs: when to signal a job and when to stop starting jobs."""
+"""Reactions to failures: a watchdog for hanging jobs, and a breaker that stops starting jobs."""
 
 from __future__ import annotations
 
@@ -16,39 +16,45 @@ from sweeper.run.options import SweepOptions
 from sweeper.store.attempts import Cause
 from sweeper.store.runs import RunStore, Status
 
-# Causes that lie in the settings of a single run, and say nothing about other runs.
+# Causes that come from a run's own settings. They do not suggest that other runs will fail.
 OWN = (Cause.NAN, Cause.OUT_OF_GPU_MEMORY, Cause.OUT_OF_HOST_MEMORY)
 
 DUMP = signal.SIGUSR1  # on this signal a job writes the stack of each thread to its log
-SLOW = 10  # a step may take this many times the median step
-Progress = tuple[int, object, object]  # batches done, step, phase
+SLOW = 10  # a batch may take this many times the median time before the job counts as hanging
+Progress = tuple[int, object, object]  # (finished batches, step, phase)
 
 
 @dataclass
 class Breaker:
-    """The decision to start no more jobs: after equal failures, or when the budget is spent."""
+    """A circuit breaker. It trips after equal failures in a row, or when the budget is spent.
+
+    Attributes:
+        policy: the options of the sweep, which set both limits.
+        spent_h: the device hours of finished runs, including those of earlier sweeps.
+        tripped: the reason why no more jobs start. Empty while jobs may start.
+    """
 
     policy: SweepOptions
-    spent_h: float = 0.0  # device hours of finished runs, also of earlier sweeps
-    tripped: str = ""  # why nothing more starts; empty while jobs start
+    spent_h: float = 0.0
+    tripped: str = ""
     _alike: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.done(0.0)
 
     def done(self, hours: float) -> None:
-        """Count a finished run of `hours` device hours. Equal failures are then counted anew."""
+        """Add the device hours of a finished run, and reset the count of equal failures."""
         self._alike.clear()
         self.spent_h += hours
         limit = self.policy.budget_device_hours
         if limit is not None and self.spent_h >= limit and not self.tripped:
             self.tripped = (
-                f"hydra.sweeper.budget_device_hours={limit:g} is spent "
-                f"({self.spent_h:.2g} in all); to continue, repeat the command with a larger budget"
+                f"hydra.sweeper.budget_device_hours={limit:g} is spent ({self.spent_h:.2g} in "
+                "total); to continue, repeat the command with a larger budget"
             )
 
     def failed(self, run: str, status: Status) -> None:
-        """Count a run that failed and will not start again."""
+        """Count the failure of a run that will not start again."""
         if status.cause in OWN or not self.policy.equal_failures:
             return
         reason = re.sub(r"\d+", "#", status.reason.replace(run, "#"))
@@ -63,7 +69,7 @@ class Breaker:
 
 
 def hours(store: RunStore, runs: Iterable[str]) -> float:
-    """Return the sum of the device hours of these runs; a run that is not done counts as 0."""
+    """Return the sum of the device hours of these runs. A run that is not done counts as 0."""
     every = ((run, run.status().seconds) for run in map(store.run, runs))
     return sum(
         device_hours(run.record().config, seconds) for run, seconds in every if seconds
@@ -72,24 +78,30 @@ def hours(store: RunStore, runs: Iterable[str]) -> float:
 
 @dataclass
 class _Watched:
-    """The progress of one attempt, as the watchdog has seen it."""
+    """The progress of one attempt that the watchdog observed.
+
+    Attributes:
+        progress: the last progress.
+        since: the time of the last progress.
+        paces: the seconds per batch of the last batches.
+        sent: the last signal that was sent to the attempt.
+        sent_at: the time of this signal.
+    """
 
     progress: Progress
     since: float
-    paces: deque[float] = field(
-        default_factory=lambda: deque(maxlen=20)
-    )  # seconds per batch
+    paces: deque[float] = field(default_factory=lambda: deque(maxlen=20))
     sent: signal.Signals | None = None
     sent_at: float = 0.0
 
 
 @dataclass
 class Watchdog:
-    """A watchdog for running attempts. If an attempt hangs, `due` says which signal to send.
+    """A watchdog for running attempts. If an attempt hangs, `due` returns the signal to send.
 
-    A process that writes heartbeats may still hang: in a library, in an endless loop, or stopped by
-    a signal. Only finished batches (`work` in the heartbeat) count as progress. A hanging attempt
-    first gets SIGUSR1, then SIGTERM, and after `grace_s` seconds SIGKILL.
+    A process that writes heartbeats may still hang, such as in an endless loop of a library. So
+    only finished batches (`work` in the heartbeat) and changes of step and phase count as progress.
+    A hanging attempt first gets SIGUSR1, then SIGTERM, and after `grace_s` seconds SIGKILL.
     """
 
     limit_s: float
@@ -100,7 +112,7 @@ class Watchdog:
     def due(
         self, attempt: str, heartbeat: Mapping[str, Any] | None
     ) -> signal.Signals | None:
-        """Return the signal to send now to an attempt with this heartbeat, or None."""
+        """Return the signal to send now to the attempt with this heartbeat, or None."""
         now, beat = self.clock(), heartbeat or {}
         progress: Progress = (
             int(beat.get("work", 0)),
@@ -112,9 +124,8 @@ class Watchdog:
         )
         if seen.sent is DUMP:
             return self._send(seen, signal.SIGTERM, now)
-        if (
-            seen.sent is not None
-        ):  # progress after SIGTERM may be the last batch before the end
+        # Progress after SIGTERM does not count, as it may be the last batch before the end.
+        if seen.sent is not None:
             late = now - seen.sent_at > self.grace_s
             return self._send(seen, signal.SIGKILL, now) if late else None
         if progress != seen.progress:
@@ -127,12 +138,13 @@ class Watchdog:
         return None
 
     def hung(self, attempt: str) -> str:
-        """Return in words how an attempt hung, if this watchdog ended it; else an empty string."""
+        """Describe how an attempt hung. Return "" if this watchdog sent it no signal."""
         seen = self._watched.get(attempt)
         if seen is None or seen.sent is None:
             return ""
+        limit = self._limit(seen)
         return (
-            f"no batch finished for {self._limit(seen):.0f} s; its log has the stacks"
+            f"no batch finished for {limit:.0f} s; its log has the stack of each thread"
         )
 
     def _limit(self, seen: _Watched) -> float:

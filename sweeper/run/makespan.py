@@ -1,4 +1,4 @@
-"""The time until a set of runs has ended, given the seconds of each run."""
+"""The time until a set of runs has ended, given the duration of each run."""
 
 import heapq
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ def makespan(
 ) -> float:
     """Return the seconds until all runs have ended.
 
-    Waiting runs start in order as slots become free, each after its parent.
+    Waiting runs start in order when a slot is free and their parent has ended.
 
     Args:
         under_way: the seconds left of each running job. There may be more jobs than slots.
-        waiting: the seconds and the parent of each waiting run. A parent in neither mapping is
-            done.
-        slots: the number of runs at a time.
+        waiting: the seconds and the parent of each waiting run. A parent that is in neither mapping
+            has ended.
+        slots: the number of runs that execute at the same time.
     """
     slots = max(slots, len(under_way))
     ends = sorted((seconds, run) for run, seconds in under_way.items())
@@ -43,14 +43,18 @@ def makespan(
 
 
 def remaining(whole: Taken, share: float) -> float:
-    """Return the seconds of a run that starts now, if a checkpoint has this share of its steps."""
+    """Return the seconds that a run takes if it starts from a checkpoint.
+
+    `share` is the share of its steps that the checkpoint has done.
+    """
     return whole.training * (1 - share) + whole.beside
 
 
 def share_done(run: Run, steps: int) -> float:
-    """Return the share of steps that a run need not repeat.
+    """Return the share of a run's steps that need not be repeated.
 
-    Count the steps done if the run is running, else the steps of its newest checkpoint.
+    If the run is in training, count all steps so far. Otherwise count the steps of its newest
+    checkpoint.
     """
     if not steps or not run.attempts():
         return 0.0

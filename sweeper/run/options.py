@@ -1,7 +1,8 @@
-"""Options from Hydra's own section: of the sweep, and what those of backends are made of.
+"""The options of a sweep, and the base class for the options of backends.
 
-They are dataclasses: Hydra checks keys and types, construction checks ranges. The yaml under
-conf/hydra/ repeats the defaults that are here, with comments.
+The options are dataclasses that describe parts of the config's section `hydra`. Hydra checks their
+keys and types, and construction checks their ranges. The yaml files in conf/hydra/ repeat the
+defaults and explain each option.
 """
 
 import math
@@ -17,20 +18,25 @@ from sweeper.store.liveness import HEARTBEAT_SECONDS
 from sweeper.store.runs import Status
 
 LONGEST_WAIT_S = 600.0
-LEAST_S = 3 * HEARTBEAT_SECONDS  # the heartbeat allows no closer watch over a run
-# Another start may mend these. Runs are deterministic, so any other failure would repeat.
+LEAST_S = 3 * HEARTBEAT_SECONDS  # a shorter limit could expire between two heartbeats
+# A second start may succeed after these. Any other failure would repeat, as runs are deterministic.
 TRANSIENT = (Cause.INTERRUPTED, Cause.KILLED, Cause.HANG, Cause.DISK_FULL)
 
 
 class Limit(NamedTuple):
-    """A condition on the value of an option, used as `Annotated[int, limit]`, and its words."""
+    """A condition on the value of an option, used as `Annotated[int, limit]`.
+
+    Attributes:
+        fits: a function that returns whether a value meets the condition.
+        expected: the condition in words, for messages.
+    """
 
     fits: Callable[[Any], object]
     expected: str
 
 
 def at_least(least: float, at_most: float = math.inf) -> Limit:
-    """Return a lower limit of a number, and an upper one where there is one."""
+    """Return the condition that a number is at least `least` and at most `at_most`."""
     upper = "" if at_most == math.inf else f" and at most {at_most:g}"
     return Limit(
         lambda value: least <= value <= at_most,
@@ -39,7 +45,7 @@ def at_least(least: float, at_most: float = math.inf) -> Limit:
 
 
 WORD = Limit(re.compile(r"[!-~]+").fullmatch, "a word without blanks")
-"""Text that cannot become two words or lines of a script."""
+"""A single word. It cannot add a second argument or line to a script."""
 LINES = Limit(
     lambda lines: all(map(str.isprintable, lines)), "a list of printable lines"
 )
@@ -47,12 +53,13 @@ LINES = Limit(
 
 @dataclass
 class LimitedOptions:
-    """The base of the options of a backend or of the sweep."""
+    """The base class of the options of a sweep or a backend. It checks their ranges."""
 
-    section: ClassVar[str] = "hydra.launcher"  # of the config, which sets them
+    # The section of the config that sets the options.
+    section: ClassVar[str] = "hydra.launcher"
 
     def __post_init__(self) -> None:
-        """Raise UserError for a value that breaks its limit; null is checked by its type."""
+        """Raise UserError if a value violates its limit. Skip null, which Hydra has checked."""
         for name, hint in get_type_hints(type(self), include_extras=True).items():
             for limit in getattr(hint, "__metadata__", ()):
                 value = getattr(self, name)
@@ -62,7 +69,7 @@ class LimitedOptions:
 
 
 Retrain = StrEnum("Retrain", ["changed"])
-"""The finished runs to train again: those of other code."""
+"""The finished runs to train again. `changed` selects the runs whose code has changed since."""
 
 
 @dataclass
@@ -88,12 +95,12 @@ class SweepOptions(LimitedOptions):
     def again(self, status: Status, tries: int) -> bool:
         """Return whether a run that ended with `status` starts again after `tries` starts.
 
-        After a full disk it always does: the run is not at fault.
+        After a full disk it always does, since the run did not cause the failure.
         """
         if status.cause not in TRANSIENT:
             return False
         return status.cause is Cause.DISK_FULL or tries < self.tries
 
     def wait(self, tries: int) -> float:
-        """Return the seconds before the next start; they double with each failed start."""
+        """Return the seconds to wait before the next start. They double with each failed start."""
         return float(min(LONGEST_WAIT_S, self.wait_s * 2 ** (min(tries, 32) - 1)))

@@ -1,7 +1,7 @@
-"""Progress of a schedule: the time left, and the display in a terminal or a log.
+"""The progress of a schedule: the time left, and the display in a terminal or a log.
 
-The time left follows from the times of similar runs. `learn` receives these times: the speed of a
-job after PACE_S seconds, and the times of a finished run.
+The time left is estimated from the measured times of similar runs. `TimeLeft` passes these to the
+function `learn`: the speed of a running job after PACE_S seconds, and the times of a finished run.
 """
 
 import time
@@ -21,26 +21,37 @@ from sweeper.run.schedule import JobState, Phase, Schedule, counts
 from sweeper.store.numbers import clock
 from sweeper.store.runs import RunStore, Taken
 
-AFTER = 0.85  # the share of the time beside training that follows it, mostly evaluation
-PACE_S = 3.0  # observe a run this long before using its speed
-HEARTBEAT_S = 60.0  # a log has a line at least this often
+# The share of the time outside training that comes after it, mostly evaluation.
+AFTER = 0.85
+PACE_S = 3.0  # observe a run for this long before using its speed
+HEARTBEAT_S = 60.0  # print a line to a log at least this often
 BAR_WIDTH = 40
-REST = 20  # keep the estimate of the time left for this many times the time it took to compute
+REST = 20  # after an estimate took t seconds, compute the next one no sooner than 20 t later
 
 Learn = Callable[[str, float, float | None, float], bool]
-"""A function of (run, training, beside, share): `run` trained `share` of its steps in `training`
-seconds; `beside` are the other seconds of its process, or None if it has not ended. It returns
-whether the times of all runs can be estimated now."""
+"""A function `learn(run, training, beside, share)` that updates the estimates with a measurement.
+
+The run trained `share` of its steps in `training` seconds. `beside` is the time of its process
+outside training, in seconds, or None if the run has not ended. The function returns whether the
+times of all runs can now be estimated.
+"""
 
 
 @dataclass
 class _Running:
-    """A running job at its newest heartbeat with a step."""
+    """The state of a running job at its newest heartbeat that has a step.
 
-    at: float  # time of that heartbeat; until there is one, of the start
-    share: float  # share of steps done at `at`
-    beside: float = 1.0  # share of the time beside training that was left at `at`
-    # Time and share of the first heartbeat with a step.
+    Attributes:
+        at: the time of that heartbeat. Before the first such heartbeat, the time of the start.
+        share: the share of the steps done at that time.
+        beside: the share of the time outside training that was left at that time.
+        first: the time and the share of steps at the first heartbeat that has a step.
+        heartbeat: the newest heartbeat.
+    """
+
+    at: float
+    share: float
+    beside: float = 1.0
     first: tuple[float, float] | None = None
     heartbeat: Mapping[str, Any] = field(default_factory=dict)
 
@@ -49,12 +60,17 @@ class _Running:
 class TimeLeft:
     """An estimate of the time left. Call `note` on each change of phase, and `follow` at each poll.
 
-    `measured` is False while every expected time is a guess: no run has been timed yet, neither in
-    this sweep nor before.
+    Attributes:
+        store: the store of the runs.
+        steps: the number of training steps of each run.
+        expected: a function that returns the expected duration of a run.
+        learn: a function that receives measured times.
+        clock: a function that returns the time in seconds.
+        measured: whether the expected durations are based on measured times.
     """
 
     store: RunStore
-    steps: Mapping[str, int]  # training steps of each run
+    steps: Mapping[str, int]
     expected: Callable[[str], Taken]
     learn: Learn
     clock: Callable[[], float] = time.monotonic
@@ -100,7 +116,7 @@ class TimeLeft:
                 self.measured = self.learn(run, seconds, None, share - job.first[1])
 
     def heartbeat(self, run: str) -> Mapping[str, Any]:
-        """Return the heartbeat of a running job that the last call of `follow` recorded."""
+        """Return the heartbeat of a running job that `follow` last recorded."""
         return self._running[run].heartbeat
 
     def of_run(self, run: str) -> float:
@@ -122,7 +138,7 @@ class TimeLeft:
                 if state.phase is Phase.WAITING
             }
             if schedule.stopping or schedule.breaker.tripped:
-                waiting = {}  # these jobs will not start
+                waiting = {}  # because waiting jobs will not start
             under_way = {run: self.of_run(run) for run in self._running}
             self._end = now + makespan(under_way, waiting, schedule.backend.slots)
             self._due = now + REST * (self.clock() - now)
@@ -133,19 +149,27 @@ class TimeLeft:
 class Display(ExitStack):
     """The display of a schedule: a live table in a terminal, or lines in a log.
 
-    A log gets a line for each run that ends, and one after each minute without a line. The schedule
-    calls `changed`.
+    The schedule calls `changed`. A log gets a line for each run that ends, and a line after each
+    minute without one.
+
+    Attributes:
+        console: the terminal or log.
+        labels: the readable name of each run.
+        metrics: the metric of each run that is shown when the run is done.
+        time_left: the estimate of the time left.
+        about: a function that returns the line above the table, given the seconds of training.
+        of: words to append to the time left, such as " of this round".
     """
 
     console: Console
-    labels: Mapping[str, str]  # name of each run, for people
-    metrics: Mapping[str, str]  # metric of each run that is shown when it is done
+    labels: Mapping[str, str]
+    metrics: Mapping[str, str]
     time_left: TimeLeft
-    # Return a line to show above the table, given the seconds trained.
     about: Callable[[float], str] = lambda seconds: ""
-    of: str = ""  # words after the time left, such as " of this round"
-    _begun: dict[str, float] = field(default_factory=dict)  # of the running jobs
-    _spent: float = 0.0  # slot seconds of finished runs
+    of: str = ""
+    # The start times of running jobs, and the total seconds of finished ones.
+    _begun: dict[str, float] = field(default_factory=dict)
+    _spent: float = 0.0
     _noted: str = ""
     _live: Live | None = None
 
@@ -161,17 +185,18 @@ class Display(ExitStack):
             )
             self._live = self.enter_context(live)
             if len({label.partition("/")[0] for label in self.labels.values()}) == 1:
-                # All runs are of one experiment: leave out its name to save space.
+                # Omit the experiment's name to save space, since all runs belong to it.
                 self.labels = {
                     run: label.partition("/")[2] for run, label in self.labels.items()
                 }
 
     def changed(self, schedule: Schedule, state: JobState | None) -> None:
-        """Show that a job changed its phase. None: no job did, but time has passed."""
+        """Update the display after `state` changed its phase, or after some time if it is None."""
         if state is None:
             self.time_left.follow(schedule.states)
             note = schedule.backend.note
-            if note and note != self._noted and not self._live:  # a log repeats no note
+            # Print a note to a log only once.
+            if note and note != self._noted and not self._live:
                 self._line(Text(f"waiting: {note}", style="yellow"))
             self._noted = note
         else:
@@ -198,7 +223,7 @@ class Display(ExitStack):
     ) -> None:
         """Print a line for a run that is done, failed, or will start again.
 
-        `seconds`: how long it ran in this sweep; None if it did not run.
+        `seconds` is how long it ran in this sweep, or None if it did not run.
         """
         name = self.labels[state.job.run]
         done = counts(schedule.states)[Phase.DONE]
@@ -225,10 +250,12 @@ class Display(ExitStack):
         after = "" if value is None else f"  {metric} {value:.4g}"
         if seconds is not None:
             after += f"  {clock(seconds)}"
-        if not self._live:  # the live table shows the time left already
+        # The live table shows the time left in another place.
+        if not self._live:
             after += self._left(schedule)
         label = Text(self.labels[run])
-        if self._live:  # cut the label, or the terminal breaks the line
+        if self._live:
+            # Cut the label, since the terminal would break a longer line.
             room = self.console.width - len(before) - len(after)
             label.truncate(max(BAR_WIDTH, room), overflow="ellipsis")
         return Text(f"{before}{label}{after}", style="green")
@@ -241,7 +268,7 @@ class Display(ExitStack):
     def _table(self, schedule: Schedule) -> Group:
         """Return the table of running jobs, with the sweep's progress bar below it."""
         table = Table(box=None, pad_edge=False, header_style="bold")
-        # Only this column may wrap, so that rich narrows it first. Its text is cut instead.
+        # rich narrows columns that may wrap first. This one does, but its text is cut instead.
         table.add_column("running")
         for column in ("step", "loss", "tokens/s", "left"):
             table.add_column(column, justify="right", no_wrap=True)
@@ -267,7 +294,7 @@ class Display(ExitStack):
         return Group(*above, table, *below, bar)
 
     def _row(self, run: str) -> list[Text | str]:
-        """Return the row of a running job: name, step, loss, speed and time left."""
+        """Return the row of a running job: its name, step, loss, speed and time left."""
         heartbeat = self.time_left.heartbeat(run)
         step, steps = heartbeat.get("step", 0), heartbeat.get("steps", 0)
         waits = "starting" if run in self._begun else "queued"
@@ -283,7 +310,7 @@ class Display(ExitStack):
         ]
 
     def _totals(self, schedule: Schedule) -> str:
-        """Return in words the number of runs in each phase, the time so far and the time left."""
+        """Return one line with the number of runs per phase, the time so far and the time left."""
         tally = counts(schedule.states)
         words = [f"{tally[phase]} {phase}" for phase in Phase if tally[phase]]
         so_far = clock(self._now() - self._started)

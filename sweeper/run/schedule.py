@@ -1,4 +1,4 @@
-"""The schedule: it starts the jobs of a sweep, parents first, and handles the end of each.
+"""The schedule of a sweep. It starts the jobs, parents first, and handles the end of each.
 
 Stop 4 of the road. In: frozen records, as jobs with costs and parents, and a backend. Out: each run
 is done or failed. Next: tasks/training/job.py, in the process of a job.
@@ -20,9 +20,9 @@ from sweeper.store.attempts import Cause
 from sweeper.store.liveness import send
 from sweeper.store.runs import Run, RunStore, State, Status, running
 
-# Seconds between two checks for ended jobs, and two drawings of the display.
+# Seconds between two checks for ended jobs, and between two updates of the display.
 POLL_S = 0.5
-MANY = 15  # if more runs are running, poll each less often, to spare the file server
+MANY = 15  # poll each run less often if more are running, to limit the load on the file server
 
 
 class Phase(StrEnum):
@@ -33,29 +33,45 @@ class Phase(StrEnum):
     DONE = "done"
     FAILED = "failed"
     BLOCKED = "blocked"
-    STOPPED = "stopped"  # by Ctrl-C or SIGTERM; the same command continues it
+    STOPPED = "stopped"  # by Ctrl-C or SIGTERM; repeating the command continues the run
 
 
 @dataclass
 class JobState:
-    """A run in this sweep. `handle` is None while a process of another sweep trains it."""
+    """The state of a run in this sweep.
+
+    Attributes:
+        job: the run.
+        phase: its phase.
+        slot: the slot that it takes up. None if it is unknown, or if the run does not execute.
+        handle: the backend's handle of its job. None while another sweep's process trains the run.
+        own: whether this sweep has ever started the run.
+        before: the newest attempt before the last start. 0 if the backend queues runs.
+        tries: the number of starts since an attempt last reached a new highest step.
+        furthest: the highest step of any attempt.
+        not_before: the earliest time of the next start.
+        reason: the reason for the phase.
+        status: the status at the last poll, while the run executes.
+    """
 
     job: Job
     phase: Phase = Phase.WAITING
     slot: int | None = None
     handle: int | None = None
-    own: bool = False  # whether this sweep started it at some time
-    before: int = 0  # the newest attempt before its start; 0 if the backend queues it
-    tries: int = 0  # starts since an attempt last reached a new highest step
-    furthest: int = 0  # the highest step of any attempt
+    own: bool = False
+    before: int = 0
+    tries: int = 0
+    furthest: int = 0
     not_before: float = 0.0
     reason: str = ""
-    status: Status | None = None  # while it runs: the status at the last poll
+    status: Status | None = None
 
 
 def counts(states: Mapping[str, JobState]) -> dict[Phase, int]:
     """Return the number of runs in each phase."""
-    return {phase: sum(e.phase is phase for e in states.values()) for phase in Phase}
+    return {
+        phase: sum(state.phase is phase for state in states.values()) for phase in Phase
+    }
 
 
 @dataclass
@@ -63,14 +79,14 @@ class StatusPoller:
     """A reader of run statuses that limits how often it reads files."""
 
     store: RunStore
-    interval_s: float  # the least time between two polls of a run
+    interval_s: float  # the shortest time between two polls of a run
     _due: float = 0.0
     _runs: dict[str, Run] = field(default_factory=dict)
     _done: set[str] = field(default_factory=set)
     _next: tuple[str, float, State] = ("", 0.0, State.NEW)
 
     def poll(self, states: Sequence[JobState]) -> bool:
-        """Update the status of running runs. If it is too early, do nothing and return False."""
+        """Update the status of each of these runs. Return False if it is too early for a poll."""
         now = time.monotonic()
         if now < self._due:
             return False
@@ -92,10 +108,7 @@ class StatusPoller:
         return True
 
     def before_start(self, run: str) -> State:
-        """Return the state of the run that starts next.
-
-        While that run waits, return its state of up to `interval_s` seconds ago.
-        """
+        """Return the state of the run that starts next. It may be `interval_s` seconds old."""
         asked, until, state = self._next
         now = time.monotonic()
         if asked != run or now >= until:
@@ -105,7 +118,7 @@ class StatusPoller:
         return state
 
     def done(self, run: str) -> bool:
-        """Return whether a run outside the schedule is done. Do not read a done run again."""
+        """Return whether a run outside the schedule is done. Remember runs that are done."""
         if run not in self._done and self.store.run(run).status().state is State.DONE:
             self._done.add(run)
         return run in self._done
@@ -115,8 +128,22 @@ class StatusPoller:
 class Schedule:
     """The execution of jobs on a backend.
 
-    The schedule calls `changed` with each job that changes its phase, and with None every POLL_S
-    seconds. It calls `check_for_stop` as often; that raises KeyboardInterrupt to stop the sweep.
+    Attributes:
+        store: the store of the runs.
+        backend: the backend that executes the jobs.
+        jobs: the jobs.
+        policy: the options of the sweep.
+        changed: a function that is called with each job that changes its phase, and with None every
+            POLL_S seconds.
+        check_for_stop: a function that is called every POLL_S seconds. It raises KeyboardInterrupt
+            to stop the sweep.
+        clock: a function that returns the time in seconds.
+        spent_h: the device hours of earlier runs, which count against the budget.
+        states: the state of each job, by run.
+        poller: the reader of the statuses of running jobs.
+        breaker: the circuit breaker, which can prevent further starts.
+        watchdog: the watchdog for hanging jobs. None if the options disable it.
+        stopping: whether the sweep is being stopped.
     """
 
     store: RunStore
@@ -126,8 +153,8 @@ class Schedule:
     changed: Callable[[Schedule, JobState | None], None] = lambda schedule, state: None
     check_for_stop: Callable[[], None] = lambda: None
     clock: Callable[[], float] = time.monotonic
-    spent_h: float = 0.0  # device hours of earlier runs, which count against the budget
-    states: dict[str, JobState] = field(init=False)  # by run
+    spent_h: float = 0.0
+    states: dict[str, JobState] = field(init=False)
     poller: StatusPoller = field(init=False)
     breaker: Breaker = field(init=False)
     watchdog: Watchdog | None = field(init=False)
@@ -144,8 +171,8 @@ class Schedule:
     def execute(self) -> bool:
         """Run all jobs. Return whether all runs are done.
 
-        On KeyboardInterrupt (Ctrl-C), ask the jobs to save and stop, and raise it again. A second
-        Ctrl-C kills the jobs.
+        On KeyboardInterrupt (Ctrl-C), ask the jobs to save and stop, and then raise it again. A
+        second Ctrl-C kills the jobs.
         """
         try:
             while self._start_jobs() or self._in(Phase.RUNNING):
@@ -156,7 +183,7 @@ class Schedule:
         return all(state.phase is Phase.DONE for state in self.states.values())
 
     def _start_jobs(self) -> bool:
-        """Start jobs while there are free slots. Return whether other jobs still wait."""
+        """Start jobs while there are free slots. Return whether any jobs are still waiting."""
         if self.breaker.tripped:
             return False
         room = True
@@ -187,7 +214,7 @@ class Schedule:
         self._move(state, Phase.RUNNING)
 
     def _startable(self) -> Iterator[JobState]:
-        """Yield the jobs that may start now. Block jobs whose parent failed."""
+        """Yield the jobs that may start now. Mark jobs whose parent failed as blocked."""
         for state in self._in(Phase.WAITING):
             parent = self._parent_phase(state.job.parent)
             if parent in (Phase.FAILED, Phase.BLOCKED):
@@ -195,7 +222,7 @@ class Schedule:
                     state, Phase.BLOCKED, f"its parent {state.job.parent} {parent}"
                 )
             elif self.clock() >= state.not_before:
-                # A backend with a queue also takes a job whose parent is still running.
+                # A backend with a queue also accepts a job whose parent is still running.
                 queued = (
                     self.states.get(state.job.parent or "")
                     if self.backend.queues
@@ -205,7 +232,7 @@ class Schedule:
                     yield state
 
     def _free(self) -> list[int]:
-        """Return the free slots. An adopted run without a known slot takes up one of them."""
+        """Return the free slots. Each adopted run without a known slot also takes up one slot."""
         running = self._in(Phase.RUNNING)
         taken = {state.slot for state in running}
         adopted = sum(state.slot is None for state in running)
@@ -213,7 +240,7 @@ class Schedule:
         return free[: max(0, len(free) - adopted)]
 
     def _adopt(self, state: JobState) -> None:
-        """Follow a run that another sweep's process trains. It takes up the slot of its GPUs."""
+        """Adopt a run that another sweep's process trains. It takes up the slot with its GPUs."""
         run = self.store.run(state.job.run)
         gpus = run.attempt(run.status().attempt).info().get("visible_gpus")
         taken = {other.slot for other in self._in(Phase.RUNNING) if other is not state}
@@ -223,7 +250,7 @@ class Schedule:
         self._move(state, Phase.RUNNING, "adopted: another sweep's process trains it")
 
     def _collect_ended(self) -> None:
-        """Handle jobs that ended or hang. Raise KeyboardInterrupt if the sweep is to stop."""
+        """Handle jobs that ended or hang. Raise KeyboardInterrupt if the sweep has to stop."""
         handles = self.backend.ended(POLL_S)
         for state in self._in(Phase.RUNNING):
             if state.handle in handles:
@@ -239,16 +266,15 @@ class Schedule:
                 status = state.status
                 if status and status.state is State.RUNNING:
                     self._signal_if_hung(state, status)
-                elif (
-                    status and state.handle is None
-                ):  # no backend reports the end of this run
+                elif status and state.handle is None:
+                    # The backend does not report the end of an adopted run.
                     self._settle(state)
 
         self.changed(self, None)
         self.check_for_stop()
 
     def _signal_if_hung(self, state: JobState, status: Status) -> None:
-        """Send the signal that the watchdog wants, to our job or to another sweep's process."""
+        """If the watchdog finds that a run hangs, send the signal that it returns."""
         if self.stopping or not self.watchdog:
             return
         run = state.job.run
@@ -261,12 +287,13 @@ class Schedule:
     def _final_status(self, state: JobState) -> Status:
         """Return the status of a run whose process has ended.
 
-        If the process could not write its cause, add what the schedule knows: a full disk, a job
-        that ended before its attempt, or a hang that the watchdog ended.
+        If the process could not write why it ended, the schedule may know the cause. The disk is
+        full, the job ended before it claimed an attempt, or the watchdog ended a hanging job.
         """
         run = self.store.run(state.job.run)
         status = run.status()
         idle = status.state is State.NEW or 0 < status.attempt == state.before
+
         if status.state is not State.DONE and (
             idle or status.cause in (Cause.KILLED, None)
         ):
@@ -274,12 +301,15 @@ class Schedule:
                 reason = "disk_full: the job could not write its results"
                 status = replace(status, cause=Cause.DISK_FULL, reason=reason)
             elif idle:
-                # The cause may have passed, as a full disk: `killed` allows another start.
+                # The cause is unknown and may be gone, so choose one that allows another start.
                 log = self.backend.start_log(state.handle)
-                reason = f"killed: the job ended before its attempt; see {log}"
+                reason = (
+                    f"killed: the job ended before it claimed an attempt; see {log}"
+                )
                 status = replace(
                     status, cause=Cause.KILLED, reason=reason, heartbeat=None
                 )
+
         hung = (
             not idle
             and self.watchdog
@@ -291,10 +321,11 @@ class Schedule:
         return run.status()
 
     def _settle(self, state: JobState) -> None:
-        """Move a job that ended to its next phase: done, failed, or waiting to start again."""
+        """Move a job that ended to its next phase, such as done, failed, or waiting to restart."""
         status = self._final_status(state)
         if status.state is State.RUNNING and state.handle is not None:
-            self._adopt(state)  # another sweep's job trains it, or ours is out of reach
+            # Another sweep's job trains the run, or the backend has lost this sweep's job.
+            self._adopt(state)
             return
 
         step = (status.heartbeat or {}).get("step", 0)
@@ -317,15 +348,16 @@ class Schedule:
         elif (
             self._parent_phase(state.job.parent) is not Phase.DONE and not self.stopping
         ):
-            state.tries = 0  # it was queued behind a parent that did not finish
+            state.tries = 0  # since it was queued behind a parent that did not finish
             self._move(state, Phase.WAITING, "its parent has to be done first")
         elif not self.stopping and (parts := self._halved(state.job.run, status)):
             state.tries = 0
-            reason = f"{status.reason}; the next attempt computes each batch in {parts} parts"
+            reason = f"{status.reason}; the next attempt uses {parts} micro-batches"
             self._move(state, Phase.WAITING, reason)
         elif not self.stopping and (adopted or self.policy.again(status, state.tries)):
             state.not_before = self.clock() + self.policy.wait(max(1, state.tries))
-            if status.cause is Cause.DISK_FULL:  # the disk is full for every run
+            if status.cause is Cause.DISK_FULL:
+                # The disk is full for every run, so let the others wait, too.
                 for waiting in self._in(Phase.WAITING):
                     waiting.not_before = max(waiting.not_before, state.not_before)
             self._move(state, Phase.WAITING, status.reason)
@@ -334,9 +366,9 @@ class Schedule:
             self._move(state, Phase.FAILED, status.reason)
 
     def _halved(self, name: str, status: Status) -> int:
-        """After out of GPU memory, double the parts of a batch if the config allows it.
+        """After a run out of GPU memory, halve its micro-batches if its config allows it.
 
-        Return the number of parts; 0 if nothing changed.
+        Return the new number of micro-batches, or 0 if it is unchanged.
         """
         if status.cause is not Cause.OUT_OF_GPU_MEMORY:
             return 0
@@ -346,7 +378,7 @@ class Schedule:
         return run.halve_micro_batches(run.attempt(status.attempt))
 
     def _stop(self) -> None:
-        """Ask this sweep's jobs to save and stop, and wait for them. A second Ctrl-C kills them."""
+        """Ask this sweep's jobs to save and stop, and wait. Kill them at a second Ctrl-C."""
         self.stopping = True
         for number in (signal.SIGTERM, signal.SIGKILL):
             with suppress(KeyboardInterrupt):

@@ -1,10 +1,11 @@
-"""Runs as Slurm jobs: arrays of equal jobs, children after their parents.
+"""Runs as Slurm jobs. Jobs with equal resources form job arrays, and children wait for parents.
 
-Soon after a sweep begins the queue holds everything that the cluster takes, and goes on without the
-sweep; the rest follows as jobs end. The same command typed again takes over what is queued:
-outputs/slurm/<run>.json names the job of each run. Slurm, not the sweep, starts a preempted job
-again; a job at its time limit saves and requeues itself (see slurm_job.py). The backend polls
-squeue, and asks sacct only about jobs that squeue has forgotten.
+At its start a sweep submits as many jobs as the cluster accepts, and the others as jobs end. Queued
+jobs run without the sweep. If the sweep's command is repeated, it adopts the queued jobs, because
+outputs/slurm/<run>.json names the job of each run.
+
+Slurm restarts a preempted job. Before its time limit a job saves and requeues itself (see
+slurm_job.py). The backend polls squeue. It asks sacct about jobs that squeue no longer lists.
 """
 
 from __future__ import annotations
@@ -37,54 +38,72 @@ OVER = frozenset(
     "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED TIMEOUT "
     "REVOKED GONE".split()
 )
-"""States after which Slurm does nothing more for a job (man squeue, JOB STATE CODES); GONE is a job
-that nothing knows any more."""
+"""The states of jobs that have ended, from `man squeue`, JOB STATE CODES.
+
+GONE is our own state, for a job that neither squeue nor sacct lists.
+"""
 ENDS = (signal.SIGTERM, signal.SIGKILL)
+# Submit\w*Limit matches AssocMaxSubmitJobLimit, QOSMaxSubmitJobPerUserLimit and
+# QOSGrpSubmitJobsLimit. An invalid job array may exceed MaxArraySize. Its jobs fit one by one.
 _FULL_OR_AWAY = re.compile(
-    "Submit\\w*Limit"  # AssocMaxSubmitJobLimit, QOSMaxSubmitJobPerUserLimit, QOSGrpSubmitJobsLimit
-    "|Invalid job array"  # it is larger than MaxArraySize: its jobs fit one by one
+    "Submit\\w*Limit|Invalid job array"
     "|temporarily|job queue full|contact slurm controller|timed out|Connection refused"
     "|Zero Bytes|not responding|connection failure|standby|Transport endpoint",
     re.IGNORECASE,
 )
-"""Words of sbatch about a job that it takes once other jobs have left, or once Slurm is back."""
-SILENT = "Slurm does not answer; what is queued goes on"
+"""Messages of sbatch after which a later submission may succeed.
+
+Slurm's queue is full, or its controller is down.
+"""
+SILENT = "Slurm does not answer; queued jobs continue"
 TAKEN_AWAY = frozenset("BOOT_FAIL NODE_FAIL PREEMPTED REVOKED".split())
-"""States that are the cluster's doing. The job is submitted again, which is no try of its runs."""
+"""The states of jobs that the cluster ended. It does not count as a try of their runs."""
 FINAL = {
     "CANCELLED": "was cancelled",
-    "OUT_OF_MEMORY": "was killed for its use of host memory",
+    "OUT_OF_MEMORY": "was killed because it used too much host memory",
 }
-"""States of a job whose runs are not started again, whatever their records say."""
+"""The states of jobs whose runs are not started again, and the words for them in messages."""
 _FAILED = OVER - {"COMPLETED"}
 
 
 @dataclass(frozen=True)
 class QueuedRun:
-    """A run that is in Slurm's queue, or is to be submitted."""
+    """A run that is in Slurm's queue or waits for its submission.
+
+    Attributes:
+        path: the directory of the run.
+        needed: the resources that the run needs.
+        after: the handle of its parent, if the parent was still running at the run's start.
+    """
 
     path: Path
     needed: Resources
-    after: (
-        int | None
-    )  # the handle of its parent, if that had not ended when the run was started
+    after: int | None
 
 
 @dataclass(eq=False)
 class SlurmJob:
-    """A job in Slurm's queue that trains runs one after the other."""
+    """A job in Slurm's queue that trains runs one after the other.
+
+    Attributes:
+        id: the job's id in Slurm.
+        runs: the directories of the runs that have not ended, by handle.
+        parent: the job that has to end first, or None.
+        state: the state that squeue or sacct reported last.
+        stopping: the last signal by which the sweep asked the job to end, or 0.
+    """
 
     id: str
-    runs: dict[int, Path]  # that have not ended, by handle
-    parent: SlurmJob | None  # the job that Slurm makes it wait for
+    runs: dict[int, Path]
+    parent: SlurmJob | None
     state: str = "PENDING"
-    stopping: int = 0  # the last signal by which the sweep has asked it to end, or 0
+    stopping: int = 0
 
     def ended(self) -> list[int]:
-        """Return the runs that ended with the job; the others have to be submitted again.
+        """Return the handles of the runs that ended with the job.
 
-        Those are the unfinished runs of a job that the cluster took away, and the runs that a
-        failed job had not begun.
+        The other runs have to be submitted again. These are the unfinished runs of a job that the
+        cluster ended, and the runs that a failed job had not begun.
         """
         if self.stopping or self.state == "CANCELLED":
             return [*self.runs]
@@ -98,7 +117,7 @@ class SlurmJob:
 
 
 class SlurmBackend(Backend):
-    """Collects the runs that start, submits them in arrays, and polls the queue."""
+    """A backend that collects runs, submits them in job arrays, and polls the queue."""
 
     queues = True
     poll_s = 30.0
@@ -106,17 +125,20 @@ class SlurmBackend(Backend):
     def __init__(self, context: BackendContext) -> None:
         self._options: Options = context.options
         self._outputs = context.outputs.resolve()
-        # Sbatch's answer to the last submission that it did not take.
+        # The message of sbatch if it refused the last submission.
         self._refusal = ""
         self._silent = False
-        self._runs: dict[int, QueuedRun] = {}  # every run that was started, by handle
-        self._waiting: list[int] = []  # runs to submit
-        self._dropped: list[int] = []  # runs that are not to be submitted any more
-        self._jobs: list[SlurmJob] = []  # those with runs that have not ended
-        self._of: dict[
-            int, SlurmJob
-        ] = {}  # by the handle of every run that was submitted
-        # Names of jobs that were in the queue at first, by id; None until Slurm has answered.
+        # All started runs, by handle.
+        self._runs: dict[int, QueuedRun] = {}
+        # The handles of the runs that wait for their submission.
+        self._waiting: list[int] = []
+        # The handles of the runs that will not be submitted. `ended` reports them as ended.
+        self._dropped: list[int] = []
+        # The jobs with runs that have not ended.
+        self._jobs: list[SlurmJob] = []
+        # The job of each submitted run, by handle.
+        self._of: dict[int, SlurmJob] = {}
+        # The names of the jobs that were queued before this sweep, by id. None until Slurm answers.
         self._earlier: dict[str, str] | None = None
         self._handles = itertools.count(1)
         self._next_poll = 0.0
@@ -129,7 +151,7 @@ class SlurmBackend(Backend):
         return SILENT if self._silent else self._refusal
 
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
-        """Return a free slot, or None until Slurm has said what is in its queue."""
+        """Return a free slot. Return None until Slurm has reported its queue."""
         if self._earlier is None:
             queued = queue()
             self._silent = queued is None
@@ -141,7 +163,10 @@ class SlurmBackend(Backend):
         return free[0] if free else None
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
-        """Collect a run for the next submission, or find its job in the queue; return a handle."""
+        """Find the queued job of a run, or collect the run for the next submission.
+
+        Return the run's handle.
+        """
         handle, path = next(self._handles), run.resolve()
         self._runs[handle] = QueuedRun(path, Resources.of_record(path), after)
         if earlier := self._earlier_job(path):
@@ -159,14 +184,14 @@ class SlurmBackend(Backend):
         self._of[handle] = job
 
     def _earlier_job(self, run: Path) -> str:
-        """Return the id of the queued job in which an earlier sweep submitted a run, or ""."""
+        """Return the id of the queued job that an earlier sweep submitted for a run, or ""."""
         last = read_object(job_file(run), keys=("job", "name"))
         if last is None or (self._earlier or {}).get(last["job"]) != last["name"]:
             return ""
         return str(last["job"])
 
     def ended(self, timeout: float) -> list[int]:
-        """Submit what waits, sleep, and return the runs that the queue shows to have ended."""
+        """Submit the waiting runs, sleep for `timeout` seconds, and return the ended runs."""
         due = time.monotonic() >= self._next_poll
         if due or not self.note:
             self._submit_waiting()
@@ -177,8 +202,8 @@ class SlurmBackend(Backend):
         queued = queue()
         self._next_poll = time.monotonic() + self._options.poll_s
         self._silent = queued is None
-        if queued is None:  # the jobs go on all the same
-            return over
+        if queued is None:
+            return over  # the jobs continue although Slurm does not answer
 
         states = {id: state for id, (state, _) in queued.items()}
         if forgotten := {job.id for job in self._jobs} - states.keys():
@@ -191,7 +216,7 @@ class SlurmBackend(Backend):
         return over
 
     def _close(self, job: SlurmJob) -> list[int]:
-        """Return the runs that ended with a job. Its other runs wait to be submitted again."""
+        """Return the runs that ended with a job. Collect its other runs for another submission."""
         ended = job.ended()
         for handle in sorted(job.runs.keys() - ended):
             del self._of[handle]
@@ -204,20 +229,20 @@ class SlurmBackend(Backend):
         return job in self._of and self._of[job].state != "PENDING"
 
     def signal(self, job: int, number: int) -> None:
-        """Signal a job that runs; cancel one that waits, if the signal ends it.
+        """Send a signal to a job. SIGTERM and SIGKILL cancel a job that is still pending.
 
-        A job of several runs is asked to end once.
+        If a job has several runs, send each of these two signals only once.
         """
         if job not in self._of:
             if number in ENDS:
                 self._drop(job)
             return
-        its = self._of[job]
+        slurm_job = self._of[job]
         if number in ENDS:
-            if its.stopping == number:
+            if slurm_job.stopping == number:
                 return
-            its.stopping = number
-        send(its.id, signal.Signals(number))
+            slurm_job.stopping = number
+        send(slurm_job.id, signal.Signals(number))
 
     def start_log(self, job: int | None) -> str:
         if job not in self._of:
@@ -225,7 +250,7 @@ class SlurmBackend(Backend):
         return f"{self._outputs / 'slurm'}/*/{self._of[job].id}_0_log.out"
 
     def exit_reason(self, job: int) -> str:
-        """Return why a run is not to start again after its job ended; empty if it may."""
+        """Return why a run must not start again after its job ended. Return "" if it may."""
         ended = self._of.get(job)
         if ended is None or ended.state not in FINAL:
             return ""
@@ -234,21 +259,20 @@ class SlurmBackend(Backend):
             and ended.parent
             and ended.parent.state in _FAILED
         ):
-            return ""  # Slurm cancels a job that waits for one which has failed
+            return ""  # since Slurm itself cancels a job whose parent job failed
         return f"its Slurm job {ended.id} {FINAL[ended.state]}"
 
     def _drop(self, handle: int) -> None:
-        if (
-            handle in self._waiting
-        ):  # a second signal may arrive before the run is reported as ended
+        # A second signal may arrive before the run is reported as ended.
+        if handle in self._waiting:
             self._waiting.remove(handle)
             self._dropped.append(handle)
 
     def _submit_waiting(self) -> None:
-        """Submit the collected runs, one array per kind of resources, until Slurm refuses a job."""
+        """Submit the collected runs, one array per set of resources, until Slurm refuses a job."""
         self._refusal = ""
         for (needed, parent), runs in self._kinds().items():
-            # One task on each node trains the runs of a job, so several nodes share one run.
+            # A job on several nodes trains a single run, with one task on each node.
             each = self._options.runs_per_job if needed.nodes == 1 else 1
             jobs = [runs[first : first + each] for first in range(0, len(runs), each)]
             try:
@@ -258,10 +282,13 @@ class SlurmBackend(Backend):
                 return
 
     def _kinds(self) -> dict[tuple[Resources, SlurmJob | None], list[int]]:
-        """Return the handles of collected runs by their resources and the job of their parent.
+        """Group the collected runs by their resources and the job of their parent.
 
-        A run whose parent is not submitted yet is left out; one whose parent failed or was dropped
-        is dropped.
+        Leave out runs whose parent is not submitted yet. Drop runs whose parent failed or was
+        dropped.
+
+        Returns:
+            The handles of the runs, by (resources, parent job).
         """
         kinds: dict[tuple[Resources, SlurmJob | None], list[int]] = {}
         for handle in [*self._waiting]:
@@ -272,9 +299,8 @@ class SlurmBackend(Backend):
             if run.after and parent is None:
                 self._drop(handle)
                 continue
-            if (
-                run.after and parent and run.after not in parent.runs
-            ):  # the parent has ended
+            # If the parent has ended, the run needs its result but no job to wait for.
+            if run.after and parent and run.after not in parent.runs:
                 if not Run(self._runs[run.after].path).result():
                     self._drop(handle)
                     continue
@@ -285,10 +311,14 @@ class SlurmBackend(Backend):
     def _submit_jobs(
         self, jobs: Sequence[Sequence[int]], needed: Resources, parent: SlurmJob | None
     ) -> None:
-        """Submit jobs of these runs in arrays; NotNow if Slurm refuses a job.
+        """Submit jobs in arrays. Raise NotNow if Slurm refuses a job.
 
-        If it refuses an array there may still be room for some of its jobs, so they are submitted
-        one by one.
+        If Slurm refuses an array, it may still accept some of its jobs. So submit them one by one.
+
+        Args:
+            jobs: the handles of the runs of each job.
+            needed: the resources that each run needs.
+            parent: the job that has to end first, or None.
         """
         one_by_one = False
         while jobs and (room := self._options.jobs - len(self._jobs)) > 0:
@@ -317,17 +347,24 @@ class SlurmBackend(Backend):
     def _submit_runs(
         self, jobs: Sequence[Sequence[Path]], needed: Resources, held_by: str
     ) -> list[str]:
-        """Submit jobs of one or more runs each, as an array if they are several; return their ids.
+        """Submit one job, or an array of several jobs, and return the ids of the jobs.
 
-        The files of the runs name their job before Slurm has it. If Slurm took a job although it
-        said otherwise, the job finds that its runs belong to another one and leaves them alone.
+        The job file of each run is written before the submission. Slurm may accept a job although
+        it reports an error. Such a job later finds that its runs belong to another job, and skips
+        them.
+
+        Args:
+            jobs: the directories of the runs of each job.
+            needed: the resources that each run needs.
+            held_by: the id of the job that has to complete first, or "".
 
         Raises:
-            NotNow: none of them was taken; they may be taken later.
-            UserError: they cannot be taken, or others may write to what they execute.
+            NotNow: Slurm accepted no job, but may accept them later.
+            UserError: Slurm will never accept the jobs, or other users may change the code that the
+                jobs execute.
         """
-        # A new name for each batch: a cluster that was set up again counts its jobs from 1 again,
-        # and submitit would mix the files of old and new jobs.
+        # Use a new name for each batch. After a new installation of Slurm, job ids start from 1
+        # again, and submitit would mix the files of old and new jobs.
         name = secrets.token_hex(6)
         executor = self._executor(name, needed, held_by)
         _write_job_files(jobs, [""] * len(jobs), name)
@@ -337,7 +374,7 @@ class SlurmBackend(Backend):
         return ids
 
     def _executor(self, name: str, needed: Resources, held_by: str = "") -> Any:
-        """Return submitit's executor for jobs of this name, with a folder of their own."""
+        """Return submitit's executor for jobs with this name. It has a folder of its own."""
         import submitit
 
         folder = self._outputs / "slurm"
@@ -356,7 +393,10 @@ class SlurmBackend(Backend):
 
 
 def requested_gpus(options: Options, needed: Resources) -> int:
-    """Return the number of GPUs of a run on each node. `auto` takes some if a node has any."""
+    """Return the number of GPUs that a run requests on each node.
+
+    With `trainer.accelerator=auto` it requests GPUs if any node has some.
+    """
     auto = needed.accelerator == "auto" and not options.gres
     if needed.accelerator == "cpu" or (auto and not _has_gpus(options.partition)):
         return 0
@@ -366,18 +406,18 @@ def requested_gpus(options: Options, needed: Resources) -> int:
 def request(
     options: Options, needed: Resources, code: Path, held_by: str = ""
 ) -> dict[str, Any]:
-    """Return what sbatch is asked for a run, by submitit's names.
+    """Return the parameters of sbatch for a run, under submitit's names.
 
-    On each node one task starts a process per device. `held_by`: the job that has to complete
-    before this one starts.
+    On each node one task starts a process per device. `held_by` is the id of the job that has to
+    complete first, or "".
     """
     gpus = requested_gpus(options, needed)
-    plain = (
+    unchanged = (
         "partition account qos constraint nodelist exclude mail_type mail_user".split()
     )
-    plain += ["signal_delay_s", "array_parallelism", "setup"]
+    unchanged += ["signal_delay_s", "array_parallelism", "setup"]
     asked = {
-        **{key: getattr(options, key) for key in plain},
+        **{key: getattr(options, key) for key in unchanged},
         "time": options.timeout_min,
         "nodes": needed.nodes,
         "ntasks_per_node": 1,
@@ -397,25 +437,30 @@ def request(
 
 @cache
 def _has_gpus(partition: str | None) -> bool:
-    """Return whether any node of the partition (None: of all) has GPUs, or Slurm does not say."""
+    """Return whether any node of a partition may have GPUs. None means all partitions.
+
+    Return True if Slurm does not answer.
+    """
     of = ["--partition", partition] if partition else []
     rows = _rows("sinfo", "--noheader", "--format=%G", *of)
     return rows is None or any("gpu" in row[0] for row in rows)
 
 
 def check_room(options: Options, needed: Resources) -> None:
-    """Raise UserError if sbatch would refuse the runs for good, whatever else is in the queue."""
+    """Raise UserError if sbatch would refuse such runs even with an empty queue."""
     asked = request(options, needed, Path.cwd())
     names = "partition account qos constraint nodelist exclude time nodes ntasks_per_node".split()
     names += ["cpus_per_task", "mem", "gres", "gpus_per_node"]
-    typed = [f"--{key.replace('_', '-')}={asked[key]}" for key in names if key in asked]
+    arguments = [
+        f"--{key.replace('_', '-')}={asked[key]}" for key in names if key in asked
+    ]
     if options.reservation:
-        typed.append(f"--reservation={options.reservation}")
-    command = ["sbatch", "--test-only", *typed, "--wrap", "true"]
+        arguments.append(f"--reservation={options.reservation}")
+    command = ["sbatch", "--test-only", *arguments, "--wrap", "true"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode and not _FULL_OR_AWAY.search(answer.stderr):
         raise UserError(
-            f"hydra/launcher=slurm: {_refusal(answer.stderr)}; ask for less, or name another "
+            f"hydra/launcher=slurm: {_refusal(answer.stderr)}. Request less, or choose another "
             "hydra.launcher.partition."
         )
 
@@ -428,9 +473,9 @@ def _refusal(answer: str) -> str:
 
 
 def queue() -> dict[str, tuple[str, str]] | None:
-    """Return the state and the name of each job of this user by id; None without an answer.
+    """Return the state and the name of each of the user's jobs, by id.
 
-    Slurm lists jobs that have ended for some minutes.
+    Return None if Slurm does not answer. For some minutes Slurm also lists jobs that have ended.
     """
     fields = "--format=%i|%T|%j"
     rows = _rows("squeue", "--me", "--noheader", "--array", "--states=all", fields)
@@ -438,14 +483,18 @@ def queue() -> dict[str, tuple[str, str]] | None:
 
 
 def read_accounts(jobs: Collection[str]) -> dict[str, str]:
-    """Return the states of jobs that the queue has forgotten, by id, where there is accounting."""
+    """Return the states of jobs that squeue no longer lists, by id, if Slurm has accounting."""
     ids = ("--jobs", ",".join(jobs), "--allocations")
     rows = _rows("sacct", *ids, "--noheader", "--parsable2", "--format=JobID,State")
-    return {row[0]: row[1].split()[0] for row in rows or []}  # such as "CANCELLED by 0"
+    # A state may have more words, such as "CANCELLED by 0".
+    return {row[0]: row[1].split()[0] for row in rows or []}
 
 
 def send(job: str, number: signal.Signals) -> None:
-    """Signal the processes of a job; take a job that has not started out of the queue."""
+    """Send a signal to the processes of a running job.
+
+    A pending job has no processes. SIGTERM and SIGKILL cancel it.
+    """
     name = number.name.removeprefix("SIG")
     choices = [[f"--signal={name}", "--state=RUNNING"]]
     if number in ENDS:
@@ -455,18 +504,21 @@ def send(job: str, number: signal.Signals) -> None:
 
 
 def leave_allocation() -> None:
-    """Remove the variables of a surrounding job, which sbatch would pass on or prefer."""
+    """Remove the environment variables of the Slurm job that this process runs in.
+
+    sbatch would pass them on, or prefer them to its arguments.
+    """
     for name in [*os.environ]:
         if name.startswith(("SLURM_", "SBATCH_", "SRUN_")) and name != "SLURM_CONF":
             del os.environ[name]
 
 
 class NotNow(Exception):
-    """sbatch takes no more jobs for the moment; the message is its answer."""
+    """The error that sbatch accepts no more jobs at present. Its text is the message of sbatch."""
 
 
 def refuse_shared(*folders: Path) -> None:
-    """Raise UserError if others may write to a folder: a job executes what it finds there."""
+    """Raise UserError if other users may write to a folder, since jobs execute its code."""
     for folder in folders:
         status = folder.stat()
         if status.st_uid != os.getuid() or status.st_mode & (
@@ -476,14 +528,14 @@ def refuse_shared(*folders: Path) -> None:
                 "a folder that only you may write to, since Slurm jobs run code from it"
             )
             raise invalid_value(
-                "outputs", folder, expected, f"say `chmod go-w {folder}`"
+                "outputs", folder, expected, f"run `chmod go-w {folder}`"
             )
 
 
 def _submit(executor: Any, work: Sequence[Any]) -> list[str]:
     from submitit.core.utils import FailedJobError
 
-    copied = io.StringIO()  # submitit prints what sbatch says
+    copied = io.StringIO()  # submitit prints the messages of sbatch
     try:
         with contextlib.redirect_stderr(copied), executor.batch():
             jobs = [executor.submit(each) for each in work]
@@ -505,7 +557,10 @@ def _write_job_files(
 
 
 def _rows(*command: str) -> list[list[str]] | None:
-    """Return what one of Slurm's commands prints, split at "|"; None if it is missing or fails."""
+    """Return the output of a Slurm command, with each line split at "|".
+
+    Return None if the command is missing or fails.
+    """
     if shutil.which(command[0]) is None:
         return None
     answer = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""The work of a Slurm job: train frozen runs one after the other."""
+"""The function of a Slurm job: it trains runs one after the other."""
 
 import contextlib
 import os
@@ -13,18 +13,18 @@ from typing import Any
 from sweeper.store.files import read_object
 
 INTERRUPTED = 75
-"""The exit code of a run that was asked to stop (tasks/train.py), and of its job."""
+"""The exit code of `tasks.train` if it was asked to stop, and of the Slurm job in that case."""
 
 
 def job_file(run: Path) -> Path:
-    """Return the file that names the last job that a run was submitted in."""
+    """Return the path of the file that names the last Slurm job to which a run was submitted."""
     return run.parent.parent / "slurm" / f"{run.name}.json"
 
 
 def belongs(run: Path, name: str) -> bool:
-    """Return whether the job of this name is to train a run.
+    """Return whether the job with this name should train a run.
 
-    A run that was submitted again belongs to the later job, so no two jobs train it.
+    If a run was submitted twice, it belongs to the later job. So two jobs never train the same run.
     """
     job = read_object(job_file(run), keys=("name",)) or {}
     return job.get("name") == name and not (run / "result.json").exists()
@@ -32,43 +32,49 @@ def belongs(run: Path, name: str) -> bool:
 
 @dataclass
 class RunsWork:
-    """The training of runs, by one task on each node.
+    """The function that submitit calls in a Slurm job, in one task on each node.
 
-    A run that fails does not stop those after it. A run gets SIGTERM (from Slurm at a preemption
-    or scancel, from `checkpoint` before the time limit), saves, and ends with a code other than 0;
-    the next start of the job continues it.
+    It trains runs one after the other. If a run fails, it still starts the next one. submitit calls
+    the object when the job starts, and again when Slurm requeues the job. Before the time limit a
+    signal handler of submitit calls `checkpoint` and requeues the job.
 
-    submitit calls the object when the job starts, and again when Slurm requeues the job. Before the
-    time limit submitit calls `checkpoint`, from a signal handler, and requeues the job.
+    A run receives SIGTERM from Slurm at a preemption or scancel, and from `checkpoint` before the
+    time limit. It then saves and exits with INTERRUPTED. The next start of the job continues it.
+
+    Attributes:
+        runs: the directories of the runs.
+        root: the folder of the code.
+        name: the name of the job. It trains only the runs that belong to it.
     """
 
-    runs: Sequence[str]  # their directories
-    root: str  # the folder of the code
-    name: str  # of the job; it trains only runs that belong to it
+    runs: Sequence[str]
+    root: str
+    name: str
     _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
 
     def __call__(self) -> None:
-        """Train the runs; SystemExit if one did not finish, so that the job fails too."""
+        """Train the runs. Raise SystemExit if a run did not finish, so that the job fails."""
         stopping = False
 
         def stop(number: int, frame: object) -> None:
             nonlocal stopping
             stopping = True
 
-        signal.signal(
-            signal.SIGUSR1, signal.SIG_IGN
-        )  # the watchdog asks the run for its stack
-        signal.signal(signal.SIGTERM, stop)  # Slurm signals the run itself as well
+        # Slurm sends both signals to the processes of the runs as well. The watchdog sends SIGUSR1
+        # to get the stacks of a run, so ignore it here.
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, stop)
         environment = dict(os.environ)
         if os.environ.get("SLURM_NNODES", "1") != "1":
             from submitit.helpers import TorchDistributedEnvironment
 
-            node = TorchDistributedEnvironment()  # tasks.ranks reads these variables
+            # tasks.ranks reads these variables.
+            node = TorchDistributedEnvironment()
             environment |= {
                 "NODE_RANK": str(node.rank),
                 "MASTER_ADDR": node.master_addr,
+                "MASTER_PORT": str(node.master_port),
             }
-            environment["MASTER_PORT"] = str(node.master_port)
         codes = []
         for run in self.runs:
             if stopping or INTERRUPTED in codes:
@@ -81,9 +87,9 @@ class RunsWork:
             sys.exit(INTERRUPTED if INTERRUPTED in codes else max(codes))
 
     def checkpoint(self) -> Any:
-        """End the command before the time limit and return what submitit requeues.
+        """Send SIGTERM to the current run, so that it saves, and wait for its end.
 
-        The run saves at SIGTERM.
+        Return the submission that submitit requeues.
         """
         from submitit.helpers import DelayedSubmission
 
@@ -91,17 +97,17 @@ class RunsWork:
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(self._process.pid, signal.SIGTERM)
                 self._wait(self._process)
-        following: Any = replace(self)  # submitit calls it
+        following: Any = replace(self)
         return DelayedSubmission(following)
 
     def _execute(
         self, command: Sequence[str], folder: str, environment: Mapping[str, str]
     ) -> int:
-        """Return the exit code of a command; that of a signal is 128 and its number."""
+        """Run a command and return its exit code, or 128 + n if the signal n ended it."""
 
         def ignore_notice() -> None:
-            # Slurm announces the time limit to every process of a job by SIGUSR2, which ends a
-            # process that does not expect it. The work handles the signal for its command.
+            # Before the time limit Slurm sends SIGUSR2 to every process of a job, which would kill
+            # the command. submitit handles the signal in this process by calling `checkpoint`.
             signal.signal(signal.SIGUSR2, signal.SIG_IGN)
 
         self._process = subprocess.Popen(
@@ -110,7 +116,8 @@ class RunsWork:
         return self._wait(self._process)
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int:
-        # process.wait() holds a lock, and `checkpoint` may interrupt this thread in here.
+        # process.wait() would hold a lock, but `checkpoint` may interrupt this thread here and wait
+        # for the same process.
         code = os.waitstatus_to_exitcode(os.waitpid(process.pid, 0)[1])
         process.returncode, self._process = code, None
         return code if code >= 0 else 128 - code

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first signal lets running jobs save, the second one kills them."""
+"""Ctrl-C and SIGTERM. The first signal lets running jobs save, and the second one kills them."""
 
 import signal
 from collections.abc import Collection, Iterator
@@ -9,7 +9,7 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopped(KeyboardInterrupt):
-    """A request to stop the sweep. `code` is the exit code of a process that the signal ended."""
+    """A request to stop the sweep by a signal. `code` is the exit code that reports this signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -17,10 +17,11 @@ class Stopped(KeyboardInterrupt):
 
 
 class StopSignals(ExitStack):
-    """Handlers of SIGINT and SIGTERM that raise Stopped, at once or, inside `held`, in `check`.
+    """Handlers of SIGINT and SIGTERM that raise Stopped.
 
-    A schedule runs inside `held`. A signal between the start of a job and the record of its handle
-    would leave a job that nothing stops.
+    They raise it at once, or inside `held` at the next call of `check`. A schedule runs inside
+    `held`. Otherwise an exception between the start of a job and the assignment of its handle would
+    leave a job that the sweep cannot stop.
     """
 
     def __init__(self, numbers: Collection[int] = STOPS) -> None:
@@ -32,7 +33,7 @@ class StopSignals(ExitStack):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Inside the block, raise Stopped only in `check`."""
+        """Delay signals inside the block until `check` is called."""
         self._held = True
         try:
             yield
@@ -40,7 +41,7 @@ class StopSignals(ExitStack):
             self._held = False
 
     def check(self) -> None:
-        """Raise Stopped for the oldest signal that came inside `held`; without one, do nothing."""
+        """Raise Stopped for the oldest delayed signal, if there is one."""
         if self._waiting:
             raise Stopped(self._waiting.pop(0))
 

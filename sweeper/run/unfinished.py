@@ -1,6 +1,6 @@
-"""Training of the unfinished runs of an outputs folder, from their records alone.
+"""The training of an outputs folder's unfinished runs, from their records alone.
 
-`python -m sweeper train` calls it. The machine need not have Hydra or rich.
+`python -m sweeper train` calls it. It works without Hydra and rich.
 """
 
 from collections.abc import Collection
@@ -25,14 +25,16 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
 
     Args:
         outputs: the absolute path of the folder.
-        slots: the number of runs at a time; None for as many as the machine holds.
+        slots: the number of runs to train at the same time. None means as many as the machine has
+            room for.
         jobs_per_device: the number of runs that share one GPU.
 
     Returns:
-        0 if all runs are done, else 1. After Ctrl-C 130, after SIGTERM 143; both save the runs.
+        The exit code: 0 if all runs are done, 1 if not, 130 after Ctrl-C and 143 after SIGTERM.
+        Both signals let the running jobs save.
 
     Raises:
-        UserError: there is no run, or the machine cannot train them. No job was started.
+        UserError: there is no run, or the machine cannot train the runs. No job was started.
     """
     options = local.Options(jobs_per_device=jobs_per_device, slots=slots)
     store = RunStore(outputs)
@@ -99,7 +101,7 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
 
 
 def _logger(names: Collection[str]) -> str:
-    """Return the logger that jobs import. If W&B is wanted but not installed, print a note."""
+    """Return the logger that jobs import. If a run needs W&B but it is missing, print a note."""
     if "wandb" not in names:
         return "none"
     if find_spec("wandb") is None:
@@ -109,7 +111,7 @@ def _logger(names: Collection[str]) -> str:
 
 
 def _print(words: str) -> None:
-    """Print a line. If the reader of stdout is gone, continue without output."""
+    """Print a line. If stdout is a closed pipe, continue without output."""
     try:
         print(words, flush=True)
     except OSError:

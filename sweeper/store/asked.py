@@ -1,7 +1,8 @@
-"""Claims, margins and errors that plans of an outputs folder asked, and the runs done by then.
+"""The history of the claims, margins and error rates that the plans of an outputs folder asked for.
 
-A plan notes, for each term that it is the first to ask, the runs that were done by then. Plans that
-are forgotten leave a line in `history.jsonl`, so that asking again is not the first time.
+A term is a claim, a margin or an error rate. The first plan that asks for a term lists the runs
+that were already done, so that a reader sees which terms were chosen after results were known.
+A forgotten plan leaves a line in `history.jsonl`. It still counts as the first to ask.
 """
 
 import json
@@ -15,19 +16,22 @@ from sweeper.store.plans import ERROR, plans
 
 HISTORY = "history.jsonl"
 Terms = dict[str, list[str]]
-"""For each term that was first asked after a run was done, the runs that were."""
+"""The runs that were done before a term was first asked for, by term.
+
+Terms that were asked for before any run was done are absent.
+"""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The claims that one plan asks of the runs of an experiment, and their terms.
+    """The claims and terms of one experiment in one plan.
 
     Attributes:
-        runs: the runs of its points.
-        claims: pairs of a claim and a metric that judges it.
+        runs: the ids of the runs of the experiment's points.
+        claims: pairs of a claim and the metric that judges it.
         terms: the terms in words, as `terms_of` returns them.
-        late: the terms that this plan was the first to ask, after runs were done.
-        done: the runs that were done when the plan was forgotten.
+        late: the terms that this plan was the first to ask for after runs were done.
+        done: the runs that were done when the plan was forgotten; empty if it is not forgotten.
     """
 
     runs: frozenset[str]
@@ -38,7 +42,7 @@ class Asked:
 
 
 def terms_of(experiment: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the terms of the verdicts on an experiment, in words."""
+    """Return the claims, margins and error rate of an experiment, one text each."""
     margins = (experiment.get("margin") or {}).items()
     return (
         *(f"claim {claim}" for claim in experiment.get("claims") or ()),
@@ -48,14 +52,14 @@ def terms_of(experiment: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _size(margin: Any) -> str:
-    """Return a margin in one spelling: "1%", "1 %" and "1.0 %" are the same."""
+    """Return a margin in its standard spelling: "1%", "1 %" and "1.0 %" all become "1 %"."""
     text = str(margin).strip()
     unit = " %" if text.endswith("%") else ""
     return f"{float(text.rstrip('% ')):g}{unit}"
 
 
 def asked_of(plan: Mapping[str, Any], name: str) -> Asked:
-    """Return what a plan (plain data) asks of the runs of an experiment."""
+    """Return the claims and terms of the experiment `name` in a plan."""
     about = plan["experiments"][name]
     tuned = [
         one for metrics in (about.get("finetune") or {}).values() for one in metrics
@@ -75,7 +79,10 @@ def asked_of(plan: Mapping[str, Any], name: str) -> Asked:
 
 
 def asked_in(outputs: Path) -> list[Asked]:
-    """Return what every plan of a folder asked: forgotten plans first, then from the oldest on."""
+    """Return the claims and terms of all plans, first the forgotten plans and then the others.
+
+    Both are in the order in which they were written.
+    """
     every = (*_forgotten(outputs), *plans(outputs))
     return [asked_of(plan, name) for plan in every for name in plan["experiments"]]
 
@@ -83,12 +90,12 @@ def asked_in(outputs: Path) -> list[Asked]:
 def late_terms(
     own: Asked, known: Sequence[Asked], done: Callable[[str], bool]
 ) -> Terms:
-    """Return the terms that were first asked after runs were done, with these runs.
+    """Return the terms that were first asked for after runs were done, with these runs.
 
     Args:
-        own: what is asked now.
-        known: everything that was asked before, in order.
-        done: returns whether a run is done.
+        own: the claims and terms of the present plan.
+        known: the claims and terms of all earlier plans, in order.
+        done: a function that returns whether the run with an id is done.
     """
     before = [one for one in known if one.runs & own.runs]
     forgotten = frozenset().union(*(one.done for one in before))
@@ -106,7 +113,10 @@ def late_terms(
 
 
 def shared_claims(own: Asked, known: Sequence[Asked]) -> list[tuple[str, str]]:
-    """Return the other claims, with their metrics, that were asked of any of the same runs."""
+    """Return the (claim, metric) pairs that other plans judge on any of the same runs.
+
+    Leave out the pairs that this plan judges as well.
+    """
     every = {pair for one in known if one.runs & own.runs for pair in one.claims}
     return sorted(every - own.claims)
 
@@ -117,9 +127,10 @@ def note_forgotten(
     forgotten: Sequence[Mapping[str, Any]],
     done: Sequence[str],
 ) -> None:
-    """Append a line for what is forgotten under a name.
+    """Append a line to the history for each plan that is forgotten under `name`.
 
-    It has the experiments and points of the plans, and the runs that were done.
+    A line holds the plan's experiments and points, and the runs that were done. If no plan is
+    forgotten, append one line with the runs alone.
     """
     when = datetime.now(UTC).isoformat(timespec="seconds")
     with (outputs / HISTORY).open("a", encoding="utf-8") as file:
@@ -134,7 +145,7 @@ def note_forgotten(
 
 
 def _forgotten(outputs: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the plans in the history; skip a line that a kill left incomplete."""
+    """Yield the plans in the history. Skip a line that a killed process left incomplete."""
     path = outputs / HISTORY
     for line in path.read_text("utf-8").splitlines() if path.exists() else ():
         try:

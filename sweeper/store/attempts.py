@@ -1,4 +1,4 @@
-"""Attempts at a run. Only the process that claims an attempt writes into its folder."""
+"""Attempts at training a run. Only the process that claimed an attempt writes into its folder."""
 
 import errno
 import fnmatch
@@ -26,18 +26,15 @@ from sweeper.store.liveness import (
 )
 from sweeper.store.metrics import MetricsWriter, spell_float
 
-START_LOG = "start.log"  # beside the record
+START_LOG = "start.log"  # in the run's folder
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-NO_GPUS = (
-    "",
-    "-1",
-    "NoDevFiles",
-)  # values of VISIBLE without a GPU; Slurm sets NoDevFiles
-_WARNING = "warning.json"  # beside log.txt
+# The values of VISIBLE that hide all GPUs. Slurm sets NoDevFiles.
+NO_GPUS = ("", "-1", "NoDevFiles")
+_WARNING = "warning.json"  # in the attempt's folder
 
 
 class Info(TypedDict, total=False):
-    """The content of attempt.json, without the identity of the process."""
+    """The keys of attempt.json that the claiming process provides, without its identity."""
 
     continues: int
     folder: str
@@ -75,7 +72,7 @@ class Cause(StrEnum):
     HANG = "hang"
     CRASH = "crash"
     KILLED = "killed"  # the process left no exit.json, or one of its ranks was killed
-    # Never written: exit.json says `done`, but there is no result.json.
+    # Readers use this if exit.json says `done`, but there is no result.json.
     NO_RESULT = "no_result"
 
 
@@ -87,7 +84,7 @@ class Attempt:
         self.number = int(path.name)
         self.log_path = path / "log.txt"
         self.metrics_path = path / "metrics.jsonl"
-        self.checkpoint_dir = path / "checkpoints"  # exists since the claim
+        self.checkpoint_dir = path / "checkpoints"  # created with the claim
         self._heartbeat_file = HeartbeatFile(path / "beat.json")
         self._watcher = watcher
         self._fields: dict[str, Any] = {}
@@ -96,17 +93,17 @@ class Attempt:
         self._lock = threading.Lock()
 
     def info(self) -> dict[str, Any]:
-        """Return attempt.json: number, folder, process, resumed_from, and the claim's `info`."""
+        """Return attempt.json: number, folder, process, resumed_from, and `info` of the claim."""
         path = self.path / "attempt.json"
         found = files.read_object(path, schema=Info) or {}
         return files.verified(path, found) if found else found
 
     def heartbeat(self, **fields: Any) -> None:
-        """Write a heartbeat: the job is alive, and `fields` say how far it is.
+        """Write a heartbeat, which shows that the job is alive, with its progress in `fields`.
 
-        Fields that are not given keep their last value. A heartbeat without fields is flushed to
-        the file server at once. Several threads may call this. If the heartbeat cannot be written,
-        as on a full disk, the job continues.
+        Omitted fields keep their last values. A heartbeat without fields is flushed to the file
+        server at once. This method is thread-safe. It ignores errors of writing, such as a full
+        disk, so that the job continues.
         """
         with suppress(OSError), self._lock:
             self._heartbeats += 1
@@ -115,7 +112,7 @@ class Attempt:
             self._heartbeat_file.write(value, flush=not fields)
 
     def advance(self) -> None:
-        """Count one more trained or evaluated batch, which the watchdog takes as progress."""
+        """Count one more trained or evaluated batch, so that the watchdog sees progress."""
         self._work += 1
 
     def last_heartbeat(self) -> dict[str, Any] | None:
@@ -130,9 +127,8 @@ class Attempt:
         """Return the last lines of log.txt, at most `most` bytes; empty without a log."""
         data = files.read_bytes(self.log_path, most + 1) or b""
         if len(data) > most:
-            data = (
-                data.partition(b"\n")[2] or data[1:]
-            )  # drop the first line, which is cut
+            # The first line is cut: drop it, unless it is the only one.
+            data = data.partition(b"\n")[2] or data[1:]
         return data.decode("utf-8", "replace")
 
     def finish(
@@ -143,10 +139,10 @@ class Attempt:
         *,
         overrule: bool = False,
     ) -> bool:
-        """Write exit.json: why the attempt ended. Return whether it was written.
+        """Write the reason why the attempt ended to exit.json. Return whether it was written.
 
-        An existing exit.json stays, unless `overrule` is set: a sweep that killed a hanging attempt
-        replaces its exit.json.
+        An existing exit.json is replaced only if `overrule` is set. A sweep sets it after it has
+        killed a hanging attempt.
         """
         value = {
             "cause": Cause(cause).value,
@@ -180,14 +176,14 @@ class Attempt:
         return files.read_object(self.path / "exit.json", keys=("cause",))
 
     def discard_leftovers(self) -> None:
-        """Remove half-written checkpoints, which can fill a disk, if the job is dead."""
+        """If the job is dead, remove its half-written checkpoints, which could fill the disk."""
         with suppress(UserError):
             if alive(self.info()) is False:
                 for path in self.checkpoint_files(".*.tmp"):
                     path.unlink(missing_ok=True)
 
     def checkpoint_files(self, pattern: str) -> list[Path]:
-        """Return the files in `checkpoint_dir` that match; none if the folder is a link."""
+        """Return the files in `checkpoint_dir` that match `pattern`; none if it is a link."""
         if self.checkpoint_dir.is_symlink():
             return []
         names = fnmatch.filter(files.entries(self.checkpoint_dir), pattern)
@@ -196,18 +192,16 @@ class Attempt:
     def alive(self, heartbeat: Mapping[str, Any] | None = None) -> bool:
         """Return whether the attempt's process may still write (see liveness.py).
 
-        `heartbeat`: the newest one, if the caller has just read it.
+        Pass the newest `heartbeat` if it has just been read, to save reading it again.
         """
         info, heartbeat = self.info(), heartbeat or self.last_heartbeat()
         living = self._watcher.alive(str(self.path), info, heartbeat)
         return living and not self._copied(info) and self.exit() is None
 
     def _copied(self, info: Mapping[str, Any]) -> bool:
-        """Return whether the living process of this attempt writes to another folder.
-
-        Then this folder is a copy.
-        """
-        with suppress(OSError):  # the folder was moved here, or removed
+        """Return whether this folder is a copy, so that the attempt's process writes elsewhere."""
+        # If the recorded folder is gone, this folder was moved and is no copy.
+        with suppress(OSError):
             return bool(alive(info)) and not self.path.samefile(
                 info.get("folder", self.path)
             )
@@ -217,25 +211,25 @@ class Attempt:
 def claim_attempt(
     folder: Path, earlier: Sequence[Attempt], info: Mapping[str, Any], watcher: Watcher
 ) -> Attempt:
-    """Claim the next attempt in `folder`, after the `earlier` ones, for this process.
+    """Claim the attempt that follows the `earlier` ones in `folder` for this process.
 
     Prepare the directory under a temporary name and rename it, so that every visible attempt has
-    an attempt.json. If another process has taken the number, renaming fails, since that directory
-    is not empty. Then try the next number.
+    an attempt.json. If another process has taken the number, its directory is not empty and the
+    renaming fails. Then try the next number.
     """
     files.make_directory(folder)
     prepared = folder / f".claim.{secrets.token_hex(8)}.tmp"
     started = datetime.now(UTC).isoformat(timespec="seconds")
     value = {"number": 0, "resumed_from": 0, "started": started, **info, **identity()}
+
     try:
         prepared.mkdir(mode=0o700)
         (prepared / "checkpoints").mkdir(mode=0o700)
         for number in itertools.count(earlier[-1].number + 1 if earlier else 1):
             path = folder / f"{number:04d}"
-            whole = files.with_checksum(
-                value | {"number": number, "folder": str(path.resolve())}
-            )
-            files.publish_json(prepared / "attempt.json", whole)
+            content = value | {"number": number, "folder": str(path.resolve())}
+            checked = files.with_checksum(content)
+            files.publish_json(prepared / "attempt.json", checked)
             try:
                 prepared.rename(path)
                 break
@@ -245,6 +239,7 @@ def claim_attempt(
     except BaseException:
         shutil.rmtree(prepared, ignore_errors=True)
         raise
+
     files.sync_directory(folder)
     for attempt in earlier:
         attempt.discard_leftovers()

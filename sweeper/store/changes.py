@@ -1,9 +1,9 @@
-"""The code that a run depends on, and which of its files changed since the run was trained.
+"""The files that a run depends on, and those of them that changed since the run was trained.
 
 A run depends on its task, its architecture, its attention variant and the training loop, and on all
 modules of models/ and tasks/ that these import. If its config names a plugin, it depends on the
-whole package. Comments, docstrings and layout do not count. outputs/code has a copy of the code
-that trained a run.
+whole package. Changes of comments, docstrings and layout do not count. The code that trained a run
+is read from its copy in outputs/code.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from sweeper.store.files import canonical
 from sweeper.store.runs import Run, lineage
 
 Files = Mapping[str, bytes]
-"""Source files by path, such as `tasks/train.py`; a plugin's path begins with its package."""
+"""The content of source files, by path: `tasks/train.py`, or `<package>/file.py` of a plugin."""
 State = Mapping[str, str]
-"""The digest of each file that a run depends on, by path."""
+"""The digests of the files that a run depends on, by path."""
 
 STARTS = ("tasks/train.py", "tasks/prepare.py")
 _VARIANTS = "models/attention/"
@@ -33,10 +33,12 @@ _DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def state_of_files(files: Files, config: Mapping[str, Any]) -> State | None:
-    """Return the state of the code that a run depends on, or None if a file is missing.
+    """Return the digests of the files that a run depends on.
+
+    Return None if the code of a thing that the config names is missing.
 
     Args:
-        files: the files of models/, tasks/ and the plugins that the config names.
+        files: the files of models/ and tasks/, and of the plugins that the config names.
         config: the config of the run.
     """
     waiting = [*STARTS]
@@ -48,7 +50,8 @@ def state_of_files(files: Files, config: Mapping[str, Any]) -> State | None:
         ]
         starts = [own] if own in files else plugin
         if not starts and kind is registry.OPTIMIZERS:
-            continue  # older code has no folder of optimizers; other files import its AdamW
+            # Older code has no folder of optimizers. Its AdamW is in files that others import.
+            continue
         if not starts:
             return None
         waiting += starts
@@ -65,13 +68,18 @@ def state_of_files(files: Files, config: Mapping[str, Any]) -> State | None:
 
 @dataclass(frozen=True)
 class _Source:
-    """The digest and the imports of one source file."""
+    """The digest and the imports of one source file.
 
-    digest: str  # of the syntax tree without docstrings
-    imports: Sequence[tuple[int, str]]  # (level of a relative import, dotted name)
+    Attributes:
+        digest: the digest of the syntax tree without docstrings.
+        imports: pairs of the number of leading dots and the dotted name.
+    """
+
+    digest: str
+    imports: Sequence[tuple[int, str]]
 
 
-@functools.cache  # versions of the code share most files
+@functools.cache  # because versions of the code share most files
 def _parsed(source: bytes) -> _Source:
     try:
         tree = ast.parse(source)
@@ -95,7 +103,7 @@ def _parsed(source: bytes) -> _Source:
 
 
 def _imported(importer: str, imports: Sequence[tuple[int, str]]) -> Iterator[str]:
-    """Yield the paths in models/ and tasks/ that a file may import. Not all of them exist."""
+    """Yield the paths in models/ and tasks/ that a file may import. Some of them do not exist."""
     for level, name in imports:
         package = importer.split("/")[:-level] if level else []
         parts = [*package, *filter(None, name.split("."))]
@@ -104,8 +112,8 @@ def _imported(importer: str, imports: Sequence[tuple[int, str]]) -> Iterator[str
         for length in range(1, len(parts) + 1):
             module = "/".join(parts[:length])
             yield f"{module}/__init__.py"
-            # Shared code imports attention variants only to convert their weights. A run depends
-            # on a variant only if its config names it, or its own variant imports it.
+            # Shared code imports attention variants only to convert their weights. So a variant
+            # counts only if the config names it or another variant imports it.
             private = module.removeprefix(_VARIANTS).startswith("_")
             if (
                 private
@@ -117,14 +125,14 @@ def _imported(importer: str, imports: Sequence[tuple[int, str]]) -> Iterator[str
 
 @dataclass(frozen=True)
 class _Copy:
-    """A folder of outputs/code."""
+    """A copy of the code in outputs/code."""
 
     files: Files
     parts: Mapping[str, str]
-    plugins: frozenset[str]  # digests of the plugins' packages
+    plugins: frozenset[str]  # the digests of the plugins' packages
 
     def trained(self, attempt: Mapping[str, Any]) -> bool:
-        """Return whether this is the code that an attempt recorded."""
+        """Return whether `attempt` (its attempt.json) was trained by this code."""
         packages = attempt.get("packages", [])
         plugins = {f"package {one['package']}": one["sha256"] for one in packages}
         parts = attempt["code_parts"].items()
@@ -132,7 +140,7 @@ class _Copy:
         return own <= self.parts.items() and self.plugins.issuperset(plugins.values())
 
 
-@functools.cache  # a folder is named by its content
+@functools.cache  # safe, because a folder is named by the digest of its content
 def _copy(folder: Path) -> _Copy:
     paths = [path for path in sorted(folder.rglob("*.py")) if path.is_file()]
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
@@ -149,7 +157,7 @@ def _copy(folder: Path) -> _Copy:
 
 @dataclass
 class TrainedCode:
-    """The code that trained the runs of an outputs folder, with a cache of what it has read."""
+    """The code that trained the runs of an outputs folder, with a cache."""
 
     outputs: Path
     _states: dict[str, State | None] = field(default_factory=dict)
@@ -157,7 +165,7 @@ class TrainedCode:
     def states(
         self, config: Mapping[str, Any], attempts: Iterable[Mapping[str, Any]]
     ) -> list[State | None]:
-        """Return the state of the code of each attempt; None for code without a copy."""
+        """Return the state of each attempt's code, or None where outputs/code has no copy of it."""
         return [self._state(config, attempt) for attempt in attempts]
 
     def _state(
@@ -189,27 +197,27 @@ class TrainedCode:
 
 @dataclass
 class Changes:
-    """The differences between the present code and the code that trained runs."""
+    """The differences between the current code and the code that trained runs."""
 
     trained: TrainedCode
-    code: Code  # the present code
+    code: Code  # the current code
     _parts: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _states: dict[str, State | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, outputs: Path, code: Code) -> Changes:
-        """Compare the runs of an outputs folder with `code`."""
+        """Return the differences between `code` and the code of an outputs folder's runs."""
         return cls(TrainedCode(outputs), code)
 
     def since(self, run: Run, attempt: int) -> list[str] | None:
-        """Return the files that changed since an attempt was trained; None if unknown.
+        """Return the files that changed since an attempt was trained, or None if unknown.
 
         If the attempt continued others, return the files that changed since any of them.
         """
         try:
             config, attempts = run.record().config, lineage(run, attempt)
-        except UserError:  # tables and `status` report the damaged file
-            return None
+        except UserError:
+            return None  # tables and `status` report the damaged file
         if not all(one.get("code_parts") for one in attempts):
             return None  # early versions recorded only the commit
         if all(one["code_parts"] == self._parts_now(config) for one in attempts):

@@ -1,8 +1,8 @@
 """The code that trains runs: its files, its commit, and the digest of each part.
 
-A part is a folder of models/ or tasks/, or an installed package. A run depends on its own task but
-on no other task, and on no code for plans, tables or figures. Queued jobs start from a copy,
-outputs/code/<digest>, so that edits of the checkout do not reach them.
+A part is a folder of models/ or tasks/, or an installed package. A run does not depend on other
+tasks, nor on the code of plans, tables and figures. Queued jobs start from a copy of the code,
+outputs/code/<digest>, so that edits of the checkout do not affect them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from sweeper.store.identity import digest_of
 from sweeper.store.registry import ROOT
 
 DISTRIBUTION = "headroom-attention"
-REVISION = "REVISION"  # a file of a copy: its revision, then earlier revisions with the same files
+# A file in each copy. It lists the revisions that have exactly these files, the newest first.
+REVISION = "REVISION"
 
 TRAINS = ("models", "tasks")
 FOLDERS = (*TRAINS, "sweeper/store", "sweeper/run")
@@ -36,19 +37,19 @@ BESIDE = tuple(
     f"sweeper/{name}.py"
     for name in ("__init__", "__main__", "size_server", "cli/__init__", "cli/process")
 )
-_NO_PARTS = ("tasks/size_server", "tasks/export")  # no training uses them
+_NO_PARTS = ("tasks/size_server", "tasks/export")  # training does not use them
 
 
 @dataclass(frozen=True)
 class Code:
-    """The source files below `root` that jobs start from, by path."""
+    """The source files that jobs start from: their folder and their content by path."""
 
     root: Path
     files: Mapping[str, bytes]
 
     @classmethod
     def read(cls, root: Path = ROOT) -> Code:
-        """Read the code from disk."""
+        """Read the source files below `root`."""
         paths = [*sources(root, FOLDERS), *(root / name for name in BESIDE)]
         return cls(
             root,
@@ -62,7 +63,7 @@ class Code:
 
         Args:
             task: the name of the task; None for all tasks.
-            packages: the plugins of a run, as `registry.made_of` describes them.
+            packages: the plugins of a run, as `registry.made_of` returns them.
         """
         others = {f"tasks/{name}" for name in registry.names(registry.TASKS)} - {
             f"tasks/{task}"
@@ -84,9 +85,9 @@ class Code:
 
     @functools.cached_property
     def revision(self) -> str:
-        """The commit, or the version of an installed program.
+        """The commit of a checkout, or the version of an installed package.
 
-        If training code was edited since the commit, "-dirty-" and a digest follow.
+        If training code was edited since the commit, "-dirty-" and a digest are appended.
         """
         with suppress(OSError):
             return (self.root / REVISION).read_text("utf-8").strip().partition("\n")[0]
@@ -101,22 +102,27 @@ class Code:
         return f"{commit}{dirty}" if commit else "unknown"
 
     def _git(self, *words: str) -> str:
-        # In a container the checkout may belong to another user, which git refuses. Environment
-        # variables may name another repository, and settings may change what git prints.
+        # In a container the checkout may belong to another user, and git then refuses to read it.
+        # Environment variables may name another repository, and settings may change git's output.
         environment = {
-            name: v for name, v in os.environ.items() if not name.startswith("GIT_")
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("GIT_")
         }
         environment |= {
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_SYSTEM": os.devnull,
         }
+
         settings = [
             "-c",
             f"safe.directory={self.root.resolve()}",
             "-c",
             "core.fsmonitor=false",
         ]
+
         command = ["git", "--no-optional-locks", *settings, *words]
+
         try:
             done = subprocess.run(
                 command,
@@ -132,27 +138,27 @@ class Code:
 
 
 def sources(root: Path, folders: Iterable[str]) -> list[Path]:
-    """Return the Python files below folders of a program."""
+    """Return the Python files below these folders of `root`."""
     found = [path for folder in folders for path in (root / folder).rglob("*.py")]
-    # Editors put dangling links and hidden files beside the files that they edit.
+    # Editors create dangling links and hidden files next to an open file.
     return [path for path in found if path.is_file() and not path.name.startswith(".")]
 
 
 @functools.cache
 def loaded_code() -> Code:
-    """Return the code as it was at the first call in this process or before its fork."""
+    """Return the code, read once per process. A forked process inherits its parent's copy."""
     return Code.read()
 
 
 def state_of(attempt: Mapping[str, Any]) -> dict[str, str]:
-    """Return the digest of each part of the code, as attempt.json holds it."""
+    """Return the digests of the code's parts from attempt.json. Early versions recorded none."""
     return attempt.get("code_parts") or {}
 
 
 def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the parts that have different digests in these states.
+    """Return the parts whose digests differ between these states.
 
-    A state without a part does not differ in it.
+    A state that lacks a part is ignored for this part.
     """
     parts = sorted({part for state in states for part in state})
     return [
@@ -163,7 +169,7 @@ def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
 def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
     """Return the files that jobs with these configs start from, by path.
 
-    They include the packages of plugins, and the files of `python -m sweeper train`.
+    They include the packages of the plugins that the configs name.
     """
     named = {found for config in configs for found in registry.named_by(config)}
     outside = [registry.files_of(*found) for found in sorted(named)]
@@ -177,12 +183,13 @@ def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, bytes]
 def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path:
     """Copy the code for jobs with these configs to a folder of outputs/code. Return the folder.
 
-    Remove bytecode from it. Raise UserError if the folder exists with other code, or is a link.
+    If the folder exists, check its files and remove their bytecode. Raise UserError if it holds
+    other code or is a link.
     """
     files = needed(code, configs)
     root = outputs.resolve() / "code"
     make_directory(root)
-    root.chmod(0o700)  # a user who could write there could run code as the owner
+    root.chmod(0o700)  # another user who could write there could run code as the owner
     digests = {
         name: hashlib.sha256(content).hexdigest() for name, content in files.items()
     }
@@ -195,8 +202,9 @@ def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path
             if read_bytes(folder / name) == content:
                 continue
         raise UserError(
-            f"{sanitize(folder / name)} was changed after the code was copied there. Remove the "
-            f"folder {folder.name} once no queued job needs it; the sweep copies the code again."
+            f"{sanitize(folder / name)} was changed after the code was copied there. Once no "
+            f"queued job needs the folder {folder.name}, remove it; the sweep then copies the code "
+            "again."
         )
     _check_others(folder, files)
 
@@ -207,7 +215,7 @@ def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path
 
 
 def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Create a folder with these files in one step, unless another sweep was faster."""
+    """Create a folder with these files atomically, unless another sweep has created it."""
     made = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}.tmp")
     try:
         for name, content in files.items():
@@ -222,7 +230,7 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Remove unchecked bytecode. Raise UserError for any other code that Python would import."""
+    """Remove bytecode, which is unchecked. Raise UserError for other importable files and links."""
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         imported = path.is_symlink() or (
@@ -232,12 +240,12 @@ def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
             continue
         if path.suffix not in BYTECODE_SUFFIXES:
             raise UserError(
-                f"{sanitize(path)} was added after the code was copied there; remove it, unless a "
+                f"{sanitize(path)} was added after the code was copied there. Remove it, unless a "
                 "queued job needs it."
             )
-        path.unlink(missing_ok=True)  # running jobs write their bytecode again
+        path.unlink(missing_ok=True)  # running jobs write it again
 
 
 def revisions(folder: Path) -> list[str]:
-    """Return the revisions whose code a folder of outputs/code holds, the newest first."""
+    """Return the revisions whose code is the copy in `folder`, the newest first."""
     return (read_bytes(folder / REVISION) or b"").decode().splitlines()

@@ -1,4 +1,4 @@
-"""The number of cores that this process may use."""
+"""The number of CPU cores that this process may use."""
 
 import os
 from collections.abc import Iterator
@@ -10,15 +10,15 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 
 def cores() -> int:
-    """Return how many cores the CPU affinity and the container's CPU quota leave this process."""
-    affinity = getattr(os, "sched_getaffinity", None)  # macOS has none
+    """Return the number of cores that the CPU affinity and the container's CPU quota allow."""
+    affinity = getattr(os, "sched_getaffinity", None)  # missing on macOS
     available = len(affinity(0)) if affinity else os.cpu_count() or 1
     quota = min(_quotas(), default=available)
     return max(1, min(available, int(quota)))
 
 
 def _quotas() -> Iterator[float]:
-    """Yield the CPU quotas, in cores, of this process's control groups and of their parents."""
+    """Yield the CPU quotas, in cores, of this process's control groups and their parents."""
     lines = []
     with suppress(OSError):
         lines = _OWN_GROUPS.read_text("utf-8").splitlines()
@@ -26,7 +26,7 @@ def _quotas() -> Iterator[float]:
         _, controllers, group = line.split(":", 2)
         path = PurePosixPath(group)
         for inside in (path, *path.parents):
-            if not controllers:  # version 2
+            if not controllers:  # cgroup version 2
                 limits = _words(_GROUPS / inside.relative_to("/") / "cpu.max")
             elif "cpu" in controllers.split(","):
                 folder = _GROUPS / "cpu" / inside.relative_to("/")
@@ -35,7 +35,8 @@ def _quotas() -> Iterator[float]:
                 )
             else:
                 continue
-            if len(limits) == 2 and limits[0].isdecimal():  # "max" or "-1" is no quota
+            # A limit of "max" or "-1" means that there is no quota.
+            if len(limits) == 2 and limits[0].isdecimal():
                 yield int(limits[0]) / int(limits[1])
 
 

@@ -9,17 +9,17 @@ from typing import NoReturn
 
 
 class UserError(Exception):
-    """An error that the user can correct; `str(error)` is the sentence to print."""
+    """An error that the user can correct. `str(error)` is the sentence to print."""
 
 
 class Faults(list[UserError]):
-    """The errors of items that were skipped while the others continued."""
+    """The errors of items that were skipped, so that the other items could be processed."""
 
     @contextmanager
     def of(self, name: str) -> Iterator[None]:
-        """Collect the error of the item `name` and leave the block.
+        """Collect the error that the block raises for the item `name`. Do not raise it.
 
-        The item's files may have been edited, so that an error of any kind can come from them.
+        The item's files may have been edited by hand, so that its data can cause any kind of error.
         """
         try:
             yield
@@ -36,23 +36,26 @@ class Faults(list[UserError]):
             remedy = (
                 f"plan it again, or remove it: {as_typed('forget')} {sanitize(name)}"
             )
-            problem = f"is damaged or of another version ({reason})"
+            problem = f"is damaged or was written by another version ({reason})"
             self.append(UserError(f"{sanitize(name)} {problem}; {remedy}."))
 
 
 def collect_errors(faults: Faults | None, name: str) -> AbstractContextManager[None]:
-    """Collect errors of the item `name` in `faults`; raise them if `faults` is None."""
+    """Return a context that collects errors of the item `name` in `faults`.
+
+    If `faults` is None, the context lets the errors pass.
+    """
     return nullcontext() if faults is None else faults.of(name)
 
 
-NOTE = "note: "  # the sweep prints lines of prepare.log that begin so
+NOTE = "note: "  # the sweep prints the lines of prepare.log that begin with this
 
 
 def invalid_value(key: str, value: object, expected: str, remedy: str) -> UserError:
     """Return the UserError for a value that its key does not accept.
 
-    `invalid_value("model.heads", "four", "a whole number of at least 1", "give model.heads=8")`
-    reads "model.heads=four: expected a whole number of at least 1; give model.heads=8."
+    `invalid_value("model.heads", "four", "a whole number of at least 1", "set model.heads=8")`
+    has the text "model.heads=four: expected a whole number of at least 1; set model.heads=8."
     """
     where = f"{sanitize(key)}={sanitize(value)}"
     end = "" if remedy.endswith((".", "?")) else "."
@@ -81,18 +84,21 @@ SYNONYMS = {
     "mla": "latent",
     "swish": "silu",
 }
-"""Words of other programs, and the key, option or value here."""
+"""The names of keys, options and values in other programs, with their names in Headroom."""
 
 _HOME = Path(__file__).resolve().parents[2]
 INSTALLED = Path(sys.argv[0]).name == "headroom" or (
     _HOME.name == "headroom_attention" and not (_HOME / "setup.py").exists()
 )
-"""True if Headroom is an installed package with the command `headroom`; False in a checkout."""
+"""True if Headroom is installed as a package with the command `headroom`. False in a checkout."""
 
 
 def as_typed(name: str) -> str:
-    """Return how to type the command `name` here: `as_typed("collect")` is `headroom collect` or
-    `python -m sweeper collect`."""
+    """Return the command line of the command `name`.
+
+    `as_typed("collect")` returns `headroom collect` for an installed package and
+    `python -m sweeper collect` in a checkout.
+    """
     if INSTALLED:
         return f"headroom {name}"
     if name == "sweep":
@@ -101,7 +107,10 @@ def as_typed(name: str) -> str:
 
 
 def sanitize(value: object, limit: int = 300) -> str:
-    """Return `value` as one line of at most `limit` printable characters, safe for a terminal."""
+    """Return `value` as one line of printable characters, safe for a terminal.
+
+    Text of more than `limit` characters is cut.
+    """
     text = str(value)
     if len(text) > limit:
         text = text[: limit - 3] + "..."
@@ -114,8 +123,8 @@ def sanitize(value: object, limit: int = 300) -> str:
 
 
 def exit_without_package(error: ModuleNotFoundError) -> NoReturn:
-    """Exit with code 2 and say how to get the package that is missing."""
-    remedy = "type make install and . .venv/bin/activate, or see docs/install.md"
+    """Print how to install the missing package, and exit with code 2."""
+    remedy = "run `make install` and `. .venv/bin/activate`, or see docs/install.md"
     print(
         f"error: {error.name} is missing in {sys.executable}; {remedy}.",
         file=sys.stderr,
@@ -124,5 +133,5 @@ def exit_without_package(error: ModuleNotFoundError) -> NoReturn:
 
 
 def drop_output() -> None:
-    """Drop the buffered text of stdout, which Python would fail to write when it exits."""
+    """Discard the buffered text of stdout. After a broken pipe, Python would fail to write it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

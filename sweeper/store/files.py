@@ -1,7 +1,8 @@
-"""Atomic writing and checked reading of files: a reader sees a whole file or none.
+"""Atomic writing and checked reading of files. A reader sees a complete file or none.
 
-Files may have been edited by hand, and names in them become paths. `child` checks a name,
-`read_object` checks the shape of a file, and `read_versioned` also its format and checksum.
+Files may have been edited by hand, and names in them become paths. So `child` checks a name,
+`read_object` checks a file against a schema, and `read_versioned` also verifies its format and
+checksum.
 """
 
 import errno
@@ -30,23 +31,24 @@ CHECKSUM = "sha256"  # the key under which a file holds the digest of its other 
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # a name that may become a path
 
 
-# O_NONBLOCK: opening a named pipe must not block.
+# With O_NONBLOCK, opening a named pipe does not block.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class AlreadyPublished(FileExistsError):
-    """Another process has already written this file."""
+    """The error that another process has already written this file."""
 
 
 def child(root: Path, name: str) -> Path:
     """Return the path `root/name`. Call this wherever a name becomes a path.
 
-    Raise UserError if `name` has other characters than PLAIN, or is a symbolic link in `root`.
+    Raise UserError if `name` does not match PLAIN, or if it is a symbolic link in `root`.
     """
     if not PLAIN.fullmatch(name):
         expected = "at most 128 letters, digits, '.', '_' and '-'"
-        raise invalid_value("name", name, expected, "choose a plain name")
+        remedy = "choose a name of these characters that begins with a letter or digit"
+        raise invalid_value("name", name, expected, remedy)
     path = root / name
     if path.is_symlink():
         remedy = "remove the link or choose another name"
@@ -66,16 +68,17 @@ def make_directory(path: Path, mode: int = 0o700) -> None:
     for part in reversed(missing):
         try:
             part.mkdir(mode=0o700)
-        except FileExistsError:  # another machine made it meanwhile
+        except FileExistsError:
+            # Another machine may have made the folder meanwhile.
             if part.is_file():
                 raise
         if part == path and mode != 0o700:
-            part.chmod(mode)  # mkdir would apply the umask
+            part.chmod(mode)  # since mkdir applies the umask
         sync_directory(part.parent)
 
 
 def sync_directory(path: Path) -> None:
-    """Make the entries of the folder `path` durable."""
+    """Flush the entries of the folder `path` to disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -90,10 +93,10 @@ def sync_directory(path: Path) -> None:
 def new_file(
     path: Path, *, replace: bool = True, durable: bool = True, mode: int = 0o600
 ) -> Iterator[int]:
-    """Yield the descriptor of a temporary file that becomes `path` when the block ends.
+    """Yield the descriptor of a temporary file, and rename the file to `path` after the block.
 
-    If the block fails, `path` stays as it was. Raise AlreadyPublished if `path` exists and
-    `replace` is False.
+    If the block fails, `path` is unchanged. If `durable` is set, flush the file to disk first.
+    Raise AlreadyPublished if `path` exists and `replace` is False.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
@@ -112,11 +115,10 @@ def new_file(
                 os.link(temporary, path)
             except FileExistsError:
                 # If the reply to a successful request is lost, an NFS client sends the request
-                # again and gets "exists". Then our file has two links.
+                # again and gets "exists". The temporary file then has two links.
                 if temporary.stat().st_nlink == 1:
-                    name = str(path)
                     raise AlreadyPublished(
-                        errno.EEXIST, "already published", name
+                        errno.EEXIST, "already published", str(path)
                     ) from None
             temporary.unlink()
     except BaseException as error:
@@ -134,7 +136,7 @@ def new_file(
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of `data`. A single call of the system may write only a part."""
+    """Write all of `data`. A single call of `os.write` may write only a part."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
@@ -156,22 +158,26 @@ def publish(
 def publish_json(
     path: Path, value: Any, *, replace: bool = True, durable: bool = True
 ) -> bool:
-    """Publish `value` as JSON. Raise ValueError for nan and inf, which JSON lacks."""
+    """Write `value` as JSON to `path` atomically.
+
+    Return False if `path` exists and `replace` is False. Raise ValueError for nan and inf, which
+    JSON lacks.
+    """
     return publish(path, as_json(value), replace=replace, durable=durable)
 
 
 def as_json(value: Any) -> str:
-    """Return the text of a JSON file. Raise ValueError for nan and inf."""
+    """Return `value` as the text of a JSON file. Raise ValueError for nan and inf."""
     return json.dumps(value, allow_nan=False, indent=1) + "\n"
 
 
 def publish_with_checksum(path: Path, value: dict[str, Any]) -> bool:
-    """Publish an object with its checksum. Return False if the path exists."""
+    """Write an object and its checksum to `path` atomically. Return False if `path` exists."""
     return publish_json(path, with_checksum(value), replace=False)
 
 
 def with_checksum(value: dict[str, Any]) -> dict[str, Any]:
-    """Add the checksum that `read_versioned` verifies."""
+    """Return `value` with the checksum that `read_versioned` verifies."""
     plain = {name: entry for name, entry in value.items() if name != CHECKSUM}
     return {**plain, CHECKSUM: sha256_of(plain)}
 
@@ -201,7 +207,7 @@ def opened(path: Path) -> io.FileIO:
 def entries(folder: Path, *, folders: bool = False) -> list[str]:
     """Return the names of the files in a folder, unsorted and without links.
 
-    With `folders`, return the names of its subfolders. A missing folder is empty.
+    If `folders` is set, return the names of its subfolders. A missing folder has no entries.
     """
     try:
         with os.scandir(folder) as found:
@@ -215,9 +221,9 @@ def entries(folder: Path, *, folders: bool = False) -> list[str]:
 
 
 def read_bytes(path: Path, last: int | None = None) -> bytes | None:
-    """Return the content of a regular file, or its `last` bytes; None if it is absent.
+    """Return the content of a regular file, or its `last` bytes. Return None if it is absent.
 
-    Raise OSError if it cannot be read or is no regular file, as a symbolic link is not.
+    Raise OSError if it cannot be read or is not a regular file. A symbolic link is not one.
     """
     try:
         file = opened(path)
@@ -256,8 +262,8 @@ def read_object(
     Args:
         path: the file.
         keys: the keys that the object must have.
-        schema: the type of the object, a TypedDict or a dataclass of pydantic. Other keys are
-            ignored.
+        schema: the type of the object, a TypedDict or a dataclass of pydantic. Keys that it lacks
+            are ignored.
 
     Raises:
         UserError: the file cannot be read, lacks a key, or does not fit the schema.
@@ -271,28 +277,30 @@ def read_object(
 def read_versioned(
     path: Path, *, keys: Collection[str] = (), schema: Any = dict
 ) -> dict[str, Any] | None:
-    """Read an object as `read_object` does, and verify its format and checksum."""
+    """Return an object as `read_object` does, after verifying its format and checksum."""
     value = read_json(path)
     if value is None:
         return None
     if isinstance(value, dict) and (found := value.get("format", FORMAT)) != FORMAT:
         raise UserError(
-            f"{sanitize(path)} cannot be read: it has format {sanitize(found)}, not {FORMAT}; "
-            "use the version that wrote it, or another outputs folder."
+            f"{sanitize(path)} cannot be read: it has format {sanitize(found)}, not {FORMAT}. "
+            "Use the version of Headroom that wrote it, or choose another outputs folder."
         )
     _check(path, value, ("format", *keys), schema)
     return verified(path, value)
 
 
 def verified(path: Path, value: dict[str, Any]) -> dict[str, Any]:
-    """Return an object without its checksum. Raise UserError if this is missing or wrong."""
+    """Return an object without its checksum. Raise UserError if it is missing or wrong."""
     if CHECKSUM not in value:
         raise _unreadable(
-            path, f"it has no {CHECKSUM} (commit 5941da1b reads version 0.1.0)"
+            path,
+            f"it has no {CHECKSUM}, as in version 0.1.0, which commit 5941da1b can read",
         )
     try:
         unchanged = value.pop(CHECKSUM) == sha256_of(value)
-    except ValueError:  # it holds a number larger than any float
+    except ValueError:
+        # A number that is too large for a float was parsed as inf, which has no canonical text.
         unchanged = False
     if not unchanged:
         raise _unreadable(path, "it was changed after it was written")
@@ -306,10 +314,10 @@ def _adapter(schema: Any) -> TypeAdapter[Any]:
 
 def _check(path: Path, value: Any, keys: Collection[str], schema: Any) -> None:
     if not (isinstance(value, dict) and value.keys() >= set(keys)):
-        expected = f"with the keys {', '.join(keys)}" if keys else "of keys and values"
-        raise _unreadable(path, f"it is not an object {expected}")
+        expected = f" with the keys {', '.join(keys)}" if keys else ""
+        raise _unreadable(path, f"it is not a JSON object{expected}")
     try:
-        # Strict mode would refuse a mapping as a dataclass.
+        # In strict mode, pydantic accepts no mapping for a dataclass.
         _adapter(schema).validate_python(value, strict=not is_dataclass(schema))
     except ValidationError as error:
         first = error.errors()[0]
@@ -318,7 +326,7 @@ def _check(path: Path, value: Any, keys: Collection[str], schema: Any) -> None:
 
 
 def _refuse_constant(token: str) -> NoReturn:
-    raise ValueError(f"{token} is no JSON value")
+    raise ValueError(f"{token} is not a JSON value")
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
@@ -326,7 +334,7 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 def _unreadable(path: Path, reason: str) -> UserError:
     return UserError(
-        f"{sanitize(path)} cannot be read: {reason}; restore the file or move it away."
+        f"{sanitize(path)} cannot be read: {reason}. Restore the file or move it away."
     )
 
 
@@ -334,9 +342,9 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def check_writable(outputs: Path) -> None:
-    """Create the folder `outputs` if needed, and write, rename and hard-link a file in it.
+    """Check that files can be written, renamed and hard-linked in the folder `outputs`.
 
-    Raise UserError if one of these fails.
+    Create the folder if needed. Raise UserError if one of these operations fails.
     """
     name = f".probe.{secrets.token_hex(8)}"
     paths = [outputs / f"{name}.renamed.tmp", outputs / f"{name}.linked.tmp"]
@@ -345,8 +353,10 @@ def check_writable(outputs: Path) -> None:
         publish(paths[0], "probe")
         publish(paths[1], "probe", replace=False)
     except OSError as error:
-        expected = "a folder in which files can be written, renamed and hard-linked"
-        expected += f", but: {sanitize(error)}"
+        expected = (
+            "a folder in which files can be written, renamed and hard-linked, but got the error "
+            f'"{sanitize(error)}"'
+        )
         remedy = "repair the folder, free some space, or choose another folder"
         raise invalid_value("outputs", outputs, expected, remedy) from error
     finally:

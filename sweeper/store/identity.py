@@ -1,4 +1,4 @@
-"""Names of runs: each contains a hash of all config keys that can change the result."""
+"""Names of runs. Each contains a hash of all config keys that can change the run's result."""
 
 import re
 from collections.abc import Mapping
@@ -6,27 +6,27 @@ from typing import Any
 
 from sweeper.store.files import sha256_of
 
-# Sections and keys that change how a run is executed or shown, but not its result. (The number of
-# threads and the device change the last bits of floats; attempt.json records them.)
+# Sections and keys that do not change a run's result, but only how it is executed or shown. (The
+# device and the number of threads change the last bits of floats. attempt.json records them.)
 NOT_IN_IDENTITY = frozenset(
     {
         "logger",
-        "data.root",  # data.digest identifies the text
+        "data.root",  # because data.digest identifies the text
         "trainer.accelerator",
         "trainer.devices",
         "trainer.num_nodes",
         "trainer.threads",
-        "trainer.cuda_graph",  # gives the same bits
-        "trainer.micro_batches",  # gives the gradient of the whole batch, up to rounding
+        "trainer.cuda_graph",  # a CUDA graph computes the same bits
+        "trainer.micro_batches",  # the gradient is the same up to rounding
         "trainer.log_every",
         "trainer.validate_every",
         "trainer.checkpoint_every",
     }
 )
 
-# For each key that was added later: the value that earlier runs used implicitly. A config with this
-# value has the same hash as one without the key. Code that reads a record needs the same default,
-# since older records lack the key.
+# The keys that were added later, each with the value that earlier runs used implicitly. A config
+# with this value has the same hash as a config without the key. Older records lack the key, so code
+# that reads it from a record must have the same default.
 INTRODUCED_AS: dict[str, Any] = {
     "data.competitors": None,
     "data.directions": None,
@@ -43,16 +43,18 @@ INTRODUCED_AS: dict[str, Any] = {
     "task.joined": False,
 }
 
-# Most values have these types. Checking the type first is faster than isinstance of a Mapping.
+# Most values have these types. Checking them first is faster than isinstance(value, Mapping).
 _EXACT = frozenset({str, int, bool, type(None)})
 PLAIN = _EXACT | {float}
 _DIGEST = re.compile(r"-([0-9a-f]{12})$")
 
 
 def identity(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the keys of a config that are hashed into the run's name, with 1 in place of 1.0.
+    """Return the keys of a config that are hashed into the run's name. Floats like 1.0 become 1.
 
-    `prefix`: the dotted key of the section that `config` is, with a dot at its end.
+    Args:
+        config: a config, or a section of it.
+        prefix: the dotted key of the section, with a dot at its end.
     """
     kept = {}
     for key, value in config.items():
@@ -61,15 +63,13 @@ def identity(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
             continue
         if type(value) in PLAIN or not (isinstance(value, Mapping) and value):
             kept[str(key)] = _canonical(value)
-        elif below := identity(
-            value, f"{name}."
-        ):  # empty if no key of the section counts
+        elif below := identity(value, f"{name}."):
             kept[str(key)] = below
     return kept
 
 
 def can_change_results(key: str) -> bool:
-    """Return whether a key, section or group can change the result of a run."""
+    """Return whether a key, a section or a config group can change the result of a run."""
     cannot = (*NOT_IN_IDENTITY - {"data.root"}, "hydra", "paths", "name")
     return not any(
         key == one or key.startswith((f"{one}.", f"{one}/")) for one in cannot
@@ -88,7 +88,7 @@ def leaves(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def lookup(key: str, config: Mapping[str, Any]) -> Any:
-    """Return the value of a dotted key. Raise KeyError if there is none."""
+    """Return the value of a dotted key. Raise KeyError if the config lacks the key."""
     value: Any = config
     for part in key.split("."):
         if not isinstance(value, Mapping) or part not in value:
@@ -98,14 +98,14 @@ def lookup(key: str, config: Mapping[str, Any]) -> Any:
 
 
 def digest_of(value: Any) -> str:
-    """Return the sha256 of plain data in hex. The order of keys does not matter, and 1 is 1.0."""
+    """Return the sha256 of plain data in hex. Ignore the order of keys, and treat 1.0 as 1."""
     return sha256_of(_canonical(value))
 
 
 def run_id(config: Mapping[str, Any]) -> str:
-    """Return `<task>-d<embedding>-h<heads>[x<head size>]-s<seed>-<12 hex digits>`.
+    """Return the id of a run: `<task>-d<embedding>-h<heads>[x<head size>]-s<seed>-<12 hex digits>`.
 
-    The hash identifies the run. The words before it are for people.
+    The hash at the end identifies the run. The words before it are for the reader.
     """
     model = config.get("model") or {}
     words = [_word(config["task"]["name"])]
@@ -121,13 +121,14 @@ def run_id(config: Mapping[str, Any]) -> str:
 
 
 def named_by(name: str, config: Mapping[str, Any]) -> bool:
-    """Return whether the hash at the end of a name is this config's. A name without one passes."""
+    """Return whether the hash at the end of a name is this config's, or the name has no hash."""
     digest = _DIGEST.search(name)
     return digest is None or digest[1] == sha256_of(identity(config))[:12]
 
 
 def _word(value: Any) -> str:
-    return "".join(c for c in str(value) if c.isascii() and c.isalnum())[:16] or "x"
+    letters = [letter for letter in str(value) if letter.isascii() and letter.isalnum()]
+    return "".join(letters[:16]) or "x"
 
 
 def _canonical(value: Any) -> Any:
@@ -138,5 +139,5 @@ def _canonical(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_canonical(entry) for entry in value]
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return int(value)  # 1e3 and 1000 are one value; -0.0 and 0 too
+        return int(value)  # 1e3 has the same hash as 1000, and -0.0 the same as 0
     return value

@@ -1,4 +1,4 @@
-"""Imports of installed packages, whose code may do anything at its import."""
+"""Imports of plugins. Their code may print, block or exit when it is imported."""
 
 import importlib
 import os
@@ -14,10 +14,10 @@ LONGEST_S = 30.0
 
 
 def import_apart(module: str) -> ModuleType:
-    """Import a module of a package, without the standard streams and for at most LONGEST_S seconds.
+    """Import a module without access to stdin and stdout, in at most LONGEST_S seconds.
 
     Raises:
-        ImportError: the module cannot be imported, raises any error, exits, or takes longer.
+        ImportError: the import raises any error, exits the process, or takes too long.
     """
     if module in sys.modules:
         return sys.modules[module]
@@ -34,7 +34,7 @@ def import_apart(module: str) -> ModuleType:
 
 @contextmanager
 def _streams_apart() -> Iterator[None]:
-    """Let the block read nothing and print to stderr, and undo what it does to the streams.
+    """Make stdin empty and send stdout to stderr inside the block. Restore the streams after it.
 
     Stdin and stdout may carry a protocol, or the output of a command.
     """
@@ -48,7 +48,7 @@ def _streams_apart() -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError, ValueError):  # closed
+        with suppress(OSError, ValueError):  # raised if the block closed the stream
             streams[1].flush()
         for number, copy in enumerate(kept):
             os.dup2(copy, number)
@@ -63,13 +63,16 @@ def _streams_apart() -> Iterator[None]:
 
 @contextmanager
 def _time_limit() -> Iterator[None]:
-    """Raise TimeoutError in the block after LONGEST_S seconds; only a main thread can do so."""
+    """Raise TimeoutError in the block after LONGEST_S seconds.
+
+    Outside the main thread there is no limit, since only the main thread receives signals.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(number: int, frame: FrameType | None) -> NoReturn:
-        raise TimeoutError(f"its import takes more than {LONGEST_S:g} seconds")
+        raise TimeoutError(f"its import took more than {LONGEST_S:g} seconds")
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, LONGEST_S)

@@ -1,8 +1,8 @@
 """Liveness of processes on machines that share a folder: identities, heartbeats and locks.
 
-For a process of this machine, /proc says whether it is alive. A process of another machine counts
-as alive while its heartbeat changes. Locks are made of hard links, since flock and fcntl on mounts
-with `local_lock=all` grant the same lock to every machine.
+A process of this machine is looked up in /proc. A process of another machine counts as alive while
+its heartbeat changes. Locks are hard links, because flock and fcntl grant the same lock to every
+machine on NFS mounts with `local_lock=all`.
 """
 
 import itertools
@@ -24,18 +24,21 @@ from sweeper.store.errors import UserError
 from sweeper.store.files import canonical, publish_json, read_object
 
 HEARTBEAT_SECONDS = 5.0
-"""The longest time between two heartbeats of a living job."""
+"""A living job writes a heartbeat at least this often."""
 
 LEASE_SECONDS = 90.0
-"""A living process's heartbeat may look unchanged this long, since NFS caches it for a minute."""
+"""A heartbeat may look unchanged this long, although its process is alive.
+
+NFS caches files for up to a minute.
+"""
 
 _PROC = Path("/proc")
 
 
 def identity() -> dict[str, Any]:
-    """Return keys that identify this process among all processes, boots and machines.
+    """Return keys that identify this process across machines and reboots.
 
-    `pid_started` is in clock ticks since the boot.
+    `pid_started` is the start time in clock ticks since the boot.
     """
     stat = _stat(os.getpid())
     pid_namespace = ""
@@ -54,14 +57,14 @@ def identity() -> dict[str, Any]:
 def alive(info: Mapping[str, Any]) -> bool | None:
     """Return whether the process with the identity `info` is alive.
 
-    Return None if it is on another machine, so that this one cannot know.
+    Return None if this machine cannot tell, since the process is on another one.
     """
     here = identity()
-    # Machines cloned from one image share their name and machine-id, but not the boot id.
+    # Machines cloned from the same image share their name and machine-id, but not the boot id.
     same = all(
         info.get(key) == here[key] for key in ("boot", "machine", "pid_namespace")
     )
-    # An empty boot id: this system has no /proc.
+    # The boot id is empty on a system without /proc.
     if not (same and here["boot"] and isinstance(info.get("pid"), int)):
         return None
     try:
@@ -76,14 +79,14 @@ def alive(info: Mapping[str, Any]) -> bool | None:
 def send(info: Mapping[str, Any], number: signal.Signals) -> bool:
     """Send a signal to the process with the identity `info`. Return False if it is gone.
 
-    Another process that got its pid meanwhile receives nothing.
+    If another process has taken its pid meanwhile, that process receives no signal.
     """
     if not alive(info):
         return False
     with suppress(ProcessLookupError):
         handle = os.pidfd_open(info["pid"])
         try:
-            # Check again: before the handle was opened, another process may have got the pid.
+            # Check again, since another process may have taken the pid before the handle was open.
             if alive(info):
                 signal.pidfd_send_signal(handle, number)
                 return True
@@ -94,11 +97,11 @@ def send(info: Mapping[str, Any], number: signal.Signals) -> bool:
 
 @dataclass
 class Watcher:
-    """A watcher of attempts, which says whether each is alive.
+    """A watcher that decides which attempts are alive.
 
-    If /proc cannot tell, an attempt is alive if its heartbeat changed within the lease. The watcher
-    measures this with its own monotonic clock, and not with wall clocks or file times. An attempt
-    counts as alive when the watcher first sees it.
+    If /proc cannot tell, an attempt counts as alive if its heartbeat changed within the last
+    `lease` seconds. The watcher measures this with its own monotonic clock, because wall clocks and
+    file times differ between machines. An attempt counts as alive when the watcher first sees it.
     """
 
     lease: float = LEASE_SECONDS
@@ -122,14 +125,13 @@ class Watcher:
 
 
 def _stat(pid: int) -> tuple[str, int] | None:
-    """Return the state letter and start time of a process; None if there is none."""
+    """Return the state letter and the start time of a process. Return None if it does not exist."""
     try:
         text = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    fields = text.rpartition(")")[
-        2
-    ].split()  # the program's name in parentheses may have spaces
+    # The program's name, in parentheses, may contain spaces. Read the fields after it.
+    fields = text.rpartition(")")[2].split()
     return fields[0], int(fields[19])
 
 
@@ -139,14 +141,14 @@ def _first_line(path: Path) -> str:
     return ""
 
 
-_CRC = "crc"  # detects a heartbeat that was read while it was written
+_CRC = "crc"  # the key of a checksum, which detects a heartbeat that is being written
 
 
 class HeartbeatFile:
     """The writer of one heartbeat file. It keeps the file open and overwrites the content.
 
-    A new file for each heartbeat would cost the file server five requests, which are hundreds a
-    second for 500 jobs.
+    Creating a new file for each heartbeat would take five requests to the file server. With 500
+    jobs these would be hundreds of requests per second.
     """
 
     def __init__(self, path: Path) -> None:
@@ -158,7 +160,7 @@ class HeartbeatFile:
     def write(self, value: Mapping[str, Any], *, flush: bool) -> None:
         """Replace the content by `value`. After `remove`, do nothing.
 
-        With `flush`, send it to the file server at once. Raise ValueError for nan and inf.
+        If `flush` is set, send it to the file server at once. Raise ValueError for nan and inf.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         if self._closed:
@@ -170,9 +172,8 @@ class HeartbeatFile:
         self._longest = max(self._longest, len(text))
         os.pwrite(self._descriptor, text.ljust(self._longest), 0)
         if flush:
-            os.utime(
-                self._descriptor
-            )  # makes an NFS client send the written data first
+            # An NFS client sends the written data before it changes the times.
+            os.utime(self._descriptor)
 
     def remove(self) -> None:
         """Stop writing and remove the file."""
@@ -184,7 +185,7 @@ class HeartbeatFile:
 
 
 def read_heartbeat(path: Path, schema: Any = dict) -> dict[str, Any] | None:
-    """Return the heartbeat in a file; None if it is absent, damaged or half written."""
+    """Return the heartbeat in a file. Return None if it is absent, damaged or half written."""
     with suppress(UserError):
         value = read_object(path, schema=schema)
         if value is not None and value.pop(_CRC, None) in (None, _crc(value)):
@@ -203,12 +204,12 @@ POLL_S = 0.2
 def held(path: Path, watcher: Watcher | None = None) -> Iterator[None]:
     """Hold the lock `path` inside the block. Wait while another living process holds it.
 
-    The folder of `path` must exist. The lock is a file <name>.lock-0001. It is made by a hard link,
-    which succeeds for one process only. Every holder removes its own file. If a holder died, the
-    next process takes the next number, so that it never removes the file of another.
+    The folder of `path` must exist. The lock is a file <name>.lock-0001. It is created by a hard
+    link, which succeeds for one process only. Each holder removes only its own file. If a holder
+    died, the next process takes the next number.
 
     A holder on another machine loses the lock if its heartbeat stops for longer than the lease.
-    Then two processes may run the block, so that running it twice must do no harm.
+    Two processes may then run the block at once, so running it twice must be harmless.
     """
     watcher = watcher or Watcher()
     while (own := _acquire(path, watcher)) is None:
@@ -239,7 +240,8 @@ def _acquire(path: Path, watcher: Watcher) -> Path | None:
     taken = [(int(match[1]), found) for match, found in files if match]
     number, newest = max(taken, default=(0, None))
     if newest is not None:
-        holder = read_heartbeat(newest) or {}  # {}: damaged, removed or not visible yet
+        # The file may be damaged, removed, or not visible yet. Its holder is then unknown.
+        holder = read_heartbeat(newest) or {}
         if watcher.alive(str(newest), holder, holder):
             return None
     own = path.with_name(f"{path.name}.lock-{number + 1:04d}")
@@ -251,9 +253,9 @@ Found = TypeVar("Found")
 
 
 def wait_until_visible(read: Callable[[], Found | None]) -> Found | None:
-    """Call `read` until it returns something, and return that. Return None after LEASE_SECONDS.
+    """Call `read` until it returns a value other than None, and return this value.
 
-    A network file system may show a new file late.
+    Return None after LEASE_SECONDS. A network file system may show a new file late.
     """
     until = time.monotonic() + LEASE_SECONDS
     while (found := read()) is None and time.monotonic() < until:

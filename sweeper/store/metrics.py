@@ -1,4 +1,4 @@
-"""Metrics of a run: one JSON row a line, each with a checksum. Damaged lines are skipped."""
+"""Metrics of a run: one JSON row per line, each with a checksum. Readers skip damaged lines."""
 
 import json
 import math
@@ -20,7 +20,7 @@ _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 class MetricsWriter(ExitStack):
-    """A writer that appends rows to a file. It first cuts a torn last row of an earlier writer."""
+    """A writer that appends rows to a file. It first removes an incomplete row at the end."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class MetricsWriter(ExitStack):
     def write(self, row: Mapping[str, Any]) -> None:
         """Append a row of plain values, which may be nan or inf.
 
-        Raise ValueError unless `step` is a whole number and all values are plain.
+        Raise ValueError if `step` is not a whole number, or if a value is a collection.
         """
         step = row.get("step")
         if not isinstance(step, int) or isinstance(step, bool):
@@ -42,7 +42,9 @@ class MetricsWriter(ExitStack):
         if "crc" in row or any(
             isinstance(value, dict | list | tuple) for value in row.values()
         ):
-            raise ValueError("a row may hold neither collections nor the key crc")
+            raise ValueError(
+                "a row must not contain collections or the key crc, which is the checksum"
+            )
         plain = {"step": step} | {
             name: spell_float(value) for name, value in row.items()
         }
@@ -54,11 +56,11 @@ class MetricsWriter(ExitStack):
         self._torn = False
 
     def sync(self) -> None:
-        """Make the rows written so far durable. After an error, do not trust the file."""
+        """Flush all rows to disk. If this fails, some rows may be lost."""
         os.fsync(self._file.fileno())
 
     def _repair(self) -> None:
-        """Cut a torn last row, or end it with a newline if only that is missing."""
+        """Remove an incomplete last row, or add its newline if nothing else is missing."""
         data = read_bytes(self.path) or b""
         tail = data[data.rfind(b"\n") + 1 :]
         if tail and _row(tail):
@@ -69,14 +71,14 @@ class MetricsWriter(ExitStack):
 
 
 def read_metrics(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """Return the rows of a file in the order of writing, and the number of damaged lines."""
+    """Return the rows of a file in the order they were written, and the number of damaged lines."""
     lines = [line for line in (read_bytes(path) or b"").split(b"\n") if line]
     rows = [row for line in lines if (row := _row(line)) is not None]
     return rows, len(lines) - len(rows)
 
 
 def spell_float(value: Any) -> Any:
-    """Return nan and infinities, which JSON lacks, as text. Return other values unchanged."""
+    """Return nan and infinities as text, since JSON lacks them. Return other values unchanged."""
     return (
         str(float(value))
         if isinstance(value, float) and not math.isfinite(value)
@@ -89,7 +91,7 @@ def _check(body: bytes) -> bytes:
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
-    """Return the row in a line, or None if the line is damaged."""
+    """Return the row in a line. Return None if the line is damaged."""
     body, check = line[:_CHECK_AT], line[_CHECK_AT:]
     if not body.startswith(_START) or check != _check(body):
         return None
@@ -100,5 +102,6 @@ def _row(line: bytes) -> dict[str, Any] | None:
     if not isinstance(row["step"], int):
         return None
     return {
-        name: _FLOATS.get(v, v) if isinstance(v, str) else v for name, v in row.items()
+        name: _FLOATS.get(value, value) if isinstance(value, str) else value
+        for name, value in row.items()
     }

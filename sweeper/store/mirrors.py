@@ -1,17 +1,17 @@
-"""Weights & Biases: its folders in the outputs folder, and the tags of runs."""
+"""Weights & Biases: its folders inside an outputs folder, and the tags that it shows for runs."""
 
 import glob
 from pathlib import Path
 
 from sweeper.store.plans import newest, runs_of
 
-MOST_LETTERS = 64  # of a tag; W&B refuses a run with a longer one
+MOST_LETTERS = 64  # the longest tag: W&B rejects a run with a longer one
 
 
 def folders(outputs: Path, id: str, *, offline: bool = False) -> list[Path]:
-    """Return the folders in which W&B keeps a run of this id, oldest first.
+    """Return the folders in which W&B stores the run with this id, oldest first.
 
-    `offline`: only those that `wandb sync` uploads.
+    If `offline` is set, return only the folders that `wandb sync` would upload.
     """
     prefix = "offline-run" if offline else "*run"
     return sorted(
@@ -20,7 +20,7 @@ def folders(outputs: Path, id: str, *, offline: bool = False) -> list[Path]:
 
 
 def tags(outputs: Path) -> dict[str, list[str]]:
-    """Return for each run a tag for each experiment whose newest plan uses it."""
+    """Return the tags of each run: the names of the experiments whose newest plan uses the run."""
     found: dict[str, list[str]] = {}
     for name, plan in newest(outputs).items():
         for run in runs_of(plan, name):

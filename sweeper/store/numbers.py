@@ -1,16 +1,16 @@
-"""Numbers for people: sizes with a unit, times as on a clock."""
+"""Numbers in a readable form: counts with a unit prefix, times as on a clock."""
 
 _UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def short(value: float, digits: int = 4) -> str:
-    """Return a number as on an axis: 13.12M, 512, 0.25."""
-    size = float(
-        f"{abs(value):.{digits}g}"
-    )  # round first, so that 999,999 is 1M and not 1000k
+    """Return a number as an axis shows it, such as `13.12M`, `512` or `0.25`."""
+    # Round first, so that 999,999 becomes 1M and not 1000k.
+    size = float(f"{abs(value):.{digits}g}")
     unit, letter = next((one for one in _UNITS if size >= max(one[0], 10_000)), (1, ""))
     rounded = float(f"{value / unit:.{digits}g}")
-    return f"{rounded:.{max(digits, 4)}g}{letter}"  # 280, not 2.8e+02
+    # With fewer than 4 digits, 280 would become 2.8e+02.
+    return f"{rounded:.{max(digits, 4)}g}{letter}"
 
 
 def plural(count: int, noun: str) -> str:

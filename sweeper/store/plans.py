@@ -1,4 +1,4 @@
-"""Plans on disk: numbered files. The newest plan of an experiment has the highest number."""
+"""Plans on disk. They are numbered, and the newest plan of an experiment has the highest number."""
 
 import itertools
 import re
@@ -40,7 +40,7 @@ class _Run(TypedDict, total=False):
 
 
 class Plan(TypedDict, total=False):
-    """The content of a plan's file, apart from what only some rooms read."""
+    """The keys of a plan's file that this module checks. Other modules read more keys."""
 
     number: Required[int]
     experiments: Required[dict[str, _Experiment]]
@@ -50,17 +50,17 @@ class Plan(TypedDict, total=False):
 
 
 ERROR = 0.05
-"""The default chance that any claim of an experiment ever gets a wrong answer."""
+"""The default error rate: the chance that any claim of an experiment ever gets a wrong verdict."""
 
-# Keys that may change when the same command plans again.
+# Keys that may differ between two plans of the same command.
 _VOLATILE = ("format", "number", "estimate", "asked")
 
 
 def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
     """Write a plan under the next number and return its path.
 
-    If the newest plan of these experiments is the same, write nothing and return its path. Its
-    `estimate` (seconds of training by run) then stays that of the first time.
+    If the newest plan of these experiments has the same content, write nothing and return its
+    path. It then keeps its first `estimate`, the seconds of training by run.
     """
     paths = _paths(outputs)
     for path, known in _readable(reversed(paths)):
@@ -79,12 +79,12 @@ def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
 
 
 def path_of(outputs: Path, plan: Mapping[str, Any]) -> Path:
-    """Return the file of a plan."""
+    """Return the path of a plan."""
     return outputs / "plans" / f"{plan['number']:04d}.json"
 
 
 def without(plan: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return the plan without these experiments and without the runs that no other one uses."""
+    """Return the plan without the experiments `names` and the runs that only these use."""
     points = [point for point in plan["points"] if point["experiment"] not in names]
     experiments = {
         one: about for one, about in plan["experiments"].items() if one not in names
@@ -136,16 +136,18 @@ def newest(outputs: Path) -> dict[str, dict[str, Any]]:
 
 
 def describe_values(values: Mapping[str, Any]) -> str:
-    """Return `key=value` pairs with short keys, for people: `heads=8 head_size=32`."""
+    """Return the values as `key=value` pairs with short keys, such as `heads=8 head_size=32`."""
     words = {
-        key: files.canonical(v) if v is None or isinstance(v, list) else v
-        for key, v in values.items()
+        key: files.canonical(value)
+        if value is None or isinstance(value, list)
+        else value
+        for key, value in values.items()
     }
     return " ".join(f"{key.rpartition('.')[2]}={word}" for key, word in words.items())
 
 
 def in_words(point: Mapping[str, Any]) -> str:
-    """Describe a point by its arm, task, values and seed: `fixed lm1b heads=8 seed=0`."""
+    """Return a point's arm, task, values and seed in words, such as `fixed lm1b heads=8 seed=0`."""
     words = (
         point.get("arm"),
         point.get("task"),
@@ -155,10 +157,10 @@ def in_words(point: Mapping[str, Any]) -> str:
 
 
 def run_of_words(outputs: Path, words: str) -> str:
-    """Return the id of a run, given words of its point as `status` prints them.
+    """Return the id of the run that `words` describe, such as `fig1/fixed heads=8 seed=0`.
 
-    An example is `fig1/fixed heads=8 seed=0`. Words that do not tell points apart may be left out.
-    Raise UserError if no run or more than one run has all these words.
+    `status` prints these words for each point. Words that are not needed to tell the points apart
+    may be omitted. Raise UserError if no run, or more than one, has all these words.
     """
     name, _, rest = words.partition("/")
     wanted = {*rest.split()}
@@ -168,11 +170,11 @@ def run_of_words(outputs: Path, words: str) -> str:
         if point["experiment"] == name and wanted <= {*said.split()}:
             found[point["run"]] = said
     if len(found) != 1:
-        expected = f"the words of one run, and {len(found) or 'none'} has these"
+        expected = "words that describe one run, but no run matches"
         if len(found) > 1:
             few = " and ".join(f"{name}/{said}" for said in [*found.values()][:2])
-            expected = f"the words of one run, and {len(found)} have these, as {few}"
-        remedy = f"{as_typed('status')} {name} --all lists them"
+            expected = f"words that describe one run, but {len(found)} runs match, such as {few}"
+        remedy = f"{as_typed('status')} {name} --all lists the runs"
         raise invalid_value("run", words, expected, remedy)
     return next(iter(found))
 
@@ -180,7 +182,7 @@ def run_of_words(outputs: Path, words: str) -> str:
 def open_run(given: str, outputs: Path) -> Run:
     """Return the run that a user named by its folder, by its id, or by the words of its point.
 
-    Ids and words name runs in `outputs`. Raise UserError if there is no such run.
+    An id or words must name a run in `outputs`. Raise UserError if there is no such run.
     """
     if "=" in given and not Path(given).exists():
         given = run_of_words(outputs, given)
@@ -189,10 +191,10 @@ def open_run(given: str, outputs: Path) -> Run:
 
 
 def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the plans that this plan would replace although they hold other results.
+    """Return the plans that `plan` would replace although they hold other results, by experiment.
 
-    For each experiment of `plan`, this is its newest plan on disk, if another command made it and
-    it uses runs that `plan` lacks.
+    These are the newest plans of the experiments of `plan`, if another command wrote them and they
+    use runs that `plan` lacks.
     """
     found = {}
     for name in plan["experiments"]:
@@ -205,18 +207,18 @@ def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]
 
 
 def command_of(plan: Mapping[str, Any]) -> str:
-    """Return the command line that trains a plan: as typed, without `plan_only`."""
-    typed = map(str, plan.get("command") or ())
-    words = shlex.join(one for one in typed if not _PLAN_ONLY.match(one))
+    """Return the command line that trains a plan: the plan's command without `plan_only`."""
+    command = map(str, plan.get("command") or ())
+    words = shlex.join(word for word in command if not _PLAN_ONLY.match(word))
     return words if words.startswith("python ") else f"python {words}"
 
 
 def planned(
     outputs: Path, experiments: Sequence[str] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Return the newest plan of each of these experiments, or of all if None.
+    """Return the newest plan of each of these experiments, or of all experiments if None.
 
-    Raise UserError if the folder has no plan, or none with an experiment of that name.
+    Raise UserError if the folder has no plan, or no plan of one of these experiments.
     """
     wanted, known = set(experiments or ()), dict[str, dict[str, Any]]()
     for _, plan in _readable(reversed(_paths(outputs))):
@@ -241,7 +243,7 @@ def planned(
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return the plan in a file; {} if the file is gone. Raise UserError if it cannot be read."""
+    """Return the plan in a file, or {} if the file is gone. Raise UserError if it is unreadable."""
     plan = files.read_versioned(path, schema=Plan) or {}
     runs = plan.get("runs", {})
     for run in runs:
@@ -249,8 +251,8 @@ def _read(path: Path) -> dict[str, Any]:
         while parent := runs.get(line[-1], {}).get("parent"):
             if parent in line:
                 raise UserError(
-                    f"{sanitize(path)} cannot be read: run {sanitize(run)} would start from "
-                    "itself; plan the sweep again."
+                    f"{sanitize(path)} cannot be read: run {sanitize(run)} would start from its "
+                    "own weights. Plan the sweep again."
                 )
             line.append(parent)
     return plan

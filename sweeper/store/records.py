@@ -1,4 +1,4 @@
-"""The record of a run: what determines its result, its size, and its names for people."""
+"""The record of a run: its config, its size, and the names that people read."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ FILE = "run.json"
 
 @dataclass(frozen=True, config=ConfigDict(extra="ignore"))
 class Record:
-    """One training job, as it is planned and as run.json holds it.
+    """One planned training job, which run.json stores.
 
-    People and dashboards read `names` (experiment, arm and label); they are no part of the id.
+    `names` (experiment, arm and label) is for people and dashboards, and does not affect the id.
     """
 
     id: str
@@ -29,24 +29,27 @@ class Record:
 
     @classmethod
     def load(cls, folder: Path) -> Record | None:
-        """Return the record in a run's folder, or None. Raise UserError if it cannot be read."""
+        """Return the record in a run's folder, or None if it has none.
+
+        Raise UserError if the record cannot be read.
+        """
         found = files.read_versioned(folder / FILE, schema=cls)
         return None if found is None else cls(**found)
 
     def save(self, folder: Path, *, replace: bool) -> bool:
-        """Write the record. Return False if the folder has one and `replace` is False."""
+        """Write the record. Return False if the folder has a record and `replace` is False."""
         value = files.with_checksum({"format": files.FORMAT, **asdict(self)})
         return files.publish_json(folder / FILE, value, replace=replace)
 
     @property
     def label(self) -> str:
-        """The name for people."""
+        """The experiment, the arm and the label in one text."""
         names = self.names
         return sanitize(f"{names['experiment']}/{names['arm']} {names['label']}")
 
     @property
     def parent(self) -> str | None:
-        """The run whose weights this one starts from."""
+        """The id of the run whose weights this one starts from."""
         parent: str | None = self.config.get("parent")
         return parent
 
@@ -58,5 +61,5 @@ class Record:
 
     @property
     def flops(self) -> int:
-        """Training FLOPs of the run."""
+        """The number of FLOPs of the training."""
         return int(self.size["tokens"] * self.size["flops_per_token"])

@@ -1,11 +1,11 @@
-"""The registry of tasks, models, figures and other things that a config names.
+"""The registry of tasks, models, figures and other things that a config can name.
 
-Each kind of thing has a place among our files and a group of entry points for plugins:
+Each kind of thing has a place among Headroom's files, and an entry point group for plugins:
 
-    [project.entry-points."headroom.attention"]     # in the pyproject.toml of the package
-    gated = "my_package.gated"                      # a module, written like a file of ours
+    [project.entry-points."headroom.attention"]     # in the plugin's pyproject.toml
+    gated = "my_package.gated"                      # a module like those in models/attention
 
-A typed name is never imported. It is looked up among the registered names.
+A name from a config is never imported directly. It is looked up among the registered names.
 """
 
 import functools
@@ -29,11 +29,17 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Kind(NamedTuple):
-    """A kind of thing that a config names."""
+    """A kind of thing that a config can name.
 
-    word: str  # in messages
-    group: str  # of entry points
-    place: str  # among our files
+    Attributes:
+        word: what messages call it.
+        group: the entry point group for plugins.
+        place: the path of its files in Headroom, with `<name>` for the name.
+    """
+
+    word: str
+    group: str
+    place: str
 
 
 TASKS = Kind("task", "headroom.tasks", "tasks/<name>/task.py")
@@ -48,7 +54,7 @@ FIGURES = Kind("figure", "headroom.figures", "sweeper/results/figures/<name>.py"
 CLAIMS = Kind("claim", "headroom.claims", "sweeper/results/claims.py:<name>")
 BACKENDS = Kind("backend", "headroom.backends", "sweeper/run/backends/<name>.py")
 CONF = "headroom.conf"
-"""The entry point group of plugins' yaml folders, which are laid out like conf/."""
+"""The entry point group for the yaml folders of plugins, which are laid out like conf/."""
 
 
 _FUNCTION = re.compile(r"^def ([a-z]\w*)", re.MULTILINE)
@@ -56,7 +62,7 @@ _FUNCTION = re.compile(r"^def ([a-z]\w*)", re.MULTILINE)
 
 class _Found(NamedTuple):
     module: str
-    package: Distribution | None  # None for our own modules
+    package: Distribution | None  # the plugin; None for modules of Headroom
 
     @property
     def owner(self) -> str:
@@ -64,7 +70,7 @@ class _Found(NamedTuple):
 
 
 def names(kind: Kind) -> list[str]:
-    """Return the sorted names of a kind without importing their modules.
+    """Return the sorted names of all things of a kind, without importing their modules.
 
     Raise UserError if two things have the same name.
     """
@@ -72,20 +78,19 @@ def names(kind: Kind) -> list[str]:
 
 
 def check(kind: Kind, name: Any, key: str) -> None:
-    """Raise UserError if nothing of this kind has the name that `key` gives. Import nothing."""
+    """Raise UserError if `name`, the value of `key`, is not registered. Import nothing."""
     known = names(kind)
     if name not in known:
         typed = name if isinstance(name, str) else json.dumps(name, default=str)
-        remedy = (
-            f"choose one of them, install the plugin that has it, or add {kind.place}"
-        )
+        remedy = f"choose one of these, install the plugin that provides it, or add {kind.place}"
         raise invalid_value(key, typed, f"one of {', '.join(known)}", remedy)
 
 
 def function(kind: Kind, name: Any, key: str, called: str) -> Callable[..., Any]:
     """Return the function `called` of a registered module, or else its function `name`.
 
-    Raise UserError if the name that `key` gives is unknown, or if the module has no such function.
+    Raise UserError if `name`, the value of `key`, is unknown, or if the module has no such
+    function.
     """
     module = _module(kind, name, key)
     found: Callable[..., Any] | None = vars(module).get(called) or vars(module).get(
@@ -99,7 +104,7 @@ def function(kind: Kind, name: Any, key: str, called: str) -> Callable[..., Any]
 def class_of(kind: Kind, name: Any, key: str, base: type) -> type:
     """Return the public subclass of `base` that a registered module defines.
 
-    Raise UserError if the name that `key` gives is unknown, or if there is not exactly one class.
+    Raise UserError if `name`, the value of `key`, is unknown, or if there is not exactly one class.
     """
     module = _module(kind, name, key)
     classes = [
@@ -117,9 +122,9 @@ def class_of(kind: Kind, name: Any, key: str, base: type) -> type:
 
 
 def made_of(kind: Kind, name: Any) -> dict[str, str]:
-    """Return the plugin that a name is from: its package, version and sha256 of its source.
+    """Return the package, the version and the sha256 of the plugin that registers a name.
 
-    Return {} for a thing of ours, whose code Code.parts describes, and for an unknown name.
+    Return {} for an unknown name and for a name of Headroom itself.
     """
     found = _registered(kind).get(name) if isinstance(name, str) else None
     if found is None or found.package is None:
@@ -133,7 +138,7 @@ def made_of(kind: Kind, name: Any) -> dict[str, str]:
 
 
 def digest_of_source(files: Mapping[str, bytes]) -> str:
-    """Return the sha256 of Python source files, given by path."""
+    """Return the sha256 of source files, whose content is given by path."""
     digest = hashlib.sha256()
     for name, source in sorted(files.items()):
         digest.update(f"{name} {len(source)}\n".encode() + source)
@@ -141,13 +146,16 @@ def digest_of_source(files: Mapping[str, bytes]) -> str:
 
 
 def top_module(kind: Kind, name: Any) -> str | None:
-    """Return the top-level package of a registered thing; None for an unknown name."""
+    """Return the name of the top-level package that a registered thing is in.
+
+    Return None for an unknown name.
+    """
     found = _registered(kind).get(name) if isinstance(name, str) else None
     return found and found.module.partition(".")[0]
 
 
 def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
-    """Return the (kind, name) pairs in a config that training depends on."""
+    """Return a (kind, name) pair for each thing in a config that training depends on."""
     default = INTRODUCED_AS["optimizer.name"]  # older records lack the key
     return [
         (TASKS, config["task"]["name"]),
@@ -158,11 +166,15 @@ def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
 
 
 def files_of(kind: Kind, name: Any) -> dict[str, bytes]:
-    """Return the source and metadata of the plugin that a name is from, by path; {} for ours."""
+    """Return the source and metadata of the plugin that registers a name, by path.
+
+    Return {} if Headroom itself registers the name.
+    """
     found = _registered(kind).get(name)
     if found is None or found.package is None:
         return {}
-    # Name the metadata folder as installers do, or else Python would find the package twice.
+    # Installers use this name for the metadata folder. With another name, Python would find the
+    # package twice.
     about = f"{re.sub(r'[-_.]+', '_', found.package.name)}-{found.package.version}.dist-info"
     metadata = {
         one: found.package.read_text(one) for one in ("METADATA", "entry_points.txt")
@@ -176,7 +188,7 @@ def files_of(kind: Kind, name: Any) -> dict[str, bytes]:
 def folders_of_conf() -> dict[str, Path]:
     """Return the yaml folders of plugins by their registered names.
 
-    Raise UserError if a plugin and conf/ have a file of the same name: Hydra would ignore one.
+    Raise UserError if a plugin and conf/ have a file of the same name. Hydra would ignore one.
     """
     found = {}
     for entry in sorted(entry_points(group=CONF)):
@@ -184,14 +196,15 @@ def folders_of_conf() -> dict[str, Path]:
             for path in sorted(folder.rglob("*.yaml")):
                 if (ROOT / "conf" / (name := path.relative_to(folder))).exists():
                     raise UserError(
-                        f"{name} of the package {entry.dist and entry.dist.name}: conf/ has a file "
-                        "of the same name; rename it in the package, or uninstall the package."
+                        f"the package {entry.dist and entry.dist.name} has a file {name}, but so "
+                        "does conf/ of Headroom; rename the package's file, or uninstall the "
+                        "package."
                     )
             found[entry.name] = folder
     return found
 
 
-@functools.cache  # every config of a sweep asks
+@functools.cache  # because it is called for every config of a sweep
 def _registered(kind: Kind) -> dict[str, _Found]:
     outside = sorted(entry_points(group=kind.group))
     found: dict[str, _Found] = {}
@@ -209,7 +222,10 @@ def _registered(kind: Kind) -> dict[str, _Found]:
 
 
 def _own(place: str) -> Iterator[tuple[str, str]]:
-    """Yield (name, module) for each file at a place, or for each public function of one file."""
+    """Yield a pair (name, module) for each file at `place`.
+
+    If `place` is a single file, yield a pair for each of its public functions.
+    """
     path, _, functions = place.partition(":")
     if functions:
         module = path.removesuffix(".py").replace("/", ".")
@@ -233,7 +249,7 @@ def _module(kind: Kind, name: Any, key: str) -> ModuleType:
     except ImportError as error:
         raise UserError(
             f"{kind.word} {name}: the module {found.module} of {found.owner} cannot be imported "
-            f"({error}); repair it, or uninstall the package."
+            f"({error}); repair the module, or uninstall the package."
         ) from error
 
 
@@ -247,7 +263,7 @@ def _unlike(kind: Kind, name: str, expected: str, found: str) -> UserError:
 
 @functools.cache
 def _digest(module: str) -> str:
-    """Return the sha256 of all Python source of a module's package."""
+    """Return the sha256 of all Python files of a module's top-level package."""
     paths = _source(module).items()
     return digest_of_source(
         {name: path.read_bytes() for name, path in paths if path.suffix == ".py"}
@@ -255,7 +271,7 @@ def _digest(module: str) -> str:
 
 
 def _source(module: str) -> dict[str, Path]:
-    """Return the files of a module's top-level package, by path such as `package/file.py`."""
+    """Return the files of a module's top-level package, by a path such as `package/file.py`."""
     top = module.partition(".")[0]
     found = {
         path.relative_to(folder.parent).as_posix(): path

@@ -1,4 +1,4 @@
-"""Runs on disk: their records, results and states, and the store that finds them."""
+"""Runs on disk: their records, results and states, and the store that contains them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sweeper.store.records import FILE, Record
 
 
 class State(StrEnum):
-    """The state of a run. It follows from the files in the run's directory."""
+    """The state of a run, as derived from the files in its directory."""
 
     NEW = "new"
     RUNNING = "running"
@@ -34,25 +34,33 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Status:
-    """The state of a run with its reason."""
+    """The state of a run and the reason for it.
+
+    Attributes:
+        state: the state.
+        reason: the reason, for messages.
+        attempt: the number of the newest attempt, or of the attempt that finished the run. 0 if
+            there is no attempt yet.
+        heartbeat: the newest heartbeat of this attempt. None once the run is done.
+        cause: why the attempt ended.
+        seconds: the duration of the training, once the run is done.
+        result: the content of result.json, once the run is done.
+    """
 
     state: State
     reason: str
-    attempt: (
-        int  # the newest attempt, or the one that finished the run; 0: no attempt yet
-    )
-    # Of this attempt; None once the run is done.
+    attempt: int
     heartbeat: dict[str, Any] | None = None
-    cause: Cause | None = None  # why the attempt ended
-    seconds: float | None = None  # of training, once the run is done
+    cause: Cause | None = None
+    seconds: float | None = None
     result: dict[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 class Taken(NamedTuple):
-    """The seconds that a run takes."""
+    """The duration of a run, in seconds."""
 
-    training: float  # in training steps
-    beside: float  # in the rest of its process, such as its start and evaluation
+    training: float  # of the training steps
+    beside: float  # of the rest of the process, such as its start and the evaluation
 
 
 def running(number: int, heartbeat: dict[str, Any] | None) -> Status:
@@ -91,8 +99,8 @@ def _progress(heartbeat: Mapping[str, Any] | None) -> str:
 def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
     """Merge the metrics of attempts, oldest first, into one row per step.
 
-    Rows after the step at which the last attempt resumed come from that attempt. Rows up to this
-    step come from the earlier attempts, and from the latest one where several have the step.
+    Rows after the step at which the last attempt resumed are those of that attempt. Rows up to this
+    step are those of the earlier attempts. If several of these have a step, the latest one counts.
     """
     if not attempts:
         return []
@@ -109,7 +117,7 @@ def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
 def lineage(run: Run, number: int) -> list[dict[str, Any]]:
     """Return attempt.json of an attempt and of the attempts that it continued, oldest first.
 
-    In early versions, an attempt does not name the attempt that it continues.
+    The attempts of early versions do not record which attempt they continue.
     """
     found: list[dict[str, Any]] = []
     while number:
@@ -121,7 +129,7 @@ def lineage(run: Run, number: int) -> list[dict[str, Any]]:
 
 
 def _by_step(attempt: Attempt) -> dict[int, dict[str, Any]]:
-    """Return the rows of an attempt by step. Join the training and validation row of a step."""
+    """Return the rows of an attempt by step, with the training and validation row joined."""
     joined: dict[int, dict[str, Any]] = {}
     for row in read_metrics(attempt.metrics_path)[0]:
         joined.setdefault(row["step"], {}).update(row)
@@ -133,7 +141,7 @@ _CHECKPOINT = re.compile(r"step-(\d{1,12})\.ckpt")
 
 
 class Result(TypedDict, total=False):
-    """The content of result.json, apart from what a task adds."""
+    """The keys of result.json that every task has."""
 
     id: Required[str]
     attempt: Required[int]
@@ -148,7 +156,7 @@ class Result(TypedDict, total=False):
 
 
 class Run:
-    """A run directory: outputs/runs/<id>."""
+    """A run on disk, in the directory outputs/runs/<id>."""
 
     def __init__(self, path: Path, watcher: Watcher | None = None) -> None:
         self.path = path
@@ -168,30 +176,30 @@ class Run:
         return run
 
     def record(self) -> Record:
-        """Return the record of the run. Raise UserError if the folder holds no record of it."""
+        """Return the record of the run. Raise UserError if the folder does not hold its record."""
         record = Record.load(self.path)
         if record is None or record.id != self.id:
             holds = f"run {sanitize(record.id)}" if record else "no run.json"
-            expected = f"the directory of run {self.id}, but it holds {holds}"
+            expected = f"the directory of run {self.id}, but it contains {holds}"
             raise invalid_value("run", self.path, expected, "plan the sweep again")
         if not named_by(self.id, record.config):
             expected = (
-                "the config that the run is named by, but its run.json has another"
+                "a config whose hash is in the run's id, but run.json has another one"
             )
-            remedy = "move it away and plan the sweep again"
+            remedy = "move the directory away and plan the sweep again"
             raise invalid_value("run", self.path, expected, remedy)
         return record
 
     def result(self) -> dict[str, Any] | None:
         """Return result.json, or None if the run is not done.
 
-        Raise UserError if the file is another run's.
+        Raise UserError if the file belongs to another run.
         """
         path = self.path / "result.json"
         result = files.read_versioned(path, schema=Result)
         if result is not None and result["id"] != self.id:
             other = sanitize(result["id"])
-            expected = f"the result of run {self.id}, found the result of run {other}"
+            expected = f"the result of run {self.id}, but it belongs to run {other}"
             raise invalid_value(
                 "result", path, expected, "move it away and train the run again"
             )
@@ -214,23 +222,23 @@ class Run:
         return Attempt(self.path / "attempts" / f"{number:04d}", self._watcher)
 
     def claim(self, info: Mapping[str, Any]) -> Attempt:
-        """Claim a new attempt for this process, and write `info` into its attempt.json."""
+        """Claim a new attempt for this process and write `info` to its attempt.json."""
         self.record()
         return claim_attempt(
             self.path / "attempts", self.attempts(), info, self._watcher
         )
 
     def micro_batches(self) -> int:
-        """Return the number of parts in which the next attempt computes each batch."""
+        """Return the number of micro-batches per batch for the next attempt."""
         said = files.read_object(
             self.path / "micro_batches.json", keys=("micro_batches",)
         )
         return int(said["micro_batches"]) if said else 1
 
     def halve_micro_batches(self, attempt: Attempt) -> int:
-        """Double the parts of a batch for the attempt after `attempt`. Return their number.
+        """Halve the size of the micro-batches for the attempt after `attempt`. Return their number.
 
-        Return 0 if each part of `attempt` was a single row. A second call with the same attempt
+        Return 0 if a micro-batch of `attempt` was a single row. A second call with the same attempt
         changes nothing.
         """
         asked = int(attempt.info().get("micro_batches", 1))
@@ -242,10 +250,10 @@ class Run:
         return parts
 
     def publish_result(self, attempt: Attempt, result: Mapping[str, Any]) -> bool:
-        """Publish result.json: the run is then done. Return False if another attempt was first.
+        """Write result.json, which marks the run as done. Return False if it exists already.
 
-        If the metrics then differ from the first result, keep them as differs-NNNN.json, which the
-        status shows.
+        In that case another attempt finished first. If its metrics differ from these, write this
+        result to differs-NNNN.json, which the command `status` reports.
         """
         metrics = files.canonical(result["metrics"])
         fixed = {"format": files.FORMAT, "id": self.id, "attempt": attempt.number}
@@ -260,9 +268,10 @@ class Run:
         return False
 
     def begin_anew(self) -> None:
-        """Make the next attempt start from step 0.
+        """Reset the run, so that the next attempt starts from step 0.
 
-        Move the result into the folder of its attempt. Without a result, remove the checkpoints.
+        Move the result into the folder of its attempt. If there is no result, remove the
+        checkpoints.
         """
         result = self.result()
         if result is None:
@@ -270,33 +279,33 @@ class Run:
                 path.unlink(missing_ok=True)
             return
         folder = self.attempt(result["attempt"]).path
-        # Move result.json last: until then, the run is done.
+        # Move result.json last, since the run counts as done until then.
         for name in (*self._differing(), "result.json"):
             (self.path / name).rename(folder / name)
 
     def _differing(self) -> list[str]:
-        """Return the names of result files of later attempts with other metrics."""
+        """Return the names of the result files of later attempts with different metrics."""
         return sorted(
             name for name in files.entries(self.path) if name.startswith("differs-")
         )
 
     def status(self) -> Status:
-        """Return the status of the run. A run with an unreadable file is `failed`."""
+        """Return the status of the run. If one of its files is unreadable, the run is `failed`."""
         try:
             if done := self._done():
                 return done
             attempts = self.attempts()
             if not attempts:
                 return Status(State.NEW, "no attempt yet", 0)
-            # An older attempt may be alive, too: a process that was stopped for longer than its
-            # lease may come back. Ask all attempts, so that all leases begin now.
+            # An older attempt may be alive, too. Its process may have been suspended for longer
+            # than its lease. Ask all attempts, so that all leases begin now.
             known = [
                 (attempt, attempt.last_heartbeat()) for attempt in reversed(attempts)
             ]
             if living := [pair for pair in known if pair[0].alive(pair[1])]:
                 attempt, heartbeat = living[0]
                 return running(attempt.number, heartbeat)
-            # Read again: the process may have written its last files before it ended.
+            # Read again, since the process may have written its last files in the meantime.
             newest = attempts[-1]
             return self._done() or ended(
                 newest.number, newest.exit(), newest.last_heartbeat()
@@ -305,19 +314,20 @@ class Run:
             return Status(State.FAILED, sanitize(error), 0)
 
     def history(self) -> list[dict[str, Any]]:
-        """Return one row of metrics per step, in order, as an uninterrupted run would write."""
+        """Return one row of metrics per step, in order, as an uninterrupted run would have."""
         result = self.result()
         attempts = self.attempts()
-        if result is not None:  # leave out attempts after the one that finished
+        if result is not None:
+            # Leave out the attempts after the one that finished the run.
             attempts = [
                 attempt for attempt in attempts if attempt.number <= result["attempt"]
             ]
         return merged_rows(attempts)
 
     def checkpoints(self) -> list[Path]:
-        """Return all checkpoints without verifying them, the highest step first.
+        """Return the paths of all checkpoints, unverified, from the highest step to the lowest.
 
-        Of two with the same step, the newest attempt's comes first.
+        Of checkpoints with the same step, that of the newest attempt comes first.
         """
         found = [
             (int(name[1]), attempt.number, path)
@@ -335,7 +345,7 @@ class Run:
         reason = f"finished at step {step} (attempt {result['attempt']})"
         if differing := self._differing():
             names = sanitize(", ".join(differing))
-            reason += f"; a later attempt had other metrics: {names}"
+            reason += f"; a later attempt had different metrics: {names}"
         took = result.get("seconds")
         return Status(
             State.DONE, reason, result["attempt"], seconds=took, result=result
@@ -350,12 +360,13 @@ class RunStore:
     _watcher: Watcher = field(default_factory=Watcher)
 
     def __post_init__(self) -> None:
-        """Raise UserError if the folder holds runs in zip files, as an earlier version wrote."""
+        """Raise UserError if the folder contains zip files of runs, which an old version wrote."""
         if any((self.outputs / "archives").glob("[!.]*.zip")):
             archives = sanitize(self.outputs / "archives")
             raise UserError(
-                f"{archives} holds runs in zip files, which this version does not read; unzip them "
-                "in the outputs folder (`unzip -o archives/NAME.zip`) and delete the zip files."
+                f"{archives} contains runs in zip files, which this version does not read. Unzip "
+                "them in the outputs folder (`unzip -o archives/NAME.zip`) and delete the zip "
+                "files."
             )
 
     def check_writable(self) -> None:
@@ -363,7 +374,7 @@ class RunStore:
         files.check_writable(self.outputs)
 
     def full(self) -> bool:
-        """Return whether the disk or the quota is full."""
+        """Return whether the disk or the user's quota is full."""
         try:
             files.check_writable(self.outputs)
         except UserError as error:
@@ -374,13 +385,13 @@ class RunStore:
         return False
 
     def run(self, run_id: str) -> Run:
-        """Return the run with this id; it need not exist. Raise UserError for an unsafe id."""
+        """Return the run with this id, which need not exist. Raise UserError for an unsafe id."""
         return Run(files.child(self.outputs / "runs", run_id), self._watcher)
 
     def in_training(self, ids: Iterable[str]) -> str | None:
-        """Return the id of a run that is being trained, or None if none of these is.
+        """Return the id of one of these runs that is being trained, or None if none is.
 
-        For attempts of other machines, wait until a heartbeat changes, at most for a lease.
+        For attempts on other machines, wait for a new heartbeat until the lease is over.
         """
         now = first = {id: self.run(id).status() for id in ids}
         while now := {id: one for id, one in now.items() if one.state is State.RUNNING}:
@@ -403,16 +414,15 @@ class RunStore:
         return sorted(name for name in names if (folder / name / "run.json").is_file())
 
     def freeze(self, record: Record) -> Run:
-        """Write the record of a run. If it exists, check that its config is the same.
+        """Write the record of a run. If the run has a record, check that its config is the same.
 
-        Keys that cannot change a result may differ. Unless the run is done, their new values
-        replace the old ones. Raise UserError if another key differs.
+        Keys that cannot change a result may differ. Unless the run is done, the record takes
+        their new values. Raise UserError if another key differs.
         """
         run = self.run(record.id)
         if not (run.path / FILE).is_file():
-            files.make_directory(
-                run.path.parent
-            )  # raises UserError for a symbolic link
+            # Two calls, so that a symbolic link at either place raises UserError.
+            files.make_directory(run.path.parent)
             files.make_directory(run.path)
             if record.save(run.path, replace=False):
                 return run
@@ -426,8 +436,8 @@ class RunStore:
         for key in differing:
             if key not in NOT_IN_IDENTITY and not key.startswith("logger."):
                 raise UserError(
-                    f"run {run.id}: its record on disk has another {sanitize(key)} than the one "
-                    f"planned now; move {sanitize(run.path)} away or choose another outputs folder."
+                    f"run {run.id} has a different {sanitize(key)} in its record on disk. Move "
+                    f"{sanitize(run.path)} away, or choose another outputs folder."
                 )
         if differing and not (run.path / "result.json").is_file():
             replace(known, config=config).save(run.path, replace=True)

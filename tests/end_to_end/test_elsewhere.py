@@ -149,7 +149,7 @@ def test_a_machine_that_is_lent_for_a_time_trains_what_it_can(bare, text, tmp_pa
 
     over = lent(20)
     assert over.returncode == 1
-    assert over.stdout.count("not started, the time is over") == 3
+    assert over.stdout.count("not started, no time left") == 3
     assert not any(numbers(there).values())
     done = lent(600)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -161,7 +161,7 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "no folder": (
         lambda at: headroom.plan(["seed=1", "--config-dir"], **at),
-        "give it a folder",
+        "pass a folder after it",
     ),
 }
 

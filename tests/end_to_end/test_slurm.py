@@ -211,7 +211,7 @@ def test_the_accounts_tell_how_a_job_ended_that_the_queue_forgot(tmp_path, monke
 def test_what_sbatch_refuses_is_said_in_a_sentence(tmp_path):
     with pytest.raises(UserError, match=r"sbatch refused the job: .*invalid partition"):
         open_backend(tmp_path, partition="nowhere")
-    with pytest.raises(UserError, match=r"sbatch refused the job: .*; ask for less"):
+    with pytest.raises(UserError, match=r"sbatch refused the job: .*\. Request less"):
         open_backend(tmp_path, cpus_per_device=10_000)
 
 

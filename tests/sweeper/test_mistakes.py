@@ -247,7 +247,7 @@ COMMANDS = {
     "forget fig3 --yes": "There is no experiment or run named fig3",
     "forget fig3 --yes --outputs HERE/none": "start with a sweep: python sweep.py -m",
     "collect fig9 --outputs HERE/none": "start with a sweep: python sweep.py -m experiment=fig1.",
-    "forget first": "forget=first: expected an answer, but there is no terminal to ask; give --yes",
+    "forget first": "stdin is not a terminal. Add --yes",
     "collect -o HERE/pictures/picture": "HERE/pictures/picture: File exists; free the place",
     "draw -o HERE/pictures/picture": "or name another folder with -o",
     "report -o HERE/pictures/picture": "free the place, or name another folder with -o",
@@ -410,4 +410,4 @@ def test_without_the_environment_a_command_says_how_to_get_it(typed):
     done = subprocess.run(bare, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert is_a_sentence(done.stderr.removesuffix("\n"))
-    assert "type make install" in done.stderr
+    assert "run `make install`" in done.stderr

@@ -152,7 +152,7 @@ def test_what_is_forgotten_goes_and_what_others_use_stays(sweep, outputs, capsys
     assert forget(outputs, "mine", "--yes") == 0
     listed = capsys.readouterr().out
     assert "plans/0001.json" in listed
-    assert "1 run stays: another plan has it" in listed
+    assert "1 run stays, since another plan uses it" in listed
     assert left(outputs) == [{"other"}] * 2
     assert [list(plan["experiments"]) for plan in plans(outputs)] == [["other"]]
     gone = {run for run in every if run not in store.ids()}
@@ -172,7 +172,7 @@ def test_a_run_that_a_sweep_in_training_waits_for_stays(sweep, outputs, capsys):
         (store.run(run).path / "result.json").unlink()
     store.run(trained).claim({})  # this very process lives
     assert forget(outputs, waiting, "--yes") == 2
-    assert f"run {trained} is being trained" in capsys.readouterr().err
+    assert f"while run {trained} is in training" in capsys.readouterr().err
     assert store.ids() == [trained, waiting]
 
 
@@ -181,7 +181,7 @@ def test_a_run_goes_when_it_is_named_and_is_new_again(sweep, outputs, capsys):
     run, other = RunStore(outputs).ids()
     assert forget(outputs, run, "--yes") == 0
     assert (
-        "planned in mine: repeating the sweep trains it again"
+        "planned in mine; repeating the sweep trains it again"
         in capsys.readouterr().out
     )
     assert RunStore(outputs).ids() == [other]
@@ -199,7 +199,7 @@ def test_a_run_is_named_by_the_words_that_status_prints(sweep, outputs, capsys):
     [left] = RunStore(outputs).ids()
     assert "-h2x" in left
     assert forget(outputs, "mine/heads=8", "--yes") == 2
-    assert "and none has these" in capsys.readouterr().err
+    assert "but no run matches" in capsys.readouterr().err
 
 
 def test_a_pinned_state_of_the_code_goes_when_no_run_that_stays_needs_it(
@@ -267,4 +267,4 @@ def test_nothing_goes_in_training_or_unconfirmed(sweep, outputs, monkeypatch, ca
     assert forget(outputs, "mine", "--yes") == 2
     assert sorted(outputs.rglob("*")) == before
     assert forget(outputs, run.id, "--yes") == 2
-    assert "being trained; stop that sweep first" in capsys.readouterr().err
+    assert "is in training. Stop its sweep first" in capsys.readouterr().err

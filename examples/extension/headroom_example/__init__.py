@@ -1,1 +1,1 @@
-"""What one package adds to Headroom: pyproject.toml says under which names."""
+"""An example of a package that extends Headroom. pyproject.toml registers the names."""

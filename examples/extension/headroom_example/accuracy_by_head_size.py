@@ -1,4 +1,4 @@
-"""Accuracy over head size: every seed, means, and their intervals."""
+"""A figure of accuracy over head size, with every seed, the means and their intervals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sweeper.results.table import Table
 
 
 def draw(table: Table) -> Figure:
-    """Return the figure of a table whose points differ in head size."""
+    """Draw the figure for a table whose points differ in head size."""
     curves = panel.Curves(table, points(table, table.metric))
     figure, [axes] = layout.panels(1)
     curves.draw(axes, "model.head_size")

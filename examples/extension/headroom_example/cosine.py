@@ -1,7 +1,8 @@
-"""Cosine attention: logits are cosines between queries and keys, times a learned temperature.
+"""Cosine attention. Its logits are cosines of queries and keys, times a learned temperature.
 
-Symbols as in `models.attention.multi_head`. However large a head is, its logits stay within the
-temperature, so that the head size changes their rank and not their scale.
+The absolute value of a logit is at most the temperature for every head size. So the head size
+changes the rank of the logits but not their scale. `models.attention.multi_head` explains the
+symbols of the shapes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from models.attention.multi_head import MultiHeadAttention
 
 
 class CosineAttention(MultiHeadAttention):
-    """Multi-head attention whose logits are temperature_H times cosines."""
+    """Multi-head attention whose logits are cosines, times a learned temperature for each head.
+
+    `temperature` is its initial value.
+    """
 
     def __init__(
         self,
@@ -32,7 +36,10 @@ class CosineAttention(MultiHeadAttention):
         self.log_temperature = nn.Parameter(torch.full((heads,), math.log(temperature)))
 
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
-        """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""
+        """Return the output of the layer, of the shape of x_BTD.
+
+        The mask is True at (query, key) where the query may attend to the key.
+        """
         qkv_BT3HP = self.qkv(x_BTD).unflatten(-1, (3, self.heads, self.head_size))
         q_BHTP, k_BHTP, v_BHTP = qkv_BT3HP.permute(2, 0, 3, 1, 4).unbind(0)
         context_BHTP = F.scaled_dot_product_attention(

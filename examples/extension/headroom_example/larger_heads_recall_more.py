@@ -1,4 +1,4 @@
-"""A claim, judged by the trend over all head sizes of an arm."""
+"""A claim that is judged by the trend over all head sizes of an arm."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ COLUMN = "model.head_size"
 
 
 def claim(design: Design, *, heads: str = "heads") -> Statement:
-    """Do larger heads recall more? On one arm, whose points differ in head size only."""
+    """Do larger heads recall more? The arm's points differ only in head size."""
     points = by(COLUMN, design.of(heads))
     if len(points) < 2:
-        raise Unanswerable("The claim needs two head sizes.")
+        raise Unanswerable("The claim needs at least two head sizes.")
     return trend(points, COLUMN, "larger heads over smaller ones")

@@ -1,6 +1,7 @@
-"""How large must a head be to look a value up by its key? Fresh pairs, drawn at every step.
+"""A task: look up a value by its key. How large must a head be for this?
 
-Shapes: B rows, T = 2 pairs positions, D embedding_size, of which the first K = D // 2 hold a key.
+The data are random pairs of keys and values, drawn at every step. Shapes: B rows, D embedding_size,
+T = 2 * pairs positions. The first D // 2 numbers of a vector hold a key, the others a value.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ class RecallSection(TaskSection):
 
 
 class Pairs(TaskData):
-    """Rows of `pairs` positions (key, value), then as many (key, 0) in the same order, (B, T, D).
+    """Rows of shape (T, D). The first half of a row holds pairs (key, value).
 
-    Keys lie on the unit sphere, values are signs.
+    The second half holds the same keys in the same order, each with zeros instead of its value.
+    Keys lie on the unit sphere. The numbers of a value are 1 or -1.
     """
 
     section: RecallSection
@@ -49,7 +51,7 @@ class Pairs(TaskData):
         return steps * self.section.batch_rows * 2 * self.section.pairs
 
     def _drawn(self, rows: int, *purpose: str | int) -> Batch:
-        # Every run is measured on the same rows, whatever its seed.
+        # Runs with different seeds are evaluated on the same rows.
         seed = self.config.seed if purpose[0] == "train" else 0
         generator = torch.Generator().manual_seed(derive(seed, "recall", *purpose))
         size = self.config.model.embedding_size
@@ -64,7 +66,10 @@ class Pairs(TaskData):
 
 
 class Recall(TaskModule):
-    """Answers each key with its value, in the places of the value."""
+    """A task whose model predicts the value of each key in the second half of a row.
+
+    The prediction is in the last D - D // 2 numbers of the output at the key's position.
+    """
 
     Section = RecallSection
     section: RecallSection
@@ -108,7 +113,7 @@ class Recall(TaskModule):
         return {f"{split}/accuracy": sums["right"] / sums["of"]}
 
     def _answers(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return what the second half of each row answers, and the values of the first."""
+        """Return the predictions in the second half of each row, and the values in the first."""
         asked = self(batch)[:, self.section.pairs :]
         return asked[..., self._key_size :], self._values(batch)
 
@@ -121,14 +126,14 @@ class Recall(TaskModule):
 
 
 class Reader(nn.Module):
-    """An attention layer in which every position sees the pairs, the first half of its row."""
+    """An attention layer in which every position attends only to the first half of its row."""
 
     def __init__(self, attention: nn.Module) -> None:
         super().__init__()
         self.attention = attention
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        """Return what each position makes of the pairs, (B, T, D)."""
+        """Return the output of the attention layer, of shape (B, T, D)."""
         length = x_BTD.shape[1]
         mask_T = torch.arange(length, device=x_BTD.device) < length // 2
         output_BTD: Tensor = self.attention(
@@ -137,5 +142,5 @@ class Reader(nn.Module):
         return output_BTD
 
     def embedding_parameters(self) -> list[nn.Parameter]:
-        """Return nothing: inputs are vectors already."""
+        """Return an empty list, since the inputs are already vectors."""
         return []

@@ -1,3 +1,3 @@
-"""Tests import this package as Headroom does: with models, tasks and sweeper beside it."""
+"""Set up the import path for the tests, so that they can import models, tasks and sweeper."""
 
-import headroom_attention  # noqa: F401  (puts them on the import path)
+import headroom_attention  # noqa: F401  (adds them to the import path)

@@ -1,4 +1,4 @@
-"""What this package adds is found by its names, and does what it says."""
+"""Tests that Headroom finds the things in this package by name, and that they work."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_it_is_found_by_name_and_an_attempt_says_what_it_is(
 
 
 class Peeking(CosineAttention):
-    """Adds what stands at the next position."""
+    """Attention that also adds the input of the next position, which the mask hides."""
 
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
         return super().forward(x_BTD, mask_B1TT) + x_BTD.roll(-1, dims=1)
@@ -93,9 +93,8 @@ def test_a_batch_asks_each_key_for_the_value_that_stood_beside_it(
     assert torch.equal(read[..., : D // 2], asked[..., : D // 2])
     assert (read[..., D // 2 :].abs() == 1).all()
     assert (asked[..., D // 2 :] == 0).all()
-    assert torch.equal(
-        x_BTD, Pairs(config).batch(11)["x"]
-    )  # of the seed and the step alone
+    # A batch depends only on the seed and the step.
+    assert torch.equal(x_BTD, Pairs(config).batch(11)["x"])
     assert not torch.equal(x_BTD, Pairs(config).batch(12)["x"])
 
 

@@ -1,6 +1,6 @@
-"""The places where runs execute: one file for each value of `hydra/launcher`.
+"""The backends, on which runs execute: one file for each value of `hydra/launcher`.
 
-The function `backend(context)` of a file returns its `Backend` (sweeper/run/backend.py). Its class
-`Options` describes the keys of conf/hydra/launcher/<name>.yaml. A file imports its engine, such as
-Ray, inside functions only: every sweep imports all files.
+The function `backend(context)` of a file returns a `Backend` (sweeper/run/backend.py). The class
+`Options` describes the keys of conf/hydra/launcher/<name>.yaml. Every sweep imports all files. So a
+file imports its engine, such as Ray, only inside functions.
 """

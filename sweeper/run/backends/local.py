@@ -1,4 +1,4 @@
-"""Runs on this machine: the size server forks a fresh process for each."""
+"""Runs on this machine. The size server forks a new process for each run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sweeper.store.attempts import NO_GPUS, START_LOG, VISIBLE
 from sweeper.store.cores import cores
 from sweeper.store.errors import invalid_value
 
-_TIMEOUT_S = 20.0  # nvidia-smi may hang if the driver is broken
+_TIMEOUT_S = 20.0  # for nvidia-smi, which may hang if the driver is broken
 _GPU = re.compile(r"GPU \d+: .*\(UUID: (GPU-[^)]+)\)")
 _MIG_PART = re.compile(r"\s+MIG .*\(UUID: (MIG-[^)]+)\)")
 
@@ -37,7 +37,7 @@ class Options(LimitedOptions):
 def backend(context: BackendContext) -> LocalBackend:
     """Return a backend with slots on this machine's GPUs, or on its cores if it has no GPU.
 
-    Raise UserError if the machine has too few GPUs for a run or for the wanted slots.
+    Raise UserError if the machine has too few GPUs for a run or for the requested slots.
     """
     options: Options = context.options
     for needed in context.resources:
@@ -54,40 +54,42 @@ def backend(context: BackendContext) -> LocalBackend:
 
 
 def _gpu_slots(gpus: list[str], devices: int, options: Options) -> list[str]:
-    """Return the GPUs of each slot, as CUDA_VISIBLE_DEVICES takes them.
+    """Return the value of CUDA_VISIBLE_DEVICES of each slot.
 
-    `devices`: the number of GPUs of a run.
+    `devices` is the number of GPUs that a run uses.
     """
     if devices > 1:
-        gpus = [
-            gpu for gpu in gpus if not gpu.startswith("MIG")
-        ]  # CUDA uses one MIG part only
+        # A process can use only one MIG instance.
+        gpus = [gpu for gpu in gpus if not gpu.startswith("MIG")]
     if len(gpus) < devices:
         whole = max(len(gpus), 1)
-        expected = f"at most {whole}, the number of whole GPUs that this machine shows"
-        remedy = f"give trainer.devices={whole}"
+        expected = f"at most {whole}, the number of whole GPUs on this machine"
+        remedy = f"set trainer.devices={whole}"
         raise invalid_value("trainer.devices", devices, expected, remedy)
     firsts = range(0, len(gpus) - devices + 1, devices)
     groups = [",".join(gpus[first : first + devices]) for first in firsts]
-    slots = (
-        groups * options.jobs_per_device
-    )  # one slot of each group, then the second of each
+    # The first slots of all groups come before the second ones, so that runs spread over the GPUs.
+    slots = groups * options.jobs_per_device
     if options.slots and options.slots > len(slots):
-        expected = f"at most {len(slots)}, the number of runs that the GPUs here train at a time"
-        remedy = "for more runs per GPU, give hydra.launcher.jobs_per_device=2"
+        expected = f"at most {len(slots)}, the number of runs that the GPUs here can train at once"
+        remedy = "for more runs per GPU, set hydra.launcher.jobs_per_device=2"
         raise invalid_value("hydra.launcher.slots", options.slots, expected, remedy)
     return slots[: options.slots]
 
 
 @dataclass
 class LocalBackend(Backend):
-    """A backend that forks each job from the size server, with the GPUs of its slot."""
+    """A backend that forks each job from the size server, with the GPUs of its slot.
+
+    Attributes:
+        context: the arguments of the backend.
+        gpus: the value of CUDA_VISIBLE_DEVICES of each slot. Slots may share a GPU.
+    """
 
     context: BackendContext
-    gpus: Sequence[str]  # CUDA_VISIBLE_DEVICES of each slot; slots may share a GPU
-    _started: dict[str, float] = field(
-        default_factory=dict
-    )  # when the last run started, by GPUs
+    gpus: Sequence[str]
+    # The time of the last start of a run, by GPUs.
+    _started: dict[str, float] = field(default_factory=dict)
     _warmed: bool = False
 
     def __post_init__(self) -> None:
@@ -98,7 +100,8 @@ class LocalBackend(Backend):
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
         """Return the free slot whose GPU has the fewest runs.
 
-        Runs on one GPU start some seconds apart, since each takes more memory at its start.
+        Return None if the last start on each free GPU was less than `stagger_s` seconds ago. Runs
+        need more memory at their start, so runs that share a GPU must not start together.
         """
         taken = [gpu for slot, gpu in enumerate(self.gpus) if slot not in free]
         latest = time.monotonic() - self.context.options.stagger_s
@@ -111,15 +114,17 @@ class LocalBackend(Backend):
         return min(ready, key=lambda slot: taken.count(self.gpus[slot]), default=None)
 
     def warm(self) -> None:
-        """Make the size server import the jobs' modules, so that each job starts at once.
+        """Make the size server import the modules of jobs, so that each job starts fast.
 
-        Raise UserError if runs need a GPU and there is none.
+        Raise UserError if a run needs a GPU and the machine has none.
         """
         asked = any(needed.accelerator == "gpu" for needed in self.context.resources)
         if asked and self.device == "cpu":
-            expected = "a GPU on this machine, but nvidia-smi shows none"
-            remedy = "train where there is one, or plan with trainer.accelerator=cpu"
-            remedy += " (the scales gpu and paper ask for a GPU)"
+            expected = "a GPU on this machine, but nvidia-smi lists none"
+            remedy = (
+                "train on a machine with a GPU, or plan with trainer.accelerator=cpu"
+            )
+            remedy += " (the scales gpu and paper need a GPU)"
             raise invalid_value("trainer.accelerator", "gpu", expected, remedy)
         if not self._warmed:
             self.process.tell({"op": "preload", "logger": self.context.logger})
@@ -129,7 +134,7 @@ class LocalBackend(Backend):
         gpus = self.gpus[slot]
         self._started[gpus] = time.monotonic()
         self.warm()
-        # An empty value hides all GPUs. Without the variable, the run would take the first GPU.
+        # An empty value hides all GPUs. Without the variable, the run would use the first GPU.
         return self.process.fork(
             "train", run, environment={VISIBLE: gpus}, log=run / START_LOG
         )
@@ -153,11 +158,11 @@ class LocalBackend(Backend):
 def visible_gpus() -> list[str]:
     """Return the GPUs in CUDA_VISIBLE_DEVICES, or all GPUs if it is not set.
 
-    GPUs are named by their UUIDs unless the user gave numbers, since CUDA and nvidia-smi number
-    GPUs differently. With MIG, each part of a GPU has a name of its own.
+    Return the UUIDs of GPUs, unless the variable has numbers, because CUDA and nvidia-smi number
+    GPUs differently. Each MIG instance of a GPU has a UUID of its own.
 
-    nvidia-smi lists the GPUs. CUDA cannot be used for it: a process that has loaded CUDA cannot
-    fork processes that use it.
+    Ask nvidia-smi for the GPUs. A process that has initialized CUDA could not fork processes that
+    use it.
     """
     listed: list[str] = []
     if shutil.which("nvidia-smi"):
@@ -171,14 +176,16 @@ def visible_gpus() -> list[str]:
             ).stdout
         except subprocess.TimeoutExpired:
             answer = ""
+
         whole = ""
         for line in answer.splitlines():
             if match := _GPU.match(line):
                 whole = match[1]
                 listed.append(whole)
             elif match := _MIG_PART.match(line):
-                # CUDA takes the UUID of the whole GPU as its first part: leave it out.
+                # Remove the whole GPU, whose UUID CUDA would take for its first MIG instance.
                 listed = [gpu for gpu in listed if gpu != whole] + [match[1]]
+
     chosen = os.environ.get(VISIBLE)
     if chosen is None:
         return listed

@@ -1,7 +1,7 @@
-"""Runs on a Ray cluster, or on a Ray of this machine that lives as long as the sweep.
+"""Runs on a Ray cluster, or on a local Ray instance that ends with the sweep.
 
-Ray only chooses the node of each run; the schedule restarts runs, and results are files. Each run
-has an actor that starts `python -m tasks.train` with the run's folder.
+Ray only chooses the node of each run. The schedule restarts runs, and their results are files. For
+each run, an actor starts `python -m tasks.train` with the run's folder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sweeper.store.errors import UserError, invalid_value, sanitize
 
 
 def backend(context: BackendContext) -> RayBackend:
-    """Return a backend on the cluster at `hydra.launcher.address`, or on a new Ray here.
+    """Return a backend on the cluster at `hydra.launcher.address`, or on a new local instance.
 
     Raise UserError if Ray is not installed, if it cannot reach the cluster, if an option is
     invalid, or if no node has room for a run.
@@ -37,7 +37,8 @@ def backend(context: BackendContext) -> RayBackend:
         needed.refuse_nodes("ray")
         options.request(needed, gpus=True)
     made = RayBackend(connected(options.address), context)
-    if not options.slots:  # with slots, the cluster may grow until they have room
+    # If the user sets the number of slots, the cluster may still grow until it has room for them.
+    if not options.slots:
         made.check_room()
     return made
 
@@ -54,8 +55,8 @@ class Options(LimitedOptions):
     def request(self, needed: Resources, *, gpus: bool) -> dict[str, float]:
         """Return the resources that Ray reserves for a run.
 
-        `gpus`: whether a node of the cluster has GPUs. Raise UserError if Ray cannot reserve this
-        fraction of GPUs.
+        `gpus` says whether a node of the cluster has GPUs. Raise UserError if Ray cannot reserve
+        this fraction of GPUs.
         """
         uses = needed.accelerator == "gpu" or (needed.accelerator == "auto" and gpus)
         wanted = self.gpus_per_device * needed.devices if uses else 0
@@ -67,7 +68,7 @@ class Options(LimitedOptions):
                 "hydra.launcher.gpus_per_device",
                 self.gpus_per_device,
                 expected,
-                "give 1",
+                "set it to 1",
             )
         cpus = needed.threads if self.cpus_per_device is None else self.cpus_per_device
         return {"num_cpus": cpus * needed.devices, "num_gpus": wanted}
@@ -75,7 +76,9 @@ class Options(LimitedOptions):
 
 def _in_words(cpus: float, gpus: float) -> str:
     amounts = ((cpus, "CPU"), (gpus, "GPU"))
-    return " and ".join(f"{n:g} {noun}{'' if n == 1 else 's'}" for n, noun in amounts)
+    return " and ".join(
+        f"{count:g} {noun}{'' if count == 1 else 's'}" for count, noun in amounts
+    )
 
 
 class RayBackend(Backend):
@@ -87,8 +90,8 @@ class RayBackend(Backend):
         self._resources = context.resources
         self._nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         self._actors: dict[int, Any] = {}
-        self._running: dict[Any, int] = {}  # handle by the reference to `work`
-        self._placing: dict[int, Any] = {}  # reference to `placed`, by handle
+        self._running: dict[Any, int] = {}  # handles, by the reference to `work`
+        self._placing: dict[int, Any] = {}  # references to `placed`, by handle
         self._numbers = itertools.count(1)
         resources = context.resources
         self.slots = self._options.slots or max(1, min(map(self._room, resources)))
@@ -102,11 +105,15 @@ class RayBackend(Backend):
         )
 
     def _room(self, needed: Resources) -> int:
-        """Return how many of these runs the nodes hold at a time."""
+        """Return the number of such runs that the nodes have room for at the same time."""
         asked = self._request(needed)
         amounts = {"CPU": asked["num_cpus"], "GPU": asked["num_gpus"]}
         room = (
-            [int(node.get(n, 0) / a) for n, a in amounts.items() if a]
+            [
+                int(node.get(resource, 0) / amount)
+                for resource, amount in amounts.items()
+                if amount
+            ]
             for node in self._nodes
         )
         return sum(min(each, default=1) for each in room)
@@ -124,12 +131,12 @@ class RayBackend(Backend):
                 expected = (
                     f"a node with {wanted} for each run, but the nodes have {there}"
                 )
-                remedy = "ask for less with trainer.devices, trainer.threads or trainer.accelerator"
+                remedy = "reduce trainer.devices or trainer.threads, or change trainer.accelerator"
                 raise invalid_value("hydra/launcher", "ray", expected, remedy)
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         number = next(self._numbers)
-        # Two calls at a time: `signal` must run while `work` waits for the run.
+        # Allow two calls at the same time, since `signal` must run while `work` waits for the run.
         actor = self._ray.remote(max_concurrency=2, max_restarts=0, max_task_retries=0)(
             Place
         )
@@ -160,7 +167,8 @@ class RayBackend(Backend):
     def signal(self, job: int, number: int) -> None:
         if job in self._actors and self.begun(job):
             self._actors[job].signal.remote(int(number))
-        elif job in self._actors:  # it still waits for room, and cannot receive a call
+        elif job in self._actors:
+            # The actor still waits for a node, so it cannot receive a call.
             self._ray.kill(self._actors[job])
 
 
@@ -180,7 +188,7 @@ class Place:
         """Train the run and return its exit code."""
         if self._asked_to_stop:
             return 1
-        # The run does not use Ray and must not know its token.
+        # Keep Ray's variables from the run, which does not use Ray and must not know its token.
         own = {
             name: value
             for name, value in os.environ.items()
@@ -197,26 +205,29 @@ class Place:
         if self._process is None or self._process.poll() is not None:
             return
         if number == signal.SIGKILL:
-            os.killpg(self._process.pid, number)  # with its child processes
+            os.killpg(self._process.pid, number)  # kills its child processes, too
         else:
             self._process.send_signal(number)
 
 
 def connected(address: str | None) -> ModuleType:
-    """Connect to a cluster, or start a Ray here without an address. Return the module `ray`.
+    """Connect to the cluster at `address` and return the module `ray`.
 
-    A Ray that starts here accepts only processes that have its random token.
+    If `address` is None, start a local instance. It accepts only processes that know its random
+    token.
     """
     # Ray reads these variables when it is imported.
     kept = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
     if address is None or kept or Path("~/.ray/auth_token").expanduser().exists():
         os.environ.setdefault("RAY_AUTH_MODE", "token")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+
     arguments: dict[str, Any] = {"address": address}
     if address is None:
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
         arguments = {"address": "local", "_node_ip_address": "127.0.0.1"}
         arguments["include_dashboard"] = False
+
     handlers = {number: signal.getsignal(number) for number in STOPS}
     try:
         ray = import_module("ray")
@@ -226,16 +237,19 @@ def connected(address: str | None) -> ModuleType:
         raise invalid_value(
             "hydra/launcher", "ray", "ray to be installed", remedy
         ) from None
-    except Exception as error:  # Ray raises any kind of error if there is no cluster
+    except Exception as error:
+        # Ray raises any kind of error if there is no cluster.
         failed = (
-            "Ray cannot start here"
+            "Ray cannot start on this machine"
             if address is None
-            else "no Ray cluster can be reached"
+            else "the Ray cluster cannot be reached"
         )
         raise UserError(
             f"hydra.launcher.address={sanitize(address)}: {failed} ({sanitize(error, 160)}); "
-            "give the address of a running cluster."
+            "set it to the address of a running cluster."
         ) from error
-    for number, handler in handlers.items():  # Ray has replaced the sweep's handlers
+
+    # Restore the sweep's handlers, which Ray has replaced.
+    for number, handler in handlers.items():
         signal.signal(number, handler)
     return ray

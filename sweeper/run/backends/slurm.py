@@ -1,4 +1,4 @@
-"""Runs as Slurm jobs, through submitit (sweeper/run/slurm.py)."""
+"""Runs as Slurm jobs, submitted by submitit. sweeper/run/slurm.py has the backend."""
 
 import shutil
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Options(LimitedOptions):
 
 
 def backend(context: BackendContext) -> Backend:
-    """Return a backend on the Slurm cluster of this machine.
+    """Return a backend on the Slurm cluster that this machine belongs to.
 
     Raise UserError if Slurm or submitit is missing, if other users may write to the outputs folder,
     or if no node has room for a run.
@@ -53,10 +53,12 @@ def backend(context: BackendContext) -> Backend:
         expected = "a machine with the command sbatch"
         remedy = "run the sweep on a login node of the cluster"
         raise invalid_value("hydra/launcher", "slurm", expected, remedy)
-    from sweeper.run import slurm  # imports submitit, but every sweep imports this file
+    # Import this only here. It imports submitit, and every sweep imports this file.
+    from sweeper.run import slurm
 
+    # Check the folder now to fail early. The backend checks it again before each submission.
     if context.outputs.exists():
-        slurm.refuse_shared(context.outputs)  # checked again before each submission
+        slurm.refuse_shared(context.outputs)
     slurm.leave_allocation()
     for needed in context.resources:
         slurm.check_room(context.options, needed)

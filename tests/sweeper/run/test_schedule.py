@@ -295,7 +295,7 @@ def test_a_run_out_of_gpu_memory_is_started_again_with_half_the_rows_at_a_time(
     }
     attempts = schedule.store.run(jobs[0].run).attempts()
     assert [one.info()["micro_batches"] for one in attempts] == tried
-    assert any("each batch in 4 parts" in reason for reason in said) == again
+    assert any("uses 4 micro-batches" in reason for reason in said) == again
 
 
 def test_what_a_queue_dropped_is_blocked_by_its_parent_or_handed_in_again(tell):
@@ -399,7 +399,7 @@ def test_nothing_more_is_started_once_it_is_spent_and_typed_again_with_more_it_g
     assert swept(2.0, chosen=1.5)[:3] == (False, 1, 4), "what tuning took counts"
     done, started, waiting, why = swept(2.0)
     assert (done, started, waiting) == (False, 1, 3)
-    assert why.startswith("hydra.sweeper.budget_device_hours=2 is spent (2 in all)")
+    assert why.startswith("hydra.sweeper.budget_device_hours=2 is spent (2 in total)")
     assert swept(2.0)[:3] == (False, 0, 3)
     assert swept(3.5)[:3] == (False, 2, 1), (
         "what is under way when it is spent is let end"

@@ -221,7 +221,7 @@ def test_a_job_of_several_runs_ends_only_what_it_had_begun(cluster):
     (slurm.outputs / "runs" / "a" / "attempts" / "0001").mkdir(parents=True)
     slurm.states["1"] = "OUT_OF_MEMORY"
     assert slurm.poll() == handles[:1]
-    assert "its use of host memory" in slurm.backend.exit_reason(handles[0])
+    assert "used too much host memory" in slurm.backend.exit_reason(handles[0])
     slurm.poll()
     assert slurm.submitted[1:] == [(["b", "c", "d"], "")]
     # Before it had begun anything: this counts as a try of the runs.

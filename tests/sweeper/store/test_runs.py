@@ -49,7 +49,9 @@ def test_another_config_under_the_same_id_is_refused_by_name(
 ):
     run = store.freeze(record)
     other = replace(record, config=record.config | change)
-    with pytest.raises(UserError, match=rf"run {run.id}: .* another {key} ") as caught:
+    with pytest.raises(
+        UserError, match=rf"run {run.id} has a different {key} "
+    ) as caught:
         store.freeze(other)
     assert str(caught.value).isprintable()
     assert run.record() == record
@@ -243,7 +245,7 @@ def test_a_record_whose_seal_was_made_anew_is_not_the_run_of_its_name(tmp_path):
         record = {"format": FORMAT, "id": run.id, "config": {**config, **changed}}
         assert publish_with_checksum(path, record)
         if refused:
-            with pytest.raises(UserError, match="the config that the run is named by"):
+            with pytest.raises(UserError, match="a config whose hash is in the run"):
                 Run.open(run.path)
         else:  # where metrics are mirrored to names no run
             assert Run.open(run.path).record().config == record["config"]

@@ -48,8 +48,8 @@ def test_a_run_is_named_by_its_id_or_by_a_point_in_words_too(
         assert open_run(given, Path("outputs")).id == run.id
     assert headroom.run("mine/seed=3").id == headroom.run(run.id).id == run.id
     wrong = {
-        "mine/fixed heads=3": "expected the words of one run, and 2 have these, as mine/fixed",
-        "mine/fixed heads=9": "and none has these; python -m sweeper status mine --all lists them.",
+        "mine/fixed heads=3": "but 2 runs match, such as mine/fixed",
+        "mine/fixed heads=9": "but no run matches; python -m sweeper status mine --all lists",
         "yours/fixed heads=3": "expected a planned experiment (mine)",
         "nothing": "run=nothing: expected a run directory outputs/runs/<id>",
     }
