@@ -116,8 +116,8 @@ def test_a_typed_null_leaves_an_arm_out_and_empty_braces_the_margin():
         **with_margin(1, reason="why"),
         "arms": {**ARMS, "other": {"seeds": [3]}},
     }
-    typed = {"experiment.arms.fixed": None, "experiment.margin": {}}
-    read = read_experiment("grid", shipped, scale="demo", typed=typed)
+    overrides = {"experiment.arms.fixed": None, "experiment.margin": {}}
+    read = read_experiment("grid", shipped, scale="demo", overrides=overrides)
     assert ([*read.arms], read.margin) == (["other"], {})
 
 
