@@ -164,6 +164,6 @@ def test_a_command_that_needs_more_says_so(bare, tmp_path):
     )
     assert done.returncode == 2
     assert done.stderr == (
-        "error: rich is missing here; only `train` does without it: type this command where the "
-        "sweep was planned.\n"
+        "error: rich is not installed here, and only `train` works without it; run this command "
+        "where the sweep was planned.\n"
     )
