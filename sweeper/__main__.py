@@ -382,7 +382,7 @@ REMOVED = {
     "merge": "copy the outputs folder back, as docs/clusters.md shows",
     "bundle": f"zip the outputs folder; {as_typed('collect')} judges its records again",
     "archive": "zip the outputs folder, and unzip it before you run a command on it",
-    "--effect": "leave it out: the cost of a claim assumes the difference measured so far",
+    "--effect": "leave it out, since costs assume the difference that was measured so far",
 }
 """Commands and options that earlier versions had, and what to do instead."""
 

@@ -28,9 +28,7 @@ from sweeper.store.runs import RunStore, State, Status
 SLOWDOWN = (1, 4)
 """The smallest and the largest expected ratio of the time of a training to the time that its matrix
 products alone would take. Measured ratios were 1.1 to 3.3."""
-MOST_LISTED = (
-    60  # list the points of a plan with at most this many; a dry run always lists them
-)
+MOST_LISTED = 60  # points of a plan that are listed; a dry run always lists them
 
 
 @dataclass

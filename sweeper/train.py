@@ -263,7 +263,7 @@ class Executor:
 
 
 def _metrics(plan: Plan) -> dict[str, str]:
-    """Return the metric to show when a run ends, by run."""
+    """Return, for each run, the metric to show when it ends."""
     metrics = {}
     for point in plan.points:
         experiment = plan.experiments[point.experiment]

@@ -74,7 +74,7 @@ class Margin:
 class Match:
     """How an arm's points are matched to target sizes, by solving for one key."""
 
-    # The name of an arm, whose points are the targets, or a number, which is the only target.
+    # The targets: all points of the arm with this name, or this number.
     to: str | int
     solve: str  # the key to solve for; its value is a whole number
     # The largest accepted |achieved / target - 1|.
@@ -315,15 +315,13 @@ def with_command_line(
         kept = {
             key: value for key, value in arm.set.items() if key not in {*axes, *fixed}
         }
-        # An axis of the grid may set this key together with others. Later axes override earlier
-        # ones, so an axis with only this key and only this value fixes it.
+        # The grid may set a fixed key together with others, on one axis. A later axis overrides an
+        # earlier one, so add an axis that has only this key and this value.
         alone = {key: [fixed[key]] for key in arm.swept if key in fixed}
         return replace(arm, set=kept, grid={**arm.grid, **alone, **axes})
 
-    arms, tune = (
-        {name: overlaid(arm) for name, arm in experiment.arms.items()},
-        experiment.tune,
-    )
+    arms = {name: overlaid(arm) for name, arm in experiment.arms.items()}
+    tune = experiment.tune
     if tune:
         free = {
             key: values

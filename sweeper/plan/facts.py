@@ -47,9 +47,8 @@ class Facts:
     @cached_property
     def _known(self) -> dict[str, dict[str, Any]]:
         stored = None
-        with contextlib.suppress(
-            UserError
-        ):  # if the file is damaged, begin an empty cache
+        # If the file is damaged, begin an empty cache.
+        with contextlib.suppress(UserError):
             stored = files.read_versioned(self.path, schema=_Cache)
         if stored is None or stored["code"] != self._code:
             return {"sizes": {}, "texts": {}}

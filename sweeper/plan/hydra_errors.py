@@ -145,11 +145,11 @@ REMOVED = {
     "hydra.sweeper.fail_fast": "write hydra.sweeper.equal_failures=1",
     "hydra.sweeper.on_oom": "write trainer.micro_batches=auto",
     "hydra.sweeper.pilot": "train two seeds with seed=0,1, and then run `python -m sweeper decide`",
-    "tune.steps": "leave it out: trials have the full length, since shorter ones prefer high rates",
-    "tune.halving": "leave it out: every value is tried at full length",
-    "tune.transfer": "leave it out: tune.per (arm, size or point) says which points share values",
-    "tune.arms": "leave it out: every arm is tuned with the same values",
-    "tune.unequal": "leave it out: every arm is tuned with the same values",
+    "tune.steps": "leave it out, since trials have the full length: shorter ones prefer high rates",
+    "tune.halving": "leave it out, since every value is tried at full length",
+    "tune.transfer": "leave it out; tune.per (arm, size or point) says which points share values",
+    "tune.arms": "leave it out, since every arm is tuned with the same values",
+    "tune.unequal": "leave it out, since every arm is tuned with the same values",
     "hydra.launcher.leave": "leave it out, and run the sweep in tmux or submit it with sbatch",
     "hydra.launcher.job_min": (
         "set how many runs share a job, as in hydra.launcher.runs_per_job=10"

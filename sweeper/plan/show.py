@@ -19,8 +19,8 @@ _BESIDE = {
     "FLOPs/token": "flops_per_token",
     "cache B/token": "cache_bytes_per_token",
 }
-_MANY = 200  # a plan with more points is listed in part ...
-_LISTED = 40  # ... with this many points
+_MANY = 200  # plans with more points are not listed in full
+_LISTED = 40  # points to list of such a plan
 REAL_TEXT = ("cpu", "gpu", "paper")  # scales whose models are sized for real text
 _ANY_WIDTH = 10_000  # characters; wider than any terminal
 
@@ -130,11 +130,9 @@ def _table(
         first = seeds[0]
         size, matched = plan.runs[first.run].size, first.matched
         setting = _words(describe_values(first.values) or "as configured")
-        match = (
-            f"{matched.error:+.2%} of {matched.count} of {matched.to}"
-            if matched
-            else ""
-        )
+        match = ""
+        if matched:
+            match = f"{matched.to} ({matched.count} {matched.error:+.2%})"
         states: Counter[str] = Counter()
         for point in seeds:
             status = statuses[point.run]

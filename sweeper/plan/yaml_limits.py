@@ -32,9 +32,8 @@ def check_yaml(folder: Path) -> None:
 
 def _excess(events: Iterator[yaml.Event]) -> str:
     """Return which limit a file exceeds, as the end of a sentence, or "" if it exceeds none."""
-    sizes: dict[
-        str, int
-    ] = {}  # the number of values of each anchor whose node has ended
+    # The number of values of each anchor whose node has ended.
+    sizes: dict[str, int] = {}
     # For each open collection, its anchor and the number of values before it.
     starts: list[tuple[str | None, int]] = []
     values = 0

@@ -96,7 +96,7 @@ SWEEPS = {
 
 TUNED = {  # experiment=fig1_tuned scale=cpu experiment.tune. ...
     "seeds=[7,2]": "expected seeds other than the judged ones (0, 1, 2)",
-    "transfer.fixed=width": "tune.transfer was removed: leave it out: tune.per (arm,",
+    "transfer.fixed=width": "tune.transfer was removed: leave it out; tune.per (arm,",
     "by=test/loss": "by=test/loss: expected a metric of the validation split",
     "grid={optimizer.learning_rate:[0.1]}": "expected two different values",
 }
@@ -228,7 +228,7 @@ COMMANDS = {
     "collect --output HERE/x": "unrecognized arguments: --output",
     "pack fig1": "pack was removed: plan with hydra.sweeper.plan_only=true and copy the outputs",
     "merge results.zip": "merge was removed: copy the outputs folder back",
-    "decide fig1 --effect=1%": "--effect was removed: leave it out: the cost of a claim",
+    "decide fig1 --effect=1%": "--effect was removed: leave it out, since costs assume",
     "bundle fig1 -o fig1.zip": "bundle was removed: zip the outputs folder; python -m sweeper",
     "judge fig1.zip": "fig1.zip does not say whether lower scores are better; give --better",
     "archive fig1": "archive was removed: zip the outputs folder",
