@@ -33,7 +33,7 @@ MOST_LISTED = 60  # points of a plan that are listed; a dry run always lists the
 
 @dataclass
 class Overview:
-    """Prints the plan of a sweep and its cost."""
+    """The overview that a sweep prints before it trains: its plan and its cost."""
 
     console: Console
     store: RunStore

@@ -40,7 +40,7 @@ Answers = dict[int, Future[dict[str, Any]]]
 
 
 class Gone(UserError):
-    """The size server ended before it answered."""
+    """The error that the size server ended before it answered."""
 
 
 class SizeServer:

@@ -84,7 +84,7 @@ def prepare(
 
 @dataclass
 class Executor:
-    """Trains plans on one backend. A run that has failed once is not tried again in later plans.
+    """An executor of plans on one backend. It does not try a run that failed in an earlier plan.
 
     Attributes:
         code: the code when the sweep began. All runs of the sweep use it.

@@ -34,7 +34,7 @@ class _Target(NamedTuple):
 
 @dataclass
 class Configurations:
-    """Makes the configurations of one experiment, with the overrides of a command line."""
+    """The configurations of one experiment, changed by the overrides of a command line."""
 
     composer: Composer
     command_line: CommandLine
@@ -55,7 +55,7 @@ class Configurations:
             self._refuse_name(key, value)
 
         def stage(arm: Arm) -> int:
-            """Order the arms: unmatched ones first, since others are matched to them."""
+            """Return the stage of an arm: unmatched arms, arms matched to them, then children."""
             return 2 if arm.parent else 1 if arm.match else 0
 
         for arm in sorted(arms, key=stage):

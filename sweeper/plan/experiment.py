@@ -72,7 +72,7 @@ class Margin:
 
 @dataclass(config=_CONFIG)
 class Match:
-    """How an arm's points are matched to target sizes, by solving for one key."""
+    """The matching of an arm's points to target sizes, by solving for one key."""
 
     # The targets: all points of the arm with this name, or this number.
     to: str | int

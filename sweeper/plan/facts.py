@@ -29,7 +29,7 @@ class _Cache(TypedDict):
 
 
 class Invalid(UserError):
-    """The config is invalid; `str(error)` says why."""
+    """The error that a config is invalid. `str(error)` says why."""
 
 
 @dataclass

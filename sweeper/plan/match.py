@@ -22,7 +22,7 @@ FALLS = "the model gets smaller as the key grows; solve for another key"
 
 
 class _Missing(Exception):
-    """No valid model exists at a value that was tried."""
+    """The error that a value has no valid model."""
 
 
 def solve(

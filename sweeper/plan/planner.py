@@ -41,7 +41,7 @@ from sweeper.store.identity import leaves
 
 @dataclass
 class Planner:
-    """Plans command lines. Composed configs and sizes are cached for the next command line."""
+    """A planner of command lines, which caches composed configs and sizes from one to the next."""
 
     composer: Composer
     process: SizeServer

@@ -19,7 +19,7 @@ ENOUGH = 0.05  # ignore measurements of a smaller share of a training
 
 
 class Throughput:
-    """Estimates how long runs take on one kind of device, from measured runs.
+    """An estimator of how long runs take on one kind of device, based on measured runs.
 
     The estimate is the median over the most similar measurements that exist: of the same run, else
     of the same model on the same task, else of the same task, else of all runs.
