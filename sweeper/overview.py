@@ -1,4 +1,4 @@
-"""What a sweep prints before it trains: its plan and cost, other code, and replaced results."""
+"""The overview that a sweep prints before it trains: plan, cost, other code, replaced results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_LISTED = 60  # points of a plan that are listed; a dry run always lists the
 
 @dataclass
 class Overview:
-    """The overview that a sweep prints before it trains: its plan and its cost."""
+    """The lines that a sweep prints before it trains."""
 
     console: Console
     store: RunStore

@@ -274,7 +274,7 @@ class Configurations:
         )
 
     def _step(self, where: str, match: Match, config: Mapping[str, Any]) -> int:
-        """Return the whole number of which the solution must be a multiple."""
+        """Return the whole number that the solution must be divisible by."""
         step: Any = match.multiple_of
         if isinstance(step, str):
             step = leaves(config).get(step)

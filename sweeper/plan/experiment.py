@@ -24,9 +24,9 @@ _CONFIG = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
 Seeds = list[Annotated[int, Field(strict=True, ge=0, le=LARGEST_SEED)]]
 
 Per = StrEnum("Per", ["arm", "point", "size"])
-"""Which points share tuned values. `arm`: all points of an arm. `size`: the points of an arm with
-equally many parameters. `point`: none, each has its own. Of points that share values, trials train
-only the middle one."""
+"""The points that share tuned values. `arm`: all points of an arm. `size`: the points of an arm
+with equally many parameters. `point`: no points, so that each has its own values. Trials train only
+the middle one of the points that share values."""
 
 
 @dataclass(config=_CONFIG)
@@ -59,7 +59,7 @@ Count = StrEnum(
 """The measures of a model's size that a match can equalise."""
 
 Pretrainings = StrEnum("Pretrainings", ["each", "one"])
-"""Whether `each` seed of a fine-tuned point has its own pre-training, or all seeds share `one`."""
+"""The pre-trainings of a fine-tuned point: `each` seed has its own, or all seeds share `one`."""
 
 
 @dataclass(config=_CONFIG)

@@ -37,7 +37,7 @@ class Throughput:
 
     @property
     def measured(self) -> bool:
-        """Whether the speed of training was measured on at least one run."""
+        """True if the speed of training was measured on at least one run."""
         return bool(self._per_flop)
 
     def learn(
