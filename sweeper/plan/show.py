@@ -132,7 +132,7 @@ def _table(
         setting = _words(describe_values(first.values) or "as configured")
         match = ""
         if matched:
-            match = f"{matched.to} ({matched.count} {matched.error:+.2%})"
+            match = f"{matched.error:+.2%} from {matched.count} of {matched.to}"
         states: Counter[str] = Counter()
         for point in seeds:
             status = statuses[point.run]

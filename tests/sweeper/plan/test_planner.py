@@ -461,5 +461,5 @@ def test_at_80_columns_every_point_keeps_its_size_its_match_and_its_state(plan, 
     [head] = [line for line in text.splitlines() if line.startswith("arm ")]
     column = slice(head.index("point"), head.index("params"))
     flat = " ".join(" ".join(line[column] for line in text.splitlines()).split())
-    assert all(f"of {one.count} of {one.to}" in flat for one in matched)
+    assert all(f"from {one.count} of {one.to}" in flat for one in matched)
     assert "…" not in text
