@@ -31,8 +31,7 @@ SINGLE_THREADED = {
     "OPENBLAS_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
-# Send the server SIGCONT after this many seconds without an answer, since a signal may have stopped
-# it.
+# After this many seconds without an answer, send SIGCONT: a signal may have stopped the server.
 CONTINUE_S = 2.0
 UNKNOWN = -1  # the exit code of a job whose server ended before the job
 
