@@ -1,5 +1,5 @@
-# Every target is one or two plain commands.
-# To use the active environment and keep its torch: make demo VENV=$VIRTUAL_ENV TORCH=torch
+# Each target runs one or two plain commands. To use your active environment and its torch:
+# make demo VENV=$VIRTUAL_ENV TORCH=torch
 PYTHON ?= python3
 VENV ?= .venv
 TORCH ?= -r requirements/torch.txt
@@ -9,8 +9,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.headroom-installed
 CODE := sweep.py setup.py sweeper models tasks hydra_plugins headroom_attention tests benchmarks examples
 
-# Two processes. Each takes whole files, so that a file's fixtures are made once. Files keep their
-# order, so that whole sweeps come first.
+# Run tests in two processes. Each takes whole files, so that the fixtures of a file are made once.
+# The order of files is kept, since the longest tests, whole sweeps, come first.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 DEMO := theorem1,fig1,fig2,fig3
@@ -25,29 +25,29 @@ help: ## Show this list
 
 install: $(READY) ## Create the environment (VENV) with the locked versions
 
-demo: $(READY) ## Measure Theorem 1 and train Figures 1 to 3 at demo scale (3 to 10 minutes on 2 cores)
+demo: $(READY) ## Measure Theorem 1 and train Figures 1 to 3, scale=demo (3 to 10 minutes on 2 cores)
 	$(BIN)/python sweep.py -m experiment=$(DEMO)
 
-paper: $(READY) ## Train and draw every figure, table and further experiment (SCALE=demo)
+paper: $(READY) ## Train and draw every figure, table and other experiment (default: SCALE=demo)
 	$(BIN)/python sweep.py -m experiment=$(DEMO),$(BEYOND) scale=$(SCALE)
 
-figures: $(READY) ## Collect and draw every planned experiment again from its records
+figures: $(READY) ## Judge and draw every planned experiment again from its records
 	$(BIN)/python -m sweeper collect
 	$(BIN)/python -m sweeper draw
 
 test: $(READY) ## Run the quick tests (2 to 7 minutes on two cores)
 	$(PYTEST) -m "not slow"
 
-slow: $(READY) ## Run the slow tests: whole sweeps, faults, browsers, and Slurm and Ray where installed
+slow: $(READY) ## Run the slow tests: whole sweeps, faults, browsers; Slurm and Ray if installed
 	$(PYTEST) -m slow
 
-faults: $(READY) ## Break sweeps on purpose and count losses (two hours on two cores)
+faults: $(READY) ## Inject faults into sweeps and count lost results (two hours on two cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults
 
-bench: $(READY) ## Measure speed beside peers, for docs/performance.md (half an hour)
+bench: $(READY) ## Compare the speed with other programs, for docs/performance.md (half an hour)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
-findings: $(READY) ## Write docs/results/README.md from the records beside it
+findings: $(READY) ## Write docs/results/README.md from the records in docs/results
 	$(BIN)/python -m benchmarks.findings
 
 docs: $(READY) ## Build the documents as a site in build/site (installs mkdocs-material)
@@ -73,7 +73,7 @@ format: $(READY) ## Format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-check: lint test slow ## Run lint, test and slow: all must pass before a merge
+check: lint test slow ## Run lint, test and slow; all must pass before a merge
 
 lock: $(READY) ## Update requirements/lock.txt from pyproject.toml (needs a CPU build of torch)
 	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --extra dev \
@@ -81,16 +81,16 @@ lock: $(READY) ## Update requirements/lock.txt from pyproject.toml (needs a CPU 
 	  --generate-hashes --strip-extras --no-emit-index-url --no-emit-find-links \
 	  --no-emit-trusted-host --no-emit-options --output-file requirements/lock.txt pyproject.toml
 
-clean: ## Remove caches and build files; outputs/ and the environment stay
+clean: ## Remove caches and build files; keep outputs/ and the environment
 	rm -rf build dist *.egg-info examples/extension/build examples/extension/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# torch is installed apart from the lock, because each build has its own hash (requirements/torch.txt).
+# torch is not in the lock file, because each of its builds has another hash (requirements/torch.txt).
 $(READY): requirements/lock.txt requirements/torch.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
 	  "PYTHON=$(PYTHON): expected Python 3.11 or later; name one, as in make install PYTHON=python3.11.")'
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
-	@echo "Installing into $(VENV): once, a few minutes."
+	@echo "Installing into $(VENV). This takes a few minutes, once."
 	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r requirements/lock.txt
 	$(BIN)/python -m pip install --quiet $(TORCH)
 	@touch $@

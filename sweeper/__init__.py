@@ -1,1 +1,1 @@
-"""Decides what to run and remembers what happened: plans, runs and results on one store."""
+"""Plans sweeps, schedules their runs, and judges and draws the results. Never imports torch."""

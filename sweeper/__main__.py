@@ -1,6 +1,6 @@
-"""The commands that read, judge and draw results, and the one that trains planned runs.
+"""Commands on the results of sweeps: show, judge, draw and remove them, or train planned runs.
 
-To plan a sweep and train it, type `python sweep.py`, or `headroom sweep` if it is installed.
+To plan and train a sweep, run `python sweep.py`, or `headroom sweep` if Headroom is installed.
 """
 
 from __future__ import annotations
@@ -32,34 +32,35 @@ try:
 except ModuleNotFoundError as missing:
     exit_without_package(missing)
 
-if TYPE_CHECKING:  # a machine that only trains need not have rich
+# Import rich only where it is used: a machine that only trains may not have it.
+if TYPE_CHECKING:
     from sweeper.cli.terminal import Terminal
 
 Command = Callable[[Any, argparse.Namespace], int | None]
-"""A command; it returns the exit code, None for 0."""
+"""A command, called with a console and its options. It returns the exit code; None means 0."""
 
 
 def main(
     arguments: Sequence[str] | None = None, program: str = "python -m sweeper"
 ) -> int:
-    """Run a command line and return the exit code."""
-    typed = sys.argv[1:] if arguments is None else arguments
-    options_typed = [word.partition("=")[0] for word in typed if word.startswith("--")]
-    for word in (*typed[:1], *options_typed):
+    """Run a command line (default: that of the process) and return the exit code."""
+    words = sys.argv[1:] if arguments is None else arguments
+    flags = [word.partition("=")[0] for word in words if word.startswith("--")]
+    for word in (*words[:1], *flags):
         if word in REMOVED:
             print(f"error: {word} was removed: {REMOVED[word]}.", file=sys.stderr)
             return 2
-    if typed[:1] == ["--version"]:
+    if words[:1] == ["--version"]:
         print(_version())
         return 0
-    options = _parser(program).parse_args(typed)
+    options = _parser(program).parse_args(words)
     settle_process()
     if options.outputs.is_symlink():
         options.outputs = options.outputs.resolve()
     try:
         options.faults = Faults()
         if into := getattr(options, "into", None):
-            make_directory(into, 0o755)  # for others to enter
+            make_directory(into, 0o755)  # other users may read it
         code = options.command(_console(options.command), options)
         faults = [*options.faults, *damaged(options.outputs)]
         for fault in faults:
@@ -71,12 +72,12 @@ def main(
         place = error.filename or "the output cannot be written"
         reason = f"{place}: {error.strerror or error}"
         if error.filename and hasattr(options, "into"):
-            reason += "; free the place, or name another folder with -o."
+            reason += "; remove what is there, or name another folder with -o."
     except ModuleNotFoundError as error:
         if not str(error.name).startswith("sweeper"):
             exit_without_package(error)
-        reason = "This copy of the code only trains runs (`train`): type the other commands where "
-        reason += "the sweep was planned."
+        reason = "This copy of the code only trains runs (`train`). Type other commands where the "
+        reason += "sweep was planned."
     except UserError as error:
         reason = str(error)
     except KeyboardInterrupt:
@@ -86,7 +87,7 @@ def main(
 
 
 def _console(command: Command) -> Terminal | None:
-    """Return the console of a command; `train` has none, as it does without rich."""
+    """Return the console of a command. `train` has none, since it must work without rich."""
     if command is train:
         return None
     from sweeper.cli.terminal import Terminal
@@ -95,10 +96,11 @@ def _console(command: Command) -> Terminal | None:
 
 
 def train(_: None, options: argparse.Namespace) -> int:
-    """Train the unfinished runs that are planned in the outputs folder, on this machine.
+    """Train the planned runs of the outputs folder that are not done, on this machine.
 
-    Parents start first, then the longest. Ctrl-C and SIGTERM save; the same command continues. It
-    needs torch, pytorch-lightning, numpy, tokenizers and pydantic, and no network.
+    Parents start before their children, and long runs before short ones. Ctrl-C and SIGTERM save
+    all running runs. To continue, repeat the command. It needs torch, pytorch-lightning, numpy,
+    tokenizers and pydantic, and no network.
     """
     from sweeper.run.unfinished import train as train_unfinished
 
@@ -112,7 +114,8 @@ def train(_: None, options: argparse.Namespace) -> int:
 def status(console: Terminal, options: argparse.Namespace) -> int:
     """Print which runs are running, done or failed, and why.
 
-    Counts the runs of each experiment's newest plan; lists those neither new nor done.
+    Counts the runs of each experiment's newest plan, and lists the runs that are neither new nor
+    done.
     """
     from sweeper.cli.status import lines, print_status, watch
 
@@ -130,8 +133,8 @@ def status(console: Terminal, options: argparse.Namespace) -> int:
 def collect(console: Terminal, options: argparse.Namespace) -> None:
     """Write the table of each experiment and judge its claims.
 
-    Reads the records again; writes DIR/tables/<experiment>.csv, .json, .claims.json and, for
-    tables that a paper prints, .printed.txt, .csv and .tex.
+    Reads all records again. Writes DIR/tables/<experiment>.csv, .json and .claims.json. For tables
+    of the paper it also writes .printed.txt, .printed.csv and .printed.tex.
     """
     from sweeper.publish import collect_and_judge, print_tables, relative_path
 
@@ -146,7 +149,7 @@ def collect(console: Terminal, options: argparse.Namespace) -> None:
 def draw(console: Terminal, options: argparse.Namespace) -> None:
     """Draw the figures of each experiment from its records.
 
-    Writes DIR/figures/<experiment>.pdf, .png and .svg; equal records give equal bytes.
+    Writes DIR/figures/<experiment>.pdf, .png and .svg. The same records give the same bytes.
     """
     from sweeper.results.collect import collect, write_tables
     from sweeper.results.figures import write_figures
@@ -158,9 +161,9 @@ def draw(console: Terminal, options: argparse.Namespace) -> None:
 
 
 def report(console: Terminal, options: argparse.Namespace) -> None:
-    """Write one HTML page of all results, to read or to share.
+    """Write one HTML page with all results, to read or to share.
 
-    Writes DIR/report.html: states, verdicts, figures, training curves, tables to sort and filter,
+    Writes DIR/report.html with states, verdicts, figures, training curves, sortable tables and
     provenance. The page needs no other file and no network.
     """
     from sweeper.publish import collect_and_judge
@@ -175,9 +178,10 @@ def report(console: Terminal, options: argparse.Namespace) -> None:
 
 
 def forget(console: Terminal, options: argparse.Namespace) -> int:
-    """Remove the results of an experiment, or a run, after listing them and asking.
+    """Remove a run, or the results of an experiment, after listing them and asking.
 
-    Runs of another plan stay, unless they are named; nothing is removed during training.
+    Runs that another plan uses are kept, unless you name the run itself. Nothing is removed while a
+    sweep is training.
     """
     from sweeper.cli.forget import forget as remove
 
@@ -185,9 +189,9 @@ def forget(console: Terminal, options: argparse.Namespace) -> int:
 
 
 def decide(console: Terminal, options: argparse.Namespace) -> None:
-    """Print what deciding each claim would take in seeds, runs and device hours.
+    """Print what deciding each claim would cost, in seeds, runs and device hours.
 
-    Trains nothing. Prices are those at the differences and spreads measured so far.
+    Trains nothing. The estimates assume the differences and spreads that were measured so far.
     """
     from sweeper.results.collect import collect
     from sweeper.results.summary import print_prices
@@ -200,8 +204,8 @@ def decide(console: Terminal, options: argparse.Namespace) -> None:
 def compare(console: Terminal, options: argparse.Namespace) -> int:
     """Print the differences between two sweeps, and the claims whose verdict changed.
 
-    Each is an outputs folder or an experiment, in another folder as FOLDER/fig1. Exit code 1 if a
-    verdict changed.
+    Each SWEEP is an outputs folder, an experiment such as fig1, or an experiment in another folder,
+    such as FOLDER/fig1. The exit code is 1 if a verdict changed.
     """
     from sweeper.results.compare import compare as print_differences
 
@@ -209,12 +213,12 @@ def compare(console: Terminal, options: argparse.Namespace) -> int:
 
 
 def judge(console: Terminal, options: argparse.Namespace) -> int:
-    """Judge scores from a CSV, of a sweep or of anything else.
+    """Judge scores from a CSV file, whether a sweep or another program wrote it.
 
-    The columns are arm (or point), seed and value, and if you have them metric, flops and seconds.
-    Each arm is compared with the baseline. A table that a sweep wrote needs no options: this judges
-    its claims. Exit code 0: all are decided; 1: decided, and none is supported; 2: wrong input; 3:
-    some are undecided. docs/judging.md has examples.
+    The file has the columns arm (or point), seed and value, and may have metric, flops and seconds.
+    Each arm is compared with the baseline. For a table that a sweep wrote, give no options: its
+    claims are judged. Exit codes: 0: all are decided; 1: all are decided, and none is supported; 2:
+    the input is wrong; 3: some are undecided. docs/judging.md has examples.
     """
     from dataclasses import asdict
 
@@ -246,8 +250,8 @@ def judge(console: Terminal, options: argparse.Namespace) -> int:
 def dashboard(console: Terminal, options: argparse.Namespace) -> None:
     """Show the experiments in Weights & Biases, as a saved view with their results.
 
-    Saves a view of the project that the runs are mirrored to, and sends the table, figures and
-    verdicts of each experiment; prints the address of the view. It needs a key and
+    Uploads the table, figures and verdicts of each experiment to the project that the runs are
+    mirrored to, saves a view of it, and prints the URL of the view. Needs an API key and
     pip install "wandb-workspaces>=0.4.13" (docs/wandb.md).
     """
     from sweeper.publish import collect_and_judge
@@ -261,14 +265,14 @@ def dashboard(console: Terminal, options: argparse.Namespace) -> None:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one sentence."""
+    """An argument parser that prints errors as one sentence, without its usage."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"error: {message}; {self.prog} --help says more.\n")
 
 
 Argument = tuple[str, dict[str, Any]]
-"""The name and the settings of an argument, as argparse takes them."""
+"""The name and the keyword arguments of an argument, as `add_argument` takes them."""
 
 
 def _argument(name: str, **settings: Any) -> Argument:
@@ -287,29 +291,32 @@ EXPERIMENTS = _argument(
     "experiments",
     nargs="*",
     metavar="experiment",
-    help="which experiments (default: all that were planned)",
+    help="the experiments (default: all that were planned)",
 )
-PUBLISHED = [EXPERIMENTS, _into("write here instead of in DIR, for others to read")]
+PUBLISHED = [
+    EXPERIMENTS,
+    _into("write to this folder instead of DIR, readable by others"),
+]
 COMMANDS: dict[Command, list[Argument]] = {
     train: [
         _argument(
             "--slots",
             type=int,
             metavar="N",
-            help="runs at a time (default: all that fit)",
+            help="the number of runs at a time (default: all that fit)",
         ),
         _argument(
             "--jobs-per-device",
             type=int,
             default=1,
             metavar="N",
-            help="runs that share one GPU (default: %(default)s)",
+            help="the number of runs that share one GPU (default: %(default)s)",
         ),
     ],
     status: [
         EXPERIMENTS,
-        _flag("--all", "also list runs new and done"),
-        _flag("--json", "print plain data for programs"),
+        _flag("--all", "also list runs that are new or done"),
+        _flag("--json", "print JSON"),
         _flag("--watch", "refresh until Ctrl-C"),
     ],
     collect: PUBLISHED,
@@ -319,9 +326,9 @@ COMMANDS: dict[Command, list[Argument]] = {
         _argument(
             "name",
             metavar="NAME | RUN",
-            help="an experiment, or a run: its id, or 'fig1/fixed heads=8 seed=0'",
+            help="an experiment, or a run as its id or as 'fig1/fixed heads=8 seed=0'",
         ),
-        _flag("--yes", "do not ask"),
+        _flag("--yes", "remove without asking"),
     ],
     decide: [EXPERIMENTS],
     judge: [
@@ -329,15 +336,15 @@ COMMANDS: dict[Command, list[Argument]] = {
             "scores",
             type=Path,
             metavar="SCORES.csv",
-            help="a row for each arm and seed",
+            help="a file with one row for each arm and seed",
         ),
         _argument(
             "--better",
             metavar="lower|higher",
-            help="which scores are better; by metric: loss=lower,accuracy=higher",
+            help="which scores are better; for several metrics, loss=lower,accuracy=higher",
         ),
         _argument(
-            "--margin", metavar="1%", help="the largest difference that counts as none"
+            "--margin", metavar="1%", help="the largest difference that counts as equal"
         ),
         _argument(
             "--pair",
@@ -348,27 +355,29 @@ COMMANDS: dict[Command, list[Argument]] = {
         _argument(
             "--baseline",
             metavar="NAME",
-            help="the arm that the others are compared with (default: the first)",
+            help="the arm to compare the others with (default: the first)",
         ),
         _argument(
             "--history",
             type=Path,
             metavar="PAST.csv",
-            help="scores of earlier comparisons, which lend the spread between their seeds",
+            help="scores of earlier comparisons, from which to estimate the spread between seeds",
         ),
-        _flag("--json", "print plain data for programs"),
+        _flag("--json", "print JSON"),
     ],
-    compare: [_argument("sides", nargs=2, metavar="SWEEP", help="what to compare")],
+    compare: [
+        _argument("sides", nargs=2, metavar="SWEEP", help="the two sweeps to compare")
+    ],
     dashboard: [
         EXPERIMENTS,
         _argument(
             "--project",
             metavar="ENTITY/PROJECT",
-            help="where to (default: where the runs are mirrored to)",
+            help="the project (default: the one that the runs are mirrored to)",
         ),
         _flag(
             "--offline",
-            "keep it in DIR/wandb for `wandb sync` and save no view; needs no key",
+            "write to DIR/wandb, for `wandb sync`, and save no view; needs no key",
         ),
     ],
 }
@@ -379,17 +388,17 @@ REMOVED = {
     "docs/clusters.md shows",
     "merge": "copy the outputs folder back, as docs/clusters.md shows",
     "bundle": f"zip the outputs folder; {as_typed('collect')} judges its records again",
-    "archive": "zip the outputs folder, and unzip it before a command reads it",
-    "--effect": "leave it out: the price of a claim is that at the difference measured so far",
+    "archive": "zip the outputs folder, and unzip it before you run a command on it",
+    "--effect": "leave it out, since costs assume the difference that was measured so far",
 }
-"""Commands and options of earlier versions, and what to do instead."""
+"""Commands and options that earlier versions had, and what to do instead."""
 
 
 def _version() -> str:
-    """Return the version of the checkout or of the installed package; a bare machine has none."""
-    about = ROOT / "pyproject.toml"
-    if about.is_file():
-        number = tomllib.loads(about.read_text("utf-8"))["project"]["version"]
+    """Return the name and version of the checkout or of the installed package."""
+    project = ROOT / "pyproject.toml"
+    if project.is_file():
+        number = tomllib.loads(project.read_text("utf-8"))["project"]["version"]
     else:
         number = version("headroom-attention")
     return f"headroom-attention {number}"
@@ -402,21 +411,21 @@ def _parser(program: str) -> argparse.ArgumentParser:
     about = "print the version and stop"
     parser.add_argument("--version", action="store_true", help=about)
     commands = parser.add_subparsers(required=True, metavar="command")
-    if (
-        program == "headroom"
-    ):  # headroom_attention/__main__.py takes it before this parser does
+    if program == "headroom":
+        # List the commands that headroom_attention/__main__.py handles before it calls `main`.
         commands.add_parser(
-            "sweep", help="plan, train and publish, as python sweep.py does"
+            "sweep", help="plan and train a sweep, as python sweep.py does"
         )
         commands.add_parser(
-            "export", help="write a run's model for transformers to load"
+            "export",
+            help="write a run's model as a folder for Hugging Face's transformers",
         )
-        commands.add_parser("squad", help="score answers to SQuAD's questions")
+        commands.add_parser("squad", help="score answers to the questions of SQuAD")
     for command, arguments in COMMANDS.items():
         name, about = command.__name__, inspect.getdoc(command) or ""
         first = about.partition("\n")[0].rstrip(".")
         words = f"{first[0].lower()}{first[1:]}"
-        # Without abbreviations: `report --output FILE` would be taken for --outputs.
+        # Otherwise argparse would read `report --output FILE` as --outputs.
         sub = commands.add_parser(
             name, help=words, description=about, allow_abbrev=False
         )
@@ -425,7 +434,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
             type=Path,
             default=Path("outputs"),
             metavar="DIR",
-            help="where the sweep wrote (default: %(default)s)",
+            help="the outputs folder of the sweep (default: %(default)s)",
         )
         sub.set_defaults(command=command)
         for argument, settings in arguments:

@@ -1,4 +1,4 @@
-"""A sweep that decides: rounds of seeds until every claim has an answer or nothing pays."""
+"""Sweeps that decide claims: rounds of seeds until each claim is decided or a limit is reached."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from sweeper.train import Executor
 
 @dataclass(frozen=True)
 class Progress:
-    """The verdicts on the finished runs of a plan, and their cost."""
+    """The verdicts on the finished runs of a plan, and the cost of these runs."""
 
-    judged: Sequence[tuple[Table, Sequence[Verdict]]]  # by experiment
+    judged: Sequence[tuple[Table, Sequence[Verdict]]]  # one pair for each experiment
     spent_h: float  # device hours of the runs
-    until: Sequence[str]  # the claims to decide; all if empty
+    until: Sequence[str]  # the claims to decide; [] means all
 
     @classmethod
     def of(
@@ -40,9 +40,9 @@ class Progress:
         until: Sequence[str] = (),
         before: Rounds = (),
     ) -> Progress:
-        """Judge the finished runs of a plan, and no other run of its folder.
+        """Judge the finished runs of a plan. Ignore other runs of its folder.
 
-        `before`: the earlier rounds, which were judged, too.
+        `before`: the earlier rounds. Each counts as an interim analysis.
         """
         tables = records.tables(plan.as_data(before))
         rows = [row for table in tables for row in table.rows]
@@ -52,7 +52,10 @@ class Progress:
 
     @property
     def verdicts(self) -> list[tuple[str, Verdict]]:
-        """The verdicts that the points can decide and the user asks for, with their experiments."""
+        """The verdicts that count, each with the name of its experiment.
+
+        Leave out claims that the points cannot decide, and claims that `until` does not name.
+        """
         return [
             (table.name, verdict)
             for table, verdicts in self.judged
@@ -62,7 +65,7 @@ class Progress:
 
     @property
     def undecided(self) -> Counter[str]:
-        """The undecided claims, each with the number of its measures that are undecided."""
+        """The undecided claims. Each counts the measures by which it is undecided."""
         return Counter(
             f"{name}/{verdict.claim}" if len(self.judged) > 1 else verdict.claim
             for name, verdict in self.verdicts
@@ -70,7 +73,10 @@ class Progress:
         )
 
     def seeds(self, most: int) -> dict[str, int]:
-        """Return how many seeds points get next, none beyond `most`, by a point's first run."""
+        """Return the next number of seeds of each point, at most `most`.
+
+        The key is the id of the point's run with the first seed.
+        """
         found: dict[str, int] = {}
         for table, verdicts in self.judged:
             own = _by_first_run(table, verdicts, next_seeds(table, most, self._asks))
@@ -81,7 +87,7 @@ class Progress:
         return not self.until or claim in self.until
 
     def as_data(self) -> dict[str, Any]:
-        """Return the verdicts as plain data for a plan."""
+        """Return the verdicts by experiment, as plain data for the plan's file."""
         return {
             table.name: [
                 {
@@ -98,16 +104,17 @@ class Progress:
 def _by_first_run(
     table: Table, verdicts: Sequence[Verdict], more: Mapping[tuple[str, str], int]
 ) -> dict[str, int]:
-    """Convert seeds to add per (arm, point) into all seeds, keyed by the run of the first seed.
+    """Return the total number of seeds of each point, keyed by its run with the first seed.
 
-    Models are fine-tuned on the tasks of undecided claims only.
+    `more` has the number of seeds to add, by arm and point. If models are fine-tuned, only the
+    tasks of undecided claims get more seeds.
     """
-    tuned = table.experiment.get("finetune") or {}
-    without = {one.measure for one in verdicts if one.verdict is Decision.UNDECIDED}
-    tasks = {one.task for one in measures(table) if one.words in without}
+    finetuned = table.experiment.get("finetune") or {}
+    undecided = {one.measure for one in verdicts if one.verdict is Decision.UNDECIDED}
+    tasks = {one.task for one in measures(table) if one.words in undecided}
     runs: dict[tuple[Any, ...], list[str]] = {}
     for row in table.rows:
-        if not tuned or row["task"] in tasks:
+        if not finetuned or row["task"] in tasks:
             point = (row["arm"], row["point"] or "", row["task"])
             runs.setdefault(point, []).append(str(row["run"]))
     counts: dict[str, int] = {}
@@ -118,9 +125,10 @@ def _by_first_run(
 
 
 def check_claims(plan: Plan, until: Sequence[str] = ()) -> None:
-    """Raise UserError for claims that the points of the plan cannot decide.
+    """Raise UserError if the points of the plan cannot decide a claim.
 
-    `until`: the claims to decide, `hydra.sweeper.until`; UserError for one that the plan lacks.
+    `until`: the option `hydra.sweeper.until`. Raise UserError, too, if it names another claim than
+    those of the plan.
     """
     configs = {run.id: run.config for run in plan.runs.values()}
     for table in before_training(plan.as_data(), configs):
@@ -128,7 +136,7 @@ def check_claims(plan: Plan, until: Sequence[str] = ()) -> None:
     for claim in until:
         if claim not in plan.claims:
             expected = (
-                f"claims of what is swept ({', '.join(plan.claims) or 'it makes none'})"
+                f"claims of the sweep ({', '.join(plan.claims) or 'it has none'})"
             )
             remedy = "correct it or leave it out"
             raise invalid_value("hydra.sweeper.until", claim, expected, remedy)
@@ -136,33 +144,46 @@ def check_claims(plan: Plan, until: Sequence[str] = ()) -> None:
 
 @dataclass(frozen=True)
 class Round:
-    """A plan to train next."""
+    """A round of seeds to train.
+
+    Attributes:
+        plan: all points and runs, including those of earlier rounds.
+        seeds: numbers of seeds, keyed by the run of a point's first seed.
+        seconds: expected seconds of training, by new run.
+        before: seeds and verdicts of the earlier rounds, as plain data.
+        spent_h: device hours of the earlier rounds.
+        purpose: a phrase that the sweep prints when the round starts.
+    """
 
     plan: Plan
-    seeds: Mapping[str, int]  # of each point, by the run of its first seed
-    seconds: Mapping[str, float]  # expected training of its new runs, by run
-    before: Rounds  # seeds and verdicts of the earlier rounds, as plain data
-    spent_h: float  # device hours of the earlier rounds
-    purpose: str  # for people
+    seeds: Mapping[str, int]
+    seconds: Mapping[str, float]
+    before: Rounds
+    spent_h: float
+    purpose: str
 
 
 def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bool:
-    """Train rounds until every claim has an answer or none pays; return whether all runs are done.
+    """Train rounds of seeds until every claim is decided or a limit is reached.
 
     Args:
-        first: the plan with the experiments' own seeds.
-        estimate: expected seconds of training of its runs that are not done.
+        executor: trains the rounds.
+        first: the plan of the first round, with the seeds of the experiments.
+        estimate: the expected seconds of training, by run that is not done.
+
+    Returns:
+        Whether all runs of the last round are done.
 
     Raises:
-        UserError: the first round is expected to exceed the budget, or an arm starts from runs of
-            its parent and has seeds between those.
+        UserError: the first round is expected to exceed the budget, or the seeds of an arm are not
+            the first ones of its parent.
     """
     _check_seeds(first)
     options = executor.options
     cost = executor.chosen_h + _device_hours(first, estimate)
     # Only the first round checks the budget against an estimate, so that repeating the command
     # gives the same rounds.
-    if len(estimate) == len(first.runs) and not _pays(options, cost):
+    if len(estimate) == len(first.runs) and not _within_budget(options, cost):
         raise invalid_value(
             "hydra.sweeper.budget_device_hours",
             options.budget_device_hours,
@@ -186,7 +207,7 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
 
 
 def _check_seeds(plan: Plan) -> None:
-    """Raise UserError for an arm whose seeds are not the first ones of its parent."""
+    """Raise UserError if the seeds of an arm are not the first ones of its parent."""
     for experiment in plan.experiments.values():
         for arm in experiment.arms.values():
             parent = experiment.arms.get(arm.parent or "")
@@ -199,14 +220,14 @@ def _check_seeds(plan: Plan) -> None:
                     f"experiment.arms.{arm.name}.seeds",
                     arm.seeds,
                     f"the first seeds of its parent {arm.parent} ({listed})",
-                    "rounds add seeds in their order; leave it out",
+                    "leave it out, since rounds add seeds in ascending order",
                 )
 
 
 def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:
-    """Return the round that trains the next seed of every point of every undecided claim.
+    """Return the next round, which adds seeds to the points of undecided claims.
 
-    None if no claim gets a seed, or if the budget does not pay for the round.
+    Return None if no point gets another seed, or if the round would exceed the budget.
     """
     options = executor.options
     seeds = {**last.seeds, **progress.seeds(options.max_seeds)}
@@ -215,9 +236,9 @@ def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:
     new = [run for id, run in plan.runs.items() if id not in last.plan.runs]
     seconds = {run.id: throughput.expected(run).training for run in new}
     cost = executor.chosen_h + progress.spent_h + _device_hours(plan, seconds)
-    # Seeds that an experiment lacks may be runs that another one has.
+    # Compare points, not runs: a new seed of one experiment may be a run that another one has.
     more = len(plan.points) > len(last.plan.points)
-    if not more or not _pays(options, cost):
+    if not more or not _within_budget(options, cost):
         return None
     judged_before = {
         "seeds_judged": _seeds_judged(last.plan),
@@ -225,10 +246,11 @@ def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:
         "verdicts": progress.as_data(),
     }
     before = [*last.before, judged_before]
-    return Round(plan, seeds, seconds, before, progress.spent_h, _in_words(progress))
+    purpose = _undecided_claims(progress)
+    return Round(plan, seeds, seconds, before, progress.spent_h, purpose)
 
 
-def _pays(options: SweepOptions, hours: float) -> bool:
+def _within_budget(options: SweepOptions, hours: float) -> bool:
     budget = options.budget_device_hours
     return budget is None or hours <= budget
 
@@ -240,10 +262,11 @@ def _device_hours(plan: Plan, seconds: Mapping[str, float]) -> float:
     )
 
 
-def _in_words(progress: Progress) -> str:
+def _undecided_claims(progress: Progress) -> str:
+    """Return a phrase such as "2 of 3 undecided: wins_at_equal_size, saves_parameters"."""
     undecided = progress.undecided
     claims = ", ".join(
-        f"{one} by {n} measures" if n > 1 else one for one, n in undecided.items()
+        f"{claim} ({n} measures)" if n > 1 else claim for claim, n in undecided.items()
     )
     return sanitize(
         f"{undecided.total()} of {len(progress.verdicts)} undecided: {claims}"
@@ -251,7 +274,7 @@ def _in_words(progress: Progress) -> str:
 
 
 def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
-    """Train a round, and show its purpose and cost while it trains."""
+    """Train the runs `left` of a round, and show the purpose and the cost of the round."""
     runs = plural(len(now.seconds), "run")
     head = f"round {len(now.before) + 1}, {runs}: {now.purpose}"
     executor.console.print(Text(head), soft_wrap=True)
@@ -263,13 +286,13 @@ def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
     def about(seconds: float) -> str:
         spent_h = executor.chosen_h + now.spent_h + seconds * devices
         spent = f"{spent_h:.2g}{of} device hours spent"
-        return f"{head}\n{spent}; this round is expected to take {expected:.2g}"
+        return f"{head}\n{spent}; expected for this round: {expected:.2g}"
 
     executor.train(now.plan, left, estimate=now.seconds, rounds=now.before, about=about)
 
 
 def _summary(executor: Executor, last: Round, progress: Progress) -> str:
-    """Return the answers, the cost, and why no round follows."""
+    """Return a sentence with the number of decided claims, the cost, and why no round follows."""
     options, claims = executor.options, len(progress.verdicts)
     rounds, runs = len(last.before) + 1, len(last.plan.runs)
     took = (
@@ -277,25 +300,25 @@ def _summary(executor: Executor, last: Round, progress: Progress) -> str:
         f"{progress.spent_h:.2g} device hours"
     )
     if not progress.undecided:
-        of = " asked about" if options.until else ""
-        who = f"the claim{of} has" if claims == 1 else f"all {claims} claims{of} have"
-        return f"{who} an answer {took}."
+        of = " of hydra.sweeper.until" if options.until else ""
+        who = f"the claim{of} is" if claims == 1 else f"all {claims} claims{of} are"
+        return f"{who} decided {took}."
     why = (
-        f"no seeds within hydra.sweeper.max_seeds={options.max_seeds} are left to train"
+        f"no point can get more seeds than hydra.sweeper.max_seeds={options.max_seeds}"
     )
     if executor.tripped:
         why = executor.tripped
     elif progress.seeds(options.max_seeds):
         budget = f"{options.budget_device_hours:g}"
-        why = f"hydra.sweeper.budget_device_hours={budget} pays for no more"
-    return f"{_in_words(progress)}, {took}: {why}."
+        why = f"the next round would exceed hydra.sweeper.budget_device_hours={budget}"
+    return f"{_undecided_claims(progress)}, {took}: {why}."
 
 
 def _seeds_judged(plan: Plan) -> dict[str, int]:
-    """Return the number of seeds of each point, by the run of its first seed.
+    """Return the number of seeds of each point, keyed by the run of its first seed.
 
-    Experiments that share a first run may have different numbers; the largest counts, so that no
-    analysis is forgotten.
+    If experiments share a first run and have different numbers of seeds, use the largest number, so
+    that every interim analysis is counted.
     """
     points: dict[str, list[str]] = {}
     for point in plan.points:

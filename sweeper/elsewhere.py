@@ -1,4 +1,4 @@
-"""Plans for another machine: an outputs folder with everything that training needs."""
+"""Plans for another machine. The outputs folder then has everything that training needs."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ def plan_elsewhere(
     code: Code,
     estimate: Mapping[str, float],
 ) -> None:
-    """Freeze a plan, pin the code and prepare the data; print the commands that train the runs.
+    """Freeze a plan, copy the code and prepare the data. Print the commands that train the runs.
 
-    `estimate`: expected seconds of training, by run. Raise UserError if the data cannot be built.
+    `estimate`: the expected seconds of training, by run. Raise UserError if the data cannot be
+    prepared.
     """
     left = [run for run in plan.runs if store.run(run).status().state is not State.DONE]
     freeze(plan, store, {run: estimate[run] for run in left if run in estimate})
     if not left:
-        console.print_line("Nothing is to be trained: all runs are done.")
+        console.print_line("All runs are done already.")
         return
 
     configs = {run: plan.runs[run].config for run in left}
@@ -52,4 +53,6 @@ def plan_elsewhere(
             train=shlex.quote(train),
         )
     )
-    console.print_line("Then type this command again, without hydra.sweeper.plan_only.")
+    console.print_line(
+        "Then repeat this command without hydra.sweeper.plan_only to publish the results."
+    )

@@ -1,8 +1,8 @@
 """Schemas of Hydra's own config section: the sweeper and the launchers.
 
-The yaml of the sweeper and of each launcher names its schema here, a dataclass, so that Hydra
-refuses unknown keys and wrong types. Parts that Hydra would call are read-only, so that Hydra
-refuses to change them before it calls anything.
+A schema is a dataclass. The yaml of the sweeper and of each launcher names its schema, so that
+Hydra refuses unknown keys and wrong types. The parts of the section that name code are read-only,
+so that no override can make Hydra call other code.
 """
 
 import sys
@@ -25,7 +25,7 @@ from sweeper.store import registry
 from sweeper.store.errors import UserError
 
 SWEEPER = "hydra_plugins.headroom.sweeper.HeadroomSweeper"
-# An enumeration of one: the class that Hydra makes a sweeper of cannot be another.
+# An enumeration with one member, so that `hydra.sweeper._target_` cannot name another class.
 Target = StrEnum("Target", {SWEEPER: SWEEPER})  # type: ignore[misc]
 
 
@@ -35,7 +35,7 @@ class _Schema(SweepOptions):
 
 
 def declare() -> None:
-    """Register the schemas with Hydra; every program that composes configs does so first."""
+    """Register the schemas with Hydra. Call this before composing a config."""
     store = ConfigStore.instance().store
     store(group="schema/sweeper", name="headroom", node=_Schema)
     for name in registry.names(registry.BACKENDS):
@@ -43,9 +43,11 @@ def declare() -> None:
             options = registry.function(
                 registry.BACKENDS, name, "hydra/launcher", "Options"
             )
-        except UserError as error:  # of a package that this sweep may not use
+        except UserError as error:
+            # Continue: this sweep may not need the broken package.
             print(
-                f"warning: hydra/launcher={name} is left out: {error}", file=sys.stderr
+                f"warning: hydra/launcher={name} is not available: {error}",
+                file=sys.stderr,
             )
         else:
             store(group="schema/launcher", name=name, node=options)
@@ -60,9 +62,14 @@ def declare() -> None:
 
 
 def composer(conf: Path = CONF, config_dir: str | None = None) -> Composer:
-    """Return a composer of the configs in a folder, for programs without a Hydra command line.
+    """Return a composer for a folder of configs. Programs without Hydra's command line use it.
 
-    `config_dir` is a folder of further yaml files, as after `--config-dir`.
+    Args:
+        conf: the folder of configs.
+        config_dir: a folder with more yaml files, like that of the flag `--config-dir`.
+
+    Raises:
+        UserError: a yaml file is too large.
     """
     declare()
     for folder in (conf, *([Path(config_dir)] if config_dir else [])):
@@ -72,8 +79,7 @@ def composer(conf: Path = CONF, config_dir: str | None = None) -> Composer:
     if config_dir is not None:
         search_path = loader.get_search_path()
         place = f"file://{Path(config_dir).absolute()}"
-        search_path.get_path().insert(
-            -1, SearchPathElement("command-line", place)
-        )  # schemas last
+        element = SearchPathElement("command-line", place)
+        search_path.get_path().insert(-1, element)  # the schemas stay last
         loader = ConfigLoaderImpl(search_path)
     return Composer(loader)

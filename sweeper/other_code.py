@@ -1,4 +1,7 @@
-"""Runs that other code trained: the plan names them, and a sweep may train them again."""
+"""Detection of runs that were trained with other code than today's.
+
+The plan lists these runs, and with `hydra.sweeper.retrain=changed` the sweep trains them again.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from sweeper.store.runs import RunStore, State, Status
 
 RETRAIN = "hydra.sweeper.retrain=changed"
 ACCEPT = "hydra.sweeper.accept_mixed_code=true"
-_NAMED = 3  # changed files in a line
+_NAMED = 3  # a line names at most this many changed files
 _ENDED = (State.DONE, State.INTERRUPTED, State.FAILED)
 
 
@@ -23,9 +26,9 @@ class OtherCode:
 
     Attributes:
         finished: the number of finished runs of the plan.
-        changed: the files that changed since, by finished run.
-        begun: the same, by unfinished run that would continue from a checkpoint.
-        unknown: the finished runs whose copy of the code is gone.
+        changed: for each finished run of other code, the files that have changed since.
+        begun: the same for unfinished runs that would continue from a checkpoint.
+        unknown: the finished runs whose copy of the code was deleted.
     """
 
     finished: int
@@ -39,10 +42,10 @@ class OtherCode:
         return {*self.changed, *self.begun}
 
     def words(self) -> str:
-        """Return how many finished runs are of other code, and the files that changed."""
-        are = "is" if len(self.changed) == 1 else "are"
+        """Return a phrase with the number of runs in `changed`, and the files that changed."""
+        were = "was" if len(self.changed) == 1 else "were"
         runs = f"{len(self.changed)} of {plural(self.finished, 'finished run')}"
-        return f"{runs} {are} of other code: {_files(self.changed)} changed"
+        return f"{runs} {were} trained with other code ({_files(self.changed)} changed)"
 
 
 def of_other_code(
@@ -53,8 +56,8 @@ def of_other_code(
 ) -> OtherCode:
     """Compare today's code with the code of each run of a plan.
 
-    A run that starts from a run of other code counts as one. `statuses` of the runs are read unless
-    they are given.
+    If a parent was trained with other code, so were its children. `statuses` maps run ids to their
+    statuses; None reads them.
     """
     found: dict[str, list[str] | None] = {}
     statuses = statuses or {run: store.run(run).status() for run in plan.runs}
@@ -80,35 +83,39 @@ def of_other_code(
 
 
 def in_words(found: OtherCode, *, retrain: bool) -> Iterator[str]:
-    """Yield the lines on other code that a plan begins with."""
+    """Yield the lines about other code that the sweep prints before the plan."""
     if found.changed:
-        what = f"Kept; beside new runs they decide no claim. Train them again with {RETRAIN}"
+        what = "Their results are kept; beside new runs they decide no claim. To train them again, "
+        what += f"add {RETRAIN}"
         if retrain:
-            what = "They are trained again; old results stay in runs/<id>/attempts/<number>."
+            what = "They are trained again. Old results stay in runs/<id>/attempts/<number>."
         yield f"{found.words()}. {what}"
     if found.begun:
         one = len(found.begun) == 1
-        verb = "starts anew" if retrain and one else "start anew" if retrain else ""
-        verb = (
-            verb
-            or ("continues" if one else "continue") + " from a checkpoint of other code"
-        )
-        yield f"{plural(len(found.begun), 'unfinished run')} {verb}: {_files(found.begun)} changed."
+        verb = "continues" if one else "continue"
+        how = f"{verb} from a checkpoint of other code"
+        if retrain:
+            how = "starts again from step 0" if one else "start again from step 0"
+        yield f"{plural(len(found.begun), 'unfinished run')} {how}: {_files(found.begun)} changed."
     if found.unknown:
         runs = plural(len(found.unknown), "finished run")
-        yield f"{runs} may be of other code: its copy in outputs/code is gone. Kept."
+        yield f"{runs} may be of other code, since its copy in outputs/code was deleted. Kept."
 
 
 def refuse_mixing(found: OtherCode) -> None:
-    """Raise UserError if more seeds would not decide a claim, because code would be mixed."""
+    """Raise UserError if the plan has finished runs of other code.
+
+    More seeds would then mix runs of different code, which cannot decide a claim.
+    """
     if found.changed:
         raise UserError(
             f"hydra.sweeper.decide=true: {found.words()}, so more seeds would mix code and decide "
-            f"no claim; train them again with {RETRAIN}, or accept it with {ACCEPT}."
+            f"no claim; train these runs again with {RETRAIN}, or accept it with {ACCEPT}."
         )
 
 
 def _files(changed: Mapping[str, Sequence[str]]) -> str:
+    """Return the names of the changed files, shortened."""
     every = sorted({file for own in changed.values() for file in own})
     more = f" and {len(every) - _NAMED} more" if every[_NAMED:] else ""
     return sanitize(", ".join(every[:_NAMED]), 300) + more

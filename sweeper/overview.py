@@ -1,4 +1,4 @@
-"""The lines that a sweep prints before it trains: its plan, other code, replaced results, costs."""
+"""The overview that a sweep prints before it trains: plan, cost, other code, replaced results."""
 
 from __future__ import annotations
 
@@ -26,11 +26,9 @@ from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State, Status
 
 SLOWDOWN = (1, 4)
-"""The least and greatest ratio of training time to the time of its matrix products alone.
-
-Ratios of 1.1 to 3.3 were measured.
-"""
-MOST_LISTED = 60  # points; a dry run lists all
+"""The smallest and the largest expected ratio of the time of a training to the time that its matrix
+products alone would take. Measured ratios were 1.1 to 3.3."""
+MOST_LISTED = 60  # points of a plan that are listed; a dry run always lists them
 
 
 @dataclass
@@ -46,12 +44,12 @@ class Overview:
     def show(
         self, plan: Plan, budgets: Iterable[str], *, final: bool, verbose: bool
     ) -> dict[str, float]:
-        """Print a plan and its cost. Return the expected seconds of training of each run.
+        """Print a plan and its cost. Return the expected seconds of training, by run.
 
         Args:
             plan: all runs of the sweep.
-            budgets: sentences on the cost of tuning.
-            final: whether the runs have their final ids, as they do once tuned values are chosen.
+            budgets: sentences about the cost of tuning.
+            final: whether the runs have their final ids. False if tuning has yet to choose values.
             verbose: whether to list every point.
         """
         statuses = {run: self.store.run(run).status() for run in plan.runs}
@@ -73,16 +71,16 @@ class Overview:
         return estimate
 
     def print_replaced(self, plan: Plan) -> None:
-        """Print which results of other commands lose their name to this sweep."""
+        """Print which results of other commands this sweep replaces, because it uses their name."""
         for name, before in replaced(plan.outputs, plan.as_data()).items():
             words = (
-                f"{name}: these results replace those of another command, whose runs stay on disk. "
-                f"To count them again, type {command_of(before)}"
+                f"{name}: these results replace those of another command. Its runs stay on disk. "
+                f"To bring its results back, run {command_of(before)}"
             )
             self._print(sanitize(words, 1000))
 
     def print_prices(self, plan: Plan, estimate: Mapping[str, float]) -> None:
-        """Print the price of each claim by the runs that are done."""
+        """Print the expected cost of each claim, estimated from the finished runs."""
         from sweeper.results.collect import Records
         from sweeper.results.summary import print_prices
 
@@ -91,10 +89,10 @@ class Overview:
         print_prices(self.console, Records(self.store, configs).tables(planned))
 
     def print_cost(self, plan: Plan, left: Sequence[str]) -> dict[str, float]:
-        """Print the cost of the runs left; return the expected seconds of training of each.
+        """Print the cost of the runs `left`. Return the expected seconds of training, by run.
 
-        Return {} until a run is measured. A dry run then prints a range that follows from the speed
-        of this machine.
+        Return {} if no run was measured yet. A dry run on a CPU then prints a range of times,
+        computed from the speed of this machine.
         """
         throughput = measured(plan, self.store, self.backend)
         runs, slots = [plan.runs[run] for run in left], self.backend.slots
@@ -108,13 +106,13 @@ class Overview:
         return throughput.estimate(runs)
 
     def _times(self, plan: Plan, runs: Sequence[Record], throughput: Throughput) -> str:
-        """Return in words how long runs are expected to take."""
+        """Return a phrase that says how long the runs are expected to take."""
         device, slots = device_of(plan, self.backend).upper(), self.backend.slots
         if throughput.measured:
             seconds = expected_seconds(runs, self.store, throughput, slots)
-            return f"about {clock(seconds)} on a {device} by finished runs"
+            return f"about {clock(seconds)} on a {device}, estimated from finished runs"
         if not self.options.dry_run or device != "CPU":
-            return f"the time on a {device} follows once a run is measured"
+            return f"the time on a {device} is unknown until a run has been measured"
         threads = max(run.config["trainer"]["threads"] for run in runs)
         per_flop = 1 / (self._flops_per_second() * threads)
         least, most = (
@@ -124,7 +122,7 @@ class Overview:
         return f"{clock(least)} to {clock(most)} on a CPU as fast as this machine's"
 
     def _flops_per_second(self) -> float:
-        """Return the speed of matrix products on a core of this machine, measured once."""
+        """Return the speed of matrix products on one core. Each machine is measured once."""
         path = self.store.outputs / "cache" / "speed.json"
         machine = socket.gethostname()
         known = read_object(path) or {}
@@ -142,9 +140,9 @@ class Overview:
 def expected_seconds(
     runs: Sequence[Record], store: RunStore, throughput: Throughput, slots: int
 ) -> float:
-    """Return the expected wall seconds of runs that are not done, with `slots` at a time.
+    """Return the expected wall time, in seconds, to finish the runs with `slots` at a time.
 
-    For a run that was interrupted, or that another sweep trains, count its remaining steps only.
+    Count only the remaining steps of runs that were interrupted, or that another sweep trains.
     """
     waiting = {}
     for run in sorted(runs, key=lambda run: -run.flops):

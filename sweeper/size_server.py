@@ -1,7 +1,8 @@
-"""The client of the size server: a process with models and tasks that answers lines of JSON.
+"""The client of the size server, a process that imports torch on behalf of the sweeper.
 
-The sweeper never imports torch. It asks `python -m tasks.size_server` for the size and the data of
-a config. That process also forks jobs, which start fast since it has imported torch already.
+The sweeper never imports torch. It sends questions to `python -m tasks.size_server` as lines of
+JSON: for the size of a model, the data of a config, or to fork a job. Forked jobs start fast, since
+the server has imported torch already.
 """
 
 import itertools
@@ -22,49 +23,59 @@ from typing import Any
 from sweeper.store.errors import UserError
 from sweeper.store.registry import ROOT
 
-# Numeric libraries read these when they load. With more threads, processes slow each other down.
+# Numeric libraries read these variables when they are loaded. With more than one thread each,
+# parallel jobs slow each other down.
 SINGLE_THREADED = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
-# After this time without an answer, send the server SIGCONT: a signal may have stopped it.
+# After this many seconds without an answer, send SIGCONT: a signal may have stopped the server.
 CONTINUE_S = 2.0
-UNKNOWN = -1  # the exit code of a job if the server ended before it
+UNKNOWN = -1  # the exit code of a job whose server ended before the job
 
 Answers = dict[int, Future[dict[str, Any]]]
 
 
 class Gone(UserError):
-    """The size server ended before it answered."""
+    """The error that the size server ended before it answered."""
 
 
 class SizeServer:
-    """A size server, started by the first question. Close it, for example by contextlib.closing."""
+    """A client that starts a size server with its first question.
+
+    Close it at the end, for example with `contextlib.closing`.
+
+    Attributes:
+        code: the folder of code from which the next server is started.
+        exits: (request id, exit code) of each job that ended. If the server ends, its running jobs
+            get the exit code UNKNOWN and may continue to run.
+    """
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
         self._numbers = itertools.count(1)
         self._answers: Answers = {}
         self._lock = threading.Lock()
-        self.code = ROOT  # the folder of code that the next server starts from
+        self.code = ROOT
         self.exits: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
-        """(request id, exit code) of each ended job. If the server ends, the exit code of its other
-        jobs is UNKNOWN; they may still run."""
 
     def tell(self, question: Mapping[str, Any]) -> None:
-        """Send a question without waiting for its answer. The server handles questions in order.
+        """Send a question and do not wait for the answer. The server handles questions in order.
 
-        If the server is gone, drop the question. The next question starts another server.
+        If the server has ended, drop the question. The next question starts another server.
         """
         with suppress(Gone):
             self._send(question)
 
     def ask(self, questions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Send questions and return their answers in order. Raise Gone if the server ends early."""
+        """Send questions and return their answers in order.
+
+        Raise Gone if the server ends before it has answered all of them.
+        """
         waiting = [self._send(question) for question in questions]
-        # A server that is stopped by a signal would block a sweep that is to end.
+        # Ctrl-Z or SIGSTOP may have stopped the server, and the sweep would wait for ever.
         while wait(waiting, CONTINUE_S).not_done:
             if self._process is not None:
                 self._process.send_signal(signal.SIGCONT)
@@ -73,12 +84,12 @@ class SizeServer:
     def fork(
         self, target: str, argument: Path, *, environment: Mapping[str, str], log: Path
     ) -> int:
-        """Fork a process that executes a job. Return its request id, which `exits` will name.
+        """Fork a process that executes a job. Return the request id, under which `exits` reports.
 
         Args:
             target: "train" or "prepare".
             argument: the folder of the run.
-            environment: variables to set for the job.
+            environment: environment variables to set in the process.
             log: the file for its stdout and stderr.
 
         Raises:
@@ -93,7 +104,8 @@ class SizeServer:
         }
         try:
             [answer] = self.ask([question])
-        except Gone:  # try again with a new server
+        except Gone:
+            # The next question starts a new server.
             [answer] = self.ask([question])
         if "error" in answer:
             raise UserError(str(answer["error"]))
@@ -101,7 +113,7 @@ class SizeServer:
         return job
 
     def exit_code(self, job: int) -> int:
-        """Wait until `job`, the only running job, ends. Return its exit code."""
+        """Wait for the end of `job`, and return its exit code. No other job may be running."""
         ended, code = self.exits.get()
         assert ended == job
         return code
@@ -111,7 +123,7 @@ class SizeServer:
         self.ask([{"op": "signal", "of": job, "signal": number}])
 
     def close(self) -> None:
-        """Close the server's input, which ends it. Its forked jobs continue."""
+        """End the server by closing its stdin. Its forked jobs continue."""
         process, self._process = self._process, None
         if process is not None and process.stdin is not None:
             with suppress(BrokenPipeError):
@@ -143,7 +155,7 @@ class SizeServer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, **SINGLE_THREADED},
-                start_new_session=True,  # Ctrl-C reaches only the sweep, which signals the jobs
+                start_new_session=True,  # Ctrl-C reaches the sweep alone, which signals the jobs
             )
             self._answers = {}
             known = (self._process, self._answers)
@@ -172,13 +184,13 @@ class SizeServer:
 
     def _gone(self) -> Gone:
         return Gone(
-            "the process that builds the models (tasks.size_server) ended; its last lines, printed "
-            "above, say why."
+            "the process that builds the models (tasks.size_server) ended; read its last lines "
+            "above for the reason."
         )
 
 
 def _parsed(line: str) -> dict[str, Any]:
-    """Return a message of the server; {} for other text, such as a warning of the interpreter."""
+    """Parse a message of the server. Return {} for other text, such as a warning of Python."""
     try:
         message = json.loads(line)
     except ValueError:

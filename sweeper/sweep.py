@@ -1,7 +1,7 @@
-"""One sweep from a command line to its figures: plan, choose, train or decide, publish.
+"""One sweep, from its command line to its figures: plan, tune, train, publish.
 
-The stages of a sweep are plans. If an experiment is tuned, trials choose its values first. Then the
-judged runs are trained, in rounds if the sweep decides.
+If an experiment is tuned, a first plan trains trials, which choose its values. A second plan has
+the judged runs. `hydra.sweeper.decide` trains these in rounds.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from sweeper.size_server import SizeServer, size_server
 from sweeper.store import registry
 from sweeper.store.changes import Changes
 from sweeper.store.code import Code
-from sweeper.store.errors import invalid_value
+from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 
-# Imported where they are used: a dry run needs neither the scheduler nor statistics.
+# Import these only where they are used: a dry run needs neither the scheduler nor statistics.
 if TYPE_CHECKING:
     from sweeper.train import Executor
     from sweeper.tune import Tuning
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Untuned:
-    """The first stage of a sweep that has nothing to choose."""
+    """The first stage of a sweep without tuning. It has the same methods as `tune.Tuning`."""
 
     judged: Plan
 
@@ -62,21 +62,27 @@ def sweep(
     launcher_options: Any,
     verbose: bool = False,
 ) -> int:
-    """Plan the command line, train what is missing, publish the results; return the exit code.
+    """Plan the command line, train the runs that are not done, and publish the results.
 
-    `arguments` are the overrides as typed, `options` and `launcher_options` the sections
-    `hydra.sweeper` and `hydra.launcher`; `verbose` lists every point of a plan.
+    Args:
+        arguments: the overrides of the command line.
+        composer: composes the configs.
+        options: the section `hydra.sweeper`.
+        launcher: the name of the backend.
+        launcher_options: the section `hydra.launcher`.
+        verbose: whether to list every point of the plan.
 
     Returns:
-        0 if every run of the plan is done (in a dry run: can be planned) and its records can be
-        read, else 1; 130 after Ctrl-C and 143 after SIGTERM, which save the running jobs.
+        The exit code. 0 if every run of the plan is done and its records can be read, or after a
+        dry run; 1 otherwise.
 
     Raises:
-        UserError: nothing was started.
+        UserError: the command line is wrong, and nothing was started.
+        SystemExit: Ctrl-C (code 130) or SIGTERM (code 143). Running jobs have saved.
     """
     console = Terminal()
     with StopSignals(STOPS) as signals, closing(size_server()) as process:
-        process.code = registry.ROOT  # until the code of the sweep is pinned
+        process.code = registry.ROOT  # until training begins, which copies the code
         code = Code.read(registry.ROOT)
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
         plan = replace(plan, accept_mixed_code=options.accept_mixed_code)
@@ -120,19 +126,21 @@ def sweep(
 def _check_options(options: SweepOptions, plan: Plan) -> None:
     """Raise UserError for options that exclude each other, and for claims that cannot be judged."""
     if options.decide and options.plan_only:
-        expected = (
-            "false with hydra.sweeper.plan_only=true, since rounds follow from results"
+        raise UserError(
+            "hydra.sweeper.decide and hydra.sweeper.plan_only cannot be combined, since each round "
+            "depends on the results of the last one; leave decide out to plan the first round."
         )
-        remedy = "plan the first round without it"
-        raise invalid_value("hydra.sweeper.decide", "true", expected, remedy)
     if options.retrain and options.plan_only:
-        expected = "null with hydra.sweeper.plan_only=true, which keeps finished runs"
-        remedy = "train them again here, or plan into another hydra.sweep.dir"
-        raise invalid_value("hydra.sweeper.retrain", options.retrain, expected, remedy)
+        raise UserError(
+            "hydra.sweeper.retrain and hydra.sweeper.plan_only cannot be combined, since a plan "
+            "for another machine keeps finished runs; train them again here, or set another "
+            "paths.outputs."
+        )
     if options.decide and not plan.claims:
-        expected = "an experiment with claims"
-        remedy = "choose one, as in experiment=fig1 (a grid has no claims), or leave this out"
-        raise invalid_value("hydra.sweeper.decide", "true", expected, remedy)
+        raise UserError(
+            "hydra.sweeper.decide=true needs an experiment with claims; choose one, as in "
+            "experiment=fig1 (a grid has no claims), or leave it out."
+        )
     if plan.claims or options.until:
         from sweeper.decide import check_claims
 
@@ -140,7 +148,7 @@ def _check_options(options: SweepOptions, plan: Plan) -> None:
 
 
 def _first_stage(plan: Plan, process: SizeServer, store: RunStore) -> Tuning | Untuned:
-    """Return the stage that chooses the tuned values of a plan."""
+    """Return the stage that chooses tuned values, or `Untuned` if there are none to choose."""
     if not plan.tuned:
         return Untuned(plan)
     from sweeper.tune import Tuning
@@ -149,7 +157,7 @@ def _first_stage(plan: Plan, process: SizeServer, store: RunStore) -> Tuning | U
 
 
 def _backend(plan: Plan, process: SizeServer, launcher: str, options: Any) -> Backend:
-    """Return the backend of a launcher for the runs of a plan."""
+    """Return the backend that the launcher names, for the runs of a plan."""
     configs = [run.config for run in plan.runs.values()]
     make = registry.function(registry.BACKENDS, launcher, "hydra/launcher", "backend")
     context = BackendContext(
@@ -164,9 +172,9 @@ def _backend(plan: Plan, process: SizeServer, launcher: str, options: Any) -> Ba
 
 
 def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> bool:
-    """Train the judged runs, in rounds if the sweep decides; return whether all are done.
+    """Train the judged runs, in rounds with `hydra.sweeper.decide`. Return whether all are done.
 
-    `estimate`: expected seconds of training, by run; empty before anything is measured.
+    `estimate`: the expected seconds of training, by run. Empty if no run was measured yet.
     """
     from sweeper.decide import decide
 

@@ -1,4 +1,4 @@
-"""Training of plans: freeze the records, prepare the data, train the runs."""
+"""Training of a plan: freeze its records, prepare its data, train its runs."""
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -39,18 +39,18 @@ def prepare(
     known: set[str],
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Build the data of runs, and print the notes of its log.
+    """Prepare the data of runs, and print the notes that this writes to its log.
 
     Args:
         console: where to print.
         store: the store with the records of the runs.
-        process: the size server, which forks the build.
-        configs: the configs of the runs, by id. Data that several runs share is built once.
-        known: digests of data that is built already; this call adds to them.
-        meanwhile: a function to call when a build has started.
+        process: the size server, which forks a process for each preparation.
+        configs: the configs of the runs, by id. Data that several runs share is prepared once.
+        known: digests of data that is prepared already. This call adds to them.
+        meanwhile: a function to call while a preparation is running.
 
     Raises:
-        UserError: the data cannot be built; the log has the reason.
+        UserError: the data cannot be prepared. The message has the last line of the log.
     """
     distinct: dict[str, str] = {}
     for run, config in configs.items():
@@ -75,7 +75,7 @@ def prepare(
         if code != 0:
             reason = next((line for line in reversed(lines) if line.strip()), "")
             if code < 0:
-                reason = f"its process was killed (code {code})"
+                reason = f"the process was killed (exit code {code})"
             raise UserError(
                 f"the data cannot be prepared: {sanitize(reason)} (log: {log})"
             )
@@ -84,7 +84,13 @@ def prepare(
 
 @dataclass
 class Executor:
-    """An executor of plans on one backend. It does not try a run that failed in an earlier plan."""
+    """An executor of plans on one backend. It does not try a run that failed in an earlier plan.
+
+    Attributes:
+        code: the code when the sweep began. All runs of the sweep use it.
+        tripped: why no more jobs are started; "" while jobs are started.
+        chosen_h: device hours spent on tuning trials.
+    """
 
     console: Console
     store: RunStore
@@ -92,9 +98,9 @@ class Executor:
     backend: Backend
     options: SweepOptions
     signals: StopSignals
-    code: Code  # as it was when the sweep began; all runs of the sweep use it
-    tripped: str = ""  # why no more jobs start; empty while jobs start
-    chosen_h: float = 0.0  # device hours spent on trials
+    code: Code
+    tripped: str = ""
+    chosen_h: float = 0.0
     _failed: set[str] = field(default_factory=set)
     _prepared: set[str] = field(default_factory=set)
 
@@ -102,7 +108,10 @@ class Executor:
         self._changes = Changes.of(self.store.outputs, self.code)
 
     def left(self, plan: Plan) -> list[str]:
-        """Return the runs of a plan that have to be trained, perhaps again."""
+        """Return the runs of a plan that are to be trained.
+
+        With `hydra.sweeper.retrain` these include finished runs of other code.
+        """
         again = self.other_code(plan).again if self.options.retrain else ()
         ids = [run for run in plan.runs if run not in self._failed]
         return [
@@ -112,11 +121,11 @@ class Executor:
         ]
 
     def other_code(self, plan: Plan) -> OtherCode:
-        """Return which runs of a plan were trained by other code than the present."""
+        """Return which runs of a plan were trained with other code than today's."""
         return of_other_code(plan, self.store, self._changes)
 
     def refuse_mixing(self, plan: Plan) -> None:
-        """Raise UserError if more seeds would mix runs of different code, which decide no claim."""
+        """Raise UserError if more seeds would mix runs of different code."""
         if not (self.options.retrain or self.options.accept_mixed_code):
             refuse_mixing(self.other_code(plan))
 
@@ -127,7 +136,7 @@ class Executor:
         )
 
     def throughput(self, plan: Plan) -> Throughput:
-        """Return the expected times of the runs of a plan, measured on finished runs."""
+        """Return the expected times of a plan's runs, estimated from finished runs."""
         return measured(plan, self.store, self.backend)
 
     def train(
@@ -145,11 +154,11 @@ class Executor:
             plan: the plan.
             left: the runs to train.
             estimate: the expected seconds of training, by run.
-            rounds: the rounds before this plan.
-            about: returns a line for the display, given the seconds of training so far.
+            rounds: the rounds that precede this plan.
+            about: takes the seconds of training so far and returns a line for the display.
 
         Raises:
-            UserError: the data cannot be built. No job was started.
+            UserError: the data cannot be prepared. No job was started.
             SystemExit: a signal stopped the sweep. Running jobs have saved.
         """
         self.freeze(plan, estimate, rounds)
@@ -162,10 +171,10 @@ class Executor:
             return self._run(plan, left, about)
 
     def _begin_anew(self, plan: Plan, left: Sequence[str]) -> None:
-        """Move away the results that other code trained, children before their parents.
+        """Move away the results of other code, children before their parents.
 
-        If the sweep is killed halfway, the parent's result still shows that its children have to be
-        trained again.
+        If the sweep is killed halfway, the remaining result of the parent still shows that its
+        children must be trained again.
         """
         again = self.other_code(plan).again
         for run in reversed(left):
@@ -175,7 +184,7 @@ class Executor:
     def freeze(
         self, plan: Plan, estimate: Mapping[str, float], rounds: Rounds = ()
     ) -> None:
-        """Write the records of a plan and the plan itself."""
+        """Write the records of a plan, and the plan itself."""
         freeze(plan, self.store, estimate, rounds)
 
     def ready(self, plan: Plan, left: Sequence[str]) -> None:
@@ -206,7 +215,8 @@ class Executor:
             lambda run, *seconds: throughput.learn(plan.runs[run], *seconds),
             measured=throughput.measured,
         )
-        order = list(plan.experiments)  # they start as they were typed
+        # Runs start in the order in which the command line names their experiments.
+        order = list(plan.experiments)
         ranks: dict[str, int] = {}
         for point in plan.points:
             rank = order.index(point.experiment)
@@ -230,7 +240,8 @@ class Executor:
                     page.tick()
 
             spent_h = 0.0
-            if options.budget_device_hours:  # reading the hours of many runs takes long
+            # Reading the hours of many runs takes long, so read them only for a budget.
+            if options.budget_device_hours:
                 spent_h = self.chosen_h + hours(self.store, plan.runs)
             check = self.signals.check
             schedule = Schedule(
@@ -252,7 +263,7 @@ class Executor:
 
 
 def _metrics(plan: Plan) -> dict[str, str]:
-    """Return the metric that sums up the result of each run."""
+    """Return, for each run, the metric to show when it ends."""
     metrics = {}
     for point in plan.points:
         experiment = plan.experiments[point.experiment]
@@ -263,10 +274,15 @@ def _metrics(plan: Plan) -> dict[str, str]:
 def freeze(
     plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: Rounds = ()
 ) -> None:
-    """Write the records of a plan and the plan itself. Call this before any job starts.
+    """Write the records of a plan, and the plan itself. Call this before any job starts.
 
-    If the plan takes the name of other results, remove the tables and figures of these.
-    `estimate`: the expected seconds of training by run. A time of 0 is unknown and left out.
+    If the plan replaces other results of the same name, remove their tables and figures.
+
+    Args:
+        plan: the plan.
+        store: the store of its outputs folder.
+        estimate: the expected seconds of training, by run. 0 means unknown and is not written.
+        rounds: the rounds that precede this plan.
     """
     store.check_writable()
     for run in plan.runs.values():
@@ -284,7 +300,10 @@ def freeze(
 def _asked_late(
     plan: Plan, store: RunStore, data: Mapping[str, Any]
 ) -> dict[str, Terms]:
-    """Return, by experiment, what is asked for the first time although runs are done."""
+    """Return the terms (claims, margins, errors) that are asked first after runs were done.
+
+    They are keyed by experiment and by term. The values are the runs that were done.
+    """
 
     @cache
     def done(run: str) -> bool:

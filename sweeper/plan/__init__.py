@@ -1,1 +1,1 @@
-"""The plan: what a command line will train, as experiments, configurations, points and runs."""
+"""The plan of a command line: its experiments, configurations, points and runs."""

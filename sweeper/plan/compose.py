@@ -1,4 +1,4 @@
-"""Composition of configs by Hydra, and templates that make the config of each point."""
+"""Composition of configs with Hydra, and templates from which the config of each point is made."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from sweeper.plan.refused import refuse_tree
 from sweeper.store.identity import leaves, lookup
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-# Keys of a composed config that the config of a run leaves out.
+# The config of a run leaves these keys of the composed config out.
 NOT_PART_OF_A_RUN = ("name", "experiment", "scale", "paths", "metric")
 
 
 @dataclass
 class Composer:
-    """A composer of configs by Hydra's loader, with a cache."""
+    """A cached interface to Hydra's config loader."""
 
     loader: ConfigLoader
     config_name: str = "config"
@@ -35,21 +35,21 @@ class Composer:
     _options: dict[str, list[str]] = field(default_factory=dict)
 
     def options(self, group: str) -> list[str]:
-        """Return the names of the yaml files of a group; empty if there is no such group."""
+        """Return the names of the yaml files in a config group, or [] if the group is unknown."""
         if group not in self._options:
             options = self.loader.get_group_options(group, config_name=self.config_name)
             self._options[group] = options
         return self._options[group]
 
     def is_group(self, key: str) -> bool:
-        """Return whether `key` chooses a yaml file, as `task` and `model/attention` do."""
+        """Return whether `key` is a config group, such as `task` or `model/attention`."""
         return "." not in key and bool(self.options(key))
 
     def compose(self, overrides: Iterable[str]) -> DictConfig:
-        """Return the config with Hydra's own section and with unresolved interpolations.
+        """Compose the config. It includes Hydra's own section, and interpolations are unresolved.
 
-        Raise UserError if Hydra cannot compose it. For an unknown key or choice, the message names
-        the nearest one that exists.
+        Raise UserError if Hydra cannot compose it. For an unknown key or option, the message
+        suggests the closest existing one.
         """
         try:
             return self.loader.load_configuration(
@@ -64,15 +64,15 @@ class Composer:
             raise explained(problem) from None
 
     def hydra(self, overrides: Iterable[str]) -> dict[str, Any]:
-        """Return Hydra's own section: the sweep's options and the chosen yaml files."""
+        """Return the section `hydra`, which has the options of the sweep and of the launcher."""
         section = self.compose(overrides)._get_node("hydra")
         assert isinstance(section, DictConfig)
         return _plain(section)
 
     def base(self, overrides: Iterable[str]) -> RunTemplate:
-        """Return the template of the runs with these overrides.
+        """Return the template for runs with these overrides.
 
-        Raise UserError as `compose`, and for a config that names code or holds a secret.
+        Raise UserError if `compose` does, or if the config names code to call or holds a secret.
         """
         key = tuple(overrides)
         if key not in self._templates:
@@ -86,7 +86,7 @@ class Composer:
 
 
 class RunTemplate:
-    """A composed config. `run` writes the values of a point into a copy of it."""
+    """A composed config, from which `run` makes the config of each point."""
 
     def __init__(
         self, whole: Mapping[str, Any], choices: Mapping[str, str | None] | None = None
@@ -101,8 +101,8 @@ class RunTemplate:
         """The whole resolved config, with the keys of `NOT_PART_OF_A_RUN`."""
         return _plain(OmegaConf.create(dict(self._whole)), resolve=True)
 
-    def says(self, key: str, value: Any) -> bool:
-        """Return whether a key has this value, or a group has this chosen yaml file."""
+    def has_value(self, key: str, value: Any) -> bool:
+        """Return whether the key has this value or, for a config group, this chosen option."""
         if key in self._choices:
             return bool(self._choices[key] == value)
         found = leaves(self._whole).get(key)
@@ -117,9 +117,9 @@ class RunTemplate:
         return True
 
     def run(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the resolved config of a run with these values by dotted key.
+        """Return the resolved config of a run.
 
-        Raise UserError for a key that the config lacks.
+        `values` maps dotted keys to the values to set. Raise UserError for an unknown key.
         """
         config = copy.deepcopy(self._raw)
         for key, value in values.items():

@@ -1,7 +1,8 @@
-"""The configurations of an experiment: composed configs without a seed, with their sizes.
+"""The configurations of an experiment. A configuration is a config without a seed, with its size.
 
-An arm composes the combinations of its grid. A matched arm solves one key of each combination for
-a target size. An arm with a parent, and every fine-tuning, changes keys of its parent's config.
+An arm has one configuration for each combination of its grid. A matched arm also solves for the
+value of one key, so that the model has a target size. Arms with a parent and fine-tunings start
+from the parent's config and change some of its keys.
 """
 
 import itertools
@@ -15,7 +16,7 @@ from sweeper.plan.experiment import Arm, Count, Experiment, Match, Pretrainings
 from sweeper.plan.facts import Facts, Invalid, Size
 from sweeper.plan.grid import combinations, holds
 from sweeper.plan.match import solve
-from sweeper.plan.overrides import Typed, typed_path
+from sweeper.plan.overrides import CommandLine, absolute_path
 from sweeper.plan.plan import Configuration, Matched
 from sweeper.store.errors import SYNONYMS, UserError, invalid_value
 from sweeper.store.identity import leaves, lookup, run_id
@@ -23,9 +24,9 @@ from sweeper.store.plans import describe_values
 
 
 class _Target(NamedTuple):
-    """A size to match, and the point that has it if `match.to` names an arm."""
+    """A size to match. If `match.to` names an arm, one of that arm's points has this size."""
 
-    words: str
+    words: str  # describes the target in messages
     size: int
     shared: Mapping[str, Any] = {}  # the values of the keys in `match.same`
     values: Mapping[str, Any] = {}  # all values of the point
@@ -33,29 +34,31 @@ class _Target(NamedTuple):
 
 @dataclass
 class Configurations:
-    """The configurations of one experiment, changed by the keys of a command line."""
+    """The configurations of one experiment, changed by the overrides of a command line."""
 
     composer: Composer
-    typed: Typed
+    command_line: CommandLine
     facts: Facts
     experiment: Experiment
+    # The finished configurations, by arm.
     done: dict[str, list[Configuration]] = field(
         default_factory=lambda: defaultdict(list)
-    )  # by arm
+    )
 
     def all(self) -> Iterator[Configuration]:
-        """Yield every configuration with its size; a pre-training precedes its fine-tunings.
+        """Yield every configuration with its size. Each pre-training precedes its fine-tunings.
 
-        Raise UserError for an invalid config, for a target size that no value reaches, and for an
-        arm without points.
+        Raise UserError for an invalid config, an unreachable target size, or an arm without points.
         """
         experiment, arms = self.experiment, self.experiment.arms.values()
         for key, value in self._settings():
             self._refuse_name(key, value)
-        # Arms are matched to arms that are not matched, and their children come last.
-        for arm in sorted(
-            arms, key=lambda arm: 2 if arm.parent else 1 if arm.match else 0
-        ):
+
+        def stage(arm: Arm) -> int:
+            """Return the stage of an arm: unmatched arms, arms matched to them, then children."""
+            return 2 if arm.parent else 1 if arm.match else 0
+
+        for arm in sorted(arms, key=stage):
             made = [*(self._children(arm) if arm.parent else self._combinations(arm))]
             self.done[arm.name] += self._with_sizes(made)
 
@@ -78,28 +81,31 @@ class Configurations:
                     )
 
     def _settings(self) -> Iterator[tuple[str, Any]]:
-        """Yield the keys and values that the command line and the arms set or sweep."""
-        yield from self.typed.values.items()
+        """Yield each key with each value that the command line or an arm gives it."""
+        yield from self.command_line.values.items()
         for arm in self.experiment.arms.values():
             yield from arm.set.items()
             for key, values in arm.grid.items():
                 yield from ((key, value) for value in values)
 
     def _refuse_name(self, key: str, value: Any) -> None:
-        """Raise UserError for the key `name` of a section, if a yaml file has this name.
+        """Raise UserError if `key` is the `name` of a section and `value` one of its yaml files.
 
-        The file must be chosen instead: it sets the other keys that belong to the name.
+        `model.attention.name=latent` would leave the other keys as they are. Choosing the file, as
+        in `model/attention=latent`, sets all keys.
         """
         group = key.removesuffix(".name").replace(".", "/")
         option = SYNONYMS.get(str(value), value)
         if key.endswith(".name") and option in self.composer.options(group):
-            expected = f"no such key, as a file in conf/{group} sets it with the keys that it needs"
+            expected = (
+                f"the choice of a file in conf/{group}, which also sets the other keys"
+            )
             raise invalid_value(key, value, expected, f"write {group}={option}")
 
     def _with_sizes(self, points: Sequence[Configuration]) -> Iterator[Configuration]:
-        """Yield the points with their sizes, and with the head size where the config has null.
+        """Yield the points with their sizes, and replace the head size null by its value.
 
-        So a config with null and a config with this head size become the same run.
+        A config with null and a config with this value then have the same run id.
         """
         sizes = self.facts.sizes([point.config for point in points])
         for point, size in zip(points, sizes, strict=True):
@@ -108,13 +114,16 @@ class Configurations:
             yield replace(point, size=size, config={**point.config, "model": model})
 
     def _children(self, arm: Arm) -> Iterator[Configuration]:
-        """Yield the configurations of an arm whose runs start from those of its parent arm."""
+        """Yield the configurations of an arm with a parent.
+
+        Each run of such an arm starts from a run of the parent arm.
+        """
         assert arm.parent is not None
         self._check_child_keys(arm)
         for parent, values in itertools.product(
             self.done[arm.parent], combinations(arm)
         ):
-            if self._differ_in_typed(values, parent.values):
+            if self._differ_on_swept_keys(values, parent.values):
                 continue
             config = self._child_config({**arm.set, **values}, parent.config)
             if holds(arm.where, config):
@@ -125,34 +134,27 @@ class Configurations:
     def _check_child_keys(self, arm: Arm) -> None:
         """Raise UserError for keys that an arm with a parent cannot set or sweep."""
         assert arm.parent is not None
-        typed = {
-            *self.typed.axes,
-            *self.typed.fixed,
-        }  # typed keys hold for the parents, too
+        # The parents have the keys of the command line, too.
+        shared = {*self.command_line.axes, *self.command_line.fixed}
         for key in (*arm.set, *arm.swept):
-            allowed = key in ("task", "model/attention") or key in typed
+            allowed = key in ("task", "model/attention") or key in shared
             if self.composer.is_group(key) and not allowed:
-                where = f"experiment.arms.{arm.name} of {self.experiment.yaml}"
-                expected = (
-                    "no group but task and model/attention in an arm with a parent"
-                )
-                raise invalid_value(
-                    where, key, expected, "set single keys of it instead"
+                raise UserError(
+                    f"experiment={self.experiment.yaml}: arm {arm.name} cannot choose {key}, since "
+                    "it has a parent; set single keys of the group instead. Such an arm can choose "
+                    "only task and model/attention."
                 )
             parents = {str(one.values.get(key)) for one in self.done[arm.parent]}
-            if key in arm.swept and key not in typed and len(parents) > 1:
-                where = f"experiment.arms.{arm.name}.grid of {self.experiment.yaml}"
-                expected = (
-                    f"no key that takes several values in its parent {arm.parent}"
-                )
-                raise invalid_value(
-                    where, key, expected, "write an arm for each value of it"
+            if key in arm.swept and key not in shared and len(parents) > 1:
+                raise UserError(
+                    f"experiment={self.experiment.yaml}: arm {arm.name} cannot sweep {key}, which "
+                    f"its parent {arm.parent} sweeps already; write one arm for each value of it."
                 )
 
     def _combinations(self, arm: Arm) -> Iterator[Configuration]:
         """Yield a configuration for each combination of an arm's values.
 
-        A matched arm yields one for each combination and target, with the solved key.
+        A matched arm yields one for each pair of combination and target.
         """
         match = arm.match
         if match is None:
@@ -162,14 +164,14 @@ class Configurations:
                     yield point
             return
 
-        target_of: dict[str, str] = {}  # by the values of the point
+        target_of: dict[str, str] = {}  # target of each point, by the point's values
         for values, target in itertools.product(
             combinations(arm), self._targets(match)
         ):
-            if self._differ_in_typed(values, target.values):
+            if self._differ_on_swept_keys(values, target.values):
                 continue
             point = self._composed(arm, {**values, **target.shared})
-            # Solve first only where the condition needs the solution, since solving builds models.
+            # Solving builds models. Solve before checking `where` only if `where` needs the result.
             if match.solve in (arm.where or ""):
                 point = self._matched(point, match, target)
             if not holds(arm.where, point.config):
@@ -181,12 +183,12 @@ class Configurations:
             if (other := target_of.setdefault(words, target.words)) != target.words:
                 both = f"{other} and {target.words}"
                 expected = f"one target per point, but {words} is matched to {both}"
-                remedy = "choose one by match.where, or add what differs to match.same"
+                remedy = "choose one by match.where, or add the key that differs to match.same"
                 raise invalid_value(f"{arm.name}.match.to", match.to, expected, remedy)
             yield point
 
     def _targets(self, match: Match) -> list[_Target]:
-        """Return the sizes to match: a number, or the size of each point of another arm."""
+        """Return the target sizes: one number, or the size of each point of another arm."""
         if isinstance(match.to, int):
             return [_Target(f"{match.to:,}", match.to)]
         targets = []
@@ -204,18 +206,21 @@ class Configurations:
             targets.append(_Target(label, size, shared, point.values))
         return targets
 
-    def _differ_in_typed(
+    def _differ_on_swept_keys(
         self, values: Mapping[str, Any], others: Mapping[str, Any]
     ) -> bool:
-        """Return whether two points have different values of a key with several typed values.
+        """Return whether two points differ in a key that the command line sweeps.
 
-        Such points are neither matched to each other nor parent and child.
+        Such points are not matched to each other, and neither can be the parent of the other.
         """
-        typed = self.typed.axes.keys() & values.keys() & others.keys()
-        return any(values[key] != others[key] for key in typed)
+        swept = self.command_line.axes.keys() & values.keys() & others.keys()
+        return any(values[key] != others[key] for key in swept)
 
     def _count(self, match: Match, size: Size, config: Mapping[str, Any]) -> int:
-        """Return the count `match.count` of a model. Raise UserError if the model has none."""
+        """Return the size of a model that `match.count` names.
+
+        Raise UserError if this model has no such count.
+        """
         if match.count in size:
             return int(size[match.count])
         model = f"{config['model']['name']} with {config['model']['attention']['name']} attention"
@@ -228,19 +233,17 @@ class Configurations:
     def _matched(
         self, point: Configuration, match: Match, target: _Target
     ) -> Configuration:
-        """Solve the key `match.solve` for the target size, and return the point with the solution.
+        """Return the point with the value of `match.solve` that gives the target size.
 
-        Raise UserError if the nearest size is further away than `match.tolerance`.
+        Raise UserError if no value comes within `match.tolerance` of the target.
         """
         template = RunTemplate(point.config)
 
         def size_at(value: int) -> int | Invalid:
             [size] = self.facts.sizes_if_valid([template.run({match.solve: value})])
-            return (
-                size
-                if isinstance(size, Invalid)
-                else self._count(match, size, point.config)
-            )
+            if isinstance(size, Invalid):
+                return size
+            return self._count(match, size, point.config)
 
         where = f"{self.experiment.yaml}, arm {point.arm.name}"
         step = self._step(where, match, point.config)
@@ -271,7 +274,7 @@ class Configurations:
         )
 
     def _step(self, where: str, match: Match, config: Mapping[str, Any]) -> int:
-        """Return the number that the solution is a multiple of."""
+        """Return the whole number that the solution must be divisible by."""
         step: Any = match.multiple_of
         if isinstance(step, str):
             step = leaves(config).get(step)
@@ -291,15 +294,19 @@ class Configurations:
     ) -> tuple[RunTemplate, dict[str, Any]]:
         """Split settings into chosen yaml files and plain keys.
 
-        Return the template composed with these yaml files and the typed keys, and the plain keys.
+        Return the template composed with these files and the command line, and the plain keys.
         """
         yaml = self.experiment.yaml
         groups = {k: v for k, v in settings.items() if self.composer.is_group(k)}
         chosen = [f"experiment={yaml}"] if yaml else []
         chosen += [f"{key}={value}" for key, value in groups.items()]
-        own = {key: text for key, text in self.typed.fixed.items() if key not in groups}
+        own = {
+            key: text
+            for key, text in self.command_line.fixed.items()
+            if key not in groups
+        }
         if "task" in groups and any(key.startswith("task.") for key in own):
-            # Leave out typed keys that only another task of the sweep has.
+            # Leave out keys of the command line that only another task of the sweep has.
             plain = self.composer.base(chosen)
             own = {
                 k: text
@@ -307,18 +314,17 @@ class Configurations:
                 if plain.has(k) or not k.startswith("task.")
             }
         template = self.composer.base([*chosen, *own.values()])
-        return template, {
-            k.lstrip("+"): v for k, v in settings.items() if k not in groups
-        }
+        keys = {k.lstrip("+"): v for k, v in settings.items() if k not in groups}
+        return template, keys
 
     def _child_config(
         self, settings: Mapping[str, Any], parent: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return the config of a run that starts from the weights and tokenizer of `parent`.
 
-        On the parent's task, it is the parent's config changed by `settings`. On another task, it
-        is the config of that task with the parent's model; dropout, which has no weights, is the
-        other task's.
+        For the parent's own task, change the parent's config by `settings`. For another task, take
+        that task's config and the parent's model. Dropout comes from the new task, since it has no
+        weights.
         """
         task = parent["task"]["name"]
         template, plain = self._template({"task": task, **settings})
@@ -338,15 +344,15 @@ class Configurations:
     def _with_data(self, config: dict[str, Any]) -> dict[str, Any]:
         """Set `data.digest` to the digest of the text, and make `data.root` an absolute path.
 
-        If the folder `data.root` has a subfolder with the task's name, set `data.root` to that.
+        If `data.root` has a subfolder named after the task, use the subfolder.
         """
         data, task = config["data"], config["task"]["name"]
         if data.get("root") and data["source"] != "local":
-            expected = f"no folder, since data.source={data['source']}"
-            remedy = "add data=local, or leave it out"
+            expected = f"null, since data.source={data['source']} reads no folder"
+            remedy = "add data=local, or leave data.root out"
             raise invalid_value("data.root", data["root"], expected, remedy)
         if data.get("root"):
-            root = typed_path("data.root", data["root"])
+            root = absolute_path("data.root", data["root"])
             data["root"] = str(root / task if (root / task).is_dir() else root)
         data["digest"] = self.facts.text(config)["digest"]
         return config

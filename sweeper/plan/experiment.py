@@ -52,46 +52,44 @@ Count = StrEnum(
         "cache_bytes_per_token",
     ],
 )
-"""The counts of a model that a match can use."""
+"""The measures of a model's size that a match can equalise."""
 
 Pretrainings = StrEnum("Pretrainings", ["each", "one"])
-"""The pre-trainings of a point that is fine-tuned: `each` seed has its own, or all share `one`."""
+"""The pre-trainings of a fine-tuned point: `each` seed has its own, or all seeds share `one`."""
 
 
 @dataclass(config=_CONFIG)
 class Margin:
-    """The largest difference of a metric that counts as no difference."""
+    """The largest difference of a metric that counts as equal."""
 
-    size: Any  # in the unit of the metric, or per cent of it ("1 %")
+    size: Any  # a number in the metric's unit, or a percentage of the metric ("1 %")
     reason: str  # a sentence that justifies the size
 
 
 @dataclass(config=_CONFIG)
 class Match:
-    """The matching of an arm's points to a size."""
+    """The matching of an arm's points to target sizes, by solving for one key."""
 
-    to: (
-        str | int
-    )  # an arm, whose points are the targets, or one number as the target of all
-    solve: str  # the key that is solved for; its value is a whole number
+    # The targets: all points of the arm with this name, or this number.
+    to: str | int
+    solve: str  # the key to solve for; its value is a whole number
     # The largest accepted |achieved / target - 1|.
     tolerance: Annotated[float, Field(ge=0)]
-    count: Count = Count.params_total  # the size that is matched
-    # Points of the arm `to` are targets if they meet this condition.
+    count: Count = Count.params_total  # the measure of size to match
+    # Only points of the arm `to` that meet this condition are targets.
     where: str | None = None
-    # The solution is a multiple of this number, or of this key's value.
+    # The solution is a multiple of this number, or of the value of this key.
     multiple_of: str | int = 1
-    same: list[str] = field(
-        default_factory=list
-    )  # keys that get the value of the target point
+    # These keys get the same value as in the target point.
+    same: list[str] = field(default_factory=list)
 
 
 @dataclass(config=_CONFIG)
 class Arm:
-    """One curve: fixed keys (`set`), swept keys (`grid`), a condition on its points (`where`).
+    """One curve of an experiment: fixed keys, swept keys, and a condition on its points.
 
-    With `parent`, each run starts from the parent arm's run of the same seed. Its config is the
-    parent run's, changed by the keys that this arm sets and sweeps.
+    If `parent` names an arm, each run starts from that arm's run with the same seed. Its config is
+    the config of that run, changed by the keys that this arm sets and sweeps.
     """
 
     name: str
@@ -100,49 +98,48 @@ class Arm:
     grid: dict[str, list[Any]] = field(default_factory=dict)
     where: str | None = None
     match: Match | None = None
-    metric: str | None = None  # None: the experiment's
+    metric: str | None = None  # None: the metric of the experiment
     parent: str | None = None
-    seeds: Seeds = field(default_factory=list)  # empty: the experiment's
+    seeds: Seeds = field(default_factory=list)  # []: the seeds of the experiment
 
     @property
     def swept(self) -> list[str]:
-        """The keys of the grid; an axis may move several keys together."""
+        """The keys of the grid. An axis such as "model.heads,model.layers" has several keys."""
         return [key.strip() for axis in self.grid for key in axis.split(",")]
 
 
 @dataclass(config=_CONFIG)
 class Experiment:
-    """Arms, the metric that compares them, and the figure and claims of the result.
+    """The arms to compare, the metric that compares them, and the figure and claims to make.
 
-    With `finetune`, each point is a pre-training that is fine-tuned on each of these tasks. With
-    `pretrainings: each`, every seed pre-trains a model of its own. With `one`, all seeds fine-tune
-    the same pre-trained model, as papers do, and verdicts hold for these weights only.
+    With `finetune`, each point is a pre-training, which is then fine-tuned on each of these tasks.
+    With `pretrainings: each`, every seed pre-trains its own model. With `one`, all seeds fine-tune
+    the same pre-trained model, as papers do; verdicts then hold for this one model only.
     """
 
-    name: str  # of the plan, table and figure
+    name: str  # the name of the plan, table and figure
     title: Annotated[str, Field(pattern=r"\S")]
     metric: str
     arms: Annotated[dict[str, Arm], Field(min_length=1)]
-    # The file in conf/experiment that describes it; empty for a typed grid.
+    # The name of its file in conf/experiment; empty for a grid from the command line.
     yaml: str = ""
     x: str = "params_total"
     figure: str = "curves"
     claims: list[str] = field(default_factory=list)
     seeds: Seeds = field(default_factory=lambda: [0])
     margin: dict[str, Margin] = field(default_factory=dict)  # by metric
-    # The chance that any claim ever gets a wrong answer.
+    # The largest probability that any of the claims gets a wrong verdict.
     error: Annotated[float, Field(gt=0, le=0.2)] = ERROR
-    finetune: dict[str, list[str]] = field(
-        default_factory=dict
-    )  # the metrics to show, by task
+    # The metrics to show, by task.
+    finetune: dict[str, list[str]] = field(default_factory=dict)
     pretrainings: Pretrainings = Pretrainings.each
-    # The paper's numbers, by value of `x`.
+    # The numbers printed in the paper, by value of `x` and by metric.
     paper: dict[Any, dict[Any, Any]] = field(default_factory=dict)
     tune: Tune | None = None
     tuned: bool = True  # False: do not tune, and train with the values in the configs
 
     def described(self) -> dict[str, Any]:
-        """Return the plain data that the plan's file keeps."""
+        """Return the parts of the experiment that the plan's file stores, as plain data."""
         same = (
             "title",
             "metric",
@@ -169,16 +166,15 @@ class Experiment:
 
 
 def check_seeds(key: str, seeds: Sequence[Any]) -> None:
-    """Raise UserError unless there are seeds, and all are whole numbers from 0 to LARGEST_SEED."""
+    """Raise UserError if `seeds` is empty, or has anything but whole numbers up to LARGEST_SEED."""
     remedy = "for example seed=0,1,2" if key == "seed" else "for example [0,1,2]"
     if not seeds:
         raise invalid_value(key, "[]", "at least one seed", remedy)
     for seed in seeds:
-        known = isinstance(seed, int) and not isinstance(seed, bool)
-        if not known or not 0 <= seed <= LARGEST_SEED:
-            raise invalid_value(
-                key, seed, f"whole numbers from 0 to {LARGEST_SEED}", remedy
-            )
+        whole = isinstance(seed, int) and not isinstance(seed, bool)
+        if not whole or not 0 <= seed <= LARGEST_SEED:
+            expected = f"whole numbers from 0 to {LARGEST_SEED}"
+            raise invalid_value(key, seed, expected, remedy)
 
 
 def check(experiment: Experiment) -> None:
@@ -187,34 +183,34 @@ def check(experiment: Experiment) -> None:
     Tuning needs two values, the validation split and seeds that no judged run has. It cannot tune
     runs that start from other runs.
     """
-    check_seeds(f"experiment.seeds of {experiment.name}", experiment.seeds)
+    name = experiment.yaml or experiment.name
+    section = f"experiment={name}: experiment"
+    check_seeds(f"{section}.seeds", experiment.seeds)
     for arm in experiment.arms.values():
         remedies = {"seed": "write seeds: [0, 1]", "scale": "sweep one scale at a time"}
         for key, remedy in remedies.items():
             if key in (*arm.set, *arm.swept):
-                where = f"experiment.arms.{arm.name} of {experiment.name}"
-                raise invalid_value(
-                    where, key, f"no {key} in set or grid of an arm", remedy
+                raise UserError(
+                    f"experiment={name}: arm {arm.name} cannot set or sweep {key}; {remedy}."
                 )
-        where = f"experiment.arms.{arm.name}.seeds of {experiment.name}"
+
+        where = f"{section}.arms.{arm.name}.seeds"
         if arm.seeds:
             check_seeds(where, arm.seeds)
-        parent, own = (
-            experiment.arms.get(arm.parent or ""),
-            arm.seeds or experiment.seeds,
-        )
+        parent = experiment.arms.get(arm.parent or "")
+        own = arm.seeds or experiment.seeds
         theirs = (parent.seeds or experiment.seeds) if parent else own
         if not {*own} <= {*theirs}:
-            expected = (
-                f"seeds of its parent {arm.parent} ({', '.join(map(str, theirs))})"
-            )
+            listed = ", ".join(map(str, theirs))
+            expected = f"seeds of its parent {arm.parent} ({listed})"
             raise invalid_value(where, own, expected, "give both arms the same seeds")
+
     shown = [metric for metrics in experiment.finetune.values() for metric in metrics]
     for metric in shown:
-        # Two tasks with one metric would draw two points under one name.
+        # A figure would draw the points of two tasks under one name.
         if shown.count(metric) > 1:
-            where = f"experiment.finetune of {experiment.name}"
-            expected = "a metric that only one task shows"
+            where = f"{section}.finetune"
+            expected = "each metric at one task only"
             raise invalid_value(where, metric, expected, "leave it out of the others")
     if experiment.tune:
         _check_tune(experiment, experiment.tune)
@@ -262,7 +258,7 @@ def _check_tune(experiment: Experiment, tune: Tune) -> None:
 def at_end(values: Sequence[Any], best: Any) -> bool:
     """Return whether `best` is the smallest or largest of the numbers tried.
 
-    0 is not an end, since no value below it is tried.
+    Return False for 0: tuning never tries negative values.
     """
     numbers = all(
         isinstance(v, int | float) and not isinstance(v, bool) for v in values
@@ -285,41 +281,40 @@ def beyond(values: Sequence[Any], best: Any) -> Any:
     return found if found > 0 and found not in values else None
 
 
-def with_typed(
+def with_command_line(
     experiment: Experiment, axes: Mapping[str, list[Any]], fixed: Mapping[str, Any]
 ) -> Experiment:
-    """Return the experiment with the keys of the command line, which override those of its arms.
+    """Return the experiment with its arms changed by the command line.
 
     Args:
-        axes: keys with several values; every arm sweeps them. If an unmatched arm does not sweep
-            one of them in the yaml, the figure becomes `curves`, since the experiment's own figure
-            would join points with different values of this key. A typed `experiment.x` does the
-            same: other figures have axes of their own.
+        experiment: the experiment as its yaml describes it.
+        axes: keys with several values; every arm sweeps them. If the yaml has an unmatched arm that
+            does not sweep one of them, the figure becomes `curves`, since the experiment's own
+            figure would join points with different values of this key. `experiment.x` on the
+            command line does the same, since other figures have axes of their own.
         fixed: keys with one value; an arm that sweeps such a key gets only this value.
 
     Raises:
-        UserError: a key is typed that an arm solves for.
+        UserError: the command line sets a key that an arm solves for.
     """
 
     def overlaid(arm: Arm) -> Arm:
         if arm.match and arm.match.solve in {*axes, *fixed}:
             raise UserError(
-                f"{arm.match.solve} cannot be given: arm {arm.name} of "
+                f"{arm.match.solve} cannot be set: arm {arm.name} of "
                 f"experiment={experiment.yaml} solves for it; leave it out, or sweep a grid "
                 "without an experiment."
             )
         kept = {
             key: value for key, value in arm.set.items() if key not in {*axes, *fixed}
         }
-        # A later axis overrides an earlier one. So a fixed key, as an axis with one value,
-        # overrides an axis that moves this key together with others.
+        # The grid may set a fixed key together with others, on one axis. A later axis overrides an
+        # earlier one, so add an axis that has only this key and this value.
         alone = {key: [fixed[key]] for key in arm.swept if key in fixed}
         return replace(arm, set=kept, grid={**arm.grid, **alone, **axes})
 
-    arms, tune = (
-        {name: overlaid(arm) for name, arm in experiment.arms.items()},
-        experiment.tune,
-    )
+    arms = {name: overlaid(arm) for name, arm in experiment.arms.items()}
+    tune = experiment.tune
     if tune:
         free = {
             key: values
@@ -340,7 +335,7 @@ def read_experiment(
     *,
     scale: str,
     scales: Collection[str] | None = None,
-    typed: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
 ) -> Experiment:
     """Return the experiment that conf/experiment/<name>.yaml describes at one scale.
 
@@ -349,10 +344,11 @@ def read_experiment(
         data: the section `experiment`; its part `scales.<scale>` overrides the rest.
         scale: the chosen scale.
         scales: the scales that exist; None skips the check of the yaml's scales.
-        typed: the values of a command line; keys below `experiment.` override the yaml.
+        overrides: the values of the command line, by key. Only keys that begin with `experiment.`
+            are used; they override the yaml.
 
     Raises:
-        UserError: the section describes no valid experiment at some scale.
+        UserError: the section is invalid at the chosen scale or at another one.
     """
     if not isinstance(data, Mapping) or "experiment" in data:
         raise no_experiment_in(name)
@@ -360,23 +356,23 @@ def read_experiment(
     given = data.get("scales") or {}
     by_scale = _valid(_SCALES, given, name, "experiment.scales")
     if by_scale and scale not in by_scale:
-        expected = f"one that experiment={name} defines ({', '.join(by_scale)})"
+        expected = f"a scale that experiment={name} defines ({', '.join(by_scale)})"
         remedy = f"choose one of them or add it to conf/experiment/{name}.yaml"
         raise invalid_value("scale", scale, expected, remedy)
     for other in by_scale:
         if scales is not None and other not in scales:
-            where = f"experiment.scales of {name}"
+            where = f"experiment={name}: experiment.scales"
             expected = f"the name of a scale ({', '.join(scales)})"
             raise invalid_value(where, other, expected, "correct the name")
 
     whole = _with_overrides(
-        _overlay(rest, by_scale.get(scale) or {}), typed or {}, scale
+        _overlay(rest, by_scale.get(scale) or {}), overrides or {}, scale
     )
     experiment = _read(name, whole, "experiment")
     for other, section in by_scale.items():
         _read(name, _overlay(rest, section or {}), f"experiment.scales.{other}")
     has_grid = experiment.tune is not None and bool(experiment.tune.grid)
-    if not has_grid and (typed or {}).get("experiment.tuned"):
+    if not has_grid and (overrides or {}).get("experiment.tuned"):
         expected = f"false, since {name} has no tune.grid at scale={scale}"
         remedy = "give experiment.tune.grid"
         raise invalid_value("experiment.tuned", True, expected, remedy)
@@ -385,21 +381,23 @@ def read_experiment(
 
 
 def _with_overrides(
-    whole: Mapping[str, Any], typed: Mapping[str, Any], scale: str
+    whole: Mapping[str, Any], overrides: Mapping[str, Any], scale: str
 ) -> dict[str, Any]:
-    """Return the section of an experiment with the typed keys `experiment.<key>`."""
+    """Return an experiment's section, changed by the overrides `experiment.<key>`."""
     changed = dict(whole)
-    for key, value in typed.items():
+    for key, value in overrides.items():
         first, *parts = key.split(".")
         if first != "experiment" or not parts:
             continue
-        if parts[0] == "scales":  # Hydra has set the key in the section of the scale
+        if parts[0] == "scales":
+            # Hydra has already set the key, in the section of that scale.
             if len(parts) > 1 and parts[1] != scale:
                 expected = f"a key of scale={scale}, which is trained"
                 remedy = f"add scale={parts[1]}, or leave the key out"
                 raise invalid_value(key, value, expected, remedy)
             continue
-        if value is None or value == {}:  # docs/experiments.md: these leave the key out
+        if value is None or value == {}:
+            # docs/experiments.md promises that null and {} remove the key.
             changed = _without(changed, parts)
             continue
         tree = value
@@ -410,28 +408,28 @@ def _with_overrides(
 
 
 def _read(name: str, data: Mapping[str, Any], section: str) -> Experiment:
-    """Return the experiment in a merged section.
+    """Parse a section whose scale and overrides are merged already.
 
-    Raise UserError if it is invalid; `section` begins the names of its keys.
+    Raise UserError if it is invalid. Error messages begin the names of its keys with `section`.
     """
     for key in {"name", "yaml"} & data.keys():
-        remedy = "leave it out; name=... on the command line names the results"
-        raise invalid_value(
-            f"{section}.{key} of {name}", data[key], "no such key", remedy
+        raise UserError(
+            f"experiment={name}: {section}.{key} cannot be set; leave it out, and name the results "
+            "on the command line by name=NAME."
         )
     whole = {**data, "name": name, "yaml": name}
     if isinstance(arms := data.get("arms"), Mapping):
         whole["arms"] = {
-            arm: {"label": arm, **(said or {}), "name": arm}
-            if isinstance(said, Mapping | None)
-            else said
-            for arm, said in arms.items()
+            arm: {"label": arm, **(own or {}), "name": arm}
+            if isinstance(own, Mapping | None)
+            else own
+            for arm, own in arms.items()
         }
     experiment: Experiment = _valid(_EXPERIMENT, whole, name, section)
     for arm in experiment.arms.values():
         _check_arm(experiment, arm)
     for metric, margin in experiment.margin.items():
-        _check_margin(f"experiment.margin of {name}, {metric}", margin)
+        _check_margin(f"experiment={name}: experiment.margin.{metric}", margin)
     return experiment
 
 
@@ -440,9 +438,9 @@ _EXPERIMENT = TypeAdapter(Experiment)
 
 
 def _valid(kind: TypeAdapter[Any], data: Any, name: str, section: str) -> Any:
-    """Return a section of the experiment `name` as the type `kind`.
+    """Convert a section of the experiment `name` to the type of `kind`.
 
-    Raise UserError for the first value that is invalid.
+    Raise UserError for the first invalid value.
     """
     try:
         return kind.validate_python(data)
@@ -453,7 +451,7 @@ def _valid(kind: TypeAdapter[Any], data: Any, name: str, section: str) -> Any:
         expected = (
             "names in quotes, since YAML reads on, off, yes and no as true or false"
         )
-        place = f"{section}.{path[0]}"
+        place = f"experiment={name}: {section}.{path[0]}"
         raise invalid_value(place, path[-2], expected, "write 'on':")
     key = ".".join([section, *path])
     if error["type"] == "unexpected_keyword_argument":
@@ -465,12 +463,12 @@ def _valid(kind: TypeAdapter[Any], data: Any, name: str, section: str) -> Any:
     reason = f"{error['msg'][0].lower()}{error['msg'][1:]}"
     raise UserError(
         f"experiment={name}: {key}={sanitize(error['input'])}: {reason}; "
-        "write it as in conf/experiment/fig1.yaml."
+        "conf/experiment/fig1.yaml is an example."
     )
 
 
 def _kind(path: Sequence[str]) -> type[Any]:
-    """Return the class of the section that holds the last key of a path."""
+    """Return the class whose field is the last key of a path."""
     if len(path) == 1:
         return Experiment
     inside = {"match": Match, "tune": Tune}.get(path[-2])
@@ -478,15 +476,13 @@ def _kind(path: Sequence[str]) -> type[Any]:
 
 
 def _check_arm(experiment: Experiment, arm: Arm) -> None:
-    """Raise UserError for an invalid match or parent of an arm."""
-    where = f"{experiment.name}.arms.{arm.name}"
+    """Raise UserError if the match or the parent of an arm is invalid."""
+    where = f"experiment={experiment.name}: experiment.arms.{arm.name}"
     if arm.match:
         others = [one for one in experiment.arms.values() if one is not arm]
         _check_match(f"{where}.match", arm.match, others)
     if arm.parent and arm.match:
-        expected = "no parent, since the arm is matched"
-        remedy = "leave out parent or match"
-        raise invalid_value(f"{where}.parent", arm.parent, expected, remedy)
+        raise UserError(f"{where} has both parent and match; leave out one of the two.")
     names = [*experiment.arms]
     before = names[: names.index(arm.name)]
     if arm.parent and arm.parent not in before:
@@ -496,7 +492,7 @@ def _check_arm(experiment: Experiment, arm: Arm) -> None:
 
 
 def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
-    """Raise UserError for a match without a target or with keys that do not go together.
+    """Raise UserError if the target of a match does not exist, or if its keys exclude each other.
 
     `others`: the other arms of the experiment.
     """
@@ -504,16 +500,15 @@ def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
     if isinstance(target, int):
         if match.where or match.same:
             key = "where" if match.where else "same"
-            expected = (
-                f"no such key, since match.to={target} is a number and has no points"
+            raise UserError(
+                f"{where}.{key} selects or uses points of an arm, but match.to={target} is a "
+                f"number; leave {key} out."
             )
-            given = match.where or match.same
-            raise invalid_value(f"{where}.{key}", given, expected, "leave it out")
         if 1 <= target <= LARGEST_COUNT:
             return
     targets = [arm.name for arm in others if not arm.match]
     if target not in targets:
-        expected = "an arm of the experiment that is not matched itself, or a number from 1 to 1e18"
+        expected = "an arm of the experiment that has no match itself, or a number from 1 to 1e18"
         remedy = f"choose among {', '.join(targets)}" if targets else "give a number"
         raise invalid_value(f"{where}.to", target, expected, remedy)
 
@@ -525,14 +520,14 @@ def _check_margin(where: str, margin: Margin) -> None:
     except ValueError:
         size = 0.0
     if not 0 < size < math.inf:
-        expected = "a number above 0 in the metric's unit, or per cent"
-        raise invalid_value(f"{where}, size", margin.size, expected, remedy)
+        expected = "a number above 0 in the metric's unit, or a percentage such as 1 %"
+        raise invalid_value(f"{where}.size", margin.size, expected, remedy)
     if not margin.reason.strip():
-        raise invalid_value(f"{where}, reason", margin.reason, "a sentence", remedy)
+        raise invalid_value(f"{where}.reason", margin.reason, "a sentence", remedy)
 
 
 def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with the values of `over`: mappings are merged key by key, lists replaced."""
+    """Merge `over` into a copy of `base`, key by key at every level. Lists are replaced."""
     merged = dict(base)
     for key, value in over.items():
         old = merged.get(key)
@@ -542,7 +537,7 @@ def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _without(tree: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    """Return `tree` without the key at a path."""
+    """Return a copy of `tree` without the key at `path`."""
     first, *rest = path
     kept = dict(tree)
     if not rest:

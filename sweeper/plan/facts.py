@@ -1,4 +1,4 @@
-"""Facts about configs, sizes of models and texts, as the size server answers, cached on disk."""
+"""Sizes of models and facts about texts. The size server computes them; a file caches them."""
 
 import contextlib
 import os
@@ -17,9 +17,9 @@ from sweeper.store.errors import UserError
 from sweeper.store.identity import digest_of
 from sweeper.store.numbers import plural
 
-Size = dict[str, int | float]  # whole numbers, but for a mean width
+Size = dict[str, int | float]  # all values are whole numbers, except a mean width
 SAME_SIZE = ("seed", "data", "parent")
-"""Keys of a config that the size of its model does not depend on."""
+"""Keys of a config that do not change the size of its model."""
 
 
 class _Cache(TypedDict):
@@ -29,24 +29,26 @@ class _Cache(TypedDict):
 
 
 class Invalid(UserError):
-    """An invalid config; the sentence says why."""
+    """The error that a config is invalid. `str(error)` says why."""
 
 
 @dataclass
 class Facts:
-    """Facts about configs: sizes (`params_total`, `flops_per_token`, ...) and texts.
+    """A cached interface to the size server: sizes of models and facts about texts.
 
-    The cache is keyed by config and by the code that answers; losing it costs only time.
+    Sizes are `params_total`, `flops_per_token` and others. The cache is keyed by the config and by
+    the code that computes the answer. It can be deleted at any time.
     """
 
     process: SizeServer
     path: Path
-    asked: int = 0  # questions that the cache did not answer
+    asked: int = 0  # answers that were not in the cache
 
     @cached_property
     def _known(self) -> dict[str, dict[str, Any]]:
         stored = None
-        with contextlib.suppress(UserError):  # a damaged cache is built again
+        # If the file is damaged, begin an empty cache.
+        with contextlib.suppress(UserError):
             stored = files.read_versioned(self.path, schema=_Cache)
         if stored is None or stored["code"] != self._code:
             return {"sizes": {}, "texts": {}}
@@ -66,22 +68,19 @@ class Facts:
         return digest_of([own, every])
 
     def sizes(self, configs: Sequence[Mapping[str, Any]]) -> list[Size]:
-        """Return the size of each config; Invalid if one of them has none."""
+        """Return the size of each config. Raise Invalid if a config is invalid."""
         answers = self.sizes_if_valid(configs)
         if faults := [answer for answer in answers if isinstance(answer, Invalid)]:
-            like = (
-                f" (and {plural(len(faults) - 1, 'more point')} like it)."
-                if faults[1:]
-                else "."
-            )
-            raise Invalid(f"{str(faults[0]).removesuffix('.')}{like}")
+            others = plural(len(faults) - 1, "more point")
+            end = f" (and {others} like it)." if faults[1:] else "."
+            raise Invalid(f"{str(faults[0]).removesuffix('.')}{end}")
         return [answer for answer in answers if not isinstance(answer, Invalid)]
 
     def sizes_if_valid(
         self, configs: Sequence[Mapping[str, Any]]
     ) -> list[Size | Invalid]:
-        """Return the size of each config, or why it has none."""
-        # The answer also says whether values are valid, so every key counts, and 8.0 is not 8.
+        """Return the size of each valid config, and for an invalid one the error."""
+        # The server also checks the values, so the cache key has every key, and 8.0 differs from 8.
         parts = [
             {k: v for k, v in config.items() if k not in SAME_SIZE}
             for config in configs
@@ -106,16 +105,17 @@ class Facts:
         return [found[key] if key in found else known[key] for key in keys]
 
     def text(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return facts about the text of a config; UserError if the text is not there.
+        """Return facts about the text of a config. Raise UserError if the text does not exist.
 
-        These are `digest`, `describe` (in words), `prepared` (the name of its arrays) and `metrics`
-        (measured on it). Files that look as before are not read again.
+        The facts are `digest`, `describe` (a description), `prepared` (the name of the prepared
+        data) and `metrics` (the names of the metrics that the task measures). The text is read
+        again only if the size or the times of a file have changed.
         """
         data = {key: value for key, value in config["data"].items() if key != "digest"}
         hub = (data.get("hub") or {}).get("path")
         place = data["root"] or (hub if hub and Path(hub).is_dir() else None)
-        looks = _looks(Path(place)) if place else None
-        key = digest_of([data, config["task"], looks])
+        fingerprints = _fingerprints(Path(place)) if place else None
+        key = digest_of([data, config["task"], fingerprints])
         known = self._known["texts"]
         if key not in known:
             [answer] = self.process.ask([{"op": "data", "config": config}])
@@ -126,21 +126,19 @@ class Facts:
         return dict(known[key])
 
     def save(self) -> None:
-        """Write the cache if possible; called once, at the end of planning."""
+        """Write the cache to disk, if the disk can be written. Call this at the end of planning."""
         if not self.asked:
             return
         known = {"format": files.FORMAT, "code": self._code, **self._known}
-        with contextlib.suppress(
-            OSError, UserError
-        ):  # a dry run works on a read-only store
+        content = files.canonical(files.with_checksum(known))
+        # A dry run also works if the outputs folder is read-only.
+        with contextlib.suppress(OSError, UserError):
             files.make_directory(self.path.parent)
-            files.publish(
-                self.path, files.canonical(files.with_checksum(known)), durable=False
-            )
+            files.publish(self.path, content, durable=False)
 
 
-def _looks(root: Path) -> list[list[Any]]:
-    """Return the name, size and times of every file at `root`, which change if a file does."""
+def _fingerprints(root: Path) -> list[list[Any]]:
+    """Return the name, size and times of every file below `root`, to notice changed files."""
     root = root.expanduser()
     names = [
         root,

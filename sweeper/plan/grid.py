@@ -1,48 +1,46 @@
-"""Grids of arms: their size, axes that move several keys together, and conditions on configs."""
-
-from __future__ import annotations
+"""Grids: the combinations of an arm's values, a limit on points, and conditions on configs."""
 
 import ast
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sweeper.plan.experiment import Arm
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import lookup
 
-if TYPE_CHECKING:  # loads Hydra, which `python -m sweeper status` does not need
-    from sweeper.plan.experiment import Arm
-
 
 def combinations(arm: Arm) -> list[dict[str, Any]]:
-    """Return the distinct combinations of an arm's values, each by key.
+    """Return the distinct combinations of an arm's values, as dicts from keys to values.
 
-    The last axis varies fastest. An axis may move several keys together, as in
-    `model.heads,model.layers: [[8, 2], [9, 3]]`. If two axes have the same key, the later one wins.
+    The last axis varies fastest. An axis may set several keys together, as in
+    `model.heads,model.layers: [[8, 2], [9, 3]]`. If two axes set the same key, the later one wins.
     """
     every: dict[str, dict[str, Any]] = {}
     for values in itertools.product(*arm.grid.values()):
         found: dict[str, Any] = {}
         for axis, given in zip(arm.grid, values, strict=True):
             keys = [key.strip() for key in axis.split(",")]
-            if len(keys) > 1 and not (
-                isinstance(given, list) and len(given) == len(keys)
-            ):
-                where, expected = (
-                    f"{arm.name}.grid.{axis}",
-                    f"a list of {len(keys)} values",
-                )
+            if len(keys) == 1:
+                found[axis] = given
+                continue
+            if not isinstance(given, list) or len(given) != len(keys):
+                where = f"{arm.name}.grid.{axis}"
+                expected = f"a list of {len(keys)} values"
                 remedy = "give one value for each of its keys in the experiment's yaml"
                 raise invalid_value(where, given, expected, remedy)
-            found |= zip(keys, given, strict=True) if len(keys) > 1 else {axis: given}
+            found |= zip(keys, given, strict=True)
         every.setdefault(repr(found), found)
     return [*every.values()]
 
 
 def check_size(points: int, limit: int, what: str) -> None:
-    """Raise UserError if there are more than `limit` points; `what` names them in the message."""
+    """Raise UserError if there are more than `limit` points.
+
+    `what`: the subject of the message, such as "the grid".
+    """
     if points > limit:
         raise UserError(
             f"{what} has {points:,} points, more than hydra.sweeper.max_runs={limit:,}; "
@@ -69,21 +67,21 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 
-_LONGEST = 500  # letters of a condition
+_LONGEST = 500  # characters that a condition may have
 
 
 def holds(expression: str | None, config: Mapping[str, Any]) -> bool:
-    """Return whether the condition `expression` holds for a run's config; None always holds.
+    """Return whether the condition `expression` holds for a run's config. None always holds.
 
-    It may use numbers, strings, lists, + - * / // %, comparisons, `in`, and/or/not, and config
-    keys as names. Raise UserError for anything else. Python's parser reads the text, and nothing
-    executes it.
+    A condition may use keys of the config, numbers, strings, lists, + - * / // %, comparisons,
+    `in`, `and`, `or` and `not`. Raise UserError for anything else. `ast` parses the expression, and
+    it is never executed as Python code.
     """
     if expression is None:
         return True
     try:
         if len(expression) > _LONGEST:
-            raise ValueError(f"it is longer than {_LONGEST} letters")
+            raise ValueError(f"it is longer than {_LONGEST} characters")
         return bool(_value(ast.parse(expression, mode="eval").body, config))
     except (
         SyntaxError,
@@ -114,7 +112,7 @@ def _value(node: ast.expr, config: Mapping[str, Any]) -> Any:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             operands = [_value(left, config), _value(right, config)]
             if not all(isinstance(one, int | float) for one in operands):
-                # Text times 10**9 would fill the memory.
+                # A string times 10**9 would fill the memory.
                 raise TypeError("arithmetic takes numbers only")
             return _BINARY[type(op)](*operands)
         case ast.Compare(ops=ops) if all(type(op) in _COMPARE for op in ops):

@@ -1,4 +1,4 @@
-"""Errors of Hydra and OmegaConf as one sentence that a user can act on."""
+"""Errors of Hydra and OmegaConf, rewritten as one sentence that a user can act on."""
 
 import difflib
 import re
@@ -21,19 +21,21 @@ from sweeper.store.errors import INSTALLED, SYNONYMS, UserError, invalid_value, 
 from sweeper.store.identity import leaves
 
 NO_EXPERIMENT = (
-    "A key under experiment needs an experiment; "
+    "Keys below experiment can be set only if an experiment is chosen; "
     "add experiment=NAME, as in experiment=fig1."
 )
-# Without the first line that an experiment needs, Hydra reads its defaults as groups below it.
+# What Hydra says if a yaml lacks its first line '# @package _global_'. Hydra then looks for the
+# groups of its defaults inside the section `experiment`.
 _MISPLACED = re.compile(
     r"In 'experiment/([^']+)': Could not override '[^']+@experiment\."
 )
 
 
 def is_user_error(problem: Exception) -> bool:
-    """Return whether the user can mend it: an error of Hydra, OmegaConf, a library or the system.
+    """Return whether the user can correct the problem, so that no traceback is needed.
 
-    Hydra raises a ValueError for a few mistakes; only the raising module tells it from ours.
+    Such errors come from Hydra, OmegaConf, yaml, a missing library or the operating system. Hydra
+    raises ValueError for a few mistakes, and only the raising module tells it from our own errors.
     """
     *_, (frame, _) = traceback.walk_tb(problem.__traceback__)
     by_hydra = str(frame.f_globals.get("__name__")).startswith("hydra.")
@@ -44,13 +46,13 @@ def is_user_error(problem: Exception) -> bool:
 
 
 def explained(problem: Exception) -> UserError:
-    """Return the sentence for an error of composing a config, from the fields of the exception."""
+    """Convert an error that Hydra raised while composing a config into a UserError."""
     if isinstance(problem, UserError):
         return problem
     if mark := getattr(problem, "problem_mark", None):
         place = sanitize(f"{mark.name}, line {mark.line + 1}")
         reason = sanitize(getattr(problem, "problem", None) or problem)
-        return UserError(f"{place} cannot be read as yaml: {reason}; correct it there.")
+        return UserError(f"{place} cannot be read as yaml: {reason}; correct the file.")
     if isinstance(problem, OverrideParseException):
         return unreadable(problem.override)
     if isinstance(problem, MissingConfigException) and problem.missing_cfg_file:
@@ -65,10 +67,12 @@ def explained(problem: Exception) -> UserError:
 
 
 def _of_key(cause: OmegaConfBaseException) -> UserError:
-    """Return the sentence for a key that is unknown or has an invalid value."""
+    """Return the UserError for a key that is unknown or has an invalid value."""
     key = sanitize(cause.full_key)
     if isinstance(cause, ReadonlyConfigError):
-        return UserError(f"{key} cannot be set: a config names no code to call.")
+        return UserError(
+            f"{key} cannot be set: a config may not name code to call; leave it out."
+        )
     if not isinstance(cause, ConfigKeyError | ConfigAttributeError):
         reason = str(cause.msg or cause).splitlines()[0].rstrip(".")
         return UserError(f"{key}: {sanitize(reason)}; correct the value.")
@@ -77,14 +81,15 @@ def _of_key(cause: OmegaConfBaseException) -> UserError:
     tree: Any = {}
     if isinstance(cause.parent_node, DictConfig):
         tree = OmegaConf.to_container(cause.parent_node._get_root())
-    if "hydra" in tree:  # a command line may only set the sweep and the launcher there
+    if "hydra" in tree:
+        # Suggest only the parts of Hydra's section that a command line may set.
         hydra = tree["hydra"]
         tree["hydra"] = {part: hydra[part] for part in ("sweeper", "launcher")}
     return unknown_key(str(cause.full_key), leaves(tree))
 
 
 def no_experiment_in(name: str) -> UserError:
-    """Return the sentence for the yaml of an experiment that Hydra did not read as one."""
+    """Return the UserError for a yaml file that does not describe an experiment."""
     return UserError(
         f"experiment={name}: experiment/{name}.yaml describes no experiment; begin it with the "
         "line '# @package _global_', before any other comment, '---' or byte order mark, and put "
@@ -93,17 +98,18 @@ def no_experiment_in(name: str) -> UserError:
 
 
 def _no_such_file(path: str, known: Iterable[str]) -> UserError:
-    """Return the sentence for a config file that does not exist, with the nearest `known` ones."""
+    """Return the UserError for a missing config file. Suggest the closest of the `known` names."""
     group, _, name = path.rpartition("/")
     if not group:
         return UserError(
-            f"There is no {sanitize(name)}.yaml to begin with; correct --config-name, or write "
-            "--config-dir FOLDER, which adds yaml files to conf/, where --config-path replaces it."
+            f"There is no primary config {sanitize(name)}.yaml; correct --config-name. To add yaml "
+            "files to conf/, write --config-dir FOLDER: --config-path replaces conf/."
         )
-    typed = f"{group}={name}"
-    if typed in REMOVED:
-        return UserError(f"{typed} was removed: {REMOVED[typed]}.")
-    if group == "hydra/launcher":  # Hydra's own launchers are no backends
+    choice = f"{group}={name}"
+    if choice in REMOVED:
+        return UserError(f"{choice} was removed: {REMOVED[choice]}.")
+    if group == "hydra/launcher":
+        # Suggest only Headroom's backends; Hydra's own launchers do not work here.
         known = registry.names(registry.BACKENDS)
     options = {one.lower(): one for one in known}
     meant = SYNONYMS.get(name.lower(), name.lower())
@@ -119,20 +125,18 @@ def _no_such_file(path: str, known: Iterable[str]) -> UserError:
 
 
 def unreadable(override: str) -> UserError:
-    """Return the sentence for an argument that is not an override."""
-    typed = (
+    """Return the UserError for an argument that is not an override."""
+    shown = (
         override.removeprefix("++")
         if override.startswith("++experiment.")
         else override
     )
     remedy = "write key=value or key=a,b,c without spaces, as in experiment=fig1 or model.heads=4,8"
-    key, _, value = typed.partition("=")
+    key, _, value = shown.partition("=")
     if not value.isascii() or set("()=~&;#!<>").intersection(value):
-        remedy = (
-            f"such a value needs quotes that the shell leaves in: '{key}=\"{value}\"'"
-        )
+        remedy = f"put such a value into two kinds of quotes, as in '{key}=\"{value}\"'"
     return UserError(
-        f"{sanitize(typed)!r} cannot be read as an override; {sanitize(remedy, 400)}."
+        f"{sanitize(shown)!r} cannot be read as an override; {sanitize(remedy, 400)}."
     )
 
 
@@ -140,19 +144,19 @@ REMOVED = {
     "hydra.sweeper.notify": "leave it out, and run your own command when sweep.py has ended",
     "hydra.sweeper.fail_fast": "write hydra.sweeper.equal_failures=1",
     "hydra.sweeper.on_oom": "write trainer.micro_batches=auto",
-    "hydra.sweeper.pilot": "type seed=0,1 to train two seeds, and then `python -m sweeper decide`",
-    "tune.steps": "leave it out: trials have the full length, as shorter ones prefer high rates",
-    "tune.halving": "leave it out: every value is tried at full length",
-    "tune.transfer": "leave it out: rates are chosen at the ends of each arm",
-    "tune.per": "leave it out: trials begin at the ends of each arm",
-    "tune.arms": "leave it out: every arm is tuned with the same values",
-    "tune.unequal": "leave it out: every arm is tuned with the same values",
+    "hydra.sweeper.pilot": "train two seeds with seed=0,1, and then run `python -m sweeper decide`",
+    "tune.steps": "leave it out, since trials have the full length: shorter ones prefer high rates",
+    "tune.halving": "leave it out, since every value is tried at full length",
+    "tune.transfer": "leave it out, since rates are chosen at the ends of each arm",
+    "tune.per": "leave it out, since trials begin at the ends of each arm",
+    "tune.arms": "leave it out, since every arm is tuned with the same values",
+    "tune.unequal": "leave it out, since every arm is tuned with the same values",
     "hydra.launcher.leave": "leave it out, and run the sweep in tmux or submit it with sbatch",
     "hydra.launcher.job_min": (
-        "say how many runs share a job, as in hydra.launcher.runs_per_job=10"
+        "set how many runs share a job, as in hydra.launcher.runs_per_job=10"
     ),
     "hydra.launcher.gpu_memory_gb": (
-        "memory is not predicted any more; set how many runs share a GPU, as in "
+        "Headroom does not predict memory any more; set how many runs share a GPU, as in "
         "hydra.launcher.jobs_per_device=2"
     ),
     "experiment=scaling": "choose another experiment; fig3 compares the same arms at one scale",
@@ -161,7 +165,10 @@ REMOVED = {
     ),
     "task=nearest_neighbour": "choose another task; representation needs no text either",
 }
-"""Keys and files of earlier versions, without a possible prefix, and what to do instead."""
+"""Keys and choices that earlier versions had, and what to do instead.
+
+A key stands without its first parts if it was allowed in several places.
+"""
 
 
 GROUPS = {
@@ -171,11 +178,11 @@ GROUPS = {
     "mla": "model/attention=latent",
     "wandb": "logger",
 }
-"""Words for groups of yaml files and their options, which are no keys of the config."""
+"""Words that users try as keys, and the config group or option that they mean."""
 
 
 def unknown_key(key: str, known: Iterable[str]) -> UserError:
-    """Return the sentence for a key that does not exist, with the nearest ones that do."""
+    """Return the UserError for a key that does not exist. Suggest the closest `known` keys."""
     for removed, remedy in REMOVED.items():
         if f".{removed}." in f".{key}.":
             return UserError(f"{sanitize(key)} was removed: {remedy}.")
@@ -189,20 +196,21 @@ def unknown_key(key: str, known: Iterable[str]) -> UserError:
     ends = {one: one.rpartition(".")[2] for one in (*same, *sections)}
     section, _, last = key.replace("/", ".").rpartition(".")
     last = SYNONYMS.get(last, last)
-    words = difflib.get_close_matches(last, {*ends.values()})
+    similar = difflib.get_close_matches(last, {*ends.values()})
     near = [one for one, end in ends.items() if end == last]
     near = near or [
-        one for one, end in ends.items() if end in words or end.startswith(last)
+        one for one, end in ends.items() if end in similar or end.startswith(last)
     ]
+    # Keys of the section that the user named come first.
     near.sort(key=lambda one: one.rpartition(".")[0] != section)
     hint = "`--cfg all` prints every key."
     if near:
         hint = did_you_mean(near)
     elif of_experiment:
-        hint = f"write +{key}=VALUE to add one that docs/experiments.md lists."
+        hint = f"write +{key}=VALUE to add it, if docs/experiments.md lists it."
     return UserError(f"{sanitize(key)} is not a key of the config; {hint}")
 
 
 def did_you_mean(near: Iterable[str]) -> str:
-    """Return the question whether one of the first three was meant."""
+    """Return a question such as "did you mean fig3 or fig4?", with at most three names."""
     return f"did you mean {' or '.join([*near][:3])}?"

@@ -1,9 +1,10 @@
-"""Stop 3 of the road: find the value of one key that brings a model to a target size.
+"""Stop 3 of the road: find the value of one key that gives a model a target size.
 
-Sizes are counts of real models. A count never falls as the key grows. With most variants it is a
-polynomial in the key, of degree two at most: a parabola through three models names the solution,
-and two more models confirm it. Where they do not, bisection finds it. If only some values have a
-model, such as the divisors of the number of heads, they are tried one by one.
+The size of a model is counted, not computed by a formula. It never falls as the key grows, and with
+most variants it is a polynomial in the key of degree at most two. So a parabola through the sizes
+of three models predicts the solution, and two more models confirm it. If they do not, bisection
+finds the solution. If only some values give a valid model, such as the divisors of the number of
+heads, values are tried one by one.
 
 In: a function that counts, and a target. Out: the value and its count. Next: run/schedule.py.
 """
@@ -14,29 +15,29 @@ from collections.abc import Callable, Iterator
 from sweeper.store.errors import UserError
 
 LARGEST = 2**20
-GAP = 256  # give up after this many multiples in a row without a model
+GAP = 256  # give up after this many multiples in a row without a valid model
 WALKED = 4096  # try at most this many multiples one by one
 
-FALLS = "its count falls as the key grows; solve for another key"
+FALLS = "the model gets smaller as the key grows; solve for another key"
 
 
 class _Missing(Exception):
-    """No model exists at a value that was tried."""
+    """The error that a value has no valid model."""
 
 
 def solve(
     count: Callable[[int], int | UserError], target: int, *, step: int = 1
 ) -> tuple[int, int]:
-    """Return the multiple of `step` whose count is nearest to `target`, and this count.
+    """Return the multiple of `step` whose model is nearest to `target` in size, and this size.
 
     Args:
-        count: returns the size of the model at a value of the key, or why there is no such model.
+        count: returns the size of the model at a value of the key, or an error if it is invalid.
         target: the wanted size.
         step: the solution is a multiple of this number.
 
     Raises:
-        UserError: no multiple of `step` gives a model, all give models of the same size, or larger
-            multiples give smaller models.
+        UserError: no multiple of `step` gives a valid model, or the size does not change, or it
+            falls as the key grows.
     """
     known: dict[int, int | UserError] = {}
 
@@ -81,14 +82,15 @@ def _guess(first: list[int], target: int) -> int:
     """Return where the parabola through the counts at 1, 2, 3 reaches `target`, rounded down."""
     slope, bend = first[1] - first[0], first[2] - 2 * first[1] + first[0]
 
-    def count(t: int) -> int:  # the parabola at 1 + t, in Newton's form
+    def count(t: int) -> int:
+        """Return the value of the parabola at 1 + t, in Newton's form."""
         return first[0] + t * slope + t * (t - 1) // 2 * bend
 
     return max(1, bisect_right(range(LARGEST), target, key=count))
 
 
 def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
-    """Return the largest multiple whose count is at most `target`; 0 if there is none."""
+    """Return the largest multiple whose count is at most `target`, or 0 if there is none."""
     if at(1) > target:
         return 0
     low, high = 1, guess + 1
@@ -104,10 +106,10 @@ def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
 def _with_models(
     try_at: Callable[[int], int | UserError], target: int
 ) -> Iterator[int]:
-    """Yield the multiples that have a model, in order.
+    """Yield the multiples that give a valid model, in ascending order.
 
-    Stop after the first one above `target` (but not before the second one), or after GAP multiples
-    without a model.
+    Stop after the first model larger than `target`, but not before the second model. Stop also
+    after GAP multiples in a row without a valid model.
     """
     last = 0
     for multiple in range(1, WALKED + 1):
@@ -119,4 +121,4 @@ def _with_models(
             last = multiple
         elif multiple - last > GAP:
             return
-    raise UserError(f"no model with a value up to {WALKED:,} reaches {target:,}")
+    raise UserError(f"no value up to {WALKED:,} reaches {target:,}")

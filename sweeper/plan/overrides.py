@@ -1,4 +1,4 @@
-"""The overrides of a command line, sorted by kind, and the name of its results."""
+"""Parsing of the overrides on a command line, and the name of its results."""
 
 import math
 import re
@@ -30,27 +30,36 @@ from sweeper.store.identity import can_change_results, digest_of
 
 
 def outputs_override(outputs: str | Path) -> str:
-    """Return the override that sets the outputs folder, quoted so that Hydra takes any name."""
-    # Hydra takes a backslash literally unless a quote follows it.
+    """Return the override that sets the outputs folder, quoted so that any name is allowed."""
+    # Hydra reads a backslash literally, except before a quote.
     quoted = re.sub(r"(\\+)(?='|$)", r"\1\1", str(outputs)).replace("'", "\\'")
     return f"paths.outputs='{quoted}'"
 
 
 @dataclass(frozen=True)
-class Typed:
-    """A command line: keys with one value, keys with several values (axes), and experiments."""
+class CommandLine:
+    """The overrides of a command line, by key without plus signs.
 
-    fixed: Mapping[str, str]  # keys with one value: the override as typed
-    values: Mapping[str, Any]  # the same keys: the value
+    Attributes:
+        fixed: for keys with one value, the whole override, such as "model.heads=8".
+        values: for the same keys, the parsed value.
+        axes: for keys with several values, the list of values.
+        experiments: the names of the chosen experiments.
+    """
+
+    fixed: Mapping[str, str]
+    values: Mapping[str, Any]
     axes: Mapping[str, list[Any]]
     experiments: list[str] = field(default_factory=list)
 
 
-def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Typed:
-    """Sort the overrides of a command line into a `Typed`.
+def read(
+    arguments: Iterable[str], composer: Composer, *, max_points: int
+) -> CommandLine:
+    """Parse the overrides of a command line.
 
-    Raise UserError for a malformed or repeated override. Raise it for a grid of more than
-    `max_points` points, before the grid is expanded.
+    Raise UserError for a malformed or repeated override, and for a grid of more than `max_points`
+    points. The points are counted before the grid is expanded.
     """
     by_key = _parsed(arguments, composer)
     several = {
@@ -69,17 +78,16 @@ def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Ty
     names = axes.pop("experiment", None) or [values.pop("experiment", None)]
     for name in names:
         if isinstance(name, list) or (name is None and len(names) > 1):
-            expected, remedy = (
-                "names of experiments",
-                "for example experiment=fig1,fig3",
-            )
-            raise invalid_value("experiment", name, expected, remedy)
+            remedy = "for example experiment=fig1,fig3"
+            raise invalid_value("experiment", name, "names of experiments", remedy)
     fixed = {key: str(by_key[key].input_line) for key in values}
-    return Typed(fixed, values, axes, [str(name) for name in names if name is not None])
+    return CommandLine(
+        fixed, values, axes, [str(name) for name in names if name is not None]
+    )
 
 
 def _parsed(arguments: Iterable[str], composer: Composer) -> dict[str, Override]:
-    """Parse overrides and check each alone. Return them by key, without plus signs."""
+    """Parse overrides and check each one by itself. Return them by key, without plus signs."""
     by_key: dict[str, Override] = {}
     parser = OverridesParser.create(composer.loader)
     for argument in arguments:
@@ -94,27 +102,24 @@ def _parsed(arguments: Iterable[str], composer: Composer) -> dict[str, Override]
         if not override.is_sweep_override() and not key.startswith("hydra."):
             refuse_tree({key: _plain(override.value())})
             if isinstance(override.value(), dict) and not key.startswith("experiment."):
-                expected, remedy = (
-                    "one value",
-                    f"set its keys one by one, as in {key}.KEY=VALUE",
-                )
-                raise invalid_value(key, _right_side(override), expected, remedy)
-        if (known := by_key.setdefault(key.lstrip("+"), override)) is not override:
+                remedy = f"set its keys one by one, as in {key}.KEY=VALUE"
+                raise invalid_value(key, _right_side(override), "one value", remedy)
+        plain = key.lstrip("+")
+        if (known := by_key.setdefault(plain, override)) is not override:
             raise UserError(
-                f"{key.lstrip('+')} is given twice ({known.input_line}, {override.input_line}); "
-                "give it once, and separate several values by commas."
+                f"{plain} is set twice ({known.input_line}, {override.input_line}); "
+                "set it once, and separate several values by commas."
             )
     return by_key
 
 
 def _listed(key: str, override: Override, composer: Composer) -> list[Any]:
-    """Return the values of an override with several values."""
-    if isinstance(asked := override.value(), Glob):
-        values = [*asked.filter(composer.options(key))]
+    """Return the values of an override with several values, such as a list, range or glob."""
+    if isinstance(pattern := override.value(), Glob):
+        values = [*pattern.filter(composer.options(key))]
     else:
-        values = [
-            *map(_plain, override.sweep_iterator(transformer=Transformer.identity))
-        ]
+        swept = override.sweep_iterator(transformer=Transformer.identity)
+        values = [*map(_plain, swept)]
     if not values:
         remedy = "correct the pattern or the range, or list the values"
         raise invalid_value(key, _right_side(override), "at least one value", remedy)
@@ -125,42 +130,37 @@ def _check_axis(key: str, values: list[Any]) -> None:
     """Raise UserError for a key that cannot have several values."""
     listed = ",".join(map(str, values))
     if key.startswith("experiment."):
-        remedy = f"write a list as '{key}=[{listed}]'; seeds are swept by seed={listed}"
+        remedy = f"write a list as '{key}=[{listed}]', or seeds as seed={listed}"
         raise invalid_value(key, listed, "one value", remedy)
     if key in ("scale", "name", "paths.outputs"):
         raise invalid_value(key, listed, f"one {key}", f"sweep one {key} at a time")
 
 
-def typed_path(key: str, typed: Any) -> Path:
-    """Return the value of a key as an absolute path. Raise UserError if it is no path."""
-    with suppress(RuntimeError):  # `~name` of a user that does not exist
-        if isinstance(typed, str) and typed:
-            return Path(typed).expanduser().absolute()
-    raise invalid_value(key, typed, "a folder", "give its path")
+def absolute_path(key: str, value: Any) -> Path:
+    """Return the value of a key as an absolute path. Raise UserError if it is not a path."""
+    # expanduser raises RuntimeError for `~name` if there is no such user.
+    with suppress(RuntimeError):
+        if isinstance(value, str) and value:
+            return Path(value).expanduser().absolute()
+    raise invalid_value(key, value, "a folder", "give its path")
 
 
 def _count(override: Override, composer: Composer) -> int:
     """Return the number of values of an override without listing them."""
-    value = override.value()
+    key, value = override.key_or_group, override.value()
     if isinstance(value, IntervalSweep):
-        expected, remedy = "a list of values", "use a,b,c or range(start,stop,step)"
-        raise invalid_value(
-            override.key_or_group, _right_side(override), expected, remedy
-        )
+        remedy = "use a,b,c or range(start,stop,step)"
+        raise invalid_value(key, _right_side(override), "a list of values", remedy)
     if isinstance(value, RangeSweep):
         assert value.start is not None
         assert value.stop is not None
         if not (value.step and math.isfinite(value.stop - value.start)):
-            expected, remedy = "a range that ends", "give start,stop,step"
-            raise invalid_value(
-                override.key_or_group, _right_side(override), expected, remedy
-            )
+            remedy = "write range(start,stop,step)"
+            raise invalid_value(key, _right_side(override), "a finite range", remedy)
         return max(0, math.ceil((value.stop - value.start) / value.step))
     if isinstance(value, ChoiceSweep):
         return len(value.list)
-    return (
-        len(composer.options(override.key_or_group)) if isinstance(value, Glob) else 1
-    )
+    return len(composer.options(key)) if isinstance(value, Glob) else 1
 
 
 def _right_side(override: Override) -> str:
@@ -169,7 +169,7 @@ def _right_side(override: Override) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of Hydra's parser with plain strings in place of its quoted ones."""
+    """Return a value of Hydra's parser with its QuotedString objects replaced by str."""
     if isinstance(value, QuotedString):
         return value.text
     if isinstance(value, list):
@@ -179,7 +179,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-# Letters of a typed name, so that a name with a suffix is a valid file name.
+# The most characters of `name`. Suffixes are added to it, and file names have a limit of 255 bytes.
 _LONGEST = 56
 _PLAIN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{_LONGEST - 1}}}")
 
@@ -191,24 +191,22 @@ def check_name(name: Any, experiments: int) -> None:
         raise invalid_value("name", name, expected, "choose another name")
     if experiments > 1:
         remedy = "sweep one experiment at a time"
-        raise invalid_value("name", name, "a single experiment or grid to name", remedy)
+        raise invalid_value("name", name, "a single experiment or grid", remedy)
 
 
-def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> str:
-    """Return the name of the results of a command line with this experiment, or without one.
+def name_of(
+    command_line: CommandLine, experiment: Experiment | None, composer: Composer
+) -> str:
+    """Return the name of the results of a command line.
 
-    The name is that of the experiment, `grid` or `run`. If typed keys change results, their hash
-    is appended. A key typed with the value of the config changes nothing, and neither do seeds
-    that include all seeds of the experiment.
+    The name begins with that of the experiment, or is `grid` or `run` if `experiment` is None. If
+    overrides change results, their hash is appended. An override that repeats the config's value
+    does not count, nor do seeds that include all seeds of the experiment.
     """
-    base = (
-        experiment.yaml
-        if experiment
-        else "grid"
-        if typed.axes.keys() - {"seed"}
-        else "run"
-    )
-    given = {**typed.axes, **typed.values}
+    base = "grid" if command_line.axes.keys() - {"seed"} else "run"
+    if experiment:
+        base = experiment.yaml
+    given = {**command_line.axes, **command_line.values}
     plain = composer.base([f"experiment={experiment.yaml}"] if experiment else [])
     own_seeds = experiment.seeds if experiment else [plain.run({})["seed"]]
     arms = experiment.arms.values() if experiment else ()
@@ -218,10 +216,12 @@ def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> 
         if not can_change_results(key):
             return False
         if key == "seed":
-            return not {*own_seeds} <= {*(value if key in typed.axes else [value])}
-        if key in typed.axes or key in varied or key.startswith("experiment."):
+            return not {*own_seeds} <= {
+                *(value if key in command_line.axes else [value])
+            }
+        if key in command_line.axes or key in varied or key.startswith("experiment."):
             return True
-        return not plain.says(key, value)
+        return not plain.has_value(key, value)
 
     changes = {
         key: value for key, value in given.items() if changes_results(key, value)

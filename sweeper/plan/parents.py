@@ -1,4 +1,4 @@
-"""Checks of runs that start from the weights of another run, their parent."""
+"""Checks for runs that start from the weights of a parent run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,14 +10,14 @@ from sweeper.store.identity import INTRODUCED_AS, leaves
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State
 
-# The keys that decide a tokenizer. The last two choose the text that trains it.
+# A tokenizer depends on these keys. The last two choose the text that it is trained on.
 _TOKENIZER = ("tokenizer", "vocabulary_size", "tokenizer_lines", "joined", "documents")
 
 
 def check_start(run: Record, plan: Plan, facts: Facts) -> None:
-    """Raise UserError if a run cannot start from its parent; a run without a parent always can.
+    """Raise UserError if a run has a parent and cannot start from it.
 
-    The parent is a run of the same plan, or a finished run whose id was typed.
+    The parent is a run of the same plan, or a finished run that `parent=ID` names.
     """
     if run.parent is None:
         return
@@ -30,26 +30,26 @@ def check_start(run: Record, plan: Plan, facts: Facts) -> None:
         raise invalid_value(
             "parent", run.parent, expected, "train it first, or correct the id"
         )
-    _check_typed_parent(run.config, parent.record().config, facts)
+    _check_named_parent(run.config, parent.record().config, facts)
 
 
 def _check_tokenizer(config: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
-    """Raise UserError if the run would train another tokenizer than its parent did."""
+    """Raise UserError if the run would train a different tokenizer from its parent's."""
     same_task = config["task"]["name"] == parent["task"]["name"]
     if same_task and config["task"].get("tokenizer") is None:
         _check_equal(_tokenizer_keys(config), _tokenizer_keys(parent), config["parent"])
 
 
-def _check_typed_parent(
+def _check_named_parent(
     config: Mapping[str, Any], parent: Mapping[str, Any], facts: Facts
 ) -> None:
-    """Raise UserError if the run has another model or tokenizer than its parent.
+    """Raise UserError if the model or the tokenizer differs from the parent's.
 
     Dropout and `initializer_range` may differ. Collaborative attention may replace any attention,
     since it re-parametrises the parent's.
     """
     same_task = config["task"]["name"] == parent["task"]["name"]
-    # An older record lacks the keys that were added later.
+    # Records of earlier versions lack the keys that were added later.
     introduced = {
         key: value for key, value in INTRODUCED_AS.items() if key.startswith("model.")
     }
@@ -82,7 +82,7 @@ def _check_equal(
     for key, value in expected.items():
         if (own := ours.get(key)) != value:
             wanted = "null" if value is None else value
-            remedy = f"give {key}={wanted}"
+            remedy = f"set {key}={wanted}"
             if key == "data.digest":
                 remedy = "train on the parent's text"
             raise invalid_value(

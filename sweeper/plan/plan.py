@@ -1,4 +1,4 @@
-"""The data of a plan: configurations, points, runs."""
+"""The data classes of a plan: configurations, points and runs."""
 
 from __future__ import annotations
 
@@ -38,27 +38,35 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Configuration:
-    """A point without a seed.
+    """A point of an arm, without a seed.
 
-    An alternative is another configuration of the same point: trials could not tell its tuned
-    values from the chosen ones. Its `alternative_to` holds the values of the point.
+    Attributes:
+        arm: the arm.
+        values: the values from the arm's grid, and the value of the solved key.
+        config: the config of its runs. Its seed is used only if `once` is True.
+        size: the size of the model.
+        matched: the target size and the achieved one, if the arm is matched.
+        parent: the configuration from whose runs the runs of this one start, seed by seed.
+        once: whether there is only one run, with the seed in `config`.
+        chosen: the values that tuning chose.
+        alternative_to: set if this is a second configuration of a point, because trials could not
+            tell its tuned values from the chosen ones. It holds the values of that point.
     """
 
     arm: Arm
-    values: Mapping[str, Any]  # of the arm's grid, and the solved key
-    config: Mapping[str, Any]  # of the runs; the seed in it counts only if `once`
+    values: Mapping[str, Any]
+    config: Mapping[str, Any]
     size: Size = field(default_factory=dict)
     matched: Matched | None = None
-    # Runs start from the parent's run of the same seed.
     parent: Configuration | None = None
-    once: bool = False  # there is one run, with the seed in `config`
+    once: bool = False
     chosen: Chosen | None = None
     alternative_to: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
 class PlannedPoint:
-    """One setting of a curve with one seed, and the run that measures it."""
+    """One point of a curve with one seed, and the id of the run that measures it."""
 
     experiment: str
     arm: str
@@ -75,7 +83,7 @@ class PlannedPoint:
 class Plan:
     """The runs of a sweep and the points that use them.
 
-    The keys of `runs` are ids of runs. The keys of the other mappings are names of experiments.
+    `runs` is keyed by run id. All other mappings are keyed by the name of an experiment.
     """
 
     scale: str
@@ -85,14 +93,13 @@ class Plan:
     configurations: Mapping[str, list[Configuration]]
     points: list[PlannedPoint] = field(default_factory=list)
     runs: Mapping[str, Record] = field(default_factory=dict)
-    tuning: Mapping[str, Sequence[Mapping[str, Any]]] = field(
-        default_factory=dict
-    )  # choices
+    # The values that tuning chose, as plain data.
+    tuning: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     accept_mixed_code: bool = False  # whether runs of different code may decide a claim
 
     @property
     def claims(self) -> list[str]:
-        """The claims of all experiments, each once."""
+        """The claims of all experiments, without duplicates."""
         return [
             *dict.fromkeys(
                 claim for one in self.experiments.values() for claim in one.claims
@@ -101,13 +108,14 @@ class Plan:
 
     @property
     def tuned(self) -> bool:
-        """True if trials tune an experiment of the plan."""
+        """True if at least one experiment of the plan is tuned."""
         return any(one.tune for one in self.experiments.values())
 
     def as_data(self, rounds: Rounds = ()) -> dict[str, Any]:
-        """Return the plan as plain data, with the `rounds` before it."""
+        """Return the plan as plain data. `rounds` are the rounds that precede it."""
         return {
-            # As typed: without the folder of sweep.py, and without the `++` that sweep.py adds.
+            # The command as the user wrote it: sweep.py without its folder, and overrides without
+            # the `++` that sweep.py adds.
             "command": [
                 Path(sys.argv[0]).name,
                 *(

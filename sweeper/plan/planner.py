@@ -1,9 +1,9 @@
 """Stop 2 of the road: from the overrides of a command line to the plan of its runs.
 
-A command line names experiments, or gives a grid, which becomes an experiment with one arm.
-configurations.py composes the configs of every arm, matches sizes where the arm asks for it
-(match.py), and asks for the size of each model. seeds.py makes points and runs of them, and
-parents.py checks the runs that start from another run.
+A command line names experiments, or sweeps a grid, which becomes an experiment with one arm.
+configurations.py composes the configs of every arm, solves for matched sizes (match.py), and asks
+the size server for the size of each model. seeds.py makes points and runs from them, and parents.py
+checks the runs that start from another run.
 
 In: overrides. Out: a `Plan`, in memory only. Next: configurations.py and match.py, then
 run/schedule.py.
@@ -24,12 +24,12 @@ from sweeper.plan.experiment import (
     check,
     check_seeds,
     read_experiment,
-    with_typed,
+    with_command_line,
 )
 from sweeper.plan.facts import Facts
 from sweeper.plan.grid import check_size
 from sweeper.plan.hydra_errors import NO_EXPERIMENT
-from sweeper.plan.overrides import Typed, check_name, name_of, read, typed_path
+from sweeper.plan.overrides import CommandLine, absolute_path, check_name, name_of, read
 from sweeper.plan.parents import check_start
 from sweeper.plan.plan import Configuration, Plan
 from sweeper.plan.seeds import with_seeds
@@ -41,25 +41,27 @@ from sweeper.store.identity import leaves
 
 @dataclass
 class Planner:
-    """A planner of command lines. It keeps composed configs and sizes for the next command line."""
+    """A planner of command lines, which caches composed configs and sizes from one to the next."""
 
     composer: Composer
     process: SizeServer
     max_runs: int
 
     def plan(self, arguments: Iterable[str]) -> Plan:
-        """Return the plan of a command line. Raise UserError if one of its runs could not train."""
-        typed = read(arguments, self.composer, max_points=self.max_runs)
-        # A typed key may exist only in the task of an experiment, so compose with the first one.
-        chosen = [f"experiment={name}" for name in typed.experiments[:1]]
-        template = self.composer.base([*chosen, *typed.fixed.values()])
+        """Return the plan of a command line. Raise UserError if any of its runs could not train."""
+        command_line = read(arguments, self.composer, max_points=self.max_runs)
+        # A key may exist only in the task of the experiment, so compose with the first experiment.
+        chosen = [f"experiment={name}" for name in command_line.experiments[:1]]
+        template = self.composer.base([*chosen, *command_line.fixed.values()])
         outputs = _outputs_folder(template)
         scale = str(template.beside["scale"]["name"])
-        experiments = self._experiments(typed, template, scale)
+        experiments = self._experiments(command_line, template, scale)
 
         facts = Facts(self.process, outputs / "cache" / "facts.json")
         found = {
-            name: [*Configurations(self.composer, typed, facts, experiment).all()]
+            name: [
+                *Configurations(self.composer, command_line, facts, experiment).all()
+            ]
             for name, experiment in experiments.items()
         }
         texts = {name: _texts(of, facts) for name, of in found.items()}
@@ -73,26 +75,30 @@ class Planner:
         return plan
 
     def _experiments(
-        self, typed: Typed, template: RunTemplate, scale: str
+        self, command_line: CommandLine, template: RunTemplate, scale: str
     ) -> dict[str, Experiment]:
-        """Return the experiments of a command line by the name of their results.
+        """Return the experiments of a command line, keyed by the name of their results.
 
-        Raise UserError for more than `max_runs` points, before any of them is composed.
+        Raise UserError if they have more than `max_runs` points. No point is composed before.
         """
         given_name = template.beside.get("name")
         if given_name is not None:
-            check_name(given_name, len(typed.experiments))
-        seeds = _typed_seeds(typed, template)
-        axes = {key: values for key, values in typed.axes.items() if key != "seed"}
+            check_name(given_name, len(command_line.experiments))
+        seeds = _seeds_given(command_line, template)
+        axes = {
+            key: values for key, values in command_line.axes.items() if key != "seed"
+        }
 
         found = {}
-        for yaml in typed.experiments:
-            shipped = self._shipped(yaml, typed, scale)
-            name = given_name or name_of(typed, shipped, self.composer)
-            found[name] = replace(with_typed(shipped, axes, typed.values), name=name)
-        if not typed.experiments:
+        for yaml in command_line.experiments:
+            shipped = self._shipped(yaml, command_line, scale)
+            name = given_name or name_of(command_line, shipped, self.composer)
+            found[name] = replace(
+                with_command_line(shipped, axes, command_line.values), name=name
+            )
+        if not command_line.experiments:
             grid = _grid(template, axes)
-            name = given_name or name_of(typed, None, self.composer)
+            name = given_name or name_of(command_line, None, self.composer)
             found[name] = replace(grid, name=name)
 
         for experiment in found.values():
@@ -110,29 +116,32 @@ class Planner:
         check_size(points, self.max_runs, "the sweep")
         return found
 
-    def _shipped(self, yaml: str, typed: Typed, scale: str) -> Experiment:
-        """Return an experiment of conf/experiment, with the typed keys of its own section."""
-        own = self.composer.base([f"experiment={yaml}", *typed.fixed.values()])
+    def _shipped(self, yaml: str, command_line: CommandLine, scale: str) -> Experiment:
+        """Return an experiment of conf/experiment, changed by overrides of its own section."""
+        own = self.composer.base([f"experiment={yaml}", *command_line.fixed.values()])
         own_scale = own.beside["scale"]["name"]
         if own_scale != scale:
-            expected = f"{scale}, the scale of experiment={typed.experiments[0]}"
-            remedy = f"sweep one experiment at a time, or give scale={scale}"
-            raise invalid_value(f"scale of {yaml}", own_scale, expected, remedy)
-        self._check_arms(yaml, typed)
+            first = command_line.experiments[0]
+            raise UserError(
+                f"experiment={first} has scale={scale}, but experiment={yaml} has "
+                f"scale={own_scale}; sweep one of them at a time, or set scale={scale}."
+            )
+        self._check_arms(yaml, command_line)
         return read_experiment(
             yaml,
             own.beside.get("experiment"),
             scale=scale,
             scales=self.composer.options("scale"),
-            typed=typed.values,
+            overrides=command_line.values,
         )
 
-    def _check_arms(self, yaml: str, typed: Typed) -> None:
-        """Raise UserError for a typed key of an arm that the yaml lacks.
+    def _check_arms(self, yaml: str, command_line: CommandLine) -> None:
+        """Raise UserError if an override changes an arm that the yaml does not have.
 
-        Only a key typed with a plus sign adds an arm. The sweep writes `++` before the others.
+        Only an override that begins with one plus sign may add an arm. sweep.py writes `++` before
+        overrides without one.
         """
-        named = {key.split(".")[2]: text for key, text in typed.fixed.items()
+        named = {key.split(".")[2]: text for key, text in command_line.fixed.items()
                  if key.startswith("experiment.arms.") and text.startswith("++")}  # fmt: skip
         if not named:
             return
@@ -155,37 +164,35 @@ class Planner:
 
 def _outputs_folder(template: RunTemplate) -> Path:
     paths = template.beside.get("paths")
-    outputs = typed_path("paths.outputs", paths["outputs"] if paths else None)
+    outputs = absolute_path("paths.outputs", paths["outputs"] if paths else None)
     return outputs.resolve() if outputs.is_symlink() else outputs
 
 
-def _typed_seeds(typed: Typed, template: RunTemplate) -> list[Any] | None:
-    """Return the seeds of the command line. None leaves those of the experiments."""
-    seeds = typed.axes.get("seed")
-    if seeds is None and ("seed" in typed.fixed or not typed.experiments):
+def _seeds_given(command_line: CommandLine, template: RunTemplate) -> list[Any] | None:
+    """Return the seeds of the command line, or None to keep the seeds of the experiments."""
+    seeds = command_line.axes.get("seed")
+    if seeds is None and ("seed" in command_line.fixed or not command_line.experiments):
         seeds = [template.run({})["seed"]]
     if seeds is not None:
         check_seeds("seed", seeds)
-        if "experiment.seeds" in typed.values and typed.experiments:
-            raise UserError(
-                "seed and experiment.seeds are both given; give one of them."
-            )
+        if "experiment.seeds" in command_line.values and command_line.experiments:
+            raise UserError("seed and experiment.seeds are both set; set one of them.")
     return seeds
 
 
 def _set_seeds(experiment: Experiment, seeds: list[Any]) -> None:
-    """Set the typed seeds. Raise UserError if an arm has seeds of its own, which override them."""
+    """Set the seeds of an experiment. Raise UserError if one of its arms has seeds of its own."""
     experiment.seeds = seeds
     if own_seeds := [arm.name for arm in experiment.arms.values() if arm.seeds]:
         given, key = ",".join(map(str, seeds)), f"arms.{own_seeds[0]}.seeds"
         raise UserError(
-            f"seed={given}: arm {own_seeds[0]} of the experiment has seeds of its own; "
-            f"leave seed out, and give its seeds as '+experiment.{key}=[{given}]'."
+            f"seed={given} cannot be set: arm {own_seeds[0]} of the experiment has seeds of its "
+            f"own; leave seed out, and set '+experiment.{key}=[{given}]'."
         )
 
 
 def _grid(template: RunTemplate, axes: Mapping[str, list[Any]]) -> Experiment:
-    """Return a typed grid as an experiment with one arm. Its name is still empty."""
+    """Return the grid of a command line as an experiment with one arm and an empty name."""
     if template.beside.get("experiment") is not None:
         raise UserError(NO_EXPERIMENT)
     metric = template.beside.get("metric")
@@ -202,29 +209,29 @@ def _grid(template: RunTemplate, axes: Mapping[str, list[Any]]) -> Experiment:
 
 
 def _texts(points: Sequence[Configuration], facts: Facts) -> str:
-    """Describe the texts that the points train on, leaving out those of fine-tunings.
+    """Describe the training texts of an experiment.
 
-    If every point is a fine-tuning, describe all texts.
+    Leave out the texts of points with a parent, unless all points have one.
     """
     own = [
         one for one in points if not (one.parent or one.config.get("parent"))
     ] or points
-    return " and ".join(
-        dict.fromkeys(facts.text(point.config)["describe"] for point in own)
-    )
+    words = (facts.text(point.config)["describe"] for point in own)
+    return " and ".join(dict.fromkeys(words))
 
 
 def _check_results(
     experiment: Experiment, points: Sequence[Configuration], facts: Facts
 ) -> None:
-    """Raise UserError for a figure, claim, metric, margin, `tune.by` or `x` that does not exist.
+    """Raise UserError if an experiment names a figure, claim, metric or key that does not exist.
 
-    results/judge.py checks whether the points can decide a claim.
+    Whether the points can decide a claim is checked by results/judge.py.
     """
     name = experiment.yaml or experiment.name
-    registry.check(registry.FIGURES, experiment.figure, f"experiment.figure of {name}")
+    section = f"experiment={name}: experiment"
+    registry.check(registry.FIGURES, experiment.figure, f"{section}.figure")
     for claim in experiment.claims:
-        registry.check(registry.CLAIMS, claim, f"experiment.claims of {name}")
+        registry.check(registry.CLAIMS, claim, f"{section}.claims")
 
     of_task = {str(point.config["task"]["name"]): point.config for point in points}
     measured = {
@@ -239,9 +246,10 @@ def _check_results(
         _check_tuned_metric(name, experiment.tune.by, measured)
     for metric in experiment.margin:
         if metric not in shown:
-            key = f"experiment.margin of {name}"
             expected = f"a metric of the experiment ({', '.join(shown)})"
-            raise invalid_value(key, metric, expected, "name one of them")
+            raise invalid_value(
+                f"{section}.margin", metric, expected, "name one of them"
+            )
 
     key = experiment.x
     of_point = ({*point.size, *point.values, *leaves(point.config)} for point in points)
@@ -249,15 +257,15 @@ def _check_results(
     if key not in of_table and not any(key in known for known in of_point):
         names = ", ".join([*of_table, *points[0].size])
         expected = f"a key of the config, or one of {names}"
-        raise invalid_value(f"experiment.x of {name}", key, expected, "correct it")
+        raise invalid_value(f"{section}.x", key, expected, "correct it")
 
 
 def _check_metrics(
     experiment: Experiment, point: Configuration, measured: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """Return the metrics shown of a point. Raise UserError if its task does not measure one.
+    """Return the metrics to show for a point. Raise UserError if its task does not measure them.
 
-    `measured`: the metrics of each task; none if the task does not say.
+    `measured`: the metrics of each task. An empty list means unknown, so nothing is checked.
     """
     name = experiment.yaml or experiment.name
     task = str(point.config["task"]["name"])
@@ -271,24 +279,20 @@ def _check_metrics(
         expected = f"a metric of task {task} ({', '.join(known)})"
         if experiment.yaml:
             key = f"finetune.{task}" if experiment.finetune else "metric"
-            raise invalid_value(
-                f"experiment.{key} of {name}", metric, expected, "name one of them"
-            )
-        remedy = "sweep one task at a time, or give a metric that all tasks measure"
-        raise invalid_value(
-            f"metric of task={','.join(measured)}", metric, expected, remedy
-        )
+            where = f"experiment={name}: experiment.{key}"
+            raise invalid_value(where, metric, expected, "name one of them")
+        remedy = "sweep one task at a time, or set a metric that all tasks measure"
+        raise invalid_value("metric", metric, expected, remedy)
     return shown
 
 
 def _check_tuned_metric(
     name: str, by: str, measured: Mapping[str, Sequence[str]]
 ) -> None:
-    """Raise UserError if a task does not measure the metric that tuning decides by."""
+    """Raise UserError if a task does not measure the metric `experiment.tune.by`."""
     for task, metrics in measured.items():
         known = [metric.replace("test/", SPLIT) for metric in metrics]
         if known and by not in known:
             expected = f"a metric of task {task} ({', '.join(known)})"
-            raise invalid_value(
-                f"experiment.tune.by of {name}", by, expected, "name one of them"
-            )
+            where = f"experiment={name}: experiment.tune.by"
+            raise invalid_value(where, by, expected, "name one of them")

@@ -1,8 +1,8 @@
-"""Refusal of configs that name code to run or hold secrets.
+"""Checks that refuse configs which name code to run, or hold secrets.
 
-Hydra calls the function that a `_target_` names, and a resolver can copy the environment into saved
-files. Headroom needs neither: it finds tasks and models by name. The same rules hold for the files
-of a folder given by `--config-dir`.
+Hydra calls the function that a `_target_` names, and a resolver can copy environment variables into
+saved files. Headroom needs neither, since it finds tasks and models by name. The checks also cover
+the yaml files of a folder that `--config-dir` names.
 """
 
 import math
@@ -19,12 +19,12 @@ LARGE = re.compile(rf"\d{{{LONGEST_NUMBER + 1}}}")
 SECRET = re.compile(
     r"(?i)(api_?key|secret|passw(or)?d|credential|authorization|(^|_)token$)"
 )
-AWAY = re.compile(
-    r"[/\\$~]|\.\."
-)  # the name of a yaml file that leads out of its folder
+# A name of a yaml file must not lead out of the folder of its group.
+AWAY = re.compile(r"[/\\$~]|\.\.")
 RESOLVER = re.compile(r"\$\{\s*[\w.]+\s*:")
 SUFFIX = re.compile(r"\.ya?ml(?=,|$)")
-# A config key inside an experiment: Hydra would read its dots as sections of the experiment.
+# A config key below the `set` or `grid` of an arm, as in experiment.arms.a.set.model.heads. Hydra
+# would read its dots as sections of the experiment.
 DOTTED = re.compile(r"(experiment\.(?:.+\.)?(?:set|grid))\.(.+\..+)")
 # A command line may set only these parts of Hydra's own section.
 HYDRA = (
@@ -34,15 +34,16 @@ HYDRA = (
     "hydra.mode",
     "hydra.verbose",
 )
-# Flags of a sweep: `-m`, and folders of yaml files with the name of the primary config.
+# A sweep accepts -m and the flags that choose the folders of yaml files and the primary config.
 FOLDERS = frozenset("-cd --config-dir -cp --config-path -cn --config-name".split())
 SWEEPS = FOLDERS | {"-m", "--multirun"}
 WITH_VALUE = FOLDERS | frozenset("-c --cfg -p --package".split())
-# Flags that make Hydra print help or the config. None of them reads a pickle.
+# Flags with which Hydra prints help or the config. Hydra's other flags are refused, since one of
+# them reads a pickle.
 PRINTS = frozenset(
     "--resolve -h --help --hydra-help -i --info -sc --shell-completion".split()
 )
-# Flags that other programs have, and what to type instead.
+# Flags that users know from other programs, and what to write instead.
 INSTEAD = {
     "--dry-run": "hydra.sweeper.dry_run=true prints the plan and trains nothing",
     "--version": "headroom --version or python -m sweeper --version prints the version",
@@ -50,26 +51,24 @@ INSTEAD = {
 
 
 def refuse_arguments(arguments: list[str]) -> None:
-    """Raise UserError for arguments that Hydra would act on before the sweep sees them."""
+    """Raise UserError for arguments that must not reach Hydra.
+
+    Hydra acts on flags, and parses values, before it calls the sweep.
+    """
     for before, argument in pairwise(["", *arguments]):
         flag = argument.partition("=")[0]
         if argument.startswith("-"):
             if flag not in SWEEPS | WITH_VALUE | PRINTS:
-                instead = INSTEAD.get(flag, "--help lists its flags")
+                instead = INSTEAD.get(flag, "--help lists the flags")
                 raise UserError(
                     f"{sanitize(flag)} is not a flag of this program; {instead}."
                 )
         elif before not in WITH_VALUE:
-            if (
-                LARGE.search(argument)
-                or argument.count("[") + argument.count("{") > DEEPEST
-            ):
-                most = (
-                    f"numbers of at most {LONGEST_NUMBER} digits and {DEEPEST} brackets"
-                )
-                raise invalid_value(
-                    flag, argument.partition("=")[2][:30], most, "type a smaller value"
-                )
+            value = argument.partition("=")[2]
+            brackets = argument.count("[") + argument.count("{")
+            if LARGE.search(argument) or brackets > DEEPEST:
+                most = f"numbers of at most {LONGEST_NUMBER} digits, and {DEEPEST} brackets"
+                raise invalid_value(flag, value[:30], most, "write a smaller value")
             refuse_key(flag)
             if "=" in before and before.endswith(("=", ",")) and "=" not in argument:
                 whole = f"{sanitize(before)}{sanitize(argument)}"
@@ -86,11 +85,11 @@ def refuse_key(key: str) -> None:
             f"{sanitize(key)}=... has no key; write key=value without spaces, as in model.heads=4."
         )
     if plain == "hydra/sweeper":
-        own = "Headroom's own sweeper plans, matches and resumes grids"
+        own = "Headroom works only with its own sweeper"
         raise UserError(f"hydra/sweeper cannot be set: {own}; leave it out.")
     if key.startswith("~") and not plain.startswith(("experiment.", "hydra")):
         raise UserError(
-            f"{sanitize(key)}: a key of a config cannot be deleted; give it another value as "
+            f"{sanitize(key)}: keys of the config cannot be deleted; set another value, as in "
             "key=value."
         )
     if dotted := DOTTED.fullmatch(key.lstrip("+")):
@@ -102,31 +101,31 @@ def refuse_key(key: str) -> None:
     foreign = re.match(r"hydra\b", plain) and not plain.startswith(HYDRA)
     if foreign or CALLS.search(plain):
         raise UserError(
-            f"{sanitize(plain)} cannot be set: a config may name neither code nor files of Hydra; "
+            f"{sanitize(plain)} cannot be set, since it could run code or write files of Hydra; "
             "leave it out."
         )
     if plain.startswith("hydra.") and plain != key:
         raise UserError(
-            f"{sanitize(key)}: keys of Hydra cannot be added or deleted; set it as "
+            f"{sanitize(key)}: Hydra's keys cannot be added or deleted; set the key as "
             f"{sanitize(plain)}=..."
         )
 
 
-def refuse_path(key: str, typed: str) -> None:
-    """Raise UserError for the choice of a yaml file by a name with a suffix, or by a path."""
-    if SUFFIX.search(typed):
-        name = SUFFIX.sub("", typed)
+def refuse_path(key: str, value: str) -> None:
+    """Raise UserError if a yaml file is chosen by a path, or by a name with its suffix."""
+    if SUFFIX.search(value):
+        name = SUFFIX.sub("", value)
         remedy = f"write {sanitize(key)}={sanitize(name)}"
-        raise invalid_value(key, typed, "a name without .yaml", remedy)
-    if AWAY.search(typed) or ".." in key:
+        raise invalid_value(key, value, "a name without .yaml", remedy)
+    if AWAY.search(value) or ".." in key:
         raise UserError(
-            f"{sanitize(key)}={sanitize(typed)}: expected the name of a file in "
+            f"{sanitize(key)}={sanitize(value)}: expected the name of a file in "
             f"conf/{sanitize(key)}; put the file there and choose it by name."
         )
 
 
 def refuse_tree(tree: Any) -> None:
-    """Raise UserError for code or a secret anywhere in an unresolved config."""
+    """Raise UserError if an unresolved config names code to call or holds a secret."""
     for key, value in _nodes(tree):
         name = key.rpartition(".")[2]
         if CALLS.fullmatch(name):
@@ -135,14 +134,14 @@ def refuse_tree(tree: Any) -> None:
             )
         if SECRET.search(name):
             raise UserError(
-                f"{sanitize(key)}: a config is saved and may not hold secrets; set an environment "
-                "variable instead, such as WANDB_API_KEY."
+                f"{sanitize(key)} cannot be set: configs are saved and may not hold secrets; use "
+                "an environment variable instead, such as WANDB_API_KEY."
             )
         if isinstance(value, float) and not math.isfinite(value):
             raise invalid_value(key, value, "a finite number", "correct the value")
         if isinstance(value, str) and RESOLVER.search(value):
             raise UserError(
-                f"{sanitize(key)}: an interpolation may only name another key, as in "
+                f"{sanitize(key)}: an interpolation may only refer to another key, as in "
                 "${model.heads}; write the value itself."
             )
 

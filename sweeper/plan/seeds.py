@@ -1,4 +1,4 @@
-"""The points and runs of a plan: each configuration, once for each of its seeds."""
+"""The points and runs of a plan: one of each for every configuration and seed."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,15 +13,15 @@ from sweeper.store.records import Record
 
 
 def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
-    """Return the plan with points and runs for the seeds of its configurations.
+    """Return the plan with a point and a run for each configuration and seed.
 
-    A parent gets at least as many seeds as its children. Configurations of several arms or
-    experiments that are the same runs get equally many.
+    A parent gets at least as many seeds as its children. If several arms or experiments share a
+    configuration, it gets the same number of seeds in all of them.
 
     Args:
         plan: the plan; its points and runs are replaced.
-        wanted: the number of seeds of each configuration that gets more than its arm or experiment
-            says. A key is the id of the configuration's run with the first seed.
+        wanted: numbers of seeds, for configurations that need more than their arm or experiment
+            has. The key is the id of the configuration's run with the first seed.
     """
     points: list[PlannedPoint] = []
     runs: dict[str, Record] = {}
@@ -68,9 +68,10 @@ def _more_seeds(
     wanted: Mapping[str, int],
     own: Sequence[int],
 ) -> list[int]:
-    """Return the number of seeds of each configuration; `own` are the least numbers.
+    """Return the number of seeds of each configuration in `found`.
 
-    In `found`, parents stand before their children.
+    `own` are the numbers that the arms and experiments ask for. None is reduced. In `found`,
+    parents precede their children.
     """
 
     def first_run(one: Configuration) -> str:
@@ -80,7 +81,7 @@ def _more_seeds(
     counts: dict[str, int] = {}
     for name, least in zip(names, own, strict=True):
         counts[name] = max(least, wanted.get(name, 0), counts.get(name, 0))
-    # Go from grandchildren to grandparents, so that each passes its number on.
+    # Visit children before their parents, so that a number also reaches the grandparents.
     for one, name in zip(reversed(found), reversed(names), strict=True):
         if one.parent:
             parent = first_run(one.parent)
@@ -89,10 +90,10 @@ def _more_seeds(
 
 
 def _seeds(one: Configuration, experiment: Experiment, number: int) -> list[int]:
-    """Return the first `number` seeds of a configuration, without those of tuning trials.
+    """Return the first `number` seeds of a configuration.
 
-    The seeds of its arm or experiment come first. The next larger numbers follow. With a parent,
-    its seeds follow instead, since a run starts from the parent's run of the same seed.
+    The seeds of its arm or experiment come first. Then follow the seeds of its parent or, without a
+    parent, the next larger numbers. Seeds of tuning trials are left out.
     """
     if one.once:
         return [one.config["seed"]]
@@ -106,7 +107,7 @@ def _seeds(one: Configuration, experiment: Experiment, number: int) -> list[int]
 
 
 def _seeded_config(one: Configuration, seed: int) -> dict[str, Any]:
-    """Return the config of a run with this seed and with its parent's run of the same seed."""
+    """Return the config of a run with this seed. Its parent is the parent's run with this seed."""
     config = {**one.config, "seed": seed}
     if one.parent:
         config["parent"] = run_id(_seeded_config(one.parent, seed))

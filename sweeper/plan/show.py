@@ -1,4 +1,4 @@
-"""The plan in the terminal: each point with its size, match and state, and the cost."""
+"""Printing of a plan: a table of its points with sizes, matches and states, and the totals."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,10 +19,10 @@ _BESIDE = {
     "FLOPs/token": "flops_per_token",
     "cache B/token": "cache_bytes_per_token",
 }
-_MANY = 200  # points; of more, this many are listed:
-_LISTED = 40
-REAL_TEXT = ("cpu", "gpu", "paper")  # scales whose sizes suit real text
-_ANY_WIDTH = 10_000  # letters: of no terminal
+_MANY = 200  # plans with more points are not listed in full
+_LISTED = 40  # points to list of such a plan
+REAL_TEXT = ("cpu", "gpu", "paper")  # scales whose models are sized for real text
+_ANY_WIDTH = 10_000  # characters; wider than any terminal
 
 
 def print_plan(
@@ -33,9 +33,14 @@ def print_plan(
     points: bool = True,
     verbose: bool = False,
 ) -> None:
-    """Print the points of a plan, a row for all seeds of a point, and the totals.
+    """Print the points of a plan and its totals. All seeds of a point share one row.
 
-    Without `points` print names and totals; with `verbose` print every point.
+    Args:
+        console: where to print.
+        plan: the plan.
+        statuses: the status of each run, by its id.
+        points: whether to print the points. If False, print only names and totals.
+        verbose: whether to print every point of a large plan.
     """
     by_experiment = {
         name: [
@@ -77,7 +82,7 @@ def print_plan(
 
 
 def unfit_scale(plan: Plan, runs: Iterable[str]) -> str:
-    """Return a sentence if runs would train on text that their scale is not made for, or ""."""
+    """Return a warning if runs would train on text that does not fit their scale, else ""."""
     configs = (plan.runs[run].config for run in runs)
     on_text = (config for config in configs if "vocabulary_size" in config["task"])
     generated = [config["data"]["source"] == "sample" for config in on_text]
@@ -101,7 +106,10 @@ def _table(
     *,
     narrow: bool = False,
 ) -> Table:
-    """Return the table of points; `narrow` has fewer sizes, and matches below the points."""
+    """Return the table of points.
+
+    If `narrow`, omit all sizes but the parameters, and write matches below the points.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("arm", overflow="fold")
     table.add_column("task", no_wrap=True)
@@ -122,11 +130,9 @@ def _table(
         first = seeds[0]
         size, matched = plan.runs[first.run].size, first.matched
         setting = _words(describe_values(first.values) or "as configured")
-        match = (
-            f"{matched.error:+.2%} of {matched.count} of {matched.to}"
-            if matched
-            else ""
-        )
+        match = ""
+        if matched:
+            match = f"{matched.error:+.2%} from {matched.count} of {matched.to}"
         states: Counter[str] = Counter()
         for point in seeds:
             status = statuses[point.run]
@@ -149,5 +155,5 @@ def _table(
 
 
 def _words(text: str) -> Text:
-    """Return a name from a user as text without markup or terminal codes."""
+    """Return `text` as rich text. Markup and terminal codes in names have no effect."""
     return Text(errors.sanitize(text, 1000))

@@ -1,4 +1,4 @@
-"""Expected seconds of runs: their FLOPs, times the seconds per FLOP of the most similar runs."""
+"""Expected times of runs: FLOPs of the run, times the seconds per FLOP of similar finished runs."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -11,40 +11,45 @@ from sweeper.store.files import canonical
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, Taken
 
-# Assumed for the start and the evaluation of a run, until one has finished.
+# Seconds that a run is assumed to take besides training, until a run has finished.
 BESIDE_S = 1.0
-OTHERS = 50  # finished runs of other plans to read, at most
-NEWEST = 20  # measurements to keep of similar runs: the load of a machine changes
-ENOUGH = 0.05  # of a training: a part long enough to tell how long the rest takes
+OTHERS = 50  # read at most this many finished runs of other plans
+NEWEST = 20  # of similar runs, keep this many measurements, since the load of a machine changes
+ENOUGH = 0.05  # ignore measurements of a smaller share of a training
 
 
 class Throughput:
-    """The expected times of runs on one kind of device.
+    """An estimator of how long runs take on one kind of device, based on measured runs.
 
-    The median of the most similar measured runs counts: of the same run, of the same model on the
-    same task, of the same task, or of all runs.
+    The estimate is the median over the most similar measurements that exist: of the same run, else
+    of the same model on the same task, else of the same task, else of all runs.
 
     Args:
-        assumed: seconds per FLOP before anything is measured; 0 if they are unknown.
+        assumed: the seconds per FLOP to assume before anything is measured; 0 if unknown.
     """
 
     def __init__(self, assumed: float = 0.0) -> None:
         self._assumed = assumed
-        self._per_flop: dict[str, dict[str, float]] = {}  # seconds
-        self._beside: dict[str, dict[str, float]] = {}  # seconds
-        self._similar: dict[str, list[str]] = {}
+        # Seconds, by group of similar runs and by run.
+        self._per_flop: dict[str, dict[str, float]] = {}
+        self._beside: dict[str, dict[str, float]] = {}
+        self._similar: dict[str, list[str]] = {}  # the groups of each run
 
     @property
     def measured(self) -> bool:
-        """Return whether a measured run says how fast training is."""
+        """True if the speed of training was measured on at least one run."""
         return bool(self._per_flop)
 
     def learn(
         self, run: Record, training: float, beside: float | None, share: float = 1.0
     ) -> bool:
-        """Take the seconds that a run trained for a share of its steps, and those beside them.
+        """Record a measurement of a run, in place of an earlier one. Return `measured`.
 
-        Later measurements of a run replace earlier ones. Return `measured`.
+        Args:
+            run: the run.
+            training: the seconds of training so far.
+            beside: the seconds besides training (start, evaluation); None if unknown.
+            share: the share of its steps that the run has trained, from 0 to 1.
         """
         if run.flops and share >= ENOUGH:
             self._note(self._per_flop, run, training / (run.flops * share))
@@ -53,12 +58,12 @@ class Throughput:
         return self.measured
 
     def expected(self, run: Record) -> Taken:
-        """Return the seconds that a run is expected to take; 0 of training if that is unknown."""
+        """Return the seconds that a run is expected to take. Training is 0 if it is unknown."""
         per_flop = self._median(self._per_flop, run, self._assumed)
         return Taken(run.flops * per_flop, self._median(self._beside, run, BESIDE_S))
 
     def estimate(self, runs: Iterable[Record]) -> dict[str, float]:
-        """Return the expected seconds of training by run; empty before anything is measured."""
+        """Return the expected seconds of training, by run id. Empty before anything is measured."""
         return {run.id: self.expected(run).training for run in runs if self.measured}
 
     def _note(
@@ -66,7 +71,7 @@ class Throughput:
     ) -> None:
         for name in self._groups(run):
             group = known.setdefault(name, {})
-            group.pop(run.id, None)  # the newest stand last
+            group.pop(run.id, None)  # so that the new value is inserted last
             group[run.id] = value
             if len(group) > NEWEST:
                 del group[next(iter(group))]
@@ -78,42 +83,44 @@ class Throughput:
         return median(group.values()) if group else default
 
     def _groups(self, run: Record) -> list[str]:
-        """Return names of the groups of similar runs that a run belongs to, smallest first."""
+        """Return the groups of similar runs that a run belongs to, from the most similar on."""
         if run.id not in self._similar:
             task, precision = run.config["task"], run.config["trainer"]["precision"]
-            shape, kind = (
-                [task, run.config["model"], precision],
-                [task["name"], precision],
-            )
-            self._similar[run.id] = [run.id, canonical(shape), canonical(kind), ""]
+            same_model = canonical([task, run.config["model"], precision])
+            same_task = canonical([task["name"], precision])
+            all_runs = ""
+            self._similar[run.id] = [run.id, same_model, same_task, all_runs]
         return self._similar[run.id]
 
 
 class Backend(Protocol):
-    """The part of a backend that says what runs train on: "cpu" or "gpu"."""
+    """The attribute of a backend that this module reads."""
 
-    device: str
+    device: str  # "cpu" or "gpu"
 
 
 def device_of(plan: Plan, backend: Backend) -> str:
-    """Return "gpu" if a run of the plan asks for one, else the device of the backend."""
-    asked = {run.config["trainer"]["accelerator"] for run in plan.runs.values()}
-    return "gpu" if "gpu" in asked else backend.device
+    """Return "gpu" if a run of the plan requires one, else the device of the backend."""
+    required = {run.config["trainer"]["accelerator"] for run in plan.runs.values()}
+    return "gpu" if "gpu" in required else backend.device
 
 
 def measured(plan: Plan, store: RunStore, backend: Backend) -> Throughput:
-    """Return expected times by the finished runs of a plan, and of other plans for other tasks."""
+    """Return a Throughput that has learned from the finished runs of a plan.
+
+    For tasks without a finished run in the plan, it learns from the newest runs of other plans.
+    """
     device = device_of(plan, backend)
     own = list(_finished(plan.runs.values(), store, device))
     missing = {_task(run) for run in plan.runs} - {_task(run.id) for run, _, _ in own}
     ids = store.ids() if missing else []
     ids = [run for run in ids if _task(run) in missing and run not in plan.runs]
+    ids.sort(key=lambda run: store.run(run).path.stat().st_mtime)
+
     others: list[tuple[Record, float, float | None]] = []
-    for name in sorted(ids, key=lambda run: store.run(run).path.stat().st_mtime)[
-        -OTHERS:
-    ]:
-        with suppress(UserError, OSError):  # a damaged run of another plan is skipped
-            others += _finished([store.run(name).record()], store, device)
+    for run_id in ids[-OTHERS:]:
+        with suppress(UserError, OSError):  # skip a damaged run of another plan
+            others += _finished([store.run(run_id).record()], store, device)
     found = Throughput()
     for run, training, beside in (*others, *own):
         found.learn(run, training, beside)
@@ -127,7 +134,7 @@ def _task(run_id: str) -> str:
 def _finished(
     runs: Iterable[Record], store: RunStore, device: str
 ) -> Iterator[tuple[Record, float, float | None]]:
-    """Yield runs trained on a device, with their seconds in training and beside it."""
+    """Yield finished runs that trained on `device`, with their seconds in and besides training."""
     for run in runs:
         result = store.run(run.id).result() or {}
         training = result.get("seconds")

@@ -1,4 +1,4 @@
-"""Limits on yaml files, checked before Hydra builds anything from them."""
+"""Limits on the size of yaml files, checked before Hydra reads them."""
 
 import re
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ import yaml
 
 from sweeper.store.errors import UserError, sanitize
 
-MOST_VALUES = 100_000  # each alias counts as the values that it stands for
-DEEPEST = 50
+MOST_VALUES = 100_000  # an alias counts as all values of its anchor
+DEEPEST = 50  # levels
 LONGEST_NUMBER = 300  # digits
 
-# Yaml also has numbers in hexadecimal, octal and binary, and in base 60, as 1:59:59.
+# YAML also allows hexadecimal, octal and binary numbers, and base 60, as in 1:59:59.
 _NUMBER = re.compile(r"(0[xob])?[\da-fA-F:.]+")
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -25,17 +25,17 @@ def check_yaml(folder: Path) -> None:
             with path.open(encoding="utf-8") as file:
                 reason = _excess(yaml.parse(file, Loader=_LOADER))
         except (yaml.YAMLError, UnicodeDecodeError, OSError):
-            continue  # Hydra reports a broken file if the command chooses it
+            continue  # if the command uses the broken file, Hydra reports it
         if reason:
             raise UserError(f"{sanitize(path)} {reason}; make it smaller.")
 
 
 def _excess(events: Iterator[yaml.Event]) -> str:
-    """Return in words which limit the events of a file exceed; empty if none."""
-    sizes: dict[str, int] = {}  # number of values by anchor, once its node has ended
-    starts: list[
-        tuple[str | None, int]
-    ] = []  # open collections: anchor, number of values before
+    """Return which limit a file exceeds, as the end of a sentence, or "" if it exceeds none."""
+    # The number of values of each anchor whose node has ended.
+    sizes: dict[str, int] = {}
+    # For each open collection, its anchor and the number of values before it.
+    starts: list[tuple[str | None, int]] = []
     values = 0
     for event in events:
         if isinstance(event, yaml.CollectionEndEvent):

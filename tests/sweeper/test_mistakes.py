@@ -41,16 +41,16 @@ SWEEPS = {
     "experiment=fig1.yaml": "expected a name without .yaml; write experiment=fig1.",
     f"seed={'9' * 5000}": "expected numbers of at most 300 digits",
     f"model.heads={'[' * 99}{']' * 99}": "and 50 brackets",
-    "hydra/sweeper=optuna": "Headroom's own sweeper plans, matches and resumes grids",
+    "hydra/sweeper=optuna": "Headroom works only with its own sweeper",
     "experiment=Fig1": "experiment=Fig1: expected a file in conf/experiment; did you mean fig1?",
     "model.heads = 4": "=... has no key; write key=value without spaces, as in model.heads=4",
     "fig1": "write key=value or key=a,b,c without spaces, as in experiment=fig1",
     "head=8": "head is not a key of the config; did you mean model.heads or",
     "model.heads=interval(1,4)": "expected a list of values",
     "experiment=glob(nothing*)": "experiment=glob(nothing*): expected at least one value",
-    "experiment.error=0.1": "A key under experiment needs an experiment; add experiment=NAME",
-    "experiment=table1 experiment.error=0.1": "write +experiment.error=VALUE to add one",
-    "experiment=table1 experiment.foo=3": "write +experiment.foo=VALUE to add one that docs/exp",
+    "experiment.error=0.1": "can be set only if an experiment is chosen; add experiment=NAME",
+    "experiment=table1 experiment.error=0.1": "write +experiment.error=VALUE to add it",
+    "experiment=table1 experiment.foo=3": "write +experiment.foo=VALUE to add it, if docs/exp",
     "experiment=fig1 experiment.arms.fixed.set.model.layers=2": "set={model.layers:VALUE}.",
     "experiment=[fig1,fig3]": "expected names of experiments; for example experiment=fig1,fig3",
     "experiment=fig1 experiment.scales.gpu.seeds=[7]": "which is trained; add scale=gpu, or leave",
@@ -60,37 +60,37 @@ SWEEPS = {
     "experiment=fig9": "did you mean fig4 or fig3 or fig2?",
     "experiment=scaling": "experiment=scaling was removed: choose another experiment; fig3",
     "scale=huge experiment=fig1": "scale=huge: expected one of cpu, demo",
-    "scale=cpu experiment=head_sizes": "scale=cpu: expected one that experiment=head_sizes defines",
-    "data.root=/tmp": "expected no folder, since data.source=sample; add data=local",
+    "scale=cpu experiment=head_sizes": "scale=cpu: expected a scale that experiment=head_sizes",
+    "data.root=/tmp": "expected null, since data.source=sample reads no folder; add data",
     "data=local": "data.root",
     "data=local data.root=/nonexistent": "data.root=/nonexistent: expected a folder of text files",
     "data=local data.root=HERE/pictures": "picture is not text in UTF-8",
-    "task=lm1b,mnli": "metric of task=lm1b,mnli=test/perplexity: expected a metric of task mnli",
-    "metric=test/perplexty": "metric of task=lm1b=test/perplexty: expected a metric of task lm1b",
+    "task=lm1b,mnli": "metric=test/perplexity: expected a metric of task mnli",
+    "metric=test/perplexty": "metric=test/perplexty: expected a metric of task lm1b",
     "name=../mine": "name=../mine: expected at most 56 letters",
     "name=mine experiment=fig1,fig3": "name=mine: expected a single experiment or grid",
-    "model.heads=8 model.heads=4": "model.heads is given twice",
+    "model.heads=8 model.heads=4": "model.heads is set twice",
     "+data=local": "Multiple values for data.",
     "task=null": "Config group override must be a string or a list. Got NoneType.",
     "model.heads=0": "model.heads=0: expected a whole number from 1 to 65536",
     "model.embedding_size=30 model.heads=7": "model.heads=7: expected a divisor",
-    "experiment=fig3 experiment.seeds=0,1": "'experiment.seeds=[0,1]'; seeds are swept by seed=0,1",
+    "experiment=fig3 experiment.seeds=0,1": "'experiment.seeds=[0,1]', or seeds as seed=0,1",
     "experiment=fig3 ++experiment.arms.fixd.label=x": "=fixd: expected an arm of fig3 (standard,",
-    "data=local data.root=/müller": "quotes that the shell leaves in: 'data.root=\"/müller\"'",
+    "data=local data.root=/müller": "two kinds of quotes, as in 'data.root=\"/müller\"'",
     "seed=-1": "seed=-1: expected whole numbers from 0 to 4294967295",
-    "experiment=fig1 seed=0 +experiment.seeds=[5,6]": "seed and experiment.seeds are both given",
+    "experiment=fig1 seed=0 +experiment.seeds=[5,6]": "seed and experiment.seeds are both set",
     "experiment=fig1 experiment.tune.seeds=[-1]": "experiment.tune.seeds.0=-1: input should be",
-    "experiment=fig1 scale=cpu experiment.tune.by=validation/foo": "by of fig1=validation/foo: exp",
+    "experiment=fig1 scale=cpu experiment.tune.by=validation/foo": "by=validation/foo: expected",
     "logger.project=a/b": "logger.project=a/b: expected a name of at most 128 letters",
     "metric=[a]": "metric=['a']: expected the name of a metric",
     "parent=nope": "parent=nope: expected the id of a finished run in /",
     "model={head_size:8}": "model={head_size:8}: expected one value; set its keys one by one",
-    "experiment=fig1 model.heads=8": "model.heads cannot be given: arm matched of experiment=fig1",
+    "experiment=fig1 model.heads=8": "model.heads cannot be set: arm matched of experiment=fig1",
     "experiment=three model.heads=2,4": "more values of model.heads, and has 2. Plan the points",
-    "experiment=three experiment.claims=[larger]": "experiment.claims of three=larger",
+    "experiment=three experiment.claims=[larger]": "experiment=three: experiment.claims=larger",
     "model.heads=range(1,5000) model.layers=range(1,5000)": "24,990,001",
-    "seed=range(0,5,0)": "seed=range(0,5,0): expected a range that ends",
-    "~seed": "~seed: a key of a config cannot be deleted",
+    "seed=range(0,5,0)": "seed=range(0,5,0): expected a finite range",
+    "~seed": "~seed: keys of the config cannot be deleted",
     "paths.outputs=null": "paths.outputs=None: expected a folder",
     "data=local data.root='~nosuchuser/x'": "data.root=~nosuchuser/x: expected a folder",
     "model.heads=1e999": "model.heads=inf: expected a finite number",
@@ -98,8 +98,8 @@ SWEEPS = {
 
 TUNED = {  # experiment=fig1_tuned scale=cpu experiment.tune. ...
     "seeds=[7,2]": "expected seeds other than the judged ones (0, 1, 2)",
-    "transfer.fixed=width": "tune.transfer was removed: leave it out: rates are chosen at the ends",
-    "per=arm": "tune.per was removed: leave it out: trials begin at the ends of each arm",
+    "transfer.fixed=width": "tune.transfer was removed: leave it out, since rates are chosen at",
+    "per=arm": "tune.per was removed: leave it out, since trials begin at the ends of each arm",
     "by=test/loss": "by=test/loss: expected a metric of the validation split",
     "grid={optimizer.learning_rate:[0.1]}": "expected two different values",
 }
@@ -138,19 +138,19 @@ FILES = {
     ),
     "measured": (
         ARM.replace("/loss", "/los"),
-        "experiment.metric of measured=test/los: expected",
+        "experiment=measured: experiment.metric=test/los: expected",
     ),
     "once": (
         f"{BODY}  finetune: {{squad: [test/f1, test/loss], mnli: [test/loss]}}\n{PRETRAINED}",
-        "finetune of once=test/loss: expected a metric that only one",
+        "experiment.finetune=test/loss: expected each metric at one task only",
     ),
     "seeded": (
         ARM.replace("{grid", "{set: {seed: 5}, grid"),
-        "expected no seed in set or grid",
+        "arm a cannot set or sweep seed",
     ),
     "heirs": (
         ARM.replace("}}}\n", "}, seeds: [0, 1]}, b: {parent: a, seeds: [1, 2]}}\n"),
-        "arms.b.seeds of heirs=[1, 2]: expected seeds of its parent a (0, 1)",
+        "arms.b.seeds=[1, 2]: expected seeds of its parent a (0, 1)",
     ),
     "switched": (
         ARM.replace("a:", "on:"),
@@ -189,7 +189,7 @@ FILES = {
         ARM.replace("model.heads: [2, 4]", STEPS).replace(
             "}}}\n", f"}}}}, {CHILD}}}\n"
         ),
-        "arms.b.grid of kin=trainer.steps: expected no key that takes several values in its",
+        "arm b cannot sweep trainer.steps, which its parent a sweeps already",
     ),
 }
 MATCHES = {  # the rest of `match`
@@ -197,7 +197,7 @@ MATCHES = {  # the rest of `match`
     "zero": ("to: 0, tolerance: 0.1", "match.to=0: expected an arm of"),
     "besides": (
         "to: 150000, tolerance: 0.1, where: model.heads > 2",
-        "a.match.where=model.heads > 2: expected no such key, since match.to=150000 is a",
+        "a.match.where selects or uses points of an arm, but match.to=150000 is a",
     ),
     "stepless": (
         "to: 150000, tolerance: 0.1, multiple_of: model.rotary_size",
@@ -211,10 +211,10 @@ FILES |= {
 ADDED = {  # below ARM
     "twice": ("title: again", "cannot be read as yaml: found duplicate key title"),
     "armed": ("claims: [fixed_keeps_improving]", "has no arm fixed"),
-    "across": ("x: model.hads", "experiment.x of across=model.hads: expected a key"),
+    "across": ("x: model.hads", "experiment.x=model.hads: expected a key"),
     "near": (
         "margin: {test/los: {size: 1, reason: r}}",
-        "experiment.margin of near=test/los: expected a metric of the experiment (test/loss)",
+        "experiment.margin=test/los: expected a metric of the experiment (test/loss)",
     ),
     "swept": (
         "tune: {grid: {model.heads: [2, 4]}}",
@@ -222,7 +222,7 @@ ADDED = {  # below ARM
     ),
     "other": ("scales: {demo: {}, gpu: {clams: []}}", "scales.gpu.clams is not a key"),
     "printed": ("paper: {8: [1, 2]}", "experiment.paper.8=[1, 2]: input should be"),
-    "named": ("name: mine", "experiment.name of named=mine: expected no such key"),
+    "named": ("name: mine", "experiment.name cannot be set; leave it out"),
 }
 FILES |= {name: (f"{ARM}  {line}\n", words) for name, (line, words) in ADDED.items()}
 
@@ -231,9 +231,9 @@ COMMANDS = {
     "collect --output HERE/x": "unrecognized arguments: --output",
     "pack fig1": "pack was removed: plan with hydra.sweeper.plan_only=true and copy the outputs",
     "merge results.zip": "merge was removed: copy the outputs folder back",
-    "decide fig1 --effect=1%": "--effect was removed: leave it out: the price of a claim is",
+    "decide fig1 --effect=1%": "--effect was removed: leave it out, since costs assume",
     "bundle fig1 -o fig1.zip": "bundle was removed: zip the outputs folder; python -m sweeper",
-    "judge fig1.zip": "fig1.zip does not say whether lower scores are better; give --better",
+    "judge fig1.zip": "There is no file fig1.zip; correct the path.",
     "archive fig1": "archive was removed: zip the outputs folder",
     "train --outputs HERE/none": "HERE/none: expected a folder with planned runs; plan runs with",
     "train --slots 0": "slots=0: expected a number of at least 1",
@@ -248,9 +248,9 @@ COMMANDS = {
     "forget fig3 --yes --outputs HERE/none": "start with a sweep: python sweep.py -m",
     "collect fig9 --outputs HERE/none": "start with a sweep: python sweep.py -m experiment=fig1.",
     "forget first": "stdin is not a terminal. Add --yes",
-    "collect -o HERE/pictures/picture": "HERE/pictures/picture: File exists; free the place",
+    "collect -o HERE/pictures/picture": "HERE/pictures/picture: File exists; remove what",
     "draw -o HERE/pictures/picture": "or name another folder with -o",
-    "report -o HERE/pictures/picture": "free the place, or name another folder with -o",
+    "report -o HERE/pictures/picture": "remove what is there, or name another folder with -o",
 }
 
 
@@ -397,10 +397,9 @@ def test_a_home_folder_needs_no_quotes_on_the_command_line():
 def test_a_config_path_without_the_primary_config_names_the_flag_that_adds_a_folder():
     with pytest.raises(UserError) as refused:
         Composer(composer().loader, "mine").compose([])
-    assert "There is no mine.yaml to begin with" in str(refused.value)
-    assert (
-        "--config-dir FOLDER, which adds yaml files to conf/, where --config-path"
-        in str(refused.value)
+    assert "There is no primary config mine.yaml" in str(refused.value)
+    assert "write --config-dir FOLDER: --config-path replaces conf/." in str(
+        refused.value
     )
 
 

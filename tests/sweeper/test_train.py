@@ -104,7 +104,7 @@ class Speed:
     ("accelerator", "words"),
     [
         ("auto", "18:21 to 1:13:21 on a CPU as fast as this machine's"),
-        ("gpu", "the time on a GPU follows once a run is measured"),
+        ("gpu", "the time on a GPU is unknown until a run"),
     ],
 )
 def test_a_dry_run_in_a_fresh_folder_names_a_range_for_its_cpu(
@@ -122,9 +122,9 @@ def test_a_dry_run_in_a_fresh_folder_names_a_range_for_its_cpu(
     folder.run("lm1b", 1, **TOOK)
     known = shown.print_cost(plan, [run.id])
     assert known == ({} if accelerator == "gpu" else {run.id: 11.0})
-    assert ("13.0 s on a CPU by finished runs" in console.file.getvalue()) == bool(
-        known
-    )
+    assert (
+        "13.0 s on a CPU, estimated from finished" in console.file.getvalue()
+    ) == bool(known)
 
 
 def test_of_an_interrupted_run_only_what_is_left_counts(folder):

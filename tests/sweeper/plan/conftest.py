@@ -7,7 +7,7 @@ import pytest
 
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
-from sweeper.plan.experiment import check, read_experiment, with_typed
+from sweeper.plan.experiment import check, read_experiment, with_command_line
 from sweeper.plan.overrides import name_of, read
 from sweeper.plan.planner import Planner
 from tests.policies import shipped
@@ -80,9 +80,9 @@ def described(typed):
     [name] = found.experiments
     whole = shipped().base([f"experiment={name}"]).beside["experiment"]
     scale = str(found.values.get("scale", "demo"))
-    experiment = read_experiment(name, whole, scale=scale, typed=found.values)
+    experiment = read_experiment(name, whole, scale=scale, overrides=found.values)
     axes = {key: values for key, values in found.axes.items() if key != "seed"}
-    made = with_typed(experiment, axes, found.values)
+    made = with_command_line(experiment, axes, found.values)
     check(made)
     return made, name_of(found, experiment, shipped())
 

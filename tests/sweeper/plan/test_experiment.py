@@ -53,7 +53,7 @@ def test_an_arm_starts_from_the_runs_of_another_seed_by_seed(plan, with_experime
 @pytest.mark.parametrize("parent", ["third", "nobody", "second"])
 def test_an_arm_starts_from_an_arm_that_stands_before_it(parent):
     text = CHILDREN.replace("parent: first", f"parent: {parent}")
-    key = r"heirs\.arms\.second\.parent=\w+"
+    key = r"experiment=heirs: experiment\.arms\.second\.parent=\w+"
     words = f"{key}: expected an arm that the yaml describes before .*first"
     with pytest.raises(UserError, match=words):
         read_experiment("heirs", yaml.safe_load(text)["experiment"], scale="demo")
@@ -63,7 +63,7 @@ def test_an_arm_with_a_parent_chooses_no_optimizer_of_its_own(plan, with_experim
     text = CHILDREN.replace("trainer.steps: 0", "optimizer: inverse_sqrt")
     conf = with_experiment("heirs", text)
     with pytest.raises(
-        UserError, match="third of heirs=optimizer: expected no group but task and"
+        UserError, match="arm third cannot choose optimizer, since it has a parent"
     ):
         plan("experiment=heirs", conf=conf)
     typed = ("optimizer=inverse_sqrt", "optimizer.weight_decay=0.0,0.1")
@@ -116,8 +116,8 @@ def test_a_typed_null_leaves_an_arm_out_and_empty_braces_the_margin():
         **with_margin(1, reason="why"),
         "arms": {**ARMS, "other": {"seeds": [3]}},
     }
-    typed = {"experiment.arms.fixed": None, "experiment.margin": {}}
-    read = read_experiment("grid", shipped, scale="demo", typed=typed)
+    overrides = {"experiment.arms.fixed": None, "experiment.margin": {}}
+    read = read_experiment("grid", shipped, scale="demo", overrides=overrides)
     assert ([*read.arms], read.margin) == (["other"], {})
 
 

@@ -98,7 +98,7 @@ def test_a_folder_of_ones_own_has_experiments_scales_and_models_and_names_furthe
 
 
 def test_a_folder_of_ones_own_calls_nothing_either(planned, tmp_path):
-    assert "no code to call" in planned("experiment=called", code=2)
+    assert "may not name code to call" in planned("experiment=called", code=2)
     assert not (tmp_path / "victim").exists()
 
 
@@ -121,6 +121,6 @@ def test_a_launcher_that_cannot_be_imported_is_named_and_other_sweeps_go_on(
     assert composer().options("hydra/launcher")
     said = capsys.readouterr().err
     assert said.startswith(
-        "warning: hydra/launcher=spoilt is left out: backend spoilt: the module"
+        "warning: hydra/launcher=spoilt is not available: backend spoilt: the module"
     )
     assert "of the package spoilt cannot be imported (ZeroDivisionError" in said
