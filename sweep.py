@@ -44,10 +44,11 @@ def run(arguments: list[str]) -> None:
     ]
     for folder in (ROOT / "conf", *map(Path, named)):
         check_yaml(folder)
-    # Hydra looks these up without an experiment, where there are several. The planner checks them.
-    arguments = [
-        f"++{one}" if one.startswith("experiment.") else one for one in arguments
-    ]
+    # Hydra looks these up without an experiment, and in one of several models. The planner checks
+    # them.
+    several = any(re.match("model=.*,", one) for one in arguments)
+    free = ("experiment.", "model." if several else "model.options.")
+    arguments = [f"++{one}" if one.startswith(free) else one for one in arguments]
     flags = {
         argument.partition("=")[0] for argument in arguments if argument.startswith("-")
     }

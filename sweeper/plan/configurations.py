@@ -218,7 +218,9 @@ class Configurations:
         """Return the count `match.count` of a model. Raise UserError if the model has none."""
         if match.count in size:
             return int(size[match.count])
-        model = f"{config['model']['name']} with {config['model']['attention']['name']} attention"
+        model = config["model"]["name"]
+        if attention := config["model"].get("attention"):
+            model += f" with {attention['name']} attention"
         expected = f"one of {', '.join(count for count in Count if count in size)}"
         remedy = "match another count, or choose a decoder whose attention has `cached_numbers`"
         raise invalid_value(
@@ -298,13 +300,14 @@ class Configurations:
         chosen = [f"experiment={yaml}"] if yaml else []
         chosen += [f"{key}={value}" for key, value in groups.items()]
         own = {key: text for key, text in self.typed.fixed.items() if key not in groups}
-        if "task" in groups and any(key.startswith("task.") for key in own):
-            # Leave out typed keys that only another task of the sweep has.
+        several = tuple(f"{group}." for group in ("task", "model") if group in groups)
+        if any(key.startswith(several) for key in own):
+            # Leave out typed keys that only another task or model of the sweep has.
             plain = self.composer.base(chosen)
             own = {
                 k: text
                 for k, text in own.items()
-                if plain.has(k) or not k.startswith("task.")
+                if plain.has(k) or not k.startswith(several)
             }
         template = self.composer.base([*chosen, *own.values()])
         return template, {

@@ -1,7 +1,7 @@
 """Language modelling on packed sentences: the paper's LM1B experiments (section 4.1).
 
 In: batches of packed rows (data.py). Out: nats of a step, perplexities of a split. On the road: the
-model is models/transformer.py.
+model is models/transformer.py, or any other models/language_model.py.
 """
 
 import math
@@ -15,12 +15,10 @@ from torch import Tensor
 from models.attention_map import head_measures
 from models.cross_entropy import IGNORED
 from models.head_sizes import heads_by_layer
-from models.transformer import Decoder
+from models.language_model import LanguageModel as Model
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import with_checksum
-from tasks.architectures.decoder import DecoderSection
 from tasks.batch import Batch, moved
-from tasks.config.architecture import KEY
 from tasks.config.schema import given, whole
 from tasks.config.sections import TextSection
 from tasks.lm1b import ngrams
@@ -51,8 +49,9 @@ class LanguageModel(TaskModule):
     section: LanguageModelSection
     Data = PackedText
     data: PackedText
-    model: Decoder
+    model: Model
     architectures = ("decoder",)
+    models = (Model,)
     labels = ("targets",)
     measured = (
         "test/loss",
@@ -64,9 +63,10 @@ class LanguageModel(TaskModule):
     )
     _layers: Sequence[dict[str, list[float]]] = ()  # rank and entropy of each head
 
-    def build(self) -> Decoder:
-        assert isinstance(self.config.model, DecoderSection)
-        return self.config.model.build(self.section.vocabulary_size)
+    def build(self) -> Model:
+        model = self.config.model.build(self.section.vocabulary_size)
+        assert isinstance(model, Model)
+        return model
 
     def example(self) -> Batch:
         zeros = torch.zeros(1, self.section.sequence_length, dtype=torch.long)
@@ -111,23 +111,26 @@ class LanguageModel(TaskModule):
         if all(
             map(math.isfinite, found.values())
         ):  # else it diverged, and its loss says so
-            self.check_causal()
+            self.check_contract()
             heads = self._measure_heads()
         return found | ngrams.perplexities(self.data, self.config.trainer.steps) | heads
 
-    def check_causal(self) -> None:
-        """Raise UserError if an output depends on tokens that come after it.
+    def check_contract(self) -> None:
+        """Raise UserError if an output depends on later tokens or on those of another segment.
 
-        The contract of attention variants tries fresh layers on noise. A variant may look ahead
-        only in trained models or in real rows, so the first batch of the test split is tried too:
-        in each row, all tokens after a random position are replaced by those of another row.
+        Models are planned after fresh ones are tried on noise. A model may look ahead only once it
+        is trained, or only in real rows, so the first batch of the test split is tried too. In each
+        row, all tokens but those up to a random position of its segment are replaced by those of
+        another row.
         """
         first = next(iter(self.data.batches("test")))
         rows, length = first["tokens"].shape
         kept = permutation(length - 1, 0, "kept positions")[
             np.arange(rows) % (length - 1)
         ]
-        replaced = torch.arange(length) > torch.from_numpy(kept)[:, None]
+        last_B1, segments_BT = torch.from_numpy(kept)[:, None], first["segments"]
+        others = segments_BT != segments_BT.gather(1, last_B1)
+        replaced = others | (torch.arange(length) > last_B1)
         batch = moved({**first, "replaced": replaced}, self.device)
         tokens_BT, replaced_BT = batch["tokens"], batch["replaced"]
         other_BT = tokens_BT.roll(
@@ -142,12 +145,10 @@ class LanguageModel(TaskModule):
         rounding = ROUNDING[self.config.trainer.precision] * y_BTD.abs().max()
         if not (moved_BT <= rounding).all():  # NaN is a fault, too
             expected = (
-                "outputs that depend only on positions up to their own, but in the trained model "
-                "later tokens of the test split change them"
+                "outputs that depend only on earlier positions of their own segment, but in the "
+                "trained model other tokens of the test split change them"
             )
-            raise invalid_value(
-                KEY, self.config.model.attention.name, expected, "mend its code"
-            )
+            raise invalid_value(*self.config.model.called, expected, "mend its code")
 
     def _measure_heads(self) -> dict[str, float]:
         """Return the mean rank and entropy of the heads on a few rows of the test split."""
@@ -158,7 +159,8 @@ class LanguageModel(TaskModule):
         if not measures:  # the variant weighs positions in another way
             return {}
         model: Any = self.config.model
-        sizes = (model.layers, model.heads, model.resolved_head_size)
+        layers = getattr(model, "layers", len(measures))
+        sizes = (layers, model.heads, model.resolved_head_size)
         ranks, entropies = (
             [of.rank_H for of in measures],
             [of.entropy_H for of in measures],
