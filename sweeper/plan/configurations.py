@@ -300,14 +300,21 @@ class Configurations:
         chosen = [f"experiment={yaml}"] if yaml else []
         chosen += [f"{key}={value}" for key, value in groups.items()]
         own = {key: text for key, text in self.typed.fixed.items() if key not in groups}
-        several = tuple(f"{group}." for group in ("task", "model") if group in groups)
-        if any(key.startswith(several) for key in own):
-            # Leave out typed keys that only another task or model of the sweep has.
-            plain = self.composer.base(chosen)
+        base = self.composer.base
+        if "task" in groups and any(key.startswith("task.") for key in own):
+            # Leave out typed keys that only another task of the sweep has.
+            plain = base(chosen)
             own = {
                 k: text
                 for k, text in own.items()
-                if plain.has(k) or not k.startswith(several)
+                if plain.has(k) or not k.startswith("task.")
+            }
+        models = [base([f"model={name}"]) for name in self.typed.axes.get("model", ())]
+        if "model" in groups and models:  # here, too
+            own = {
+                k: text
+                for k, text in own.items()
+                if base(chosen).has(k) or not any(model.has(k) for model in models)
             }
         template = self.composer.base([*chosen, *own.values()])
         return template, {

@@ -28,7 +28,7 @@ from sweeper.plan.experiment import (
 )
 from sweeper.plan.facts import Facts
 from sweeper.plan.grid import check_size
-from sweeper.plan.hydra_errors import NO_EXPERIMENT, unknown_key
+from sweeper.plan.hydra_errors import NO_EXPERIMENT
 from sweeper.plan.overrides import Typed, check_name, name_of, read, typed_path
 from sweeper.plan.parents import check_start
 from sweeper.plan.plan import Configuration, Plan
@@ -55,7 +55,6 @@ class Planner:
         template = self.composer.base([*chosen, *typed.fixed.values()])
         outputs = _outputs_folder(template)
         scale = str(template.beside["scale"]["name"])
-        self._check_model(typed)
         experiments = self._experiments(typed, template, scale)
 
         facts = Facts(self.process, outputs / "cache" / "facts.json")
@@ -127,18 +126,6 @@ class Planner:
             scales=self.composer.options("scale"),
             typed=typed.values,
         )
-
-    def _check_model(self, typed: Typed) -> None:
-        """Raise UserError for a typed key that none of several typed models has."""
-        models = typed.axes.get("model", [])
-        bases = [self.composer.base([f"model={model}"]) for model in models]
-        for key in typed.fixed:
-            if (
-                key.startswith("model.")
-                and bases
-                and not any(b.has(key) for b in bases)
-            ):
-                raise unknown_key(key, [k for b in bases for k in leaves(b.beside)])
 
     def _check_arms(self, yaml: str, typed: Typed) -> None:
         """Raise UserError for a typed key of an arm that the yaml lacks.

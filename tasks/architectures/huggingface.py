@@ -4,17 +4,24 @@ The extra `huggingface` installs transformers. A model starts from fresh weights
 """
 
 import difflib
-import importlib
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
 from models.language_model import LanguageModel
-from sweeper.store.errors import invalid_value, sanitize
+from sweeper.store.errors import UserError, invalid_value, sanitize
 from tasks.config.architecture import Architecture
-from tasks.config.schema import Problem, given, spelled, whole
+from tasks.config.schema import given, spelled, whole
+
+try:
+    import transformers
+    from transformers.models.auto import modeling_auto
+except ModuleNotFoundError as missing:
+    raise UserError(
+        f'model=huggingface: {missing}; install it: pip install "headroom-attention[huggingface]".'
+    ) from None
 
 # What our keys are called in the configs of transformers. A class knows some of these names.
 NAMES = {
@@ -31,8 +38,11 @@ NAMES = {
     ),
 }
 OURS = {name: key for key, names in NAMES.items() for name in names}
-# Without these tokens, which may lie beyond our vocabulary. A padding token would never learn.
-NO_TOKENS = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
+# No special tokens, which may lie beyond our vocabulary, and no cache.
+ALWAYS = {
+    **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id")),
+    "use_cache": False,
+}
 
 
 class HuggingFaceSection(Architecture):
@@ -51,69 +61,64 @@ class HuggingFaceSection(Architecture):
     def called(self) -> tuple[str, str]:
         return "model.type", self.type
 
-    def problems(self, path: str = "") -> Iterator[Problem]:
-        yield from super().problems(path)
-        types = _library("models.auto.modeling_auto").MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-        if self.one_head_size is None:
-            key, remedy = f"{path}.head_size", "give one size for all heads"
-            yield Problem(key, self.head_size, "one size", remedy)
-        elif self.type not in types:
-            expected = "a causal model of the installed version of transformers"
-            remedy = _nearest(f"{path}.type=", self.type, types)
-            yield Problem(f"{path}.type", self.type, expected, remedy)
-        else:
-            yield from self._unknown(path)
-
-    def _unknown(self, path: str) -> Iterator[Problem]:
-        """Yield the options and the keys of ours that the config of `type` does not know."""
-        known, whose = self._known(), f"the config of model.type={self.type}"
-        for name, value in self.options.items():
-            if name not in known or name in OURS:
-                free = [f"options.{other}" for other in known - OURS.keys()]
-                remedy = _nearest(
-                    f"{path}.", OURS.get(name, f"options.{name}"), [*NAMES, *free]
-                )
-                expected = f"a key of {whose} that no key of ours sets"
-                yield Problem(
-                    f"{path}.options.{name}", spelled(value), expected, remedy
-                )
-        implied = {"head_size": self.embedding_size / self.heads, "dropout": 0}
-        for key, names in NAMES.items():
-            value, only = getattr(self, key), implied.get(key)
-            if value not in (None, only) and known.isdisjoint(names):
-                expected = f"{spelled(only)}, since {whose} has no key for it"
-                remedy = f"give it as {path}.{key}={spelled(only)}"
-                yield Problem(f"{path}.{key}", spelled(value), expected, remedy)
-
-    def _known(self) -> set[str]:
-        """Return the keys of the config of `type`, without the second names of some keys."""
-        config, base = _library().CONFIG_MAPPING[self.type], _library().PretrainedConfig
-        taken = [inspect.signature(one).parameters for one in (config, base)]
-        second = config.attribute_map
-        return {*second}.union(*taken).difference(second.values(), ("kwargs",))
-
     def build(self, vocabulary_size: int) -> LanguageModel:
-        """Return the model.
+        """Return the model with fresh weights.
 
         Raises:
-            UserError: transformers refuses the sizes or the options.
+            UserError: transformers has no such class, or the class has no such key or size.
         """
-        values = dict(self) | {"head_size": self.resolved_head_size}
-        known = self._known()
-        settings = {name: values[key] for name, key in OURS.items() if name in known}
-        settings |= {"vocab_size": vocabulary_size, "num_key_value_heads": self.heads}
-        settings = {k: v for k, v in settings.items() if v is not None and k in known}
-        library = _library()
+        types = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+        if self.type not in types:
+            expected = "a causal model of the installed version of transformers"
+            remedy = _nearest(self.type, {one: f"model.type={one}" for one in types})
+            raise invalid_value(*self.called, expected, remedy)
+        settings = {"vocab_size": vocabulary_size, **ALWAYS, **self._settings()}
         try:
-            config = library.CONFIG_MAPPING[self.type](
-                **settings | NO_TOKENS | self.options
-            )
-            model = library.AutoModelForCausalLM.from_config(config)
+            config = transformers.CONFIG_MAPPING[self.type](**settings)
+            return CausalModel(transformers.AutoModelForCausalLM.from_config(config))
         except Exception as error:  # each class checks its config in its own way
             words = sanitize(" ".join(f"{type(error).__name__}: {error}".split()))
             expected = f"sizes and options that it accepts, but it raised {words}"
             raise invalid_value(*self.called, expected, "change them") from error
-        return CausalModel(model)
+
+    def _settings(self) -> dict[str, Any]:
+        """Return our keys and the options as keys of the config of the class."""
+        config, base = (
+            transformers.CONFIG_MAPPING[self.type],
+            transformers.PretrainedConfig,
+        )
+        taken = [inspect.signature(one).parameters for one in (config, base)]
+        known = {*config.attribute_map}.union(*taken)
+        for name in self.options.keys() - known.difference(OURS):
+            keys = {one: f"model.options.{one}" for one in known}
+            remedy = _nearest(
+                name, keys | {n: f"model.{key}" for n, key in OURS.items()}
+            )
+            expected = f"a key of {config.__name__} that no key of ours sets"
+            value = spelled(self.options[name])
+            raise invalid_value(f"model.options.{name}", value, expected, remedy)
+
+        values = dict(self) | {"head_size": self.resolved_head_size}
+        implied = {
+            "heads": 1,
+            "head_size": self.embedding_size // self.heads,
+            "dropout": 0,
+        }
+        found = {"num_key_value_heads": self.heads}
+        for key, names in NAMES.items():
+            only = implied.get(key)
+            if values[key] not in (None, only) and known.isdisjoint(names):
+                expected = f"{spelled(only)}, since {config.__name__} has no key for it"
+                remedy = f"give it as model.{key}={spelled(only)}"
+                raise invalid_value(f"model.{key}", values[key], expected, remedy)
+            found |= dict.fromkeys(names, values[key])
+        ours = {k: v for k, v in found.items() if k in known and v is not None}
+        return ours | self.options
+
+
+def _nearest(name: str, known: Mapping[str, str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    return f"write {known[near[0]]}" if near else "its documentation lists them"
 
 
 class CausalModel(LanguageModel):
@@ -126,40 +131,23 @@ class CausalModel(LanguageModel):
     def forward(
         self, tokens_BT: Tensor, segments_BT: Tensor, positions_BT: Tensor
     ) -> Tensor:
-        decoder = self.model.get_decoder()
-        if decoder is self.model:  # as older versions answer for some classes
-            decoder = self.model.base_model
-        hidden_BTD: Tensor = self._called(decoder, tokens_BT, positions_BT)[0]
-        return hidden_BTD
+        return _first_output(self.model.base_model, tokens_BT, positions_BT)
 
     def own_logits(self, *inputs: Tensor) -> Tensor:
         tokens_BT, _, positions_BT = inputs
-        logits_BTV: Tensor = self._called(self.model, tokens_BT, positions_BT)[0]
-        return logits_BTV
+        return _first_output(self.model, tokens_BT, positions_BT)
 
     def softmax_layer(self) -> tuple[Tensor, Tensor | None]:
         head = self.model.get_output_embeddings()
         return head.weight, head.bias
 
-    def _called(self, model: nn.Module, tokens_BT: Tensor, positions_BT: Tensor) -> Any:
-        # transformers keeps packed sentences apart where positions restart, if there is neither a
-        # mask nor a cache. Some classes take no positions.
-        given = {"position_ids": positions_BT, "use_cache": False}
-        taken = inspect.signature(model.forward).parameters
-        return model(tokens_BT, **{k: v for k, v in given.items() if k in taken})
 
-
-def _library(module: str = "") -> Any:
-    try:
-        return importlib.import_module(f"transformers.{module}".rstrip("."))
-    except ModuleNotFoundError as error:
-        remedy = 'install it: pip install "headroom-attention[huggingface]"'
-        expected = f"the package transformers, which is not installed ({error})"
-        raise invalid_value("model", "huggingface", expected, remedy) from None
-
-
-def _nearest(prefix: str, name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-    return (
-        f"write {prefix}{near[0]}" if near else "leave it out, or see its documentation"
-    )
+def _first_output(model: nn.Module, tokens_BT: Tensor, positions_BT: Tensor) -> Tensor:
+    # Where positions restart, transformers keeps packed sentences apart, if there is neither a mask
+    # nor a cache. Some classes take no positions.
+    places = {"position_ids": positions_BT}
+    taken = inspect.signature(model.forward).parameters
+    output: Tensor = model(
+        tokens_BT, **places if places.keys() <= taken.keys() else {}
+    )[0]
+    return output

@@ -111,27 +111,30 @@ class LanguageModel(TaskModule):
         if all(
             map(math.isfinite, found.values())
         ):  # else it diverged, and its loss says so
-            self.check_contract()
+            first = next(iter(self.data.batches("test")))
+            self.check_contract(first, "in the trained model")
             heads = self._measure_heads()
         return found | ngrams.perplexities(self.data, self.config.trainer.steps) | heads
 
-    def check_contract(self) -> None:
-        """Raise UserError if an output depends on later tokens or on those of another segment.
+    def check_contract(self, batch: Batch, where: str) -> None:
+        """Raise UserError if an output depends on later tokens, another segment or another row.
 
-        Models are planned after fresh ones are tried on noise. A model may look ahead only once it
-        is trained, or only in real rows, so the first batch of the test split is tried too. In each
-        row, all tokens but those up to a random position of its segment are replaced by those of
-        another row.
+        The contract of attention variants tries fresh layers on noise. A variant may look ahead
+        only in trained models or in real rows, so the first batch of the test split is tried too.
+        In each row, all tokens but those up to a random position of its segment are replaced by
+        those of another row.
+
+        Args:
+            where: the words for this model.
         """
-        first = next(iter(self.data.batches("test")))
-        rows, length = first["tokens"].shape
+        rows, length = batch["tokens"].shape
         kept = permutation(length - 1, 0, "kept positions")[
             np.arange(rows) % (length - 1)
         ]
-        last_B1, segments_BT = torch.from_numpy(kept)[:, None], first["segments"]
-        others = segments_BT != segments_BT.gather(1, last_B1)
-        replaced = others | (torch.arange(length) > last_B1)
-        batch = moved({**first, "replaced": replaced}, self.device)
+        last_B1, segments_BT = torch.from_numpy(kept)[:, None], batch["segments"]
+        apart_BT = segments_BT != segments_BT.gather(1, last_B1)
+        replaced = apart_BT | (torch.arange(length) > last_B1)
+        batch = moved({**batch, "replaced": replaced}, self.device)
         tokens_BT, replaced_BT = batch["tokens"], batch["replaced"]
         other_BT = tokens_BT.roll(
             (1, 1), (0, 1)
@@ -139,16 +142,23 @@ class LanguageModel(TaskModule):
 
         y_BTD = self._hidden(batch)
         changed = {**batch, "tokens": torch.where(replaced_BT, other_BT, tokens_BT)}
+        # Nothing is predicted at padding.
+        ignored_BT = replaced_BT | (batch["segments"] == 0)
         moved_BT = (
-            (self._hidden(changed) - y_BTD).abs().amax(-1).masked_fill(replaced_BT, 0)
+            (self._hidden(changed) - y_BTD).abs().amax(-1).masked_fill(ignored_BT, 0)
         )
         rounding = ROUNDING[self.config.trainer.precision] * y_BTD.abs().max()
         if not (moved_BT <= rounding).all():  # NaN is a fault, too
             expected = (
-                "outputs that depend only on earlier positions of their own segment, but in the "
-                "trained model other tokens of the test split change them"
+                f"outputs that depend on earlier tokens of their own segment only, but {where} "
+                "other tokens change them"
             )
-            raise invalid_value(*self.config.model.called, expected, "mend its code")
+            remedy = "mend its code, or choose another"
+            if not self.section.joined:
+                remedy += (
+                    "; if it cannot keep packed sentences apart, give task.joined=true"
+                )
+            raise invalid_value(*self.config.model.called, expected, remedy)
 
     def _measure_heads(self) -> dict[str, float]:
         """Return the mean rank and entropy of the heads on a few rows of the test split."""

@@ -6,7 +6,6 @@ the tokens that it has to predict, and would win every comparison.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -19,24 +18,21 @@ from models.rotation import Rotation
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import canonical
 from tasks.config.architecture import KEY, WithAttention
-from tasks.size_server.contract import (
-    CHANGED_OF_OWN,
-    LONG,
-    ROUNDING,
-    SEGMENTS,
-    built_twice,
-    changed_positions,
-    describe_row,
-    faults,
-    own_rows,
-    positions_of,
-    unlearned,
-)
 from tasks.training.causes import message_of
 
+_SEGMENTS = (1, 1, 1, 1, 2, 2, 2, 2, 0, 0)  # of a packed row; 0 is padding
+# A variant that computes in blocks may take another path where a row has whole blocks.
+_LONG = (*[1] * 40, *[2] * 16, *[0] * 8)
 _CHANGED = 20  # positions of a row, each in a row of its own
+_CHANGED_OF_OWN = 3  # of a row as long as the run's, which may be long
+_LONGEST = 2048  # positions; of longer rows, this many are tried
 # Standard deviations of a changed position: even a small weight on it shows.
 _LOUD = 10.0
+_ROUNDING = {
+    "bf16-mixed": 1e-2,
+    "32-true": 1e-5,
+    "64-true": 1e-5,
+}  # of the largest output
 _WORK = (
     1 << 20
 )  # numbers of rows: above it, only shapes of a new class are tried (some ten seconds)
@@ -55,8 +51,8 @@ def check(section: WithAttention, length: int = 0, precision: str = "32-true") -
     """
     rotated = getattr(section, "position_encoding", None) == "rotary"
     options = canonical([section.attention.model_dump(), rotated, length, precision])
-    general = [(SEGMENTS, _CHANGED), (LONG, _CHANGED)]
-    as_long = [(row, CHANGED_OF_OWN) for row in own_rows(length)]
+    general = [(_SEGMENTS, _CHANGED), (_LONG, _CHANGED)]
+    as_long = [(row, _CHANGED_OF_OWN) for row in _own_rows(length)]
     for sizes in _layer_sizes(section):
         if (options, sizes) in _checked:
             continue
@@ -114,6 +110,19 @@ def _check_layer(
         raise invalid_value(KEY, name, fault, "mend its code")
 
 
+def _own_rows(length: int) -> list[tuple[int, ...]]:
+    """Return packed rows as long as the run's, and one shorter: one is even, the other odd.
+
+    Each has two segments where both have two positions or more: a rotation changes nothing at the
+    first position of a segment.
+    """
+    rows = []
+    for own in (min(length, _LONGEST), min(length, _LONGEST) - 1):
+        first = own // 2 if own >= 4 else own
+        rows.append((*[1] * first, *[2] * (own - first)))
+    return [row for row in rows if len(row) > 1]
+
+
 def _layer_sizes(section: WithAttention) -> list[tuple[int, int, int]]:
     """Return the distinct (embedding_size, heads, head_size) that the layers are built with."""
     groups: set[tuple[int, int]] = set()  # heads of one size in a layer, and their size
@@ -133,12 +142,13 @@ def _raised(name: str, error: Exception) -> Exception:
     return invalid_value(KEY, name, expected, "mend its code")
 
 
-def _rotation(layer: Any, segments: Sequence[int] = SEGMENTS) -> dict[str, Rotation]:
+def _rotation(layer: Any, segments: Sequence[int] = _SEGMENTS) -> dict[str, Rotation]:
     """Return the keyword that a decoder with rotary positions calls a layer with."""
+    positions_BT = torch.tensor(
+        [[segments[:t].count(s) for t, s in enumerate(segments)]]
+    )
     size = layer.rotary_size  # of an odd head a part is rotated (model.rotary_size)
-    return {
-        "rotation": Rotation(positions_of(segments), {size: size - size % 2}, base=10.0)
-    }
+    return {"rotation": Rotation(positions_BT, {size: size - size % 2}, base=10.0)}
 
 
 def shape_fault(layer: nn.Module, embedding_size: int, rotated: bool) -> str | None:
@@ -148,9 +158,9 @@ def shape_fault(layer: nn.Module, embedding_size: int, rotated: bool) -> str | N
     """
     layer.eval()
     with torch.device("meta"):
-        x_BTD, returned = torch.zeros(1, len(SEGMENTS), embedding_size), []
+        x_BTD, returned = torch.zeros(1, len(_SEGMENTS), embedding_size), []
         mask_B1TT = torch.ones(
-            1, 1, len(SEGMENTS), len(SEGMENTS), dtype=torch.bool
+            1, 1, len(_SEGMENTS), len(_SEGMENTS), dtype=torch.bool
         ).tril()
         rotation = _rotation(layer) if rotated else {}
         head_measures(lambda: returned.append(layer(x_BTD, mask_B1TT, **rotation)))
@@ -173,7 +183,7 @@ def behaviour_fault(
     head_size: int,
     *,
     rotated: bool = False,
-    segments: Sequence[int] = SEGMENTS,
+    segments: Sequence[int] = _SEGMENTS,
     most: int = _CHANGED,
     precision: str = "32-true",
 ) -> str | None:
@@ -192,11 +202,17 @@ def behaviour_fault(
     half = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16-mixed")
     with torch.random.fork_rng(devices=[]), torch.device("cpu"), half:
         torch.manual_seed(0)
-        options = {"bias": False, "dropout": 0.0}
-        layer, anew = built_twice(
-            partial(build, embedding_size, heads, head_size, **options)
+        layer, anew = (
+            build(embedding_size, heads, head_size, bias=False, dropout=0.0).eval()
+            for _ in range(2)
         )
-        changed = changed_positions(segments, most)
+        with torch.no_grad():
+            for (
+                parameter
+            ) in layer.parameters():  # else zeros at the start would hide a fault
+                parameter.add_(0.1 * torch.randn_like(parameter))
+        anew.load_state_dict(layer.state_dict())
+        changed = range(0, len(segments), max(1, len(segments) // most))
         x_BTD = torch.randn(1, len(segments), embedding_size)
         x_BTD = x_BTD.repeat(
             1 + len(changed), 1, 1
@@ -206,7 +222,7 @@ def behaviour_fault(
         rotation = _rotation(layer, segments) if rotated else {}
         return next(
             _behaviour_faults(
-                layer, anew, x_BTD, changed, segments, rotation, ROUNDING[precision]
+                layer, anew, x_BTD, changed, segments, rotation, _ROUNDING[precision]
             ),
             None,
         )
@@ -221,25 +237,50 @@ def _behaviour_faults(
     rotation: dict[str, Rotation],
     relative: float,
 ) -> Iterator[str]:
-    def call(layer: Any, x_BTD: Tensor, *, causal: bool, **turned: Any) -> Tensor:
-        segments_BT = torch.tensor([segments]).expand(len(x_BTD), -1)
-        y_BTD: Tensor = layer(
-            x_BTD, attention_mask(segments_BT, causal=causal), **turned
-        )
-        return y_BTD
-
+    segments_BT = torch.tensor([segments]).expand(len(x_BTD), -1)
+    tried = ", ".join(
+        f"{n} positions of segment {s}" for s, n in Counter(segments).items()
+    )
     for causal in (True, False):
+        mask_B1TT = attention_mask(segments_BT, causal=causal)
         with torch.no_grad():
-            y_BTD = call(layer, x_BTD, causal=causal, **rotation)
-            unturned_BTD = call(layer, x_BTD, causal=causal)
-        if fault := _misshapen(y_BTD, x_BTD):
-            yield fault
-            return
-        masked = partial(call, causal=causal, **rotation)
-        seen_TT = attention_mask(torch.tensor([segments]), causal=causal)[0, 0]
-        under = f"under a {'causal ' if causal else ''}mask of {describe_row(segments)}"
-        yield from faults(masked, layer, anew, x_BTD, changed, seen_TT, relative, under)
+            y_BTD = layer(x_BTD, mask_B1TT, **rotation)
+            if fault := _misshapen(y_BTD, x_BTD):
+                yield fault
+                return
+            alone_BTD = layer(x_BTD[:1], mask_B1TT[:1], **rotation)
+            trained_BTD = layer.train()(x_BTD, mask_B1TT, **rotation)
+            layer.eval()
+            unturned_BTD = layer(x_BTD, mask_B1TT)
+            loaded_BTD = anew(x_BTD, mask_B1TT, **rotation)
         rounding = relative * float(y_BTD[0].abs().max())
+        moved_CT = (y_BTD[1:] - y_BTD[:1]).abs().amax(-1)  # (changed position, query)
+        # Written so that NaN is a fault.
+        hidden_CT = ~(moved_CT <= rounding) & ~mask_B1TT[0, 0].T[list(changed)]
+        pairs = ((changed[row], query) for row, query in hidden_CT.nonzero().tolist())
+        # A position of the future says more than one of another segment.
+        for position, query in sorted(pairs, key=lambda at: at[0] <= at[1]):
+            kind = "causal " if causal else ""
+            yield (
+                f"outputs that depend only on positions which the mask allows, but position "
+                f"{position} changes the output at position {query} under a {kind}mask of "
+                f"{tried} (0 is padding)"
+            )
+        if not torch.allclose(alone_BTD, y_BTD[:1], rtol=1e-3, atol=10 * rounding):
+            yield "the outputs of a row not to depend on the other rows of its batch, but they do"
+        if not torch.allclose(trained_BTD, y_BTD, rtol=1e-4, atol=rounding):
+            yield "equal outputs in training and in evaluation without dropout, but they differ"
+        if not torch.allclose(loaded_BTD, y_BTD, rtol=1e-4, atol=rounding):
+            yield (
+                "equal outputs of a layer that was built anew and has loaded its state_dict, but "
+                "they differ, so a checkpoint would not hold all of it"
+            )
         if rotation and torch.allclose(unturned_BTD, y_BTD, rtol=1e-4, atol=rounding):
             yield "outputs that depend on the rotation, but they are the same without it"
-    yield from unlearned(layer, call(layer, x_BTD, causal=True, **rotation))
+    mask_B1TT = attention_mask(segments_BT, causal=True)
+    layer(x_BTD, mask_B1TT, **rotation).mul(torch.randn_like(x_BTD)).sum().backward()
+    for name, parameter in layer.named_parameters():
+        if parameter.requires_grad and (
+            parameter.grad is None or not parameter.grad.any()
+        ):
+            yield f"a gradient for every parameter that is counted, but {name} receives none"
