@@ -6,14 +6,17 @@ attention too.
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from models.language_model import LanguageModel
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import canonical
-from tasks.batch import Batch
+from tasks.batch import Batch, of_arrays
 from tasks.config.sections import RunConfig
+from tasks.lm1b.data import expand
 from tasks.parse import module_class, module_of
+from tasks.text.tokenizer import END, PAD
 
 OURS = "decoder"  # its attention has a contract of its own, and tests cover the rest
 _ROWS = 16
@@ -40,20 +43,17 @@ def check(run: RunConfig) -> None:
         torch.manual_seed(0)
         module: Any = module_of(run.model_copy(update={"model": still})).float().eval()
         with torch.no_grad():
-            for (
-                parameter
-            ) in module.parameters():  # zeros at the start would hide a fault
-                parameter.add_(0.1 * torch.randn_like(parameter))
-            for length in {10, 64, task.sequence_length, task.sequence_length - 1} - {
-                1
-            }:
-                rows = _rows(length, task)
-                module.check_contract(rows, "in a fresh model")
+            # Zeros at the start would hide a fault.
+            for weight in module.parameters():
+                weight.add_(0.1 * torch.randn_like(weight))
+            own = task.sequence_length
+            for length in {10, 64, own, max(2, own - 1)}:
+                module.check_contract(_rows(length, task), "in a fresh model")
 
     model, batch = module.model, _rows(task.sequence_length, task)
     inputs = [batch[name] for name in ("tokens", "segments", "positions")]
     hidden_BTD, own_BTV = model(*inputs), model.own_logits(*inputs)
-    model.loss(hidden_BTD, batch["tokens"])[0].backward()
+    model.loss(hidden_BTD, batch["targets"])[0].backward()
     unused = [name for name, p in model.named_parameters() if p.grad is None]
     if unused:
         expected = f"a gradient for every parameter that is counted, but {unused[0]} receives none"
@@ -66,16 +66,10 @@ def check(run: RunConfig) -> None:
 
 
 def _rows(length: int, task: Any) -> Batch:
-    """Return random rows of two segments, of which the first is longer, and of some padding."""
-    places_BT = torch.arange(length).repeat(_ROWS, 1)
-    first = length if task.joined else (length + 1) // 2
-    segments_BT = 1 + (places_BT >= first).long()
-    segments_BT[:, length - length // 8 :] = 0
-    positions_BT = torch.where(segments_BT == 1, places_BT, places_BT - first)
-    tokens_BT = torch.randint(task.vocabulary_size, places_BT.shape)
-    real_BT = segments_BT > 0
-    return {
-        "tokens": tokens_BT,
-        "segments": segments_BT,
-        "positions": positions_BT * real_BT,
-    }
+    """Return random rows of two sentences and some padding, as the task has them."""
+    drawn = np.random.default_rng(0)
+    pieces = (END + 1, task.vocabulary_size)
+    targets_BT = drawn.integers(*pieces, (_ROWS, length), np.uint16)
+    targets_BT[:, length // 2] = END
+    targets_BT[:, length - length // 8 :] = PAD
+    return of_arrays(expand(targets_BT, task.joined))
