@@ -14,7 +14,11 @@ from tasks.config.schema import whole
 
 class PyTorchDecoder(LanguageModel):
     def __init__(
-        self, table: TokenEmbedding, layer: nn.Module, layers: int, heads: int
+        self,
+        table: TokenEmbedding,
+        layer: nn.TransformerEncoderLayer,
+        layers: int,
+        heads: int,
     ):
         super().__init__()
         self.table, self.heads = table, heads
