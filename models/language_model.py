@@ -20,7 +20,7 @@ class LanguageModel(nn.Module, ABC):
     def forward(
         self, tokens_BT: Tensor, segments_BT: Tensor, positions_BT: Tensor
     ) -> Tensor:
-        """Return hidden_BTD, of which the softmax layer makes logits.
+        """Return hidden_BTD, the input of the softmax layer.
 
         A position may depend on itself and on earlier positions of its own segment. Segment 0 is
         padding. Positions count from 0 within each segment.

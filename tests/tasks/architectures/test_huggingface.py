@@ -70,8 +70,10 @@ def test_it_has_the_counts_of_our_decoder_of_the_same_shape():
             }
         )
     )
-    for count in ("params_total", "params_embedding", "flops_per_token", "width"):
+    for count in ("params_total", "params_embedding", "width"):
         assert theirs[count] == ours[count], count
+    # Some versions compute the angles of rotations by a matrix product.
+    assert theirs["flops_per_token"] == pytest.approx(ours["flops_per_token"], rel=1e-3)
     assert not {"params_attention", "cache_bytes_per_token"} & theirs.keys()
 
 
