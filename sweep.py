@@ -53,11 +53,11 @@ def run(arguments: list[str]) -> None:
     for folder in (ROOT / "conf", *map(Path, folders)):
         check_yaml(folder)
 
-    # Hydra first composes a config without an experiment, if the command names several. It would
+    # Hydra first composes a config without an experiment, and with one of several models. It would
     # reject these keys, so add them with "++". The planner checks them later.
-    arguments = [
-        f"++{one}" if one.startswith("experiment.") else one for one in arguments
-    ]
+    several = any(re.match("model=.*,", one) for one in arguments)
+    free = ("experiment.", "model." if several else "model.options.")
+    arguments = [f"++{one}" if one.startswith(free) else one for one in arguments]
     flags = {
         argument.partition("=")[0] for argument in arguments if argument.startswith("-")
     }

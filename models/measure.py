@@ -11,18 +11,18 @@ def parameter_counts(model: Any) -> dict[str, int]:
     """Return params_total, params_embedding, params_non_embedding and params_attention.
 
     Shared parameters count once. Attention parameters are those of submodules named `attention`,
-    including biases. Embedding parameters are those of `model.embedding_parameters()`.
+    including biases. A model without such submodules has no such count. Embedding parameters are
+    those of `model.embedding_parameters()`.
     """
     total = sum(p.numel() for p in model.parameters())
     embedding = sum(p.numel() for p in model.embedding_parameters())
     named = model.named_parameters()
+    attention = sum(p.numel() for name, p in named if ".attention." in f".{name}")
     return {
         "params_total": total,
         "params_embedding": embedding,
         "params_non_embedding": total - embedding,
-        "params_attention": sum(
-            p.numel() for name, p in named if ".attention." in f".{name}"
-        ),
+        **({"params_attention": attention} if attention else {}),
     }
 
 

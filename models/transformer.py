@@ -9,15 +9,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.attention.multi_head import MultiHeadAttention
 from models.block import Block, FeedForward
-from models.cross_entropy import IGNORED, linear_cross_entropy
 from models.embedding import TokenEmbedding, TypedEmbedding
 from models.head_sizes import HeadSize, attention_layers, cached_numbers
 from models.initialisation import truncated_normal_
+from models.language_model import LanguageModel
 from models.mask import attention_mask
 from models.normalisation import RMSNorm
 from models.rotation import Rotation
@@ -28,7 +27,7 @@ AttentionBuilder = Callable[..., nn.Module]
 Each layer calls it as `builder(embedding_size, heads, head_size, bias=..., dropout=...)`."""
 
 
-class Decoder(nn.Module):
+class Decoder(LanguageModel):
     """A language model of pre-LN blocks with a causal mask. Attention and softmax have no bias.
 
     With the default options it is tensor2tensor's model, which the paper trained on LM1B. Its
@@ -125,11 +124,7 @@ class Decoder(nn.Module):
     def forward(
         self, tokens_BT: Tensor, segments_BT: Tensor, positions_BT: Tensor
     ) -> Tensor:
-        """Return the hidden states after the final norm, hidden_BTD.
-
-        A position attends to itself and to earlier positions of its segment. Segment 0 is padding.
-        Positions count from 0 within each segment.
-        """
+        """Return the hidden states after the final norm, hidden_BTD."""
         mask_B1TT = attention_mask(segments_BT, causal=True)
         x_BTD = self.dropout(self.embedding(tokens_BT, positions_BT))
         rotation: dict[str, Any] = {}
@@ -142,26 +137,8 @@ class Decoder(nn.Module):
         hidden_BTD: Tensor = self.final_norm(x_BTD)
         return hidden_BTD
 
-    def logits(self, hidden_BTD: Tensor) -> Tensor:
-        """Return logits_BTV of the next token at every position."""
-        return F.linear(hidden_BTD, self._softmax_weight())
-
-    def loss(self, hidden_BTD: Tensor, targets_BT: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the sum of the cross-entropy, in nats, and the number of targets.
-
-        Both leave out targets that are IGNORED.
-        """
-        hidden_ND, targets_N = hidden_BTD.flatten(0, 1), targets_BT.flatten()
-        nats = linear_cross_entropy(hidden_ND, self._softmax_weight(), targets_N)
-        return nats, (targets_BT != IGNORED).sum()
-
-    def embedding_parameters(self) -> list[nn.Parameter]:
-        """Return the token embedding and, if it is not tied, the softmax matrix."""
-        untied = [] if self.softmax is None else [self.softmax.weight]
-        return [self.embedding.weight, *untied]
-
-    def _softmax_weight(self) -> Tensor:
-        return (self.softmax or self.embedding).weight
+    def softmax_layer(self) -> tuple[Tensor, None]:
+        return (self.softmax or self.embedding).weight, None
 
 
 class Encoder(nn.Module):

@@ -41,7 +41,9 @@ class TaskModule(pl.LightningModule, ABC):
     Data: ClassVar[type[TaskData]]
     """The data module of the task."""
     architectures: ClassVar[tuple[str, ...]]
-    """The allowed values of `model.name`."""
+    """The values of `model.name` that the task trains."""
+    models: ClassVar[tuple[type[nn.Module], ...]] = ()
+    """The task also trains any other architecture that builds a model of these classes."""
     measured: ClassVar[tuple[str, ...]] = ()
     """The metrics of a finished run. An experiment may name only these. () allows any name."""
     labels: ClassVar[tuple[str, ...]] = ()

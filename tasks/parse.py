@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from pydantic import ValidationError
 
@@ -27,8 +27,10 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
     architecture: type[Architecture] = registry.class_of(
         registry.ARCHITECTURES, name, "model.name", Architecture
     )
-    if name not in task.architectures:
-        known = ", ".join(task.architectures)
+    builds = get_type_hints(architecture.build).get("return", object)
+    if name not in task.architectures and not issubclass(builds, task.models):
+        models = [f"any that builds a {model.__name__}" for model in task.models]
+        known = ", ".join([*task.architectures, *models])
         expected = f"an architecture of task.name={_name(config, 'task')} ({known})"
         remedy = f"choose model={task.architectures[0]}"
         raise invalid_value("model.name", name, expected, remedy)

@@ -21,6 +21,8 @@ from sweeper.plan.refused import refuse_tree
 from sweeper.store.identity import leaves, lookup
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
+OPEN = "model.options."
+"""The architecture checks keys with this prefix. The yaml does not list them."""
 # The config of a run leaves these keys of the composed config out.
 NOT_PART_OF_A_RUN = ("name", "experiment", "scale", "paths", "metric")
 
@@ -109,12 +111,8 @@ class RunTemplate:
         return type(found) is type(value) and bool(found == value)
 
     def has(self, key: str) -> bool:
-        """Return whether the config has this dotted key."""
-        try:
-            lookup(key, self._whole)
-        except KeyError:
-            return False
-        return True
+        """Return whether the config has, or may have, this dotted key."""
+        return _has(key, self._whole)
 
     def run(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the resolved config of a run.
@@ -123,16 +121,25 @@ class RunTemplate:
         """
         config = copy.deepcopy(self._raw)
         for key, value in values.items():
-            *parents, last = key.split(".")
-            node: Any = config
-            for part in parents:
-                node = node.get(part) if isinstance(node, dict) else None
-            if not isinstance(node, dict) or last not in node:
+            if not _has(key, config):
                 raise unknown_key(key, leaves(self._raw))
+            *parents, last = key.split(".")
+            node = config
+            for part in parents:
+                node = node.setdefault(part, {})
             node[last] = value
         if self._interpolated or "${" in repr(values):
             config = _plain(OmegaConf.create(config), resolve=True)
         return config
+
+
+def _has(key: str, config: Mapping[str, Any]) -> bool:
+    known = OPEN.rstrip(".") if key.startswith(OPEN) else key
+    try:
+        lookup(known, config)
+    except KeyError:
+        return False
+    return True
 
 
 def _plain(config: DictConfig, *, resolve: bool = False) -> dict[str, Any]:

@@ -223,7 +223,9 @@ class Configurations:
         """
         if match.count in size:
             return int(size[match.count])
-        model = f"{config['model']['name']} with {config['model']['attention']['name']} attention"
+        model = config["model"]["name"]
+        if attention := config["model"].get("attention"):
+            model += f" with {attention['name']} attention"
         expected = f"one of {', '.join(count for count in Count if count in size)}"
         remedy = "match another count, or choose a decoder whose attention has `cached_numbers`"
         raise invalid_value(
@@ -305,13 +307,24 @@ class Configurations:
             for key, text in self.command_line.fixed.items()
             if key not in groups
         }
+        base = self.composer.base
         if "task" in groups and any(key.startswith("task.") for key in own):
             # Leave out keys of the command line that only another task of the sweep has.
-            plain = self.composer.base(chosen)
+            plain = base(chosen)
             own = {
                 k: text
                 for k, text in own.items()
                 if plain.has(k) or not k.startswith("task.")
+            }
+        models = [
+            base([f"model={name}"]) for name in self.command_line.axes.get("model", ())
+        ]
+        if "model" in groups and models:
+            # Leave out keys of the command line that only another model of the sweep has.
+            own = {
+                k: text
+                for k, text in own.items()
+                if base(chosen).has(k) or not any(model.has(k) for model in models)
             }
         template = self.composer.base([*chosen, *own.values()])
         keys = {k.lstrip("+"): v for k, v in settings.items() if k not in groups}

@@ -157,10 +157,11 @@ def top_module(kind: Kind, name: Any) -> str | None:
 def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
     """Return a (kind, name) pair for each thing in a config that training depends on."""
     default = INTRODUCED_AS["optimizer.name"]  # older records lack the key
+    attention = config["model"].get("attention")
     return [
         (TASKS, config["task"]["name"]),
         (ARCHITECTURES, config["model"]["name"]),
-        (ATTENTION, config["model"]["attention"]["name"]),
+        *([(ATTENTION, attention["name"])] if attention else []),
         (OPTIMIZERS, config["optimizer"].get("name", default)),
     ]
 

@@ -2,11 +2,11 @@
 
 from torch import nn
 
-from tasks.config.architecture import Architecture
+from tasks.config.architecture import WithAttention
 
 
-class LayerSection(Architecture):
-    """The keys of a single layer, which are those of every architecture."""
+class LayerSection(WithAttention):
+    """The keys of a single layer: its sizes and its attention."""
 
     def build(self) -> nn.Module:
         """Return the layer, without biases and dropout, as in the paper's theorems."""

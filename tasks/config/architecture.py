@@ -10,7 +10,7 @@ import inspect
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import PlainValidator, create_model
 from torch import nn
@@ -113,6 +113,8 @@ def _head_size(value: Any) -> Any:
 class Architecture(Section, ABC):
     """The section `model`, with the keys that every architecture has."""
 
+    counted_on: ClassVar[str] = "meta"
+    """The device on which a forward pass is counted; "cpu" for models that need values."""
     name: str
     embedding_size: Annotated[int, whole(1, 65_536, 256)]
     heads: Annotated[int, whole(1, 65_536, 8)]
@@ -125,25 +127,16 @@ class Architecture(Section, ABC):
             32,
         ),
     ]
-    attention: AttentionSection
 
     @classmethod
     def schema_of(cls, section: Mapping[str, Any]) -> type[Architecture]:
-        """Return this schema, extended by the options of the attention variant in `section`."""
-        group = section.get("attention")
-        if not isinstance(group, Mapping):
-            expected = "a group of keys with a name"
-            meant = SYNONYMS.get(str(group), group)
-            example = (
-                meant if meant in registry.names(registry.ATTENTION) else "multi_head"
-            )
-            remedy = (
-                f"choose one of conf/model/attention, as in model/attention={example}"
-            )
-            raise invalid_value("model.attention", spelled(group), expected, remedy)
-        name: Any = group.get("name")
-        chosen: Any = variant(name)
-        return extended(cls, attention=section_of(chosen, name))
+        """Return the schema for `section`, whose keys may depend on its values."""
+        return cls
+
+    @property
+    def called(self) -> tuple[str, str]:
+        """The key, and its value, that name the code of the model."""
+        return "model.name", self.name
 
     @property
     def resolved_head_size(self) -> HeadSize:
@@ -199,7 +192,35 @@ class Architecture(Section, ABC):
         """Return a new model on the default device. On "meta" it has shapes and no weights."""
 
 
-class TransformerSection(Architecture):
+class WithAttention(Architecture):
+    """An architecture whose attention layers are of a registered variant."""
+
+    attention: AttentionSection
+
+    @classmethod
+    def schema_of(cls, section: Mapping[str, Any]) -> type[Architecture]:
+        """Return this schema, extended by the options of the attention variant in `section`."""
+        group = section.get("attention")
+        if not isinstance(group, Mapping):
+            expected = "a group of keys with a name"
+            meant = SYNONYMS.get(str(group), group)
+            example = (
+                meant if meant in registry.names(registry.ATTENTION) else "multi_head"
+            )
+            remedy = (
+                f"choose one of conf/model/attention, as in model/attention={example}"
+            )
+            raise invalid_value("model.attention", spelled(group), expected, remedy)
+        name: Any = group.get("name")
+        chosen: Any = variant(name)
+        return extended(cls, attention=section_of(chosen, name))
+
+    @property
+    def called(self) -> tuple[str, str]:
+        return KEY, self.attention.name
+
+
+class TransformerSection(WithAttention):
     """The keys that every Transformer architecture adds."""
 
     layers: Annotated[int, whole(1, 1024, 6)]

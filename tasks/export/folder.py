@@ -58,10 +58,8 @@ def export(run: Run, folder: Path) -> list[Path]:
         config = encoder_config(section, name, weights, of_data.get("labels", LABELS))
         tensors = encoder_weights(config, weights)
     else:
-        expected = f"one of lm1b, {', '.join(ARCHITECTURES)}"
-        raise invalid_value(
-            "task.name", name, expected, "export a run of one of these tasks"
-        )
+        expected = f"a decoder, or an encoder of {', '.join(ARCHITECTURES)}"
+        raise invalid_value("RUN", run.id, expected, "export another run")
     check_mapped(section.model_dump())
 
     longest = config["max_position_embeddings"]

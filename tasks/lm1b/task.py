@@ -1,7 +1,7 @@
 """Language modelling on packed sentences: the paper's LM1B experiments (section 4.1).
 
 In: batches of packed rows (data.py). Out: nats of a step, perplexities of a split. On the road: the
-model is models/transformer.py.
+model is models/transformer.py, or any other models/language_model.py.
 """
 
 import math
@@ -15,12 +15,10 @@ from torch import Tensor
 from models.attention_map import head_measures
 from models.cross_entropy import IGNORED
 from models.head_sizes import heads_by_layer
-from models.transformer import Decoder
+from models.language_model import LanguageModel as Model
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import with_checksum
-from tasks.architectures.decoder import DecoderSection
 from tasks.batch import Batch, moved
-from tasks.config.architecture import KEY
 from tasks.config.schema import given, whole
 from tasks.config.sections import TextSection
 from tasks.lm1b import ngrams
@@ -51,8 +49,9 @@ class LanguageModel(TaskModule):
     section: LanguageModelSection
     Data = PackedText
     data: PackedText
-    model: Decoder
+    model: Model
     architectures = ("decoder",)
+    models = (Model,)
     labels = ("targets",)
     measured = (
         "test/loss",
@@ -64,9 +63,10 @@ class LanguageModel(TaskModule):
     )
     _layers: Sequence[dict[str, list[float]]] = ()  # rank and entropy of each head
 
-    def build(self) -> Decoder:
-        assert isinstance(self.config.model, DecoderSection)
-        return self.config.model.build(self.section.vocabulary_size)
+    def build(self) -> Model:
+        model = self.config.model.build(self.section.vocabulary_size)
+        assert isinstance(model, Model)
+        return model
 
     def example(self) -> Batch:
         zeros = torch.zeros(1, self.section.sequence_length, dtype=torch.long)
@@ -111,24 +111,30 @@ class LanguageModel(TaskModule):
         if all(
             map(math.isfinite, found.values())
         ):  # else it diverged, and its loss says so
-            self.check_causal()
+            first = next(iter(self.data.batches("test")))
+            self.check_contract(first, "in the trained model")
             heads = self._measure_heads()
         return found | ngrams.perplexities(self.data, self.config.trainer.steps) | heads
 
-    def check_causal(self) -> None:
-        """Raise UserError if an output depends on tokens that come after it.
+    def check_contract(self, batch: Batch, where: str) -> None:
+        """Raise UserError if an output depends on later tokens, another segment or another row.
 
         The contract of attention variants tries fresh layers on noise. A variant may look ahead
-        only in trained models or in real rows, so the first batch of the test split is tried too:
-        in each row, all tokens after a random position are replaced by those of another row.
+        only in trained models or in real rows, so the first batch of the test split is tried too.
+        In each row, all tokens but those up to a random position of its segment are replaced by
+        those of another row.
+
+        Args:
+            where: the words for this model.
         """
-        first = next(iter(self.data.batches("test")))
-        rows, length = first["tokens"].shape
+        rows, length = batch["tokens"].shape
         kept = permutation(length - 1, 0, "kept positions")[
             np.arange(rows) % (length - 1)
         ]
-        replaced = torch.arange(length) > torch.from_numpy(kept)[:, None]
-        batch = moved({**first, "replaced": replaced}, self.device)
+        last_B1, segments_BT = torch.from_numpy(kept)[:, None], batch["segments"]
+        apart_BT = segments_BT != segments_BT.gather(1, last_B1)
+        replaced = apart_BT | (torch.arange(length) > last_B1)
+        batch = moved({**batch, "replaced": replaced}, self.device)
         tokens_BT, replaced_BT = batch["tokens"], batch["replaced"]
         other_BT = tokens_BT.roll(
             (1, 1), (0, 1)
@@ -136,18 +142,23 @@ class LanguageModel(TaskModule):
 
         y_BTD = self._hidden(batch)
         changed = {**batch, "tokens": torch.where(replaced_BT, other_BT, tokens_BT)}
+        # Nothing is predicted at padding.
+        ignored_BT = replaced_BT | (batch["segments"] == 0)
         moved_BT = (
-            (self._hidden(changed) - y_BTD).abs().amax(-1).masked_fill(replaced_BT, 0)
+            (self._hidden(changed) - y_BTD).abs().amax(-1).masked_fill(ignored_BT, 0)
         )
         rounding = ROUNDING[self.config.trainer.precision] * y_BTD.abs().max()
         if not (moved_BT <= rounding).all():  # NaN is a fault, too
             expected = (
-                "outputs that depend only on positions up to their own, but in the trained model "
-                "later tokens of the test split change them"
+                f"outputs that depend on earlier tokens of their own segment only, but {where} "
+                "other tokens change them"
             )
-            raise invalid_value(
-                KEY, self.config.model.attention.name, expected, "mend its code"
-            )
+            remedy = "mend its code, or choose another"
+            if not self.section.joined:
+                remedy += (
+                    "; if it cannot keep packed sentences apart, give task.joined=true"
+                )
+            raise invalid_value(*self.config.model.called, expected, remedy)
 
     def _measure_heads(self) -> dict[str, float]:
         """Return the mean rank and entropy of the heads on a few rows of the test split."""
@@ -158,7 +169,8 @@ class LanguageModel(TaskModule):
         if not measures:  # the variant weighs positions in another way
             return {}
         model: Any = self.config.model
-        sizes = (model.layers, model.heads, model.resolved_head_size)
+        layers = getattr(model, "layers", len(measures))
+        sizes = (layers, model.heads, model.resolved_head_size)
         ranks, entropies = (
             [of.rank_H for of in measures],
             [of.entropy_H for of in measures],

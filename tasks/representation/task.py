@@ -13,6 +13,7 @@ from torch import Tensor
 
 from models.context_heads import ContextHeads, visible
 from sweeper.store.errors import invalid_value
+from tasks.architectures.layer import LayerSection
 from tasks.batch import Batch
 from tasks.config.schema import given, whole
 from tasks.config.sections import TaskSection
@@ -88,6 +89,7 @@ class Representation(TaskModule):
 
     def build(self) -> ContextHeads:
         model, section = self.config.model, self.section
+        assert isinstance(model, LayerSection)
         for key, value, only in (
             ("heads", model.heads, 1),
             ("attention.name", model.attention.name, "multi_head"),

@@ -17,7 +17,7 @@ from models.mask import attention_mask
 from models.rotation import Rotation
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import canonical
-from tasks.config.architecture import KEY, Architecture
+from tasks.config.architecture import KEY, WithAttention
 from tasks.training.causes import message_of
 
 _SEGMENTS = (1, 1, 1, 1, 2, 2, 2, 2, 0, 0)  # of a packed row; 0 is padding
@@ -39,7 +39,7 @@ _WORK = (
 _checked: set[object] = set()
 
 
-def check(section: Architecture, length: int = 0, precision: str = "32-true") -> None:
+def check(section: WithAttention, length: int = 0, precision: str = "32-true") -> None:
     """Check the variant of a config at the sizes of all its layers, each combination once.
 
     Args:
@@ -73,7 +73,7 @@ def _shape_class(embedding_size: int, heads: int, head_size: int) -> tuple[objec
 
 
 def _check_layer(
-    section: Architecture,
+    section: WithAttention,
     sizes: tuple[int, int, int],
     rows: Sequence[tuple[Sequence[int], int]],
     *,
@@ -123,7 +123,7 @@ def _own_rows(length: int) -> list[tuple[int, ...]]:
     return [row for row in rows if len(row) > 1]
 
 
-def _layer_sizes(section: Architecture) -> list[tuple[int, int, int]]:
+def _layer_sizes(section: WithAttention) -> list[tuple[int, int, int]]:
     """Return the distinct (embedding_size, heads, head_size) that the layers are built with."""
     groups: set[tuple[int, int]] = set()  # heads of one size in a layer, and their size
     for sizes in sizes_by_layer(

@@ -21,10 +21,10 @@ from models.head_sizes import total_width
 from models.measure import cache_bytes, forward_flops, parameter_counts
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import canonical
-from tasks.config.architecture import TransformerSection
+from tasks.config.architecture import TransformerSection, WithAttention
 from tasks.config.sections import RunConfig
 from tasks.parse import data_of, module_of, parse
-from tasks.size_server import attention_contract
+from tasks.size_server import attention_contract, model_contract
 from tasks.training.causes import message_of
 
 Counts = dict[str, int]
@@ -131,7 +131,8 @@ def _weights(nodes: Sequence[int], x: int) -> tuple[int, dict[int, int]]:
 
 def counts(run: RunConfig) -> dict[str, int]:
     """Return parameter and cache counts, and the FLOPs and positions of a forward pass."""
-    with torch.device("meta"):
+    device = run.model.counted_on
+    with torch.device(device):
         module = module_of(run).float().eval()  # as the example
         example = module.example()
     inputs = {
@@ -151,11 +152,10 @@ def counts(run: RunConfig) -> dict[str, int]:
     except Exception as error:  # anybody's code runs here
         raised = message_of(error)
         expected = (
-            f"a model that can be called on the meta device, but it raised {raised}"
+            f"a model that can be called on the {device} device, but it raised {raised}"
         )
-        raise invalid_value(
-            "model.name", run.model.name, expected, "mend its code"
-        ) from error
+        remedy = "choose other sizes or options, or mend its code"
+        raise invalid_value(*run.model.called, expected, remedy) from error
     positions = module.positions(example)
     counted = {**parameter_counts(module.model), **cache_bytes(module.model)}
     return {**counted, "forward_flops": flops, "positions": positions}
@@ -174,11 +174,14 @@ def size(
     run = parse(config)
     model = run.model
     length = getattr(run.task, "sequence_length", 0)
-    attention_contract.check(model, length, run.trainer.precision)
+    if isinstance(model, WithAttention):
+        attention_contract.check(model, length, run.trainer.precision)
     found = dict(counted(run))
+    model_contract.check(run)
     flops, positions = found.pop("forward_flops"), found.pop("positions")
+    attention = getattr(model, "attention", None)
     rotary = model.heads * getattr(
-        model.attention, "rotary_size", 0
+        attention, "rotary_size", 0
     )  # apart, of latent attention
     heads: dict[str, int | float]
     if (head_size := model.one_head_size) is not None:

@@ -19,7 +19,7 @@ from sweeper.store.code import loaded_code
 from sweeper.store.errors import invalid_value
 from tasks.config.sections import TrainerSection
 
-LIBRARIES = ("torch", "pytorch-lightning", "numpy", "tokenizers")
+LIBRARIES = ("torch", "pytorch-lightning", "numpy", "tokenizers", "transformers")
 DRIVER = Path("/sys/module/nvidia/version")
 SPEED_S = 1.0  # how long to measure this machine's speed
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # parameters of mallopt, from malloc.h

@@ -26,6 +26,7 @@ B, T, D, H, P = 2, 7, 13, 3, 5
     ("kind", "name"),
     [
         (registry.ATTENTION, "cosine"),
+        (registry.ARCHITECTURES, "pytorch"),
         (registry.TASKS, "recall"),
         (registry.FIGURES, "accuracy_by_head_size"),
         (registry.CLAIMS, "larger_heads_recall_more"),
@@ -113,3 +114,13 @@ def test_the_experiment_is_planned_with_both_attentions(tmp_path: Path) -> None:
     )
     assert planned.returncode == 0, planned.stderr
     assert "8 runs" in planned.stdout
+
+
+def test_its_language_model_is_planned_beside_ours(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "headroom_attention", "sweep", "-m"]
+    models = ["model=pytorch,decoder", "hydra.sweeper.dry_run=true"]
+    planned = subprocess.run(
+        [*command, *models], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert planned.returncode == 0, planned.stderr
+    assert "2 runs" in planned.stdout

@@ -43,7 +43,7 @@ class FakeProcess:
         width = sum(
             sum(size) if isinstance(size, list) else h * size for size in by_layer
         )
-        own = model["attention"]
+        own = model.get("attention", {})
         values = (own.get("value_size") or 0) * h * layers or width
         keys = (own.get("shared_size") or 0) * layers or width
         feedforward = layers * (2 * d * ff + ff + 5 * d)

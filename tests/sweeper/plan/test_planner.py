@@ -464,3 +464,15 @@ def test_at_80_columns_every_point_keeps_its_size_its_match_and_its_state(plan, 
     flat = " ".join(" ".join(line[column] for line in text.splitlines()).split())
     assert all(f"from {one.count} of {one.to}" in flat for one in matched)
     assert "…" not in text
+
+
+def test_a_key_that_one_of_several_models_has_is_left_out_for_the_others(plan):
+    typed = ("++model.type=gpt2", "++model.options.n_ctx=3,5", "++model.typo=7")
+    found = plan("model=huggingface", *typed[:2])
+    options = [run.config["model"]["options"] for run in found.runs.values()]
+    assert options == [{"n_ctx": 3}, {"n_ctx": 5}]
+    found = plan("model=huggingface,decoder", typed[0], typed[2])
+    theirs, ours = (run.config["model"] for run in found.runs.values())
+    assert theirs["type"] == "gpt2"
+    assert "type" not in ours
+    assert theirs["typo"] == ours["typo"] == 7  # for their schema to refuse

@@ -102,10 +102,9 @@ def test_a_trained_model_that_looks_ahead_on_real_rows_is_refused(
     block.attention = _LooksAhead(block.attention, 31)
     with pytest.raises(UserError) as refused:
         evaluated(task)
-    assert str(refused.value) == (
-        "model.attention.name=multi_head: expected outputs that depend only on positions up to "
-        "their own, but in the trained model later tokens of the test split change them; mend its "
-        "code."
+    assert str(refused.value).startswith(
+        "model.attention.name=multi_head: expected outputs that depend on earlier tokens of their "
+        "own segment only, but in the trained model other tokens change them; mend its code"
     )
     assert evaluated(task, "validation")
 
@@ -119,7 +118,7 @@ def test_a_run_whose_variant_looks_ahead_fails_and_keeps_no_result(outputs):
 
     run = ended(outputs, {}, "cheat", sabotage=cheat, code=1)
     assert run.result() is None
-    assert "later tokens of the test split change them" in last_word(run)["message"]
+    assert "in the trained model other tokens change them" in last_word(run)["message"]
 
 
 def test_a_model_that_is_evaluated_is_neither_changed_nor_left_in_another_mode(

@@ -1,0 +1,52 @@
+"""The interface of a language model, with the loss that all of them share.
+
+Shapes: B batch, T positions, D embedding_size, V vocabulary.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.cross_entropy import IGNORED, linear_cross_entropy
+from models.embedding import TokenEmbedding
+
+
+class LanguageModel(nn.Module, ABC):
+    """A model that predicts the next token at every position."""
+
+    @abstractmethod
+    def forward(
+        self, tokens_BT: Tensor, segments_BT: Tensor, positions_BT: Tensor
+    ) -> Tensor:
+        """Return hidden_BTD, the input of the softmax layer.
+
+        A position may depend on itself and on earlier positions of its own segment. Segment 0 is
+        padding. Positions count from 0 within each segment.
+        """
+
+    @abstractmethod
+    def softmax_layer(self) -> tuple[Tensor, Tensor | None]:
+        """Return weight_VD and bias_V of the softmax layer; the bias may be None."""
+
+    def logits(self, hidden_BTD: Tensor) -> Tensor:
+        """Return logits_BTV of the next token at every position."""
+        return F.linear(hidden_BTD, *self.softmax_layer())
+
+    def own_logits(self, *inputs: Tensor) -> Tensor:
+        """Return logits_BTV as the model computes them outside Headroom; for a check."""
+        return self.logits(self(*inputs))
+
+    def loss(self, hidden_BTD: Tensor, targets_BT: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the summed cross-entropy, in nats, and the number of targets, without IGNORED."""
+        weight_VD, bias_V = self.softmax_layer()
+        hidden_ND, targets_N = hidden_BTD.flatten(0, 1), targets_BT.flatten()
+        nats = linear_cross_entropy(hidden_ND, weight_VD, targets_N, bias_V)
+        return nats, (targets_BT != IGNORED).sum()
+
+    def embedding_parameters(self) -> list[Any]:
+        """Return the tables of all embeddings and the weight of the softmax layer, each once."""
+        kinds = nn.Embedding | TokenEmbedding
+        tables = [part.weight for part in self.modules() if isinstance(part, kinds)]
+        return [*dict.fromkeys([*tables, self.softmax_layer()[0]])]

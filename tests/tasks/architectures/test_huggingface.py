@@ -1,0 +1,113 @@
+"""A model of transformers is an architecture: counted, checked, and the same numbers as ours."""
+
+import pytest
+import torch
+from torch import nn
+
+from sweeper.store.errors import UserError
+from tasks.export.decoder import decoder_config, decoder_weights
+from tasks.size_server import model_contract
+from tasks.size_server.sizes import size
+from tests.tasks.export.test_decoder import TODAY, packed_rows, section
+from tests.tasks.jobs import composed, config
+from tests.tasks.small import evaluated, made, opened
+
+pytest.importorskip("transformers", reason="transformers is not installed")
+V = 307
+
+
+def foreign(kind="mistral", **changes):
+    """The changes to the small config that make its model this class of transformers."""
+    sizes = {"layers": 2, "embedding_size": 18, "heads": 3, "head_size": 6}
+    model = composed(f"model=huggingface model.type={kind} model.dropout=0.0")["model"]
+    return {"model": model | sizes | {"feedforward_size": 23} | changes}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_checked_yet():
+    model_contract._checked.clear()
+
+
+def test_with_our_weights_it_has_our_loss_and_our_gradients():
+    today = {"model": TODAY["model"] | {"rotary_base": 10_000.0}}
+    sizes = ("layers", "embedding_size", "heads", "head_size", "feedforward_size")
+    ours = made(today).model
+    theirs = made(foreign(**{key: today["model"][key] for key in sizes})).model
+    for parameter in ours.parameters():  # attention that is neither faint nor even
+        mean, std = (1.0, 0.1) if parameter.dim() == 1 else (0.0, 0.3)
+        nn.init.normal_(parameter, mean, std)
+    settings = decoder_config(section(today), V, length=64)
+    state = decoder_weights(settings, ours.state_dict())
+    missing, unexpected = theirs.model.load_state_dict(state, strict=False)
+    assert (missing, unexpected) == (["lm_head.weight"], [])
+
+    tokens_BT, segments_BT, positions_BT = packed_rows()
+    losses = []
+    for model in (ours, theirs):
+        hidden_BTD = model(tokens_BT, segments_BT, positions_BT)
+        nats, count = model.loss(hidden_BTD, tokens_BT)
+        (nats / count).backward()
+        losses.append((nats / count).item())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    gradients = {key: one.grad for key, one in ours.named_parameters()}
+    found = decoder_weights(settings, gradients)
+    expected = {key: one.grad for key, one in theirs.model.named_parameters()}
+    assert found.keys() == expected.keys()
+    for key, gradient in expected.items():
+        atol = 1e-5 * float(gradient.abs().max())
+        torch.testing.assert_close(found[key], gradient, rtol=1e-5, atol=atol, msg=key)
+
+
+def test_it_has_the_counts_of_our_decoder_of_the_same_shape():
+    theirs = size(config(foreign()))
+    same = {key: value for key, value in foreign()["model"].items() if key != "type"}
+    today = composed("model=today model.activation=silu")["model"]
+    ours = size(
+        config(
+            {
+                "model": {k: same.get(k) or v for k, v in today.items()}
+                | {"name": "decoder"}
+            }
+        )
+    )
+    for count in ("params_total", "params_embedding", "width"):
+        assert theirs[count] == ours[count], count
+    # Some versions compute the angles of rotations by a matrix product.
+    assert theirs["flops_per_token"] == pytest.approx(ours["flops_per_token"], rel=1e-3)
+    assert not {"params_attention", "cache_bytes_per_token"} & theirs.keys()
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "qwen3"])
+def test_it_is_evaluated_and_its_heads_are_measured(prepared, kind):
+    task = opened(prepared, foreign(kind))
+    metrics = evaluated(task)
+    assert set(task.measured) <= metrics.keys()
+    assert 1 <= metrics["test/attention_rank"] <= 6
+    assert len(task.files()["attention.json"]["layers"]) == 2
+
+
+def test_a_model_that_sees_other_segments_is_trained_on_joined_sentences_only():
+    with pytest.raises(UserError, match=r"model\.type=opt: .*task\.joined=true"):
+        size(config(foreign("opt")))
+    assert size(config({**foreign("opt"), "task.joined": True}))["params_total"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "told"),
+    [
+        ("mistrel", {}, "write model.type=mistral."),
+        ("mistral", {"options": {"sliding_windov": 8}}, "options.sliding_window."),
+        ("mistral", {"options": {"hidden_size": 8}}, "write model.embedding_size."),
+        ("gpt2", {"head_size": 5}, "expected 6, since GPT2Config has no key for it"),
+        ("bloom", {}, "model.feedforward_size=23: expected null"),
+        ("mistral", {"options": {"num_key_value_heads": 2}}, "but it raised"),
+        ("mistral", {"head_size": 5}, "but it raised"),
+        ("gemma2", {}, "logits that are those of its softmax layer"),
+    ],
+    ids=str,
+)
+def test_what_transformers_cannot_build_is_one_sentence(kind, changes, told):
+    with pytest.raises(UserError) as refused:
+        size(config(foreign(kind, **changes)))
+    assert told in str(refused.value)
+    assert "\n" not in str(refused.value)
