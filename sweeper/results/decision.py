@@ -339,7 +339,7 @@ class Question:
         return {place: seeds for place, seeds in more.items() if seeds > 0}
 
     def _decided_with(self, seeds: int) -> bool:
-        """Return whether `seeds` per point decide the claim at the present estimates and spreads."""
+        """Return whether `seeds` per point decide the claim at present estimates and spreads."""
         expected = [
             one._replace(
                 error=one.error * one.seeds / seeds,

@@ -387,7 +387,7 @@ def test_parameters_are_saved_of_a_loss_only(tmp_path):
         as_accuracy(figure1(law(0.8)), lambda loss: 1 / loss), SAVES, tmp_path
     )
     assert found.verdict == OPEN
-    assert "about a loss" in found.sentence
+    assert "metric that is a loss" in found.sentence
 
 
 @pytest.mark.parametrize(
@@ -425,7 +425,7 @@ def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair(tmp_path):
     sweep.add("standard", {"model.heads": 2}, same, {0: 40.0, 1: 41.0}, match)
     found = judged(sweep, WINS, tmp_path)
     assert found.verdict == OPEN
-    assert "is matched to" in found.sentence
+    assert "No pair of matched points" in found.sentence
 
 
 @pytest.mark.parametrize(

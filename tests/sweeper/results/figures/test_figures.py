@@ -283,7 +283,7 @@ def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure(tmp_path):
     assert f"{missing} of {runs} runs are missing: {missing} not started." in told
     worst = max(abs(p["matched"]["error"]) for p in sweep.points if p["matched"])
     within = f"to within {math.ceil(worst * 1e4) / 100:.2f} %"
-    assert f"total parameters of what they are matched {within}" in told
+    assert f"targets have equal total parameters {within}" in told
     assert "Mean of 2 to 3 seeds, 95 % interval" in told
     assert "Runs of 2 versions of the program: of 0, of 1." in told
     assert "head size d/h, 2 to 16 heads" in told
@@ -479,7 +479,7 @@ def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_
     told = "the best model is between bigram and trigram and the worst worse than the"
     assert f"{told} unigram." in sentence
     [sentence] = not_learned(worst)
-    assert "not learned, no better than the unigram" in sentence
+    assert "not learned and are no better than the unigram" in sentence
 
 
 def test_over_the_length_of_training_the_trigram_is_a_curve(tmp_path):
