@@ -62,7 +62,7 @@ def test_each_verdict_has_a_line_that_says_what_would_decide_it(tmp_path):
     assert by_claim["fixed_keeps_improving"] == "supported"
     assert by_claim["standard_worsens_beyond"] == "undecided"
     [undecided] = [line for line in lines if "standard_worsens_beyond" in line]
-    assert "4 seeds a point: 12 runs, 2:30" in undecided
+    assert "4 seeds per point: 12 runs, 2:30" in undecided
     assert all(any(claim in line for line in lines) for claim in by_claim)
 
 

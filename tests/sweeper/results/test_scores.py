@@ -118,7 +118,7 @@ def test_scores_that_cannot_be_judged_are_one_sentence(name):
     with pytest.raises(UserError, match=words):
         judge_scores(table, better="lower")
     other = GOOD.assign(metric="other")
-    with pytest.raises(UserError, match="no row of a metric"):
+    with pytest.raises(UserError, match="no metric in common"):
         judge_scores(GOOD, better="lower", history=other)
 
 

@@ -136,7 +136,7 @@ def test_arms_that_differ_less_than_the_margin_are_called_alike(tmp_path):
     found = verdicts(sweep, tmp_path / "narrow")
     assert {verdict.verdict for verdict in found.values()} == {OPEN}
     assert found[WORSENS].numbers["price"]["seeds"] > 5
-    assert "To decide it takes about" in found[WORSENS].sentence
+    assert "A decision needs about" in found[WORSENS].sentence
 
 
 def test_where_higher_is_better_the_same_numbers_say_the_opposite(tmp_path):

@@ -60,7 +60,7 @@ def test_fine_tuning_seeds_alone_support_nothing(tmp_path, pretrainings, expecte
         "MNLI accuracy (%)",
     ]
     assert {verdict.verdict for verdict in found} == {expected}
-    only = ["about these weights only" in verdict.sentence for verdict in found]
+    only = ["for these weights only" in verdict.sentence for verdict in found]
     assert all(only) if pretrainings == 1 else not any(only)
 
 
