@@ -191,7 +191,7 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_everything_else_is_written(
     written = write_figures(tmp_path, tables, faults)
     assert {path.stem for path in written} == {"first", "last"}
     [fault] = map(str, faults)
-    assert fault.startswith("broken: the figure curves cannot be drawn (ValueError: ")
+    assert fault.startswith("broken: The figure curves cannot be drawn (ValueError: ")
     verdicts = {table.name: [] for table in tables}
     page = content_of(write_report(tmp_path, tables, verdicts, faults=faults))
     assert set(page["figures"]) == {"first", "last"}
@@ -434,7 +434,7 @@ def test_the_rank_of_heads_stands_beside_the_most_it_can_be(tmp_path):
     assert (bound[0][0], bound[-1][0]) == (2, 13)
     assert [(size, pytest.approx(0.6 * size)) for size in (2, 7, 13)] in ranks
     assert {y for line in entropies for _, y in line} == {1.1}
-    assert "3 heads 5 heads (a) the head size, the most it can be" in words(figure)
+    assert "3 heads 5 heads (a) largest possible rank, the head size" in words(figure)
 
 
 def test_no_two_of_many_arms_look_alike():
