@@ -1,4 +1,4 @@
-"""Figure 3: the metric (a) over the number of heads, (b) over head size, a curve for each number."""
+"""Figure 3: the metric (a) over heads, (b) over head size, a curve for each number of heads."""
 
 from matplotlib.figure import Figure
 
