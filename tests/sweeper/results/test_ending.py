@@ -187,7 +187,7 @@ def test_the_last_lines_say_in_which_groups_of_wandb_the_runs_are(tmp_path):
     where = f"{total - others} of its {total} runs in the group of its name, "
     where += f"{others} in the group mine, which planned them first."
     assert where in line
-    assert line.endswith("the tag grid after python -m sweeper dashboard grid.")
+    assert line.endswith("the tag grid: python -m sweeper dashboard grid.")
     assert not any("in the group" in line for line in ended(tmp_path, "mine"))
 
 

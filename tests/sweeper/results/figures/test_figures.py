@@ -282,7 +282,7 @@ def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure(tmp_path):
     assert missing
     assert f"{missing} of {runs} runs are missing: {missing} not started." in told
     worst = max(abs(p["matched"]["error"]) for p in sweep.points if p["matched"])
-    within = f"to within {math.ceil(worst * 1e4) / 100:.2f} %"
+    within = f"within {math.ceil(worst * 1e4) / 100:.2f} %"
     assert f"targets have equal total parameters {within}" in told
     assert "Mean of 2 to 3 seeds, 95 % interval" in told
     assert "Runs of 2 versions of the program: of 0, of 1." in told
@@ -465,7 +465,7 @@ def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_
     compared = with_grams(table, trigram=low - 30, bigram=high + 1, unigram=far)
     figure = draw("fig1", compared)
     [sentence] = standing(compared)
-    assert sentence.endswith(": all models are between bigram and trigram.")
+    assert sentence.endswith("; all models are between bigram and trigram.")
     assert sentence in words(figure)
     assert not_learned(compared) == standing(table) == []
     for axes in figure.axes:
