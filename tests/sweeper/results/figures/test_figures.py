@@ -479,7 +479,7 @@ def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_
     told = "the best model is between bigram and trigram and the worst worse than the"
     assert f"{told} unigram." in sentence
     [sentence] = not_learned(worst)
-    assert "not learned and are no better than the unigram" in sentence
+    assert "has not learned and is no better than the unigram" in sentence
 
 
 def test_over_the_length_of_training_the_trigram_is_a_curve(tmp_path):
