@@ -447,9 +447,9 @@ class Measure:
         if len(named) > _NAMED:
             named[_NAMED:] = [f"and {plural(len(named) - _NAMED, 'more setting')}"]
         have, are = ("has", "is") if len(behind) == 1 else ("have", "are")
-        count = f"{len(behind)} of {plural(len(leads), 'run')}"
+        runs_behind = f"{len(behind)} of {plural(len(leads), 'run')}"
         return (
-            f"By {self.words}, {count} {have} not learned and {are} no better than the {words}: "
+            f"By {self.words}, {runs_behind} {have} not learned and {are} no better than the {words}: "
             f"{'; '.join(named)}."
         )
 

@@ -81,7 +81,7 @@ SWEEPS = {
     "experiment=fig1 seed=0 +experiment.seeds=[5,6]": "seed and experiment.seeds are both given",
     "experiment=fig1 experiment.tune.seeds=[-1]": "experiment.tune.seeds.0=-1: input should be",
     "experiment=fig1 scale=cpu experiment.tune.by=validation/foo": "by of fig1=validation/foo: exp",
-    "logger.project=a/b": "logger.project=a/b: expected a name of at most 128 letters",
+    "logger.project=a/b": "logger.project=a/b: expected a name of at most 128 characters",
     "metric=[a]": "metric=['a']: expected the name of a metric",
     "parent=nope": "parent=nope: expected the id of a finished run in /",
     "model={head_size:8}": "model={head_size:8}: expected one value; set its keys one by one",

@@ -36,7 +36,7 @@ SENTENCES = {
         "for example [7, 11, 7].",
     ),
     "unknown": ({"model.headsize": 4}, "write model.head_size."),
-    "unlike anything": ({"model.zzz": 4}, "leave it out."),
+    "unlike anything": ({"model.zzz": 4}, "remove it."),
     "no variant": ({"model.attention": {"name": "nope"}}, "expected one of "),
     "no rotation": (
         {
@@ -49,8 +49,8 @@ SENTENCES = {
     ),
     "several values": (
         {"model.heads": [2, 4]},
-        "model.heads=[2, 4]: expected a whole number from 1 to 65536; to sweep these values "
-        "give them as -m model.heads=2,4.",
+        "model.heads=[2, 4]: expected a whole number from 1 to 65536; to sweep these values, "
+        "use -m model.heads=2,4.",
     ),
     "three at once": (
         {"seed": -1, "model.heads": 0, "model.layers": 0},
