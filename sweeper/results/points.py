@@ -448,10 +448,8 @@ class Measure:
             named[_NAMED:] = [f"and {plural(len(named) - _NAMED, 'more setting')}"]
         have, are = ("has", "is") if len(behind) == 1 else ("have", "are")
         runs_behind = f"{len(behind)} of {plural(len(leads), 'run')}"
-        return (
-            f"By {self.words}, {runs_behind} {have} not learned and {are} no better than the {words}: "
-            f"{'; '.join(named)}."
-        )
+        verdict = f"{have} not learned and {are} no better than the {words}"
+        return f"By {self.words}, {runs_behind} {verdict}: {'; '.join(named)}."
 
 
 def not_learned(table: Table) -> list[str]:
