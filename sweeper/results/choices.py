@@ -113,7 +113,8 @@ def choices(table: Table) -> list[Choice]:
     keys, sign = tuned_keys(table), direction(table.metric)
     settings, apart = [], {}
     for group in ranked(table):
-        seeds = max(len(point.runs) for point in group)  # only finalists have so many
+        # Finalists have the most seeds.
+        seeds = max(len(point.runs) for point in group)
         best, *others = sorted(
             (point for point in group[:FINALISTS] if len(point.values) == seeds),
             key=lambda point: -sign * point.mean,

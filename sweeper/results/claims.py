@@ -152,7 +152,7 @@ def saves_parameters(
 
 
 def _lower(fixed: Sequence[Point], rival: Sequence[Point], words: str) -> Contrast:
-    """Return the contrast of two curves at the largest size that both have."""
+    """Return the contrast of two curves at the largest number of parameters that both reach."""
     largest = min(
         max(at(point, "params_total") for point in curve) for curve in (fixed, rival)
     )

@@ -184,7 +184,7 @@ def differences(one: Table, other: Table) -> Iterator[str]:
         lines += _missing("first", first, second) + _missing("second", second, first)
         shared = f"{sum(equal)} of {len(equal)} values of shared seeds are equal"
         head = f"{measure.words}: {plural(len(pairs), 'point')} in both; {shared}"
-        closing = "; what differs:" if lines else ": nothing differs."
+        closing = "; differences:" if lines else ": nothing differs."
         yield f"{head} to the last digit{closing if equal or lines else '.'}"
         for line in lines:
             yield f"  {line}"

@@ -18,7 +18,7 @@ from sweeper.store import mirrors
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import digest_of
 
-EXTRA = 'install it, pip install "wandb-workspaces>=0.4.13", or leave the view out with --offline'
+EXTRA = 'run pip install "wandb-workspaces>=0.4.13", or omit the view with --offline'
 JOB_TYPE = "experiment"  # the job type of W&B runs that hold a table
 STEP = "trainer/global_step"
 ARM = "names.arm"
@@ -89,7 +89,7 @@ def sentences() -> Iterator[None]:
     except (UserError, KeyboardInterrupt):
         raise
     except Exception as error:
-        raise UserError(f"Weights & Biases refused: {_words(error)}.") from error
+        raise UserError(f"Weights & Biases failed: {_words(error)}.") from error
 
 
 def connected() -> Any:
@@ -149,7 +149,7 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
         ]
     }
     for table in tables:
-        sections[f"{table.name}: what was measured"] = [
+        sections[f"{table.name}: metrics"] = [
             # W&B draws accuracies as they are stored, as fractions.
             against(across, measure.metric, measure.words.removesuffix(" (%)"))
             for measure in measures(table)

@@ -30,7 +30,7 @@ from sweeper.results.statistics.sequential import (
 from sweeper.results.verdict import Decision, Found, Price, Terms, Verdict, explain
 from sweeper.store.plans import ERROR
 
-# If a decision is expected to need more seeds per point, the price gives no number.
+# The largest number of seeds per point that a price gives.
 MOST = 1000
 # The smallest number of steps within the range of a metric: no evaluation has fewer rows.
 _STEPS = 20
@@ -242,7 +242,7 @@ class Question:
 
     @cached_property
     def obstacle(self) -> str | None:
-        """The reason why the claim is undecided for any intervals, or None."""
+        """The reason why intervals cannot decide the claim yet, or None."""
         if self.hopeless:
             return self.hopeless
         seeds = [[*point.values.values()] for point in self.points]

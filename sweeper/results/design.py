@@ -232,7 +232,7 @@ def ahead(design: Design, arm: str, rival: str, equal: str) -> Contrast:
 
 
 def equal_within(column: str, error: float) -> str:
-    """Return "equal" with the column's label, or the label with the relative error."""
+    """Return "equal LABEL", or "LABEL equal within ERROR %" if the error is above 0."""
     if not error:
         return f"equal {label(column)}"
     return f"{label(column)} equal within {math.ceil(error * 1e4) / 100:g} %"
@@ -276,9 +276,9 @@ def trends_apart(
 
 
 def slopes(sizes: Sequence[float]) -> list[float]:
-    """Return the weights of the means at these sizes whose sum is the rise of a fitted line.
+    """Return weights of the means at these sizes. The weighted sum is the rise of a fitted line.
 
-    The line is fitted over log size. Its rise is taken from the first size to the last.
+    The line is fitted over log size, and rises from the first size to the last.
     """
     logs = np.log(np.asarray(sizes, dtype=np.float64))
     centred = logs - logs.mean()

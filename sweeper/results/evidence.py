@@ -30,7 +30,8 @@ from sweeper.results.verdict import JudgedMargin, Unit
 COSTS = {"FLOPs": "training_flops", "seconds": "seconds"}
 """For each cost of a run, in words, its column."""
 
-FACTOR = math.log(1e6)  # an interval that is wider on both sides says nothing
+# Treat an interval of log ratios as unknown if it reaches this far on both sides.
+FACTOR = math.log(1e6)
 
 Key = tuple[tuple[int, str], ...]
 """The (seed, run id) pairs of a point. They identify a distinct point."""
@@ -223,7 +224,7 @@ class Evidence:
         return [run, *self._line(str(parent))] if parent else [run]
 
     def _sum(self, line: Sequence[str], *columns: str) -> float | None:
-        """Multiply these columns for each run of a line, and return the sum of the products.
+        """Multiply the cells of these columns in each run of a line, and sum the products.
 
         Return None if a value of the first run is unknown. Other runs with unknown values are left
         out.

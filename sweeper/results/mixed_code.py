@@ -28,7 +28,7 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
         return MixedCode({}, ()) if len(states) == len(found) else None
 
     revisions = {row["run"]: str(row.get("code")) for row in table.rows}
-    # Leave out runs that depend on none of the files that differ.
+    # Count only runs that depend on a file that differs.
     concerned = [
         run
         for run, own in states.items()

@@ -46,9 +46,9 @@ _GUIDE_WORDS: Style = {
     "color": FAINT_INK,
 }
 
-# An interval is cut off this many times the range of all seeds beyond the seeds.
+# The y-axis shows intervals up to this many times the range of the seeds beyond the seeds.
 _REACH = 1.5
-# A guide is drawn up to this many times that range away. Beyond it, the curves would look flat.
+# A guide is drawn only within this many times that range. A farther one would flatten the curves.
 _GUIDE_REACH = 0.75
 _LARGEST = 1e150  # larger values would overflow the ticks of an axis
 _LIGHTEST = 0.4  # the share of an arm's colour in its first curve; the rest is white

@@ -188,7 +188,7 @@ def baselines(table: Table) -> list[str]:
         found = measure.baselines(table)
         scores = [f"{words} {value:.2f}" for words, value in found.items()]
         if scores and "trigram" not in found:
-            sentences.append(f"{measure.words} of baselines: {', '.join(scores)}.")
+            sentences.append(f"Baselines by {measure.words}: {', '.join(scores)}.")
     return sentences
 
 

@@ -233,10 +233,10 @@ def bent(
 
 
 def settings_apart(given: Sequence[Point], x: str) -> Callable[[Point], dict[str, Any]]:
-    """Return a function that returns the settings that all points of a point's curve share.
+    """Return a function from a point to the settings that distinguish its curve in its arm.
 
-    These distinguish the curve from others of its arm. The other settings change along the curve:
-    `x` if the arm varies it, otherwise the first varied key, and all keys that change with it.
+    All other settings change along the curve. These are `x` if the arm varies it, or else the first
+    varied key, and all keys that change together with it.
     """
     along: dict[str, set[str]] = {}
     for arm in {point.arm for point in given}:
@@ -495,7 +495,7 @@ def standing(table: Table) -> list[str]:
         best, worst = (_between(table, measure, own[at]) for at in (0, -1))
         where = f"all models are {best}"
         if best != worst:
-            where = f"the best model is {best} and the worst {worst}"
+            where = f"the best model is {best}, and the worst is {worst}"
         sentences.append(
             f"N-gram models trained on as much text reach {reached}; {where}."
         )

@@ -94,9 +94,8 @@ def _drawn(table: Table, kinds: Sequence[str]) -> dict[str, bytes]:
         return {kind: rendered(figure, kind) for kind in kinds}
     except UserError:
         raise
-    except (
-        Exception
-    ) as error:  # the figure may be a user's code, which can raise anything
+    # The figure may be a user's code, which can raise anything.
+    except Exception as error:
         reason = sanitize(f"{type(error).__name__}: {error}", 120)
         name = sanitize(table.experiment.get("figure") or "curves")
         remedy = "correct its draw(table), or choose another with experiment.figure"

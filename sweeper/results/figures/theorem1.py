@@ -69,9 +69,8 @@ def draw(table: Table) -> Figure:
                 knees.append(f"{letter} {size:.0f} for n = {n:.0f}".strip())
 
     for axes in panels if heights else ():
-        axes.set_ylim(
-            min(heights), max(heights)
-        )  # panels with one scale can be compared
+        # Panels with the same scale can be compared.
+        axes.set_ylim(min(heights), max(heights))
     legend = panel.by_key(curves, "n = {:.0f}")
     ring = {"marker": "o", "linestyle": "none", "markerfacecolor": "none", **_RING}
     triangle = {"color": layout.FAINT_INK, **ABOVE}

@@ -10,10 +10,11 @@ from sweeper.results.statistics.sequential import Floats
 # Seeds are bimodal if less than this share of the squared deviations remains within the modes.
 REMAINS = 0.05
 LEAST_DF_OF_SEEDS = 8
-# A point is narrow if its variance is below this share of the widest point's. Narrow points say
-# nothing about modes that lie as far apart as the widest point's,
+# A point is narrow if its variance is below this share of the widest point's. Narrow points are
+# left out, because they say nothing about modes that lie far apart.
 COMPARABLE = 0.1
-# except if the widest point has this many times their variance: no normal seed lies so far off.
+# Narrow points are kept if the widest point has more than this many times their variance, because
+# normal values do not lie so far off.
 FAR = 64.0
 
 

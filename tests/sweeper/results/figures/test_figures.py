@@ -244,7 +244,7 @@ def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path):
         for model, seed in product(MODELS.values(), range(3)):
             wanted = model.size["params_total"], times * score(metric, model, seed)
             assert np.isclose(drawn, wanted, rtol=1e-12).all(axis=1).any()
-    assert "MNLI accuracy (%) of baselines: majority class 35.30" in words(figure)
+    assert "Baselines by MNLI accuracy (%): majority class 35.30" in words(figure)
 
 
 @pytest.mark.parametrize(
@@ -476,7 +476,9 @@ def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_
     worse = {**compared.rows[0], table.metric: 1e3}
     worst = replace(compared, rows=[worse, *compared.rows[1:]])
     [sentence] = standing(worst)
-    told = "the best model is between bigram and trigram and the worst worse than the"
+    told = (
+        "the best model is between bigram and trigram, and the worst is worse than the"
+    )
     assert f"{told} unigram." in sentence
     [sentence] = not_learned(worst)
     assert "has not learned and is no better than the unigram" in sentence
