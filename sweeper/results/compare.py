@@ -145,7 +145,8 @@ def _configs(one: Table, other: Table) -> Iterator[str]:
         for table in (one, other)
     )
     apart: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for place in [place for place in first if place in second]:
+    shared = [place for place in first if place in second]
+    for place in shared:
         before, after = first[place], second[place]
         for key in (before.keys() | after.keys()) - {"seed", "parent"}:
             old, new = before.get(key), after.get(key)

@@ -115,16 +115,16 @@ class Question:
         return self.evidence.weights(rows)
 
     @cached_property
-    def _contrast(self) -> np.ndarray:
+    def _contrast_of_row(self) -> np.ndarray:
         """The index of each row's contrast, of shape (rows,)."""
         return np.repeat(
             range(len(self.contrasts)), [1 + len(one.others) for one in self.contrasts]
         )
 
     @cached_property
-    def _chosen(self) -> np.ndarray:
-        """The row of each contrast's chosen values, of shape (contrasts,)."""
-        return np.flatnonzero(np.diff(self._contrast, prepend=-1))
+    def _first_rows(self) -> np.ndarray:
+        """The first row of each contrast, its own weights; of shape (contrasts,)."""
+        return np.flatnonzero(np.diff(self._contrast_of_row, prepend=-1))
 
     @cached_property
     def used(self) -> list[int]:
@@ -161,21 +161,21 @@ class Question:
     @cached_property
     def _levels(self) -> Floats:
         level = self.error / self.claims / 2
-        return levels(self.statement, level, level).take(self._contrast, axis=0)
+        return levels(self.statement, level, level).take(self._contrast_of_row, axis=0)
 
     @cached_property
     def _above(self) -> Floats:
         return np.array([contrast.above for contrast in self.contrasts])
 
     def _excess(self, found: Sequence[Estimate]) -> Intervals:
-        above = self._above[self._contrast]
+        above = self._above[self._contrast_of_row]
         return Intervals(*(ends - above for ends in intervals(found, self._levels)))
 
     def _with_alternatives(self, rows: Intervals) -> Intervals:
-        """Return for each contrast the smallest interval that covers those of its alternatives."""
-        lows = np.minimum.reduceat(rows.lows, self._chosen)
-        highs = np.maximum.reduceat(rows.highs, self._chosen)
-        return Intervals(rows.values[self._chosen], lows, highs)
+        """Return for each contrast the smallest interval that covers all its rows."""
+        lows = np.minimum.reduceat(rows.lows, self._first_rows)
+        highs = np.maximum.reduceat(rows.highs, self._first_rows)
+        return Intervals(rows.values[self._first_rows], lows, highs)
 
     def _decision(self, found: Intervals) -> Decision:
         margin = self.evidence.margin
@@ -193,7 +193,7 @@ class Question:
         lows = np.where(apart, newest.lows, joint.lows)
         highs = np.where(apart, newest.highs, joint.highs)
         hull = self._with_alternatives(Intervals(newest.values, lows, highs))
-        chosen = self.weights[self._chosen]
+        chosen = self.weights[self._first_rows]
         ends = np.transpose([one + self._above for one in hull]).tolist()
         found = []
         for contrast, weights, (value, low, high) in zip(
@@ -228,7 +228,7 @@ class Question:
             return f"{zero} {have} of 0 or less, where differences in per cent are undefined."
         apart = self.intersection.lows > self.intersection.highs
         if apart.any():
-            words = self.contrasts[self._contrast[apart.argmax()]].words
+            words = self.contrasts[self._contrast_of_row[apart.argmax()]].words
             return (
                 "The intervals of different analyses do not overlap, so one of them is "
                 f"wrong: {words}."
@@ -290,7 +290,7 @@ class Question:
             used = f"{len(self.used)} points that the claim uses"
             text = f"{unmeasured} of the {used} {have} no finished run."
         else:
-            chosen = Intervals(*(ends[self._chosen] for ends in self.intersection))
+            chosen = Intervals(*(ends[self._first_rows] for ends in self.intersection))
             depends = self.decision is not self._decision(chosen)
             obstacle = self.obstacle or (_DEPENDS if depends else None)
             text = explain(self.decision, listed, self.terms, obstacle, price)

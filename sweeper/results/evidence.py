@@ -172,7 +172,7 @@ class Evidence:
         ratios: dict[str, float | None] = {
             cost: ratio
             for cost, ratio in zip(COSTS, np.exp(logs).tolist(), strict=True)
-            if ratio == ratio
+            if not math.isnan(ratio)
         }
         if apart and ratios:
             ratios["seconds"] = None

@@ -83,8 +83,9 @@ def _pairs(contrast: Contrast) -> list[tuple[float, Point, Point]]:
         for (weight, one), (opposite, other) in zip(firsts, seconds, strict=False)
         if math.isclose(weight, -opposite)
     ]
-    whole = 2 * len(pairs) == len(contrast.weights)
-    return pairs if whole and math.isclose(abs(sum(w for w, *_ in pairs)), 1) else []
+    all_paired = 2 * len(pairs) == len(contrast.weights)
+    total = sum(weight for weight, *_ in pairs)
+    return pairs if all_paired and math.isclose(abs(total), 1) else []
 
 
 def _log(evidence: Evidence, cost: str, one: Point, other: Point, seed: int) -> float:
@@ -101,12 +102,12 @@ def _log(evidence: Evidence, cost: str, one: Point, other: Point, seed: int) -> 
     is_worse = curve[-1][1] > last
     if is_worse:
         return -_log(evidence, cost, other, one, seed)
-    own, whole = (number(evidence.rows[run][COSTS[cost]]) for run in runs)
-    if not (own and whole):
+    own, other_cost = (number(evidence.rows[run][COSTS[cost]]) for run in runs)
+    if not (own and other_cost):
         return math.nan
     steps, losses = np.transpose(curve)
-    shares = np.log(steps / steps[-1])
+    log_shares = np.log(steps / steps[-1])
+    # np.interp needs ascending values, so losses are negated.
     reached = -np.minimum.accumulate(losses)
-    return math.log(whole / own) - float(
-        np.interp(-last, reached, shares, left=-math.inf)
-    )
+    log_share = np.interp(-last, reached, log_shares, left=-math.inf)
+    return math.log(other_cost / own) - float(log_share)
