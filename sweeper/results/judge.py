@@ -90,8 +90,7 @@ def questions(table: Table) -> list[Question | Verdict]:
     by_measure = [(one.words, Evidence(table, one.metric)) for one in judged_by]
     found: list[Question | Verdict] = []
     for name in named:
-        key = f"experiment.claims of {table.name}"
-        claim = registry.function(registry.CLAIMS, name, key, "claim")
+        claim = registry.function(registry.CLAIMS, name, "experiment.claims", "claim")
         for words, evidence in by_measure:
             try:
                 asked = with_alternatives(claim(evidence.design()), evidence.average)

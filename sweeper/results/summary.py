@@ -71,7 +71,7 @@ def brief(
 
 
 def _seeds(verdict: Verdict) -> float:
-    """Return the seeds per point that a decision needs: 0 if decided, inf if it is not expected."""
+    """Return the seeds per point in a verdict's price: 0 without a price, inf if none suffice."""
     price = verdict.numbers.get("price")
     return (price["seeds"] or math.inf) if price else 0
 

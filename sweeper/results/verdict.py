@@ -97,7 +97,7 @@ class Price(NamedTuple):
     Attributes:
         seeds: the number of seeds per point, including those done. None if no number of seeds is
             expected to decide the claim.
-        runs: the number of runs to add.
+        runs: the number of runs to add; None without `seeds`.
         hours: the device hours of these runs; None if unknown.
     """
 

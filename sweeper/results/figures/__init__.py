@@ -111,9 +111,7 @@ def figure_of(table: Table) -> Figure:
     from sweeper.results.layout import RC
 
     name = str(table.experiment.get("figure") or "curves")
-    draw = registry.function(
-        registry.FIGURES, name, f"experiment.figure of {table.name}", "draw"
-    )
+    draw = registry.function(registry.FIGURES, name, "experiment.figure", "draw")
     with rc_context(RC):
         drawn: Figure = draw(table)
     return drawn

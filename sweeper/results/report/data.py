@@ -75,7 +75,7 @@ def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]
         ],
         "verdicts": [
             {
-                "question": _question(table, verdict.claim),
+                "question": _question(verdict.claim),
                 "answer": verdict.label,
                 "sentence": verdict.sentence,
                 "measure": verdict.measure,
@@ -88,10 +88,9 @@ def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]
     }
 
 
-def _question(table: Table, claim: str) -> str:
+def _question(claim: str) -> str:
     """Return a claim as a question, the first line of its docstring."""
-    key = f"experiment.claims of {table.name}"
-    function = registry.function(registry.CLAIMS, claim, key, "claim")
+    function = registry.function(registry.CLAIMS, claim, "experiment.claims", "claim")
     return (inspect.getdoc(function) or claim).splitlines()[0]
 
 
