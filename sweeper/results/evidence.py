@@ -45,7 +45,7 @@ class Measured:
         runs: the (seed, run id) pairs.
         values: its measurements by seed, larger being better. Several fine-tunings of one
             pre-training are one measurement, under the first of their seeds.
-        lost: the number of seeds without a value although the run is done, or because a run failed.
+        lost: the number of seeds without a value whose run is done or failed.
         zero: the number of seeds whose value is 0 or less, if ratios are judged.
         hours: the mean device hours of one measurement; without a finished one, the plan's
             estimate, or nan.
