@@ -351,7 +351,7 @@ function provenanceView(ids) {
     runs(count),
   ]);
   const unfinished = ids.filter((id) => data.runs[id].state !== "done").length;
-  const without = `${counted(unfinished, "unfinished run")} not counted`;
+  const without = `Not counted: ${counted(unfinished, "unfinished run")}.`;
   return [
     make("h3", "Commands"),
     commands.map(({ experiments, plan, scale, command }) => [
@@ -363,7 +363,7 @@ function provenanceView(ids) {
       part(
         "Training time",
         times.length ? list(times) : "No finished run yet.",
-        unfinished > 0 && make("p.faint", `As reported by finished runs. ${without}.`),
+        unfinished > 0 && make("p.faint", `As reported by finished runs. ${without}`),
       ),
       part("Program", tallied(code)),
       part("Libraries", tallied(libraries)),
