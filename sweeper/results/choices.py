@@ -99,8 +99,10 @@ def ranked(table: Table) -> list[list[Point]]:
         best = group[0]
         if len(best.values) < len(best.runs):
             tried = f"every trial like {sanitize(best.name)} diverged"
-            where = f"{table.name}: in arm {sanitize(best.arm)}, "
-            raise UserError(f"{where}{tried}; give experiment.tune other values.")
+            raise UserError(
+                f"{table.name}: in arm {sanitize(best.arm)}, {tried}; set other values in "
+                "experiment.tune."
+            )
     return [*groups.values()]
 
 

@@ -145,8 +145,7 @@ def _configs(one: Table, other: Table) -> Iterator[str]:
         for table in (one, other)
     )
     apart: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    shared = [place for place in first if place in second]
-    for place in shared:
+    for place in [place for place in first if place in second]:
         before, after = first[place], second[place]
         for key in (before.keys() | after.keys()) - {"seed", "parent"}:
             old, new = before.get(key), after.get(key)

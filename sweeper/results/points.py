@@ -447,9 +447,9 @@ class Measure:
         if len(named) > _NAMED:
             named[_NAMED:] = [f"and {plural(len(named) - _NAMED, 'more setting')}"]
         have, are = ("has", "is") if len(behind) == 1 else ("have", "are")
-        runs_behind = f"{len(behind)} of {plural(len(leads), 'run')}"
-        verdict = f"{have} not learned and {are} no better than the {words}"
-        return f"By {self.words}, {runs_behind} {verdict}: {'; '.join(named)}."
+        learned = f"{len(behind)} of {plural(len(leads), 'run')} {have} not learned"
+        rest = f"{are} no better than the {words}: {'; '.join(named)}"
+        return f"By {self.words}, {learned} and {rest}."
 
 
 def not_learned(table: Table) -> list[str]:

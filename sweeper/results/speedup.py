@@ -99,8 +99,8 @@ def _log(evidence: Evidence, cost: str, one: Point, other: Point, seed: int) -> 
     if not (curve and others):
         return math.nan
     last = others[-1][1]
-    is_worse = curve[-1][1] > last
-    if is_worse:
+    # If the other run is better, its speedup is the inverse.
+    if curve[-1][1] > last:
         return -_log(evidence, cost, other, one, seed)
     own, other_cost = (number(evidence.rows[run][COSTS[cost]]) for run in runs)
     if not (own and other_cost):

@@ -81,8 +81,7 @@ def test_missing_seeds_are_counted_in_their_cell(tmp_path):
 )
 def test_what_a_seed_stands_for_is_said(tmp_path, pretrainings, told):
     content = paper_table(Finetuned(seeds=2, pretrainings=pretrainings).table(tmp_path))
-    parameters = "Parameters are those of the pre-trained model."
-    assert f"{told} {parameters}" in content.notes
+    assert f"{told} Parameters are those of the pre-trained model." in content.notes
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -127,7 +127,7 @@ def test_a_value_that_diverged_for_any_seed_is_worse_than_all_others():
     assert [diverged(row) for row in found.rows] == [False, False, False, True]
     [choice] = choices(found)
     assert choice.values == {RATE: 0.1}
-    told = r"every trial like .* diverged; give experiment\.tune other"
+    told = r"every trial like .* diverged; set other values in experiment\.tune"
     with pytest.raises(UserError, match=told):
         choices(trials({0.1: [None], 0.2: [None]}))
 
