@@ -1,4 +1,4 @@
-"""The results of a sweep: tables, verdicts and warnings in the terminal, figures and the page."""
+"""The output of a sweep: the summary in the terminal, the figures and the report page."""
 
 import math
 import shlex
@@ -28,14 +28,15 @@ OWN_GRID = "-m model.heads=4,8,16 model.head_size=8,32 seed=0,1,2"
 
 
 class LivePage(ExitStack):
-    """A page of all experiments that is written while runs train.
+    """The writer of the report page while runs train.
 
-    It is written at most every PAGE_S seconds, and takes at most PAGE_SHARE of the CPU time of the
-    runs. `print_everything` writes the last one, unless the sweep is stopped.
+    It writes the page at most every PAGE_S seconds, and uses at most PAGE_SHARE of the runs' CPU
+    time. When the sweep ends, `print_everything` writes the last page. If the sweep is stopped,
+    this class writes it.
 
     Args:
         outputs: the outputs folder.
-        slots: the number of runs at a time.
+        slots: the number of runs that train at the same time.
     """
 
     def __init__(self, outputs: Path, slots: int) -> None:
@@ -63,7 +64,7 @@ class LivePage(ExitStack):
         self._due = time.monotonic() + max(PAGE_S, pause)
 
     def _end(self, error: type[BaseException] | None, *_: object) -> None:
-        """Write the last page of a sweep that was stopped, since nothing else will."""
+        """Write the last page if the sweep was stopped."""
         if error:
             self._writer.shutdown()
             self.write(refresh_s=None)
@@ -75,14 +76,14 @@ def collect_and_judge(
     into: Path | None = None,
     faults: Faults | None = None,
 ) -> tuple[list[Table], Verdicts]:
-    """Write and return the tables of experiments, and the verdicts by the name of the experiment.
+    """Write and return the tables and the verdicts of experiments.
 
     Args:
         outputs: the outputs folder.
-        experiments: their names; None for all.
+        experiments: the names of the experiments; None for all.
         into: the folder to write to; None for `outputs`.
-        faults: collects the error of each experiment that cannot be judged, and leaves it out. With
-            None, the first error is raised.
+        faults: a list that collects the errors of experiments. These are left out of the result. If
+            it is None, the first error is raised.
     """
     tables = collect(outputs, experiments, faults)
     written = write_tables(into or outputs, tables, faults)
@@ -93,7 +94,7 @@ def collect_and_judge(
 def print_tables(
     console: Console, outputs: Path, tables: Sequence[Table], verdicts: Verdicts
 ) -> list[Path]:
-    """Print each table and the verdicts on it. Return the paths of the tables."""
+    """Print each table and its verdicts. Return the paths of the tables' files."""
     for table in tables:
         _print_lines(console, "", *summarise(table), *lines(verdicts[table.name]))
     return [exported(outputs, table) for table in tables]
@@ -104,7 +105,7 @@ def print_everything(
 ) -> bool:
     """Draw the figures, write the page, and print the verdicts and the paths of all files.
 
-    For a single experiment, print the means of its points, too. Draw a figure only if its table has
+    For a single experiment, also print the means of its points. Draw a figure only if its table has
     changed and a run is done. The page shows every experiment ever planned.
 
     Return whether all records of these experiments could be read, judged and drawn.
@@ -128,9 +129,9 @@ def print_everything(
     verdicts = {**judge(outputs, others, faults), **verdicts}
     every = [table for table in (*tables, *others) if table.name in verdicts]
     page = write_report(outputs, every, verdicts, faults=faults)
-    # A figure may have failed again in the page.
-    told = dict.fromkeys(sanitize(str(fault), 2000) for fault in faults)
-    _print_lines(console, *told, *_in_wandb(tables))
+    # If a figure failed again for the page, print its error only once.
+    errors = dict.fromkeys(sanitize(str(fault), 2000) for fault in faults)
+    _print_lines(console, *errors, *_in_wandb(tables))
 
     figures = outputs / "figures"
     drawn = [figures / f"{stem(t.name)}.png" for t in measured if is_drawn(outputs, t)]
@@ -142,7 +143,7 @@ def print_everything(
 
 
 def _print_lines(console: Console, *lines: str | Text) -> None:
-    """Print lines as they are: no markup, and the terminal wraps them."""
+    """Print lines without markup. The terminal wraps them."""
     for line in lines:
         console.print(line if isinstance(line, Text) else Text(line), soft_wrap=True)
 
@@ -158,7 +159,7 @@ def _in_wandb(tables: Sequence[Table]) -> Iterator[str]:
             of = f"{own} of its {plural(len(mirrored), 'run')} in the group of its name"
             where = f"{of}, {' and '.join(counts)}, which planned them first"
             name = table.name
-            tag = f"All have the tag {name} after {as_typed('dashboard')} {name}."
+            tag = f"To give all of them the tag {name}: {as_typed('dashboard')} {name}."
             yield sanitize(f"{name} in Weights & Biases: {where}. {tag}", 1000)
 
 
@@ -170,10 +171,14 @@ def _is_mirrored(files: RunFiles) -> bool:
 def _next_steps(
     outputs: Path, page: Path, tables: Sequence[Table], *, others: bool
 ) -> Iterator[str]:
-    """Yield lines that suggest next steps after a sweep, each with its path or command.
+    """Yield lines that suggest next steps after a sweep, each with a path or a command.
 
-    `tables`: those of the sweep. `others`: whether the outputs folder has other experiments;
-    commands then name the experiments of the sweep.
+    Args:
+        outputs: the outputs folder.
+        page: the path of the report page.
+        tables: the tables of the sweep.
+        others: whether the outputs folder has other experiments. The commands then name those of
+            the sweep.
     """
     where = relative_path(outputs)
     words = [table.name for table in tables] if others else []
@@ -204,7 +209,7 @@ def _next_steps(
 def print_unfinished(
     console: Console, schedule: Schedule, labels: Mapping[str, str]
 ) -> None:
-    """Print which runs are not done, and why. `labels` are the names of runs for people."""
+    """Print which runs are not done, and why. `labels` has the printed names of runs by id."""
     unfinished = [s for s in schedule.states.values() if s.phase is not Phase.DONE]
     if unfinished:
         verb = "is" if len(unfinished) == 1 else "are"
@@ -226,7 +231,7 @@ def print_unfinished(
 
 
 def print_warnings(console: Console, schedule: Schedule) -> None:
-    """Print the warnings of done runs. Equal warnings share a line with their number."""
+    """Print the warnings of done runs. Print equal warnings once, with their number."""
     done = [run for run, state in schedule.states.items() if state.phase is Phase.DONE]
     attempts = [schedule.store.run(run).attempts()[-1:] for run in done]
     warnings = Counter(one.warning() for [one] in filter(None, attempts))
@@ -240,5 +245,6 @@ def relative_path(path: Path) -> str:
     """Return a path relative to the working directory, or `path` itself if it lies elsewhere."""
     try:
         return str(path.relative_to(Path.cwd()))
-    except (OSError, ValueError):  # the working directory was deleted, or is elsewhere
+    # The working directory was deleted, or the path is not below it.
+    except (OSError, ValueError):
         return str(path)

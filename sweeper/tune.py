@@ -2,12 +2,12 @@
 
 The trials of an arm begin at its two ends, the points with the fewest and the most parameters. If
 both ends choose the same values, and these are not at an end of the range, all points of the arm
-take them. Otherwise every point of the arm is tried.
+take them. Otherwise, every point of the arm is tried.
 
-The trials of an experiment are runs of another experiment, <experiment>_trials. They are planned,
-collected and drawn like other runs, and do not count in the results of the tuned experiment.
-Choices depend only on the validation metrics of finished trials. If a sweep is killed and repeated,
-it chooses the same values and judges the same runs.
+The trials of an experiment are the runs of another experiment, <experiment>_trials. They are
+planned, collected and drawn like other runs, but are not in the results of the tuned experiment.
+Choices depend only on the validation metrics of finished trials. So a sweep that is killed and
+repeated chooses the same values and judges the same runs.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ from sweeper.train import Executor
 
 @dataclass(frozen=True)
 class Search:
-    """The trials that one experiment has asked for so far.
+    """The trials of one experiment so far.
 
     Attributes:
-        tune: the tuning, with the ranges as they have grown.
+        tune: the key `tune` of the experiment, with its ranges as grown so far.
         most: the number of values that the range of each key may grow to.
-        seeds: the number of seeds of each trial with several, by its arm and setting as text.
-        apart: the arms in which every point is tried, because their ends chose nothing for all.
+        seeds: the number of seeds of each trial with several seeds, by its arm and setting as
+            JSON.
+        apart: the arms in which every point is tried, because their two ends disagreed.
     """
 
     tune: Tune
@@ -67,14 +68,14 @@ class Search:
         return cls(tune, {key: len(own) + tune.grow for key, own in tune.grid.items()})
 
     def following(self, table: Table) -> Search:
-        """Return the search with the trials that follow; itself once all is chosen.
+        """Return the search with the next trials added, or an equal one if all is chosen.
 
-        If a best value is at an end of its range, the range grows. Then the two best combinations
-        of each setting are tried with a second seed, and with all seeds where that cannot tell them
-        apart. Then every point is tried in the arms whose ends differ.
+        If a best value is at an end of its range, the range grows. Next, the two best combinations
+        of each setting are tried with a second seed, and with all seeds if they cannot be told
+        apart. Last, every point is tried in the arms whose ends chose different values.
 
         Args:
-            table: these trials; all must be settled.
+            table: the table of these trials. It must be settled.
 
         Raises:
             UserError: all trials of a setting diverged, or lack the metric.
@@ -113,13 +114,14 @@ class Search:
         return replace(self, apart=self.apart | apart)
 
     def ends(self, values: Mapping[str, Any]) -> list[str]:
-        """Return the keys whose value is at an end of its range."""
+        """Return the keys whose value in `values` is at an end of its range."""
         return [key for key, own in self.tune.grid.items() if at_end(own, values[key])]
 
     def _grown(self, best: Sequence[Mapping[str, Any]]) -> Search:
-        """Return the search with one value more beyond a best value at an end of its range.
+        """Return the search with one range grown by a value, if a best value is at its end.
 
-        A range grows for all arms, so that all try the same values.
+        Otherwise, return the search itself. A range grows for all arms, so that all try the same
+        values.
         """
         for key, values in self.tune.grid.items():
             for one in best if len(values) < self.most[key] else ():
@@ -139,11 +141,11 @@ def trials(plan: Plan, searches: Mapping[str, Search], facts: Facts) -> Plan:
 
     Args:
         plan: the plan of the judged runs.
-        searches: the trials of each tuned experiment, by name.
-        facts: answers questions about configs.
+        searches: the search of each tuned experiment, by name.
+        facts: the facts about configs, such as sizes.
 
     Raises:
-        Invalid: a value makes a config invalid.
+        Invalid: a tried value makes a config invalid.
     """
     experiments, configurations, texts = {}, {}, {}
     for name, search in searches.items():
@@ -170,7 +172,7 @@ def trials(plan: Plan, searches: Mapping[str, Search], facts: Facts) -> Plan:
 
 
 def by_arm(points: Iterable[Configuration]) -> dict[str, list[Configuration]]:
-    """Return the points of each arm, the fewest parameters first, else in the order of the plan."""
+    """Return the points of each arm, sorted by their number of parameters."""
     found: dict[str, list[Configuration]] = {}
     for point in points:
         found.setdefault(point.arm.name, []).append(point)
@@ -183,7 +185,7 @@ def by_arm(points: Iterable[Configuration]) -> dict[str, list[Configuration]]:
 def tried(
     points: Sequence[Configuration], apart: Collection[str]
 ) -> list[Configuration]:
-    """Return the points that trials train: the ends of each arm, and all of the arms in `apart`."""
+    """Return the points with trials: the ends of each arm, and every point of arms in `apart`."""
     ends = {
         setting(one) for arm in by_arm(points).values() for one in (arm[0], arm[-1])
     }
@@ -195,10 +197,12 @@ def with_choices(
 ) -> Iterator[Configuration]:
     """Yield each point with the values chosen for it, followed by its alternatives.
 
-    A point that was not tried has those of an end of its arm: the smaller half of the points has
-    those of the smallest, the larger half those of the largest.
+    A point without trials takes the choice of an end of its arm. The smaller half of the points
+    takes that of the smallest point, the larger half that of the largest.
 
-    `chosen`: by the arm and setting of each tried point, the choice and then the alternatives.
+    Args:
+        points: the points before tuning.
+        chosen: for each tried point, the choice and then its alternatives, keyed by `setting`.
     """
     values = {}
     for arm in by_arm(points).values():
@@ -216,14 +220,14 @@ def with_choices(
 
 
 def setting(point: Configuration) -> str:
-    """Return the arm and the setting of a point as text."""
+    """Return the arm and the setting of a point as JSON."""
     return canonical([point.arm.name, point.values])
 
 
 def _configurations(
     points: Sequence[Configuration], search: Search, facts: Facts
 ) -> list[Configuration]:
-    """Return the configurations of the trials: every combination of values at each tried point."""
+    """Return the trials' configurations: each tried point with every combination of values."""
     tune = search.tune
     found = []
     for point in tried(points, search.apart):
@@ -231,7 +235,7 @@ def _configurations(
             given = dict(zip(tune.grid, values, strict=True))
             config = RunTemplate(point.config).run(given)
             trainer = config["trainer"]
-            # A choice needs a validation metric: validate at the end if the config never does.
+            # A choice needs a validation metric. If the config never validates, do so at the end.
             trainer["validate_every"] = trainer["validate_every"] or trainer["steps"]
             settings = {**point.values, **given}
             number = search.seeds.get(canonical([point.arm.name, settings]), 1)
@@ -248,7 +252,7 @@ def _configurations(
                 "experiment.tune.grid",
                 list(tune.grid),
                 expected,
-                "leave out the others",
+                "remove the others",
             )
         made.append(replace(point, size=size))
     return made
@@ -256,21 +260,30 @@ def _configurations(
 
 @dataclass
 class Tuning:
-    """The tuning of a plan."""
+    """The tuning of a plan.
 
-    plan: Plan  # the judged runs before tuning, with the values of their configs
+    Attributes:
+        plan: the judged runs before tuning.
+        facts: the facts about configs, such as sizes.
+        store: the runs on disk.
+        searches: the search of each tuned experiment, by name.
+        trials: the plan of all trials so far.
+        judged: the plan of the judged runs with the chosen values; None until all is chosen.
+    """
+
+    plan: Plan
     facts: Facts
     store: RunStore
-    searches: dict[str, Search]  # by experiment
+    searches: dict[str, Search]
     trials: Plan
-    # The judged runs with chosen values; None until all is chosen.
     judged: Plan | None = None
 
     @classmethod
     def of(cls, plan: Plan, process: SizeServer, store: RunStore) -> Tuning:
-        """Return the tuning of a plan, after reading its finished trials.
+        """Return the tuning of a plan. Read the trials that are already done.
 
-        Raise UserError if a value of the grid is invalid, or if no metric can choose.
+        Raises:
+            UserError: a value of the grid is invalid, or the metric has no better direction.
         """
         searches = {
             name: Search.of(one.tune)
@@ -278,7 +291,7 @@ class Tuning:
             if one.tune
         }
         for search in searches.values():
-            direction(search.tune.by)  # UserError if neither more nor less is better
+            direction(search.tune.by)  # raises UserError if the metric has no direction
         facts = Facts(process, plan.outputs / "cache" / "facts.json")
         made = cls(plan, facts, store, searches, trials(plan, searches, facts))
         made.advance()
@@ -287,7 +300,7 @@ class Tuning:
 
     @property
     def whole(self) -> Plan:
-        """The trials and the judged runs as one plan. Before a choice, these are not tuned yet."""
+        """The trials and the judged runs as one plan. Until all is chosen, these are not tuned."""
         first, then = self.trials, self.judged or self.plan
         return replace(
             then,
@@ -299,9 +312,10 @@ class Tuning:
         )
 
     def advance(self) -> bool:
-        """Read the finished trials and plan the trials that follow. Return whether all is chosen.
+        """Read the finished trials and plan the next ones. Return whether all is chosen.
 
-        Raise UserError if all trials of a setting diverged.
+        Raises:
+            UserError: all trials of a setting diverged.
         """
         while True:
             tables = Records(self.store).tables(self.trials.as_data())
@@ -320,7 +334,7 @@ class Tuning:
 
         Raises:
             UserError: the data cannot be built, or all trials of a setting diverged.
-            SystemExit: a signal stopped the sweep. Running jobs have saved.
+            SystemExit: a signal stopped the sweep. Running jobs have saved checkpoints.
         """
         if executor.options.retrain:
             again = executor.other_code(self.trials).again
@@ -333,8 +347,8 @@ class Tuning:
             ]
             if not left or executor.tripped:
                 words = (
-                    "Some trials failed or were not started, so no values were chosen and nothing "
-                    "was judged. Repeat the command to train them."
+                    "Some trials failed or were not started, so no values were chosen and no claim "
+                    "was judged. Repeat the command to train these trials."
                 )
                 executor.console.print(Text(words, style="bold red"))
                 return None
@@ -348,14 +362,14 @@ class Tuning:
         return self.judged
 
     def budgets(self) -> Iterator[str]:
-        """Yield a sentence on the planned cost of tuning each experiment: trials and FLOPs."""
+        """Yield a sentence on the planned cost of tuning each experiment, in trials and FLOPs."""
         return map(self._budget, self.searches)
 
     def _budget(self, name: str) -> str:
         search, points = self.searches[name], self.plan.configurations[name]
         tune, begun = search.tune, tried(points, ())
         values = math.prod(map(len, tune.grid.values()))
-        least = values + FINALISTS * (CONFIRMED - 1)
+        fewest = values + FINALISTS * (CONFIRMED - 1)
         most = math.prod(search.most.values()) + FINALISTS * (len(tune.seeds) - 1)
 
         # A trial of a point costs as much as one of its judged runs.
@@ -369,16 +383,16 @@ class Tuning:
             return f"{each * len(distinct)} trials, {share:.0%}"
 
         arms = "; ".join(
-            f"{arm} {price(own, least)}" for arm, own in by_arm(begun).items()
+            f"{arm} {price(own, fewest)}" for arm, own in by_arm(begun).items()
         )
         return (
-            f"{name}: trials choose {', '.join(tune.grid)} among {values} by {tune.by}. They begin "
-            f"at the ends of each arm, here with their FLOPs beside those of the judged runs: "
-            f"{arms}. In all {price(begun, least)}; at most {price(points, most)}."
+            f"{name}: trials choose among {values} values of {', '.join(tune.grid)} by {tune.by}. "
+            f"They begin at the ends of each arm. Per arm, in per cent of the judged runs' FLOPs: "
+            f"{arms}. In all {price(begun, fewest)}; at most {price(points, most)}."
         )
 
     def spent(self) -> Iterator[str]:
-        """Yield a sentence on the measured cost of tuning each experiment and its judged runs."""
+        """Yield a sentence on the measured cost of tuning each experiment."""
         for name in self.searches if self.judged else ():
             trials, took = _hours(name + SUFFIX, self.store)
             _, own = _hours(name, self.store)
@@ -395,18 +409,18 @@ class Tuning:
         executor.train(self.trials, left, estimate=estimate)
 
     def _following(self, name: str, table: Table) -> Search:
-        """Return the search that follows. Ranges do not grow to an invalid config."""
+        """Return the search with the next trials. A range does not grow to an invalid value."""
         search = self.searches[name]
         following = search.following(table)
         try:
             trials(self.plan, {name: following}, self.facts)
-        except Invalid:  # for example dropout above 1
+        except Invalid:  # for example, dropout above 1
             most = {key: len(values) for key, values in search.tune.grid.items()}
             return replace(search, most=most)
         return following
 
     def _judged(self, tables: Mapping[str, Table]) -> Plan:
-        """Return the plan of the judged runs with the values that these trials choose."""
+        """Return the plan of the judged runs with the values chosen by these trials."""
         experiments = dict(self.plan.experiments)
         configurations = dict(self.plan.configurations)
         described: dict[str, list[dict[str, Any]]] = {}
@@ -435,7 +449,7 @@ class Tuning:
 
 
 def _hours(experiment: str, store: RunStore) -> tuple[int, float]:
-    """Return the number of done runs in an experiment's newest plan, and their device hours."""
+    """Return the number of finished runs in an experiment's newest plan, and their device hours."""
     points = newest(store.outputs)[experiment]["points"]
     runs = {point["run"] for point in points if point["experiment"] == experiment}
     done = [run for run in runs if store.run(run).result()]

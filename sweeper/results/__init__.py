@@ -1,1 +1,1 @@
-"""From records to what a reader takes away: tables, verdicts on the paper's claims, figures."""
+"""Results of finished runs: tables, verdicts on the paper's claims, figures."""

@@ -1,11 +1,12 @@
 """The choice between trials: for each setting, the values with the best validation metric.
 
-Every combination of values is tried with one seed. The two best of a setting, its finalists, are
-tried with a second seed. If they differ by no more than the error of their difference, they are
-tried with further seeds. The better mean is chosen. If the finalists still cannot be told apart,
-the other one stays as an alternative, and claims are judged with either.
-Only the metric of the validation split counts. A value is worse than any other if one of its trials
-diverged.
+Every combination of values is tried with one seed. The two best combinations of a setting, its
+finalists, are tried with a second seed. If their difference is within its error, they are tried
+with further seeds. The finalist with the better mean is chosen. If their difference is still within
+its error, the other finalist stays as an alternative, and claims must hold for both.
+
+Only the metric on the validation split counts. If a trial of a combination diverged, every other
+combination is better.
 """
 
 import math
@@ -23,7 +24,7 @@ from sweeper.store.files import canonical
 from sweeper.store.runs import State
 
 FINALISTS = 2
-CONFIRMED = 2  # seeds of a finalist, at least
+CONFIRMED = 2  # the smallest number of seeds of a finalist
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,12 @@ class Choice:
         values: the chosen values, by key.
         alternative: the other finalist's values if trials cannot tell it from the chosen one.
         among: the number of combinations of values that were tried.
-        difference: by which the other finalist is worse, in the metric of the trials.
-        error: half the 95 % interval of that difference, by the variance of claims
+        difference: how much worse the other finalist is, in the metric of the trials. None if
+            there is no other.
+        error: half the 95 % interval of that difference, with the variance that claims use
             (statistics/blocks.py); None if it is unknown.
-        best, trials: the runs with the chosen values, and all runs that decided.
+        best: the ids of the runs with the chosen values.
+        trials: the ids of all runs of this setting.
     """
 
     arm: str
@@ -53,32 +56,32 @@ class Choice:
 
 
 def diverged(row: Row) -> bool:
-    """Return whether the run of a row diverged, so that trying again would not help."""
+    """Return whether the run of a row diverged. Running it again would not help."""
     return row["state"] == State.FAILED and str(row["reason"]).startswith(
         f"{Cause.NAN}:"
     )
 
 
 def settled(table: Table) -> bool:
-    """Return whether every trial has been measured or has diverged."""
+    """Return whether every trial has finished or diverged."""
     return all(row["state"] == State.DONE or diverged(row) for row in table.rows)
 
 
 def ranked(table: Table) -> list[list[Point]]:
-    """Return the trials of each setting, in the order of the plan.
+    """Return the trials of each setting, best first. Settings are in the order of the plan.
 
-    The trials of a setting are ordered by their first seed, the best first. Trials with a seed that
-    diverged come last. The table must be settled.
+    The metric of the first seed decides the order. Trials with a diverged seed come last. The table
+    must be settled.
 
     Raises:
-        UserError: a trial has no such metric, or all of a setting diverged.
+        UserError: a trial lacks the metric, or all trials of a setting diverged.
     """
     for row in table.rows:
         if row["state"] == State.DONE and not isinstance(
             row.get(table.metric), int | float
         ):
             problem = f"run {sanitize(row['run'])} was trained without {table.metric}"
-            remedy = "correct experiment.tune.by, or give other seeds"
+            remedy = "correct experiment.tune.by, or set other seeds of trials"
             raise UserError(f"{table.name}: {problem}; {remedy}.")
     groups: dict[str, list[Point]] = {}
     for point in points(table, table.metric):
@@ -95,22 +98,25 @@ def ranked(table: Table) -> list[list[Point]]:
         group.sort(key=first, reverse=True)
         best = group[0]
         if len(best.values) < len(best.runs):
-            tried = f"{sanitize(best.arm)}, every trial like {sanitize(best.name)}"
-            remedy = "give experiment.tune other values"
-            raise UserError(f"{table.name}: of {tried} diverged; {remedy}.")
+            tried = f"every trial like {sanitize(best.name)} diverged"
+            raise UserError(
+                f"{table.name}: in arm {sanitize(best.arm)}, {tried}; set other values in "
+                "experiment.tune."
+            )
     return [*groups.values()]
 
 
 def choices(table: Table) -> list[Choice]:
-    """Return the choice of each setting, in the order of the plan; the table must be settled.
+    """Return the choice of each setting, in the order of the plan. The table must be settled.
 
     Raises:
-        UserError: as `ranked`.
+        UserError: see `ranked`.
     """
     keys, sign = tuned_keys(table), direction(table.metric)
     settings, apart = [], {}
     for group in ranked(table):
-        seeds = max(len(point.runs) for point in group)  # of the finalists
+        # Finalists have the most seeds.
+        seeds = max(len(point.runs) for point in group)
         best, *others = sorted(
             (point for point in group[:FINALISTS] if len(point.values) == seeds),
             key=lambda point: -sign * point.mean,
@@ -121,7 +127,8 @@ def choices(table: Table) -> list[Choice]:
             for other in others
             for seed in best.values
         }
-    # Finalists share their seeds, so differences by seed count; arms with the same runs count once.
+    # Finalists share their seeds, so they are compared seed by seed. `apart` is keyed by the runs
+    # of a point, so that arms with the same runs count once.
     spreads = dict(zip(apart, moderated(table_of([*apart.values()])), strict=True))
     found = []
     for group, best, others in settings:
@@ -151,7 +158,7 @@ def choices(table: Table) -> list[Choice]:
 
 
 def tuned_keys(table: Table) -> list[str]:
-    """Return the keys whose values trials choose; none for another experiment."""
+    """Return the keys whose values trials choose; [] if the experiment is not tuned."""
     return list((table.experiment.get("tune") or {}).get("grid", ()))
 
 

@@ -1,11 +1,11 @@
-"""The claims: what an experiment can ask of its points.
+"""The claims that an experiment can judge.
 
-A claim is a pure function `claim(design, *, <role>="<arm>", ...) -> Statement`, which returns
-contrasts of points and how they combine (results/design.py). results/decision.py judges them,
-explains the decision and computes its expected cost. The first line of its docstring is the
-question.
+A claim is a pure function `claim(design, *, <role>="<arm>", ...) -> Statement`. It returns
+contrasts of points and how they combine (results/design.py). results/decision.py judges the
+contrasts, explains the decision and computes its expected cost. The first line of the function's
+docstring is the claim as a question.
 
-To add one, write a function here, and give its name under `claims` in the experiment's yaml. A
+To add a claim, write a function here and list its name under `claims` in the experiment's yaml. A
 package registers a module instead, with a function called `claim`.
 """
 
@@ -39,11 +39,11 @@ from sweeper.store.numbers import plural, short
 
 
 def standard_worsens_beyond(design: Design, *, standard: str = "standard") -> Statement:
-    """Does the standard heuristic, head size = embedding size / heads, get worse beyond some heads?
+    """Does the heuristic head size = embedding size / heads get worse beyond some number of heads?
 
-    The paper's Figure 1a and Table 1. Asked of models that differ in heads only: at each embedding
-    size, with as many parameters and one feed-forward size, the largest number of heads against the
-    smaller ones. The claim is supported if it is worse than some of them at every embedding size.
+    The paper's Figure 1a and Table 1. The claim compares models of equal embedding size, number of
+    parameters and feed-forward size. It is supported if at every embedding size the largest number
+    of heads is worse than some smaller number.
     """
     alike = [
         (f"embedding size {embedding:.0f}", models)
@@ -59,19 +59,20 @@ def standard_worsens_beyond(design: Design, *, standard: str = "standard") -> St
 
 
 def fixed_keeps_improving(design: Design, *, fixed: str = "fixed") -> Statement:
-    """Does a fixed head size keep improving with the number of heads?
+    """Does a model with a fixed head size keep improving with the number of heads?
 
-    The paper's Figure 1, Tables 2(A) and 3, and section 4.3. On one arm, whose points differ in
-    heads only.
+    The paper's Figure 1, Tables 2(A) and 3, and section 4.3. The claim uses one arm, whose points
+    differ only in the number of heads.
     """
     return keeps_improving(design.of(fixed), "model.heads", "heads")
 
 
 def larger_heads_improve(design: Design, *, fixed: str = "fixed") -> Statement:
-    """Do larger heads, as many as before, keep improving a model?
+    """Does a model with a fixed number of heads keep improving with the head size?
 
-    The paper's Table 2(B) and Figure 3b. Parameters grow with the head size, so a gain does not say
-    that they are best spent there. On one arm, whose points differ in head size only.
+    The paper's Table 2(B) and Figure 3b. Larger heads have more parameters, so the claim does not
+    show that heads are the best place for them. It uses one arm, whose points differ only in head
+    size.
     """
     return keeps_improving(design.of(fixed), "model.head_size", "head sizes")
 
@@ -83,15 +84,15 @@ def small_beats_large(
     fixed: str = "fixed",
     matched: str = "matched",
 ) -> Statement:
-    """Does a model with a small embedding and heads of a fixed size beat the largest standard one?
+    """Does a model with a small embedding and a fixed head size beat the largest standard model?
 
-    The paper's Figure 1b, in its strict form: the rival is the best standard model at the largest
-    embedding size, and only models with a smaller embedding and no more parameters in total
-    compete. They are the points of `fixed`, and of `matched` if the experiment has it.
+    The paper's Figure 1b, in its strict form. The rival is the best standard model with the largest
+    embedding. The candidates have a smaller embedding and no more parameters in total. They are the
+    points of the arm `fixed`, and of the arm `matched` if the experiment has it.
     """
     small = [fixed, matched] if matched in design.arms else [fixed]
     largest, rivals = curves("model.embedding_size", design.of(standard)).popitem()
-    # Heads are whole numbers, so a model matched to the rival may be larger by a hair.
+    # The number of heads is an integer, so a matched model can be slightly larger than its rival.
     limit = 1.01 * min(at(rival, "params_total") for rival in rivals)
     strict = {
         tuple(point.runs.values()): point
@@ -101,8 +102,8 @@ def small_beats_large(
     }
     if not strict:
         raise Unanswerable(
-            "No model with fixed head size and a smaller embedding has as few parameters as a "
-            f"standard one of embedding size {largest:.0f}."
+            "Every model with a fixed head size and a smaller embedding has more parameters than "
+            f"the standard models of embedding size {largest:.0f}."
         )
     return AnyOf(
         [
@@ -131,13 +132,13 @@ def saves_parameters(
 ) -> Statement:
     """Do heads of a fixed size reach the loss of the standard heuristic with fewer parameters?
 
-    The paper's Figures 1 and 4 read sideways: an arm that has the lower loss at the largest size
-    that both have, has the other's loss with fewer. Between points a curve is straight in the
-    logarithm of parameters. The standard arm is asked at every number of heads that it holds as it
-    grows, the best of them included.
+    The paper's Figures 1 and 4. The claim compares the losses at the largest size that both arms
+    reach. If the fixed arm's loss is lower there, a smaller model of that arm has the standard
+    loss. Losses between points are interpolated linearly in the logarithm of the number of
+    parameters. The standard arm has one curve for each number of heads that all its sizes share.
     """
     if design.metric.rpartition("/")[2] not in LOSSES:
-        raise Unanswerable("The claim is about a loss.")
+        raise Unanswerable("The claim needs a metric that is a loss.")
     rivals = design.of(standard)
     sizes = {at(point, "params_total") for point in rivals}
     held = [
@@ -145,13 +146,13 @@ def saves_parameters(
         for heads, curve in curves("model.heads", rivals).items()
         if {at(point, "params_total") for point in curve} == sizes
     ]
-    # Where heads grow with the model, no number of heads has all sizes: all points are one curve.
+    # If the number of heads grows with the model, all points form one curve.
     curve = held or [("standard ones", rivals)]
     return All([_lower(design.of(fixed), rival, words) for words, rival in curve])
 
 
 def _lower(fixed: Sequence[Point], rival: Sequence[Point], words: str) -> Contrast:
-    """Return the contrast of two curves at the largest size that both have."""
+    """Return the contrast of two curves at the largest number of parameters that both reach."""
     largest = min(
         max(at(point, "params_total") for point in curve) for curve in (fixed, rival)
     )
@@ -166,8 +167,8 @@ def _lower(fixed: Sequence[Point], rival: Sequence[Point], words: str) -> Contra
 def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contrast:
     """Does an arm win over the standard one at the matched size? Figures 1 and 3a match parameters.
 
-    Every point that was matched is compared with the point it was matched to; of the pairs with one
-    point in `standard`, the mean decides. In an experiment without such an arm, the rival is the
+    Each matched point is compared with the point it was matched to. The mean over the pairs with
+    one point in the arm `standard` decides. If the experiment has no such arm, the rival is the
     only arm whose points are matched.
     """
     every = design.points
@@ -181,8 +182,8 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
         rival = standard
     elif more:
         raise Unanswerable(
-            f"Points of {' and '.join([rival, *more])} are matched, and no arm has the name "
-            f"{standard}: give it to the arm that the others are compared with."
+            f"The arms {' and '.join([rival, *more])} have matched points, and none of them is "
+            f"called {standard}; give this name to the arm that the others are compared with."
         )
     weights: list[tuple[float, Point]] = []
     errors: dict[str, float] = {}
@@ -199,7 +200,7 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
             errors[count] = max(errors.get(count, 0.0), error)
     if not weights:
         raise Unanswerable(
-            f"No point of {rival} is matched to another, or another to it."
+            f"No pair of matched points has exactly one point in the arm {rival}."
         )
     pairs = len(weights) // 2
     equal = " or ".join(equal_within(*one) for one in sorted(errors.items()))
@@ -213,19 +214,21 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
 def fixed_size_beats_heuristic(
     design: Design, *, standard: str = "standard", fixed: str = "fixed"
 ) -> Statement:
-    """Does a fixed head size win over embedding size / heads, at equally many parameters?
+    """Does a fixed head size win over embedding size / heads, at an equal number of parameters?
 
-    Unlike `wins_at_equal_size`, it uses the mean over the points of one arm, which differ in width.
+    `wins_at_equal_size` compares pairs of matched points. This claim compares the means over all
+    points of each arm; the points of an arm differ in width.
     """
     return ahead(design, fixed, standard, "params_total")
 
 
 def small_heads_lose_at_equal_width(design: Design) -> Statement:
-    """Do many small heads lose to fewer large ones where heads * head size, so all size, is equal?
+    """Do many small heads lose to fewer large ones at equal width, heads * head size?
 
-    The paper's argument implies it, and its tables do not show it, because they change width and
-    head size together. The claim is supported if at every width the smallest heads are worse than
-    some larger ones. It uses all arms. Their points differ in heads, head size and perhaps width.
+    The paper's argument implies this claim. Its tables do not show it, because they change width
+    and head size together. The claim is supported if at every width the smallest heads are worse
+    than some larger ones. Models of equal width must have equally many parameters. The claim uses
+    the points of all arms, which differ in heads, head size and perhaps width.
     """
     widths = curves("width", design.points)
     for width, same in widths.items():
@@ -238,9 +241,10 @@ def small_heads_lose_at_equal_width(design: Design) -> Statement:
 def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> Statement:
     """Are heads of one size in all layers better than sizes that rise or fall over the layers?
 
-    Beyond the paper. The arm `equal` and every other, which have schedules, differ in heads only.
-    Models of equally many heads and parameters are compared; the mean over their pairs decides.
-    Within the margin of a schedule, one size in all layers is no worse.
+    Not in the paper. The arm `equal` has one head size in all layers. In every other arm, head
+    sizes follow a schedule over the layers. The points of an arm differ only in the number of
+    heads. Models with equal numbers of heads and parameters form pairs, and the mean over the pairs
+    decides. If the difference is within the margin, one size in all layers is no worse.
     """
     others = [arm for arm in design.arms if arm != equal]
     if not others:
@@ -252,13 +256,17 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
         rivals = design.of(arm)
         of_size = {(at(p, "model.heads"), at(p, "params_total")): p for p in rivals}
         if len(of_size) < len(rivals):
-            raise Unanswerable(f"More varies in arm {arm} than heads.")
+            raise Unanswerable(
+                f"The points of the arm {arm} must differ only in the number of heads."
+            )
         weights = []
         for one in by("model.heads", design.of(equal)):
             if other := of_size.get((at(one, "model.heads"), at(one, "params_total"))):
                 weights += [(1, one), (-1, other)]
         if not weights:
-            raise Unanswerable(f"No model of arm {arm} has the size of an equal one.")
+            raise Unanswerable(
+                f"No model of the arm {arm} has as many heads and parameters as one of {equal}."
+            )
         scaled = [(sign / (len(weights) // 2), one) for sign, one in weights]
         parts.append(Contrast(f"one size in all layers over {arm} sizes", scaled))
     return All(parts)
@@ -267,15 +275,16 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
 def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statement:
     """Is a growing number of heads worth more with large heads than with bottlenecked ones?
 
-    What the low-rank bottleneck implies (the paper's section 3): a head below it cannot express
-    what it should, however many there are. For each other arm, of small heads, the trend of the
-    large heads over their number, less the trend of the small ones: what a number of heads is worth
-    at any size cancels out. A large head also has more parameters than a small one;
-    `small_heads_lose_at_equal_width` asks at equally many. Points differ in heads only.
+    The low-rank bottleneck implies this claim (the paper's section 3): more heads do not help if
+    each is too small to express its attention. Every arm but `large` has small heads. For each of
+    them, the claim subtracts the trend of the small heads over their number from the trend of the
+    large heads. So the value of more heads of any size cancels out. A large head also has more
+    parameters than a small one; `small_heads_lose_at_equal_width` compares at equal numbers of
+    parameters. The points of an arm differ only in the number of heads.
     """
     small = [arm for arm in design.arms if arm != large]
     if not small:
-        raise Unanswerable("The claim needs an arm of small heads.")
+        raise Unanswerable(f"The claim needs an arm of small heads besides {large}.")
     parts = []
     for arm in small:
         pair = (
@@ -295,11 +304,11 @@ def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statemen
 def longer_sequences_take_larger_heads(
     design: Design, *, heads: str = "heads"
 ) -> Statement:
-    """Is a larger head worth more where sequences are longer? What Theorem 1 implies of its n.
+    """Is a larger head worth more where sequences are longer, as Theorem 1 implies?
 
-    The claim takes the slope over head sizes at each length, and then the slope of these over the
-    lengths. So the value of a longer context by itself cancels out. The points of its one arm
-    differ in sequence length and head size.
+    The claim takes the slope over head sizes at each length, and then the slope of these slopes
+    over the lengths. So the value of a longer context by itself cancels out. The claim uses one
+    arm, whose points differ in sequence length and head size.
     """
     lengths = {
         length: {
@@ -311,7 +320,7 @@ def longer_sequences_take_larger_heads(
     shared = sorted(set.intersection(*(set(curve) for curve in lengths.values())))
     if len(lengths) < 2 or len(shared) < 2:
         raise Unanswerable(
-            "The claim needs two sequence lengths with two head sizes each."
+            "The claim needs at least two sequence lengths with at least two equal head sizes."
         )
     words = (
         f"from heads of {shared[0]:.0f} to {shared[-1]:.0f} at n = {max(lengths):.0f}, and not at "
@@ -323,23 +332,24 @@ def longer_sequences_take_larger_heads(
 def bidirectional_takes_n_minus_1(
     design: Design, *, bidirectional: str = "bidirectional"
 ) -> Statement:
-    """Does a random context without a mask take a head of size n - 1, and not the n of Theorem 1?
+    """Does a random context without a mask need heads of size n - 1, and not the n of Theorem 1?
 
-    On one arm, whose points differ in sequence length n and head size.
+    The claim uses one arm, whose points differ in sequence length n and head size.
     """
     return _knees(design.of(bidirectional), lambda n: n - 1)
 
 
 def causal_takes_half(design: Design, *, causal: str = "causal") -> Statement:
-    """Does a random context under a causal mask take a head of half the size of its length n only?
+    """Does a random context under a causal mask need heads of only half its length n?
 
-    On one arm, whose points differ in sequence length n and head size; half is rounded down.
+    The claim uses one arm, whose points differ in sequence length n and head size. Half of n is
+    rounded down.
     """
     return _knees(design.of(causal), lambda n: n // 2)
 
 
 def _knees(points: Sequence[Point], expected: Callable[[int], int]) -> Statement:
-    """Return that the error falls at the head size that is expected of each length."""
+    """Return the statement that at each length the error falls at the expected head size."""
     lengths = curves("task.sequence_length", points)
     return All(
         [
@@ -355,9 +365,9 @@ def rotary_costs_small_heads(
 ) -> Statement:
     """Do small heads lose more under rotary positions than under sinusoidal ones, at equal width?
 
-    A rotation spends a head's numbers on positions, so that fewer are left for content. The gain of
-    larger heads under rotary positions, less that under sinusoids. Both arms have the same heads
-    and head sizes.
+    Rotary positions use dimensions of a head, so fewer are left for content. The claim subtracts
+    the gain of larger heads under sinusoidal positions from the gain under rotary ones. Both arms
+    have the same heads and head sizes.
     """
     return larger_heads_gain_more(design, rotary, sinusoidal)
 
@@ -365,11 +375,11 @@ def rotary_costs_small_heads(
 def norm_undoes_larger_heads(
     design: Design, *, plain: str = "plain", normed: str = "normed"
 ) -> Statement:
-    """Does normalising queries and keys undo what larger heads win, at equal width?
+    """Does normalising queries and keys undo the gain of larger heads, at equal width?
 
     If larger heads win because their logits are larger or better scaled, a norm gives small heads
-    the same. The gain of larger heads without the norm, less that with it. Both arms have the same
-    heads and head sizes.
+    the same advantage. The claim subtracts the gain of larger heads with the norm from the gain
+    without it. Both arms have the same heads and head sizes.
     """
     return larger_heads_gain_more(design, plain, normed)
 
@@ -377,10 +387,10 @@ def norm_undoes_larger_heads(
 def shared_keys_win(
     design: Design, *, own: str = "own", shared: str = "shared"
 ) -> Statement:
-    """Do many heads that share keys and values win over few with their own, at an equal cache?
+    """Do many heads that share keys and values win over few with their own, at an equal KV cache?
 
-    Grouped-query attention, against as many heads as there are shared keys. Parameters are equal,
-    too.
+    The claim compares grouped-query attention with multi-head attention that has one head for each
+    of its groups. Both have equally many parameters.
     """
     ahead(design, shared, own, "params_total")
     return ahead(design, shared, own, "cache_bytes_per_token")
@@ -389,9 +399,10 @@ def shared_keys_win(
 def latent_beats_shared_keys(
     design: Design, *, shared: str = "shared", latent: str = "latent"
 ) -> Statement:
-    """Does latent attention win over heads that share keys and values, at an equal cache?
+    """Does latent attention win over heads that share keys and values, at an equal KV cache?
 
-    Published comparisons disagree (TransMLA 2025 against replications). Parameters are equal, too.
+    Published comparisons disagree (TransMLA 2025 against replications). Both arms have equally many
+    parameters.
     """
     ahead(design, latent, shared, "params_total")
     return ahead(design, latent, shared, "cache_bytes_per_token")
@@ -400,10 +411,10 @@ def latent_beats_shared_keys(
 def thin_keys_lose(
     design: Design, *, full: str = "full", thin: str = "thin"
 ) -> Statement:
-    """Do queries and keys of a quarter of the values' size lose to one size, at an equal cache?
+    """Do queries and keys of a quarter of the values' size lose to equal sizes, at an equal cache?
 
-    Published answers conflict; the paper's bottleneck is in queries and keys alone. Within the
-    margin, thin keys are no worse.
+    Published answers disagree. The paper's bottleneck is in queries and keys alone. If the
+    difference is within the margin, thin keys are no worse.
     """
     return ahead(design, full, thin, "cache_bytes_per_token")
 
@@ -411,13 +422,15 @@ def thin_keys_lose(
 def wider_attention_wins(design: Design) -> Statement:
     """Does attention twice as wide as the embedding win over attention as wide as the embedding?
 
-    Width is heads * head size. The claim is asked at every embedding size, where all models have
-    equally many parameters.
+    Width is heads * head size. The claim must hold at every embedding size. All models of one
+    embedding size have equally many parameters.
     """
     parts = []
     for embedding, curve in _by_relative_width(design).items():
         if not {1.0, 2.0} <= curve.keys():
-            raise Unanswerable(f"Embedding size {embedding:.0f} lacks width d or 2d.")
+            raise Unanswerable(
+                f"The claim needs widths d and 2d at embedding size d = {embedding:.0f}."
+            )
         words = f"width 2d over d at d = {embedding:.0f}"
         parts.append(over(curve[2.0], curve[1.0], words))
     return All(parts)
@@ -426,8 +439,8 @@ def wider_attention_wins(design: Design) -> Statement:
 def width_has_an_optimum(design: Design) -> Statement:
     """Do the narrowest and the widest attention both lose to a width between them?
 
-    The claim is asked at every embedding size, where all models have equally many parameters. It is
-    supported if at each of them some width is better than both ends.
+    The claim is supported if at every embedding size some width is better than both ends. All
+    models of one embedding size have equally many parameters.
     """
     parts = []
     for embedding, curve in _by_relative_width(design).items():
@@ -452,13 +465,16 @@ def width_has_an_optimum(design: Design) -> Statement:
 def optimum_moves_with_size(design: Design) -> Statement:
     """Is wide attention worth more in larger models, so that the best W/d grows with d?
 
-    The slope over the logarithm of W/d at each embedding size d, and then the slope of these over
-    the logarithm of d. All models of one embedding size have equally many parameters.
+    W is the width, heads * head size, and d the embedding size. The claim takes the slope over
+    log(W/d) at each d, and then the slope of these slopes over log d. All models of one embedding
+    size have equally many parameters.
     """
     found = _by_relative_width(design)
     ratios = sorted(set.intersection(*(set(curve) for curve in found.values())))
     if len(found) < 2 or len(ratios) < 2:
-        raise Unanswerable("The claim needs two embedding sizes with two W/d each.")
+        raise Unanswerable(
+            "The claim needs at least two embedding sizes with at least two equal W/d."
+        )
     smallest, largest = min(found), max(found)
     words = (
         f"from width {ratios[0]:g}d to {ratios[-1]:g}d at d = {largest:.0f}, and not at "
@@ -473,7 +489,9 @@ def _by_relative_width(design: Design) -> dict[float, dict[float, Point]]:
     for embedding, points in curves("model.embedding_size", design.points).items():
         check_equal(points, "params_total", f"Models of embedding size {embedding:g}")
         if len(points) < 3:
-            raise Unanswerable("The claim needs three widths at each embedding size.")
+            raise Unanswerable(
+                "The claim needs at least three widths at each embedding size."
+            )
         found[embedding] = {
             at(point, "width") / embedding: point for point in by("width", points)
         }

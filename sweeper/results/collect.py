@@ -1,19 +1,22 @@
 """Stop 8 of the road: the records of an experiment's runs become one table in memory.
 
-In: outputs/plans and outputs/runs, each read once a command. Out: a `Table` for each experiment;
-results/table.py has the schema of its columns. Next: results/judge.py and results/figures, which
-are handed these tables; nothing here reads the files that `write_tables` exports.
+In: outputs/plans and outputs/runs; a command reads each file once. Out: a `Table` for each
+experiment; results/table.py has the schema of its columns. Next: results/judge.py and
+results/figures use these tables in memory. They do not read the files that `write_tables` writes.
 
-A row is one (arm, point, seed) of the newest plan that has the experiment, whether its run is done
-or not. A run that several arms use has a row in each. Sizes are those of the plan, so rows of
-unfinished runs have them too; their measurements are empty.
+A row is one (arm, point, seed) of the newest plan with the experiment, also if its run is not done.
+A run that several arms use has a row in each. Sizes come from the plan, so rows of unfinished runs
+have them too. The measurements of unfinished runs are empty.
 
-A row in memory also has keys that are not columns (`_IN_MEMORY`): the training seconds that the
-plan expected, the number of devices, the states of the code that trained the run (store/code.py),
-the text and task of its data as JSON with the digest of the prepared files, and whether a file of
-the run cannot be read.
+A row in memory also has keys that are not columns (`_IN_MEMORY`):
 
-Collecting writes nothing, and equal records give equal bytes.
+- `estimate`: the training time that the plan expected, in seconds.
+- `devices`: the number of devices.
+- `code_parts`: the states of the code that trained the run (store/code.py).
+- `prepared`: the config of its data and task as JSON, and the digest of the prepared files.
+- `damaged`: whether a file of the run cannot be read.
+
+`collect` writes nothing. Equal records give tables with equal bytes.
 """
 
 from collections import Counter
@@ -64,10 +67,15 @@ def collect(
     experiments: Sequence[str] | None = None,
     faults: Faults | None = None,
 ) -> list[Table]:
-    """Return the tables of the experiments (all that were ever planned if none is named).
+    """Return the tables of these experiments; None stands for all that were ever planned.
 
-    A table holds the newest plan of its experiment and the records on disk. With `faults`, errors
-    of tables and of runs are added to them.
+    A table joins the newest plan of its experiment and the records on disk.
+
+    Args:
+        outputs: the outputs folder.
+        experiments: names of experiments.
+        faults: a list that collects the errors of tables and runs. If it is None, the first error
+            of a table is raised.
 
     Raises:
         UserError: an experiment was never planned, or a plan cannot be read.
@@ -87,9 +95,9 @@ def collect(
 def write_tables(
     into: Path, tables: Iterable[Table], faults: Faults | None = None
 ) -> list[Table]:
-    """Write tables as files; return those that could be written.
+    """Write tables as files, and return those that could be written.
 
-    With `faults`, errors are added to them; without, they are raised.
+    Errors are appended to `faults`. If it is None, the first one is raised.
     """
     written = []
     for table in tables:
@@ -109,9 +117,11 @@ class Collected(NamedTuple):
 
 
 class Records:
-    """The records of a store, for several tables; those of a finished run are read once.
+    """A cache of the store's records, shared by several tables.
 
-    `configs` are for runs that have no record yet.
+    Args:
+        store: the runs.
+        configs: the configs of runs without a record, by run id.
     """
 
     def __init__(
@@ -123,7 +133,7 @@ class Records:
         self._code = TrainedCode(store.outputs)
 
     def of(self, id: str) -> Collected:
-        """Return a run as it was when it was first asked for."""
+        """Return the cells and files of a run. Read them once, then return the cached ones."""
         if id not in self._known:
             run = self._store.run(id)
             self._known[id] = collected(run, self._configs.get(id, {}))
@@ -134,7 +144,7 @@ class Records:
         return bool(self.of(id).cells["state"] == State.DONE)
 
     def tables(self, plan: Plan) -> list[Table]:
-        """Return the tables of a plan with the present states of its runs."""
+        """Return the tables of a plan. Read every run again that was not done."""
         self._known = {id: own for id, own in self._known.items() if self.is_done(id)}
         return [self.table(name, plan) for name in plan["experiments"]]
 
@@ -150,9 +160,10 @@ class Records:
         return table
 
     def _asked(self, name: str, plan: Plan) -> dict[str, Any]:
-        """Return what was asked late, and other claims on the same runs; nothing if there is none.
+        """Return the terms first asked after runs were done, and other claims on the same runs.
 
-        Claims that are judged together share the chance of error (sweeper/results/judge.py).
+        The keys are `asked_late` and `asked_too`; an empty one is left out. Claims that are judged
+        together share the chance of error (sweeper/results/judge.py).
         """
         known = asked_in(self._store.outputs)
         own = asked_of(plan, name)
@@ -162,7 +173,7 @@ class Records:
 
 
 def _shared_gpus(files: Iterable[RunFiles]) -> bool:
-    """Return whether two of these runs trained on one GPU at the same time."""
+    """Return whether two of these runs trained at the same time on the same GPU."""
     spans = sorted(
         (
             attempt["host"],
@@ -181,7 +192,7 @@ def _shared_gpus(files: Iterable[RunFiles]) -> bool:
 
 
 def before_training(plan: Plan, configs: Mapping[str, Data]) -> list[Table]:
-    """Return the tables of a plan before anything is trained; `configs` are by run id."""
+    """Return the tables of a plan with every run new; `configs` holds the configs by run id."""
 
     def of(id: str) -> Collected:
         cells = {"run": id, "state": str(State.NEW)}
@@ -191,9 +202,9 @@ def before_training(plan: Plan, configs: Mapping[str, Data]) -> list[Table]:
 
 
 def collected(run: Run, config: Data) -> Collected:
-    """Return the state and the measurements of a run.
+    """Return the cells of a run (its config, state and measurements) and its files.
 
-    If the run has no record, its cells come from `config`.
+    If the run has no record, `config` is used.
     """
     status = run.status()
     cells: dict[str, Any] = {"run": run.id}
@@ -220,7 +231,7 @@ def collected(run: Run, config: Data) -> Collected:
 
 
 def _curve(run: Run) -> list[tuple[float, float]]:
-    """Return the step and the loss of each validation of a run."""
+    """Return the step and the validation loss of each validation of a run."""
     loss = "validation/loss"
     return [(row["step"], row[loss]) for row in run.history() if loss in row]
 
@@ -239,7 +250,7 @@ def _measured(
     result: Data,
     attempts: Sequence[Data],
 ) -> dict[str, Any]:
-    """Return the cells that follow from a run's result and from the attempts that led to it."""
+    """Return the cells of a run's result and of the attempts that led to it."""
     device = str(result.get("device") or "")
     hardware = [one.get("hardware", {}) for one in attempts[:-1]]
     devices = [found for one in hardware if (found := one.get("gpu") or one.get("cpu"))]
@@ -248,14 +259,14 @@ def _measured(
         "code": [one.get("code") for one in attempts],
         "torch": [one.get("versions", {}).get("torch") for one in attempts],
     }
-    text = canonical([config.get("data"), config.get("task")])
+    data = canonical([config.get("data"), config.get("task")])
     return {
         **{key: result.get(key) for key in RESULT_KEYS},
         **{
             column: THEN.join(dict.fromkeys(filter(None, words)))
             for column, words in trained_with.items()
         },
-        "prepared": [text, result.get("data", {}).get("sha256")],
+        "prepared": [data, result.get("data", {}).get("sha256")],
         "code_parts": [state for one in attempts if (state := state_of(one))],
         **result.get("validation", {}),
         **result["metrics"],
@@ -263,7 +274,7 @@ def _measured(
 
 
 def _table(name: str, plan: Plan, of: Callable[[str], Collected]) -> Table:
-    """Return the table of an experiment; `of` returns what the records say of a run."""
+    """Return the table of an experiment; `of` returns a run's cells and files by its id."""
     points = [point for point in plan["points"] if point["experiment"] == name]
     swept = {key for point in points for key in point["values"]}
     # If one arm fixes a key and another varies it, the rows of both have a cell for it.
@@ -313,7 +324,11 @@ def _table(name: str, plan: Plan, of: Callable[[str], Collected]) -> Table:
 def _words(values: Data, ends: Counter[str]) -> str:
     """Return a point in words, such as "heads=8 head_size=32".
 
-    Keys go by their last part where only one of all keys ends so; `ends` counts the last parts.
+    A key is shortened to its last part if no other key ends in it.
+
+    Args:
+        values: the values of the point, by key.
+        ends: for each last part of a key, the number of varied keys that end in it.
     """
     words = []
     for key, value in values.items():
@@ -324,11 +339,16 @@ def _words(values: Data, ends: Counter[str]) -> str:
 
 
 def _sizes(point: Data, plan: Plan, tasks: Mapping[str, str | None]) -> dict[str, Any]:
-    """Return the sizes of a point's run, and what they are matched to.
+    """Return the sizes of a point's run, and the point that they are matched to.
 
-    A fine-tuned model has the parameters of its pre-training, heads included. For a model that
-    starts from another one on the same task, add the share of attention parameters that it saves.
-    `tasks` has the task of every run.
+    A fine-tuned model gets the numbers of parameters of its pre-training, including the output
+    layers. If a model starts from another one on the same task, the share of attention parameters
+    that it saves is added.
+
+    Args:
+        point: the point in the plan.
+        plan: the plan.
+        tasks: the task of every run, by run id.
     """
     about = plan["runs"].get(point["run"], {})
     size, parent = dict(about.get("size", {})), about.get("parent")
@@ -358,7 +378,7 @@ def _columns(rows: Sequence[Data], swept: set[str]) -> list[str]:
         rest.remove("trials")
     metrics = [key for key in rest if "/" in key and key not in swept]
     keys = [key for key in rest if key not in metrics]
-    keys.sort(key=lambda key: not key.startswith("model."))  # those of the model first
+    keys.sort(key=lambda key: not key.startswith("model."))  # keys of the model first
     sizes = [key for key in SIZES if key in found or key in RESULT_KEYS]
     run = [key for key in RUN if key != "parent" or any(row[key] for row in rows)]
     return [*NAMES, *keys, *sizes, *metrics, *run]
@@ -366,7 +386,8 @@ def _columns(rows: Sequence[Data], swept: set[str]) -> list[str]:
 
 def plain(value: Any) -> Any:
     """Return a value as a cell: None, a boolean, a number, or a string."""
-    # The exact type is asked first: isinstance of a union is slow, and there are millions of cells.
+    # Look up the exact type first: isinstance with a union is slow, and there can be millions of
+    # cells.
     if type(value) in PLAIN or isinstance(value, str | int | float):
         return value
     return canonical(value)

@@ -1,4 +1,4 @@
-"""The combination of contrasts: their shares of a claim's error, and the decision they allow."""
+"""The combination of contrasts: their shares of a claim's error, and the claim's decision."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -13,11 +13,13 @@ Whether = Callable[[Iterable[bool]], bool]
 
 
 def levels(statement: Statement, low: float, high: float) -> Floats:
-    """Return the one-sided levels of the ends of each contrast's interval: (contrasts, 2).
+    """Return the one-sided levels of the low and high end of each contrast's interval.
 
-    An error is divided only where any of several contrasts could make it.
+    The result has the shape (contrasts, 2). A chance of error is divided only among contrasts that
+    can each cause the error alone.
 
     Args:
+        statement: the combined contrasts.
         low: the chance that a false statement is supported.
         high: the chance that a true statement is not supported.
     """
@@ -34,7 +36,13 @@ def levels(statement: Statement, low: float, high: float) -> Floats:
 def decide(
     statement: Statement, found: Intervals, margin: float = math.nan
 ) -> Decision:
-    """Return the decision that intervals allow; `found` (contrasts,), and nan for no margin."""
+    """Return the decision that these intervals allow.
+
+    Args:
+        statement: the combined contrasts.
+        found: an interval for each contrast, as arrays of the shape (contrasts,).
+        margin: the largest difference that does not matter; nan if there is none.
+    """
     supported = _holds(statement, iter(found.lows > 0), all, any)
     not_supported = _holds(statement, iter(found.highs < 0), any, all)
     if supported and not not_supported:
@@ -50,7 +58,10 @@ def decide(
 def _holds(
     statement: Statement, contrasts: Iterator[bool], every: Whether, some: Whether
 ) -> bool:
-    """Combine whether each contrast holds: `every` for the parts of All, `some` for AnyOf."""
+    """Return whether a statement holds, given whether each contrast holds from left to right.
+
+    `every` combines the parts of All, `some` those of AnyOf.
+    """
     if isinstance(statement, Contrast):
         return next(contrasts)
     parts = [_holds(part, contrasts, every, some) for part in statement.parts]

@@ -1,4 +1,4 @@
-"""The comparison of two sweeps: code, configs, values and verdicts that differ."""
+"""The comparison of two sweeps: differences in code, configs, values and verdicts."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -22,15 +22,15 @@ Name = tuple[str, str]
 
 
 def compare(console: Console, outputs: Path, one: str, other: str) -> int:
-    """Print the differences between two sweeps, second minus first; return 1 if a claim flipped.
+    """Print the changes from one sweep to the other; return 1 if a claim flipped, else 0.
 
     Args:
         console: the terminal.
-        outputs: the folder of experiments that are named without a folder.
-        one, other: an outputs folder or an experiment, in another folder as FOLDER/fig1.
+        outputs: the outputs folder of experiments that are given without a folder.
+        one, other: an outputs folder, an experiment in `outputs`, or FOLDER/EXPERIMENT.
 
     Raises:
-        UserError: one of them does not exist, or they have no experiment in common.
+        UserError: a sweep does not exist, or the sweeps have no experiment in common.
     """
     first = {table.name: table for table in _tables(outputs, one)}
     second = {table.name: table for table in _tables(outputs, other)}
@@ -38,8 +38,8 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
     if len(first) == len(second) == 1:
         pairs = list(zip(first.values(), second.values(), strict=True))
     if not pairs:
-        expected = f"sweeps of one experiment; {one} has {', '.join(first)}"
-        remedy = "name an experiment of each, as in FOLDER/fig1"
+        expected = f"a sweep that shares an experiment with {one} ({', '.join(first)})"
+        remedy = "name an experiment of each, such as FOLDER/fig1"
         raise invalid_value("compare", other, expected, remedy)
 
     flips = 0
@@ -60,7 +60,7 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
 
 
 def _tables(outputs: Path, word: str) -> list[Table]:
-    """Return the tables of the folder or experiment that a person named."""
+    """Return the tables of an outputs folder, or of an experiment, as given on the command line."""
     path = Path(word)
     if (path / "plans").is_dir():
         return collect(path)
@@ -70,7 +70,7 @@ def _tables(outputs: Path, word: str) -> list[Table]:
 def _verdicts_apart(
     a: Table, b: Table, one: str, other: str
 ) -> Iterator[tuple[str, bool]]:
-    """Yield a line for each claim whose verdict or terms differ, and whether it flipped."""
+    """Yield a line for each claim whose verdict or terms differ, and whether the claim flipped."""
     before, after = ({_claim(v): v for v in verdicts_on(table)} for table in (a, b))
     for claim in sorted(before.keys() ^ after.keys()):
         word = one if claim in before else other
@@ -96,8 +96,9 @@ def _claim(verdict: Verdict) -> str:
 
 
 def _terms_apart(was: Verdict, now: Verdict) -> list[str]:
-    """Return in words the margin, error, number of claims and confidence that differ."""
-    if not (was.numbers and now.numbers):  # the points of one cannot decide it
+    """Return the differences in margin, error, number of claims and confidence, in words."""
+    # A verdict has no numbers if the points cannot decide its claim.
+    if not (was.numbers and now.numbers):
         return []
     before, after = _terms(was.numbers), _terms(now.numbers)
     pairs = [(key, before[key], after[key]) for key in before]
@@ -105,7 +106,7 @@ def _terms_apart(was: Verdict, now: Verdict) -> list[str]:
 
 
 def _terms(numbers: Data) -> dict[str, str]:
-    """Return the terms of a verdict in words."""
+    """Return the terms of a verdict in words, by their names."""
     return {
         "margin": (numbers["margin"] or {}).get("size", "none"),
         "error": f"{numbers['error']:g}",
@@ -115,7 +116,7 @@ def _terms(numbers: Data) -> dict[str, str]:
 
 
 def _facts(one: Table, other: Table) -> Iterator[str]:
-    """Yield the differences in program, PyTorch and device."""
+    """Yield a line for each difference in the program's version, PyTorch and the device."""
     for column in ("code", "torch", "device"):
         before, after = (
             sorted({str(row[column]) for row in table.rows if row.get(column)})
@@ -133,7 +134,7 @@ def _facts(one: Table, other: Table) -> Iterator[str]:
 
 
 def _configs(one: Table, other: Table) -> Iterator[str]:
-    """Yield a line for each key with other values in the runs of points that both planned."""
+    """Yield a line for each config key that differs between runs of points in both plans."""
     first, second = (
         {
             (row["arm"], row["point"], row.get("task")): identity(
@@ -162,7 +163,7 @@ def _word(value: Any) -> str:
 
 
 def differences(one: Table, other: Table) -> Iterator[str]:
-    """Yield lines for each measure that both tables show: points that differ, missing values."""
+    """Yield lines on the differing points and the missing values of each measure in both tables."""
     known = measures_of_arms(other)
     for measure in measures_of_arms(one):
         if measure not in known:
@@ -183,14 +184,14 @@ def differences(one: Table, other: Table) -> Iterator[str]:
         lines += _missing("first", first, second) + _missing("second", second, first)
         shared = f"{sum(equal)} of {len(equal)} values of shared seeds are equal"
         head = f"{measure.words}: {plural(len(pairs), 'point')} in both; {shared}"
-        closing = "; what differs:" if lines else ": nothing differs."
+        closing = "; differences:" if lines else ": nothing differs."
         yield f"{head} to the last digit{closing if equal or lines else '.'}"
         for line in lines:
             yield f"  {line}"
 
 
 def _means(before: Point, after: Point) -> str:
-    """Return the means of a point in two tables, and their difference in per cent."""
+    """Return a line with the means of a point in two tables, and their difference in per cent."""
     old, new = before.mean, after.mean
     change = f" ({new / old - 1:+.2%})" if old > 0 else ""
     name = sanitize(f"{after.arm} {after.name}".strip())
@@ -200,7 +201,7 @@ def _means(before: Point, after: Point) -> str:
 def _missing(
     word: str, own: Mapping[Name, Point], others: Mapping[Name, Point]
 ) -> list[str]:
-    """Return a line on the values that one table lacks and the other has, if there are any."""
+    """Return a line with the number of values that only the other table has; [] for none."""
     lacking = 0
     for name, other in others.items():
         known = own[name].values if name in own else {}

@@ -1,4 +1,4 @@
-"""Publishing results to Weights & Biases: tables, figures, verdicts and a saved view."""
+"""Publication of results on Weights & Biases: tables, figures, verdicts and a saved view."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from sweeper.store import mirrors
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import digest_of
 
-EXTRA = 'install it, pip install "wandb-workspaces>=0.4.13", or leave the view out with --offline'
-JOB_TYPE = "experiment"  # of W&B runs that hold a table
+EXTRA = 'run pip install "wandb-workspaces>=0.4.13", or omit the view with --offline'
+JOB_TYPE = "experiment"  # the job type of W&B runs that hold a table
 STEP = "trainer/global_step"
 ARM = "names.arm"
-# The x-axes of scatter plots, as keys of a mirrored config. `size` has the head size of the built
-# model, also if the config derives it from the embedding size.
+# The x-axes of scatter plots, as keys of a mirrored config. The head size is read from `size`,
+# because the config may derive it from the embedding size.
 ACROSS = {
     "heads": "model.heads",
     "head size": "size.head_size",
     "total parameters": "size.params_total",
 }
-MOST_RUNS = 1000  # lines in a panel; the library's default is 10
-_LETTERS = 200  # of an error message of W&B
+MOST_RUNS = 1000  # the most lines in a panel; the default of wandb-workspaces is 10
+_LETTERS = 200  # the most characters that are shown of an error message of W&B
 
 
 class Project(NamedTuple):
@@ -41,16 +41,20 @@ class Project(NamedTuple):
 
 
 def project_of(tables: Sequence[Table], given: str | None) -> Project:
-    """Return the project ENTITY/PROJECT, or the one that runs are mirrored to if None is given.
+    """Return the given project. If it is None, return the project that the runs are mirrored to.
+
+    Args:
+        tables: the tables to publish.
+        given: ENTITY/PROJECT, or None.
 
     Raises:
-        UserError: `given` is no project, or the runs are not all mirrored to the same one.
+        UserError: `given` is malformed, or the runs are not all mirrored to one project.
     """
     if given:
         entity, _, name = given.partition("/")
         if not entity or not name or "/" in name:
             expected = "ENTITY/PROJECT, as in the address of its page"
-            remedy = "give it as --project me/headroom"
+            remedy = "for example --project me/headroom"
             raise invalid_value("--project", given, expected, remedy)
         return Project(entity, name)
 
@@ -63,13 +67,13 @@ def project_of(tables: Sequence[Table], given: str | None) -> Project:
     if len(found) != 1:
         names = ", ".join(sorted(f"{one.entity}/{one.name}" for one in found)) or "none"
         expected = "runs that are mirrored to one project (logger=wandb)"
-        remedy = "name one with --project ENTITY/PROJECT"
+        remedy = "choose a project with --project ENTITY/PROJECT"
         raise invalid_value("logger.project", names, expected, remedy)
     return found.pop()
 
 
 def module(name: str, remedy: str) -> Any:
-    """Import a library of W&B; raise UserError if it is not installed."""
+    """Import a library of W&B. Raise UserError with the remedy if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -79,19 +83,19 @@ def module(name: str, remedy: str) -> Any:
 
 @contextmanager
 def sentences() -> Iterator[None]:
-    """Raise every error of W&B as a UserError: its libraries raise almost anything."""
+    """Turn every error of W&B into a UserError; its libraries can raise any exception."""
     try:
         yield
     except (UserError, KeyboardInterrupt):
         raise
     except Exception as error:
-        raise UserError(f"Weights & Biases refused: {_words(error)}.") from error
+        raise UserError(f"Weights & Biases failed: {_words(error)}.") from error
 
 
 def connected() -> Any:
-    """Return the public API of W&B; raise UserError if there is no key.
+    """Return the public API of W&B. Raise UserError if there is no API key.
 
-    W&B checks the key with the first request only.
+    W&B checks the key only at the first request.
     """
     wandb = module("wandb", "install it: pip install wandb")
     from wandb.errors import AuthenticationError, UsageError
@@ -102,7 +106,7 @@ def connected() -> Any:
             return wandb.Api()
         except (AuthenticationError, UsageError) as error:
             said = f"Weights & Biases refused the login: {_words(error)}"
-            remedy = "set WANDB_API_KEY or run `wandb login`, where its server can be reached"
+            remedy = "set WANDB_API_KEY, or run `wandb login` with a connection to its server"
             raise UserError(f"{said}; {remedy}.") from None
 
 
@@ -112,12 +116,12 @@ def _words(error: BaseException) -> str:
 
 
 def workspace(project: Project, tables: Sequence[Table]) -> Any:
-    """Build the view with wandb-workspaces, without a server."""
+    """Build the saved view with wandb-workspaces. This needs no connection."""
     ws = module("wandb_workspaces.workspaces", EXTRA)
     plots = module("wandb_workspaces.reports.v2", EXTRA)
 
     def by_arm(title: str, metric: str, *, log_y: bool = False) -> Any:
-        """Return a plot with a curve for each arm: mean and standard deviation of its runs."""
+        """Return a plot with a curve for each arm, the mean and standard deviation of its runs."""
         return plots.LinePlot(
             title=title,
             x=STEP,
@@ -145,7 +149,7 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
         ]
     }
     for table in tables:
-        sections[f"{table.name}: what was measured"] = [
+        sections[f"{table.name}: metrics"] = [
             # W&B draws accuracies as they are stored, as fractions.
             against(across, measure.metric, measure.words.removesuffix(" (%)"))
             for measure in measures(table)
@@ -172,7 +176,7 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
             if panels
         ],
         settings=ws.WorkspaceSettings(x_axis=STEP, max_runs=MOST_RUNS),
-        # Not grouped: a scatter plot would show one point for each group.
+        # Runs are not grouped: a scatter plot would show only one point for each group.
         runset_settings=ws.RunsetSettings(
             filters=ws.And(ws.Metric("JobType") != JOB_TYPE)
         ),
@@ -187,18 +191,24 @@ def publish_dashboard(
     *,
     offline: bool,
 ) -> str:
-    """Publish tables, figures and verdicts; return their address, or the command that uploads them.
+    """Publish tables, figures and verdicts; return the view's address.
 
     Args:
-        given: ENTITY/PROJECT; None for the project that the runs are mirrored to.
-        offline: keep tables and figures for `wandb sync`, and save no view.
+        outputs: the outputs folder.
+        tables: the tables to publish.
+        verdicts: the verdicts on the tables.
+        given: ENTITY/PROJECT. None stands for the project that the runs are mirrored to.
+        offline: write tables and figures for `wandb sync`, save no view, and return the command
+            that uploads them.
 
     Raises:
-        UserError: an unknown figure, a missing package or key, or whatever W&B refuses.
+        UserError: a figure is unknown, a package or the API key is missing, or W&B refuses a
+            request.
     """
     project = project_of(tables, given)
     if not offline:
-        module("wandb_workspaces.workspaces", EXTRA)  # before anything is sent
+        # Fail before anything is sent.
+        module("wandb_workspaces.workspaces", EXTRA)
         api = connected()
         with sentences():
             project = Project(project.entity or api.default_entity, project.name)
@@ -210,11 +220,13 @@ def publish_dashboard(
             return f"wandb sync {shlex.quote(str(outputs / 'wandb'))}"
         tag(outputs, tables, api.runs, project)
         view = workspace(project, tables)
-        # The client chooses a name of eleven letters: the same tables have the same.
+        # The client would draw a random name of eleven letters. A digest gives the same tables the
+        # same view.
         name = digest_of([project.entity, project.name, view.name])[:11]
         internal = module("wandb_workspaces.workspaces.internal", EXTRA)
         view._internal_name = internal._url_query_str_to_internal_name(name)
-        with suppress(ValueError):  # there is no earlier view to replace
+        # If there is an earlier view, replace it.
+        with suppress(ValueError):
             view._internal_id = type(view).from_url(view.url)._internal_id
         view.save()
         return str(view.url)
@@ -223,10 +235,15 @@ def publish_dashboard(
 def tag(
     outputs: Path, tables: Sequence[Table], runs: Callable[..., Any], project: Project
 ) -> None:
-    """Give the runs of the tables a tag for each experiment that uses them.
+    """Add a tag to the mirrored runs of the tables for each experiment that uses them.
 
-    A run has those of its plans when it trains; an experiment that is planned later adds its own.
-    `runs`: of W&B's public API, which finds runs by their ids.
+    A run gets the tags of the existing plans when it trains. This adds those of later plans.
+
+    Args:
+        outputs: the outputs folder.
+        tables: the tables with the runs.
+        runs: `wandb.Api.runs`.
+        project: the project of the runs.
     """
     ids = dict.fromkeys(str(row["run"]) for table in tables for row in table.rows)
     tags = mirrors.tags(outputs)
@@ -245,7 +262,10 @@ def publish(
     *,
     offline: bool,
 ) -> None:
-    """Publish an experiment as a W&B run of its name; publishing again adds a version."""
+    """Publish an experiment as a W&B run of the same name.
+
+    Publishing it again adds a version of the artifact.
+    """
     wandb = module("wandb", "install it: pip install wandb")
     name = stem(table.name)
     begun = wandb.init(

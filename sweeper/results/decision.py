@@ -1,4 +1,4 @@
-"""The decision on a claim by one measure, and the seeds that it is expected to take."""
+"""The decision on a claim by one measure, and the number of seeds it is expected to need."""
 
 import math
 from bisect import bisect_left
@@ -30,23 +30,34 @@ from sweeper.results.statistics.sequential import (
 from sweeper.results.verdict import Decision, Found, Price, Terms, Verdict, explain
 from sweeper.store.plans import ERROR
 
-MOST = 1000  # seeds a point; a decision that takes more is not in sight
-_STEPS = 20  # within the range of a metric, at least: no evaluation has fewer rows
-_BIMODAL_FROM = 10  # seeds a point; fewer look bimodal by chance
+# The largest number of seeds per point that a price gives.
+MOST = 1000
+# The smallest number of steps within the range of a metric: no evaluation has fewer rows.
+_STEPS = 20
+# With fewer seeds per point, values can look bimodal by chance.
+_BIMODAL_FROM = 10
 _BIMODAL = (
     "Seeds are bimodal: some runs learned and some did not, so the mean says little."
 )
 _DEPENDS = (
-    "It depends on the learning rate, of two that trials cannot tell apart; more seeds of trials "
-    "(experiment.tune.seeds) could."
+    "It depends on the learning rate, and trials cannot tell two rates apart; add seeds of trials "
+    "(experiment.tune.seeds)."
 )
 
 
 class Ranked(NamedTuple):
-    """The findings of a statement.
+    """The findings on a statement, ranked.
 
-    `All` is decided by its weakest contrast, `AnyOf` by its strongest, where an interval above or
-    below the threshold goes before any estimate. Alternatives are listed best first.
+    `All` is decided by its weakest contrast, `AnyOf` by its strongest. A contrast whose interval
+    lies on one side of the threshold counts before all others. The parts of `AnyOf` are listed best
+    first.
+
+    Attributes:
+        favour: the estimate of the deciding contrast, minus its threshold.
+        holds: whether the intervals show that the statement is true.
+        fails: whether the intervals show that it is false.
+        deciding: the finding that decides the statement.
+        listed: the findings on all contrasts.
     """
 
     favour: float
@@ -58,20 +69,20 @@ class Ranked(NamedTuple):
 
 @dataclass(frozen=True)
 class Question:
-    """A claim by one measure.
+    """A claim, judged by one measure.
 
     Every contrast has a row of weights over the distinct points, followed by a row for each of its
     alternatives. Estimates and intervals have the same rows.
 
     Attributes:
-        name: of the claim.
+        name: the name of the claim.
         measure: the measure that judges it, in words.
-        statement: the contrasts of the claim, combined.
+        statement: the combined contrasts of the claim.
         evidence: the points and their values.
         claims: the number of questions that share the chance of error.
-        error: that chance, of any wrong decision among them.
-        asked_after: for each term (the claim, its margin or the error) that was first asked after
-            runs were done, these runs.
+        error: the chance of any wrong decision among these questions.
+        asked_after: the ids of the runs that were done when a term was first asked, by term: the
+            claim, its margin or the error. Terms that were asked before all runs are left out.
     """
 
     name: str
@@ -83,11 +94,11 @@ class Question:
     asked_after: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raise Unanswerable if a contrast compares nothing."""
+        """Raise Unanswerable if both sides of a contrast are the same runs."""
         for contrast in self.contrasts:
             if not self.evidence.weights([contrast.weights]).any():
                 raise Unanswerable(
-                    f"Both sides of it are the same runs: {contrast.words}."
+                    f"Both sides of the comparison are the same runs: {contrast.words}."
                 )
 
     @cached_property
@@ -97,32 +108,32 @@ class Question:
 
     @cached_property
     def weights(self) -> Floats:
-        """The weights of contrasts and their alternatives, (rows, distinct points)."""
+        """The weights of contrasts and their alternatives, of shape (rows, distinct points)."""
         rows = [
             weights for one in self.contrasts for weights in (one.weights, *one.others)
         ]
         return self.evidence.weights(rows)
 
     @cached_property
-    def _contrast(self) -> np.ndarray:
-        """The place of each row's contrast."""
+    def _contrast_of_row(self) -> np.ndarray:
+        """The index of each row's contrast, of shape (rows,)."""
         return np.repeat(
             range(len(self.contrasts)), [1 + len(one.others) for one in self.contrasts]
         )
 
     @cached_property
-    def _chosen(self) -> np.ndarray:
-        """The row of each contrast itself."""
-        return np.flatnonzero(np.diff(self._contrast, prepend=-1))
+    def _first_rows(self) -> np.ndarray:
+        """The first row of each contrast, its own weights; of shape (contrasts,)."""
+        return np.flatnonzero(np.diff(self._contrast_of_row, prepend=-1))
 
     @cached_property
     def used(self) -> list[int]:
-        """The places of the distinct points that the claim rests on."""
+        """The indices of the distinct points that the claim uses."""
         return np.flatnonzero(self.weights.any(axis=0)).tolist()
 
     @property
     def points(self) -> list[Measured]:
-        """The distinct points that the claim rests on."""
+        """The distinct points that the claim uses."""
         return [self.evidence.measured[place] for place in self.used]
 
     @cached_property
@@ -132,39 +143,39 @@ class Question:
 
     @cached_property
     def estimates(self) -> list[Estimate]:
-        """The newest estimates, one a row."""
+        """The estimates from all values, one per row."""
         return estimates(self.evidence.values, self.weights)
 
     @cached_property
     def analyses(self) -> list[Intervals]:
-        """The intervals of the contrasts' excess over their thresholds, by interim analysis."""
+        """The intervals of contrast minus threshold, one per row, for each interim analysis."""
         return [
             self._excess(estimates(one, self.weights)) for one in self.evidence.analyses
         ]
 
     @cached_property
     def intersection(self) -> Intervals:
-        """The intersection of all analyses, which is empty where they lie apart."""
+        """The intersection of the intervals of all analyses; empty (low > high) if disjoint."""
         return intersection(self.analyses)
 
     @cached_property
     def _levels(self) -> Floats:
         level = self.error / self.claims / 2
-        return levels(self.statement, level, level).take(self._contrast, axis=0)
+        return levels(self.statement, level, level).take(self._contrast_of_row, axis=0)
 
     @cached_property
     def _above(self) -> Floats:
         return np.array([contrast.above for contrast in self.contrasts])
 
     def _excess(self, found: Sequence[Estimate]) -> Intervals:
-        above = self._above[self._contrast]
+        above = self._above[self._contrast_of_row]
         return Intervals(*(ends - above for ends in intervals(found, self._levels)))
 
     def _with_alternatives(self, rows: Intervals) -> Intervals:
-        """Return the interval of each contrast that holds for its alternatives, too."""
-        lows = np.minimum.reduceat(rows.lows, self._chosen)
-        highs = np.maximum.reduceat(rows.highs, self._chosen)
-        return Intervals(rows.values[self._chosen], lows, highs)
+        """Return for each contrast the smallest interval that covers all its rows."""
+        lows = np.minimum.reduceat(rows.lows, self._first_rows)
+        highs = np.maximum.reduceat(rows.highs, self._first_rows)
+        return Intervals(rows.values[self._first_rows], lows, highs)
 
     def _decision(self, found: Intervals) -> Decision:
         margin = self.evidence.margin
@@ -172,16 +183,17 @@ class Question:
 
     @cached_property
     def found(self) -> list[Found]:
-        """The evidence on each contrast, on its own scale, as far as values can differ.
+        """The finding on each contrast, on the contrast's scale.
 
-        An interval is infinite if no difference lies outside of it.
+        Intervals end at the largest difference that the metric allows. An interval that reaches it
+        at both ends is given as infinite.
         """
         newest, joint = self.analyses[-1], self.intersection
         apart = joint.lows > joint.highs
         lows = np.where(apart, newest.lows, joint.lows)
         highs = np.where(apart, newest.highs, joint.highs)
         hull = self._with_alternatives(Intervals(newest.values, lows, highs))
-        chosen = self.weights[self._chosen]
+        chosen = self.weights[self._first_rows]
         ends = np.transpose([one + self._above for one in hull]).tolist()
         found = []
         for contrast, weights, (value, low, high) in zip(
@@ -201,43 +213,43 @@ class Question:
 
     @cached_property
     def hopeless(self) -> str | None:
-        """The reason why no further seed can decide the claim, or None."""
+        """The reason why more seeds cannot decide the claim, or None."""
         lost = sum(point.lost for point in self.points)
         zero = sum(point.zero for point in self.points)
         if any(point.alone for point in self.points):
             return (
-                "Every seed starts from the same pre-training, so this is about these weights only;"
-                " more fine-tunings say nothing of another pre-training."
+                "Every seed starts from the same pre-training, so the result holds for these "
+                "weights only; more fine-tunings say nothing about another pre-training."
             )
         if lost:
-            return f"{lost} of its runs failed or diverged, without a value that can be judged."
+            return f"{lost} of its runs failed or diverged, so they have no value to judge."
         if zero:
             have = "run has a value" if zero == 1 else "runs have values"
-            return f"{zero} {have} of 0 or less, where differences in per cent say nothing."
+            return f"{zero} {have} of 0 or less, where differences in per cent are undefined."
         apart = self.intersection.lows > self.intersection.highs
         if apart.any():
-            words = self.contrasts[self._contrast[apart.argmax()]].words
+            words = self.contrasts[self._contrast_of_row[apart.argmax()]].words
             return (
-                "The intervals of different analyses lie apart, so one of them is "
+                "The intervals of different analyses do not overlap, so one of them is "
                 f"wrong: {words}."
             )
         if self.fewest >= FIRST and not any(one.error for one in self.estimates):
             return (
-                "Points differ by the same for every seed, so nothing tells a difference from "
-                "chance."
+                "The points differ by the same amount for every seed, so the spread between seeds "
+                "cannot be estimated."
             )
         return None
 
     @cached_property
     def obstacle(self) -> str | None:
-        """The reason why the claim stays undecided whatever its intervals are, or None."""
+        """The reason why intervals cannot decide the claim yet, or None."""
         if self.hopeless:
             return self.hopeless
         seeds = [[*point.values.values()] for point in self.points]
         if is_bimodal(seeds, self.evidence.range / _STEPS):
             return _BIMODAL
         if self.fewest < FIRST:
-            return f"It takes {FIRST} seeds of every point at least; one has {self.fewest}."
+            return f"Every point needs at least {FIRST} seeds; one has {self.fewest}."
         return None
 
     @cached_property
@@ -249,7 +261,7 @@ class Question:
 
     @cached_property
     def terms(self) -> Terms:
-        """The terms on which it is judged."""
+        """The terms on which the claim is judged."""
         own = {run for point in self.points for _, run in point.runs}
         after = {
             what: len(own.intersection(runs)) for what, runs in self.asked_after.items()
@@ -275,10 +287,10 @@ class Question:
         if unmeasured:
             numbers["unmeasured"] = unmeasured
             have = "has" if unmeasured == 1 else "have"
-            rests_on = f"{len(self.used)} points that it rests on"
-            text = f"{unmeasured} of the {rests_on} {have} no finished run."
+            used = f"{len(self.used)} points that the claim uses"
+            text = f"{unmeasured} of the {used} {have} no finished run."
         else:
-            chosen = Intervals(*(ends[self._chosen] for ends in self.intersection))
+            chosen = Intervals(*(ends[self._first_rows] for ends in self.intersection))
             depends = self.decision is not self._decision(chosen)
             obstacle = self.obstacle or (_DEPENDS if depends else None)
             text = explain(self.decision, listed, self.terms, obstacle, price)
@@ -286,9 +298,9 @@ class Question:
         return Verdict(self.name, self.decision, text, numbers, self.measure)
 
     def price(self) -> Price | None:
-        """Return what a decision takes if estimates and spreads stay as they are.
+        """Return the expected cost of a decision, given the present estimates and spreads.
 
-        None if the claim needs no more, if no seeds can decide it, or if no spread is known.
+        Return None if the claim is decided, if no seeds can decide it, or if no spread is known.
         """
         if self.decision is not Decision.UNDECIDED or self.hopeless:
             return None
@@ -311,9 +323,9 @@ class Question:
         return Price(seeds, int(np.dot(more, trainings)), expected)
 
     def next_seeds(self, most: int) -> dict[int, int]:
-        """Return how many seeds each point that it rests on gets next, by place.
+        """Return the number of seeds to add to each point of the claim, by the point's index.
 
-        None if it needs no more, or if a point would have more than `most`.
+        Return {} if the claim needs no more seeds, or if a point would have more than `most`.
         """
         following = max(self.fewest + 1, FIRST)
         bimodal = self.obstacle == _BIMODAL and following > _BIMODAL_FROM
@@ -327,7 +339,7 @@ class Question:
         return {place: seeds for place, seeds in more.items() if seeds > 0}
 
     def _decided_with(self, seeds: int) -> bool:
-        """Return whether this many seeds a point decide it at the present estimates and spreads."""
+        """Return whether `seeds` per point decide the claim at present estimates and spreads."""
         expected = [
             one._replace(
                 error=one.error * one.seeds / seeds,

@@ -1,7 +1,8 @@
-"""Claims as statements on contrasts of points: sums of weight * mean, above 0 if a claim is right.
+"""The statements that claims are made of: contrasts of points, and how they combine.
 
-A design has the points of an experiment without measurements, so that a claim can be checked, and
-its expected cost computed, before anything is trained.
+A contrast is a sum of weight * mean over points. It is above 0 if the claim is right. A design
+holds the points of an experiment without measurements. So a claim can be checked, and its expected
+cost computed, before anything is trained.
 """
 
 import math
@@ -16,30 +17,25 @@ from sweeper.results.points import Point
 from sweeper.results.table import label
 from sweeper.store.numbers import plural
 
-# Weights are about 1, those of points that cancel are left from rounding.
+# Weights are about 1. A smaller weight is the rounding error of weights that cancel.
 NOTHING = 1e-12
-_SHAPE = (
-    "layers",
-    "embedding_size",
-    "heads",
-    "head_size",
-    "feedforward_size",
-)  # of a model
+_MODEL_SIZES = ("layers", "embedding_size", "heads", "head_size", "feedforward_size")
 Weights = Sequence[tuple[float, Point]]
 
 
 class Unanswerable(Exception):
-    """The reason, a sentence, why the points of an experiment cannot decide a claim."""
+    """The points of an experiment cannot decide a claim; the message is a whole sentence."""
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """The claim that a sum of weight * goodness is above a number.
+    """The claim that a sum of weight * mean over points is above a threshold.
 
     Attributes:
-        words: the comparison, to stand before "better by 1.3 %".
+        words: the comparison in words. Messages append "better by 1.3 %" to it.
         weights: the weights of the points' means. Larger means are better, for every metric.
-        above: the number, on the judged scale. It is a natural logarithm if `Design.ratios` is set.
+        above: the threshold, on the judged scale. It is a natural logarithm if `Design.ratios` is
+            set.
         others: the weights for other values of the tuned keys. A decision must hold for these too.
     """
 
@@ -51,14 +47,14 @@ class Contrast:
 
 @dataclass(frozen=True)
 class All:
-    """The claim that all of these hold."""
+    """The claim that all parts hold."""
 
     parts: Sequence["Statement"]
 
 
 @dataclass(frozen=True)
 class AnyOf:
-    """The claim that at least one of these holds."""
+    """The claim that at least one part holds."""
 
     parts: Sequence["Statement"]
 
@@ -73,19 +69,21 @@ def contrasts_of(statement: Statement) -> list[Contrast]:
     return [one for part in statement.parts for one in contrasts_of(part)]
 
 
-ALL = 256  # combinations of alternatives; of more, some are asked
+# Judge at most this many combinations of alternatives. Above it, judge a subset.
+ALL = 256
 
 
 def with_alternatives(
     statement: Statement, average: Callable[[Point], float]
 ) -> Statement:
-    """Return a statement that asks each contrast with every alternative of its points, too.
+    """Return the statement with the weights of all alternatives in each contrast's `others`.
 
-    Where these are more than ALL combinations, it asks with each alternative by itself, and with
-    the values of all points that make the contrast largest and smallest.
+    A contrast with at most ALL combinations of alternatives gets all of them. Otherwise, it gets
+    each alternative by itself, and the two combinations that make it largest and smallest.
 
     Args:
-        average: returns the mean of a point's measurements, more being better; nan without any.
+        average: returns the mean of a point's measurements, larger being better; nan if it has
+            none.
     """
     if not isinstance(statement, Contrast):
         parts = [with_alternatives(part, average) for part in statement.parts]
@@ -125,12 +123,12 @@ def with_alternatives(
 
 @dataclass(frozen=True)
 class Design:
-    """The points of an experiment as a claim sees them.
+    """The points of an experiment, as passed to a claim.
 
     Attributes:
         points: every planned point, in the order of the plan.
-        metric: the column that is judged.
-        ratios: whether differences of its logarithm are judged.
+        metric: the judged column.
+        ratios: whether the differences of the metric's logarithm are judged.
     """
 
     points: Sequence[Point]
@@ -139,49 +137,59 @@ class Design:
 
     @property
     def arms(self) -> list[str]:
-        """The arms, in the order of the plan."""
+        """The names of the arms, in the order of the plan."""
         return list(dict.fromkeys(point.arm for point in self.points))
 
     def of(self, *arms: str) -> list[Point]:
-        """Return the points of these arms; raise Unanswerable for an unknown arm."""
+        """Return the points of these arms. Raise Unanswerable if the design lacks one."""
         absent = [arm for arm in arms if arm not in self.arms]
         if absent:
-            raise Unanswerable(f"It has no arm {', '.join(absent)} with {self.metric}.")
+            raise Unanswerable(
+                f"The experiment has no arm {', '.join(absent)} with {self.metric}."
+            )
         return [point for point in self.points if point.arm in arms]
 
 
 def by(column: str, given: Collection[Point]) -> list[Point]:
-    """Return the points in the order of a column, which must differ between them."""
+    """Return the points sorted by a column.
+
+    Raise Unanswerable if two points have the same number in it.
+    """
     found = sorted(given, key=lambda point: at(point, column))
     if len({at(point, column) for point in found}) < len(found):
-        raise Unanswerable(f"More varies there than {column}.")
+        raise Unanswerable(f"Points with equal {column} differ in other keys.")
     return found
 
 
 def alone(column: str, given: Collection[Point]) -> list[Point]:
-    """Return the points in the order of a column; no other size of their models may differ."""
+    """Return the points sorted by a column.
+
+    Raise Unanswerable if the models differ in another size.
+    """
     found = by(column, given)
-    keys = [f"model.{key}" for key in _SHAPE if f"model.{key}" != column]
+    keys = [f"model.{key}" for key in _MODEL_SIZES if f"model.{key}" != column]
     others = [key for key in keys if len({point.cells.get(key) for point in found}) > 1]
     if others:
-        raise Unanswerable(f"More varies there than {column}: {', '.join(others)}.")
+        raise Unanswerable(
+            f"The points differ in more than {column}: {', '.join(others)}."
+        )
     return found
 
 
 def check_equal(given: Collection[Point], column: str, words: str) -> float:
-    """Return by which share points, in words, differ in a column.
+    """Return the largest relative difference between these points in a column.
 
-    Raise Unanswerable if it is more than 1 %.
+    Raise Unanswerable if it is above 1 %. `words` names the points in the message.
     """
     numbers = [at(point, column) for point in given]
     error = max(numbers) / min(numbers) - 1
     if error > 0.01:
-        raise Unanswerable(f"{words} differ in {label(column)}.")
+        raise Unanswerable(f"{words} differ in {label(column)} by more than 1 %.")
     return error
 
 
 def at(point: Point, column: str) -> float:
-    """Return the number of a point in a column."""
+    """Return a point's number in a column. Raise Unanswerable if it has none."""
     value = point.at(column)
     if value is None:
         raise Unanswerable(f"A point of arm {point.arm} has no number in {column}.")
@@ -189,7 +197,7 @@ def at(point: Point, column: str) -> float:
 
 
 def curves(column: str, given: Collection[Point]) -> dict[float, list[Point]]:
-    """Return the points grouped by their number in a column, smallest first."""
+    """Group the points by their number in a column, in ascending order."""
     ordered = sorted(given, key=lambda point: at(point, column))
     return {
         number: list(same)
@@ -203,16 +211,16 @@ def over(one: Point, other: Point, words: str) -> Contrast:
 
 
 def trend(curve: Sequence[Point], column: str, words: str) -> Contrast:
-    """Return the contrast that a curve rises, by a line through its points in a column's log.
+    """Return the contrast that a curve rises from its first point to its last.
 
-    The contrast is the gain of the line from the first point to the last.
+    The rise is that of a straight line, fitted to the points over the logarithm of a column.
     """
     weights = slopes([at(point, column) for point in curve])
     return Contrast(words, list(zip(weights, curve, strict=True)))
 
 
 def ahead(design: Design, arm: str, rival: str, equal: str) -> Contrast:
-    """Return the contrast that an arm is better than a rival, as means over the points of each.
+    """Return the contrast that the mean over an arm's points is better than the rival's.
 
     Raise Unanswerable if the points differ by more than 1 % in the column `equal`.
     """
@@ -224,14 +232,17 @@ def ahead(design: Design, arm: str, rival: str, equal: str) -> Contrast:
 
 
 def equal_within(column: str, error: float) -> str:
-    """Return in words that a column is equal, with the relative error if it is not exactly so."""
+    """Return "equal LABEL", or "LABEL equal within ERROR %" if the error is above 0."""
     if not error:
         return f"equal {label(column)}"
     return f"{label(column)} equal within {math.ceil(error * 1e4) / 100:g} %"
 
 
 def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:
-    """Return the contrast that larger heads gain more in an arm than in a rival, at equal width."""
+    """Return the contrast that larger heads gain more in an arm than in its rival.
+
+    Raise Unanswerable if the points differ in width.
+    """
     width, *others = {at(point, "width") for point in design.of(arm, rival)}
     if others:
         raise Unanswerable(f"Points of {arm} and {rival} differ in width.")
@@ -243,9 +254,10 @@ def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:
 def trends_apart(
     curve: Collection[Point], rival: Collection[Point], column: str
 ) -> tuple[list[float], Weights]:
-    """Return the numbers that two curves share in a column, and the weights of their trends apart.
+    """Return the weights of the difference of two curves' trends over a column.
 
-    Raise Unanswerable if they share fewer than two.
+    Also return the numbers in that column that both curves have. Raise Unanswerable if there are
+    fewer than two.
     """
     first, second = (
         {at(point, column): point for point in by(column, one)}
@@ -254,7 +266,7 @@ def trends_apart(
     shared = sorted(first.keys() & second.keys())
     if len(shared) < 2:
         raise Unanswerable(
-            f"The claim needs two values of {label(column)} that both arms have."
+            f"The claim needs at least two values of {label(column)} that both arms have."
         )
     return shared, [
         (sign * slope, curve[number])
@@ -264,7 +276,10 @@ def trends_apart(
 
 
 def slopes(sizes: Sequence[float]) -> list[float]:
-    """Return the weights of means whose sum is the gain of their line in log size."""
+    """Return weights of the means at these sizes. The weighted sum is the rise of a fitted line.
+
+    The line is fitted over log size, and rises from the first size to the last.
+    """
     logs = np.log(np.asarray(sizes, dtype=np.float64))
     centred = logs - logs.mean()
     weights: list[float] = (
@@ -276,11 +291,13 @@ def slopes(sizes: Sequence[float]) -> list[float]:
 def slope_of_slopes(
     grid: Mapping[float, Mapping[float, Point]], shared: Sequence[float]
 ) -> Weights:
-    """Return the weights of how much more a factor gains where a second factor is larger.
+    """Return the weights of the slope over the outer factor of the slopes over the inner factor.
+
+    The sum is above 0 if the inner factor gains more where the outer factor is larger.
 
     Args:
-        grid: the points by the second factor, ascending, and by the first one.
-        shared: the values of the first factor, ascending, that all values of the second one have.
+        grid: the points by outer factor, in ascending order, and by inner factor.
+        shared: the values of the inner factor that every outer value has, in ascending order.
     """
     return [
         (across * along, grid[outer][inner])
@@ -290,10 +307,10 @@ def slope_of_slopes(
 
 
 def keeps_improving(curve: Collection[Point], column: str, several: str) -> Statement:
-    """Return the statement that a curve rises as a whole, and still from its middle on."""
+    """Return the statement that a curve rises over all its points, and also over its upper half."""
     if len(curve) < 3:
         raise Unanswerable(
-            f"The claim needs three or more values of {column}, and has {len(curve)}."
+            f"The claim needs at least three values of {column}, not {len(curve)}."
         )
     ordered = alone(column, curve)
     upper = ordered[(len(ordered) - 1) // 2 :]
@@ -312,9 +329,11 @@ def keeps_improving(curve: Collection[Point], column: str, several: str) -> Stat
 def most_heads_lose(
     found: Sequence[tuple[str, Sequence[Point]]], shared: str
 ) -> Statement:
-    """Return the statement that in every group some fewer heads are better than the most.
+    """Return the statement that in every group the most heads are worse than some fewer heads.
 
-    `found` has the words and the points of each group, `shared` says what its points share.
+    Args:
+        found: a description and the points of each group.
+        shared: the sizes that the points of a group share, in words.
     """
     parts: list[Statement] = []
     for where, points in found:
@@ -329,28 +348,31 @@ def most_heads_lose(
         ]
         parts.append(AnyOf(better))
     if not parts:
-        raise Unanswerable(f"No two numbers of heads share one {shared}.")
+        raise Unanswerable(
+            f"No two points with different numbers of heads have equal {shared}."
+        )
     return All(parts)
 
 
 def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
-    """Return the weights of the mean of a curve at a number of parameters, linear in its log."""
+    """Return the weights that interpolate a curve at `size` parameters, linearly in their log."""
     ordered = by("params_total", curve)
     for left, right in pairwise(ordered):
         low, high = at(left, "params_total"), at(right, "params_total")
         if low <= size <= high and low < high:
             share = math.log(size / low) / math.log(high / low)
             return [(1 - share, left), (share, right)]
-    raise Unanswerable("No number of parameters lies within the range of both arms.")
+    raise Unanswerable("The arms have no range of numbers of parameters in common.")
 
 
 def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
-    """Return that the error falls tenfold at a head size, and nowhere before it."""
+    """Return the contrasts that the error falls tenfold at a head size, and not before it."""
     by_size = {round(at(p, "model.head_size")): p for p in by("model.head_size", curve)}
     length = at(next(iter(by_size.values())), "task.sequence_length")
     if not {expected - 1, expected} <= by_size.keys():
         raise Unanswerable(
-            f"For n = {length:.0f} head sizes around {expected} are not measured."
+            f"Head sizes {expected - 1} and {expected} are not both measured for "
+            f"n = {length:.0f}."
         )
     order = math.log(10)
 

@@ -1,8 +1,8 @@
 """The evidence on claims by one measure: a table of values by point and seed.
 
-A measurement is one training from scratch. Where runs start from others, that is the first of them:
-several fine-tunings of one pre-training are averaged, because they share one random draw. Points
-with the same runs count as one point, or their difference would count as an independent one.
+A measurement is one training from scratch, with the runs that start from it. Several fine-tunings
+of one pre-training are averaged, because they share one random draw. Points with the same runs
+count as one distinct point; otherwise, their values would count as independent.
 """
 
 import math
@@ -28,12 +28,13 @@ from sweeper.results.table import (
 from sweeper.results.verdict import JudgedMargin, Unit
 
 COSTS = {"FLOPs": "training_flops", "seconds": "seconds"}
-"""The columns of the costs of a run, by their words."""
+"""For each cost of a run, in words, its column."""
 
-FACTOR = math.log(1e6)  # an interval that reaches so far on both sides says nothing
+# Treat an interval of log ratios as unknown if it reaches this far on both sides.
+FACTOR = math.log(1e6)
 
 Key = tuple[tuple[int, str], ...]
-"""The runs of a point by seed: points with the same runs are one."""
+"""The (seed, run id) pairs of a point. They identify a distinct point."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +42,16 @@ class Measured:
     """A distinct point.
 
     Attributes:
-        runs: by seed.
+        runs: the (seed, run id) pairs.
         values: its measurements by seed, larger being better. Several fine-tunings of one
-            pre-training are one, at the first of their seeds.
-        lost: the number of its seeds that have no value, because a run is done or failed.
-        zero: the number of its seeds whose value is 0 or less, where ratios are judged.
-        hours: device hours of one measurement, mean of those that are done; if none is, the
-            estimate of the plan, or nan.
-        costs: COSTS of one measurement, mean of those that are done; nan if unknown.
+            pre-training are one measurement, under the first of their seeds.
+        lost: the number of seeds without a value whose run is done or failed.
+        zero: the number of seeds whose value is 0 or less, if ratios are judged.
+        hours: the mean device hours of one measurement; without a finished one, the plan's
+            estimate, or nan.
+        costs: the mean of each of COSTS over finished measurements; nan if unknown.
         devices: the kinds of device that trained it, joined by THEN.
-        trainings: the number of runs of one measurement, including those that it starts from.
+        trainings: the number of runs of one measurement, including the runs that they start from.
         alone: whether it has several seeds that all start from one training.
     """
 
@@ -66,23 +67,23 @@ class Measured:
 
     @property
     def unmeasured(self) -> bool:
-        """True if no seed of the point has a value and none has failed."""
+        """True if no seed has a value and none failed."""
         return not (self.values or self.lost or self.zero)
 
 
 class Evidence:
-    """The distinct points of an experiment by one measure.
+    """The distinct points of an experiment, with their values of one metric.
 
     Attributes:
-        points: every planned point but alternatives.
-        every: the alternatives, too.
+        points: every planned point except alternatives.
+        every: every planned point, including alternatives.
         ratios: whether values are logarithms.
-        margin: the experiment's margin in this metric; None if it has none.
-        range: how far values of the metric can lie apart.
+        margin: the experiment's margin in this metric, or None.
+        range: the largest possible difference between two values.
         unit: the unit of differences.
         measured: the distinct points.
-        values: their measurements by seed, (distinct points, seeds), nan where there is none.
-        analyses: the same as they were at each interim analysis, the newest last.
+        values: their measurements, of shape (distinct points, seeds); nan for a missing one.
+        analyses: `values` at each interim analysis, the newest last.
     """
 
     def __init__(self, table: Table, metric: str, better: int | None = None) -> None:
@@ -128,8 +129,8 @@ class Evidence:
     def judged(self, value: float) -> float | None:
         """Return a value on the scale of claims, larger being better.
 
-        It is None for a value of 0 or less where ratios are judged; below the resolution of the
-        metric, a value counts as the resolution.
+        If ratios are judged, return None for a value of 0 or less. A value below the metric's
+        resolution counts as the resolution.
         """
         if not self.ratios:
             return self._better * value
@@ -137,31 +138,31 @@ class Evidence:
         return self._better * math.log(value) if value > 0 else None
 
     def design(self) -> Design:
-        """Return the points as claims see them."""
+        """Return the points in the form that claims take."""
         return Design(self.points, self.metric, self.ratios)
 
     def place(self, point: Point) -> int:
-        """Return the place of a point among the distinct ones."""
+        """Return the index of a point among the distinct points."""
         return self._places[_key(point)]
 
     def weights(self, sums: Sequence[Weights]) -> Floats:
-        """Return weights of points as an array (sums, distinct points)."""
+        """Return these weights as an array of shape (sums, distinct points)."""
         found = np.zeros((len(sums), len(self.measured)))
         for row, weights in zip(found, sums, strict=True):
             for weight, point in weights:
                 row[self.place(point)] += weight
-        # Both sides of a contrast may have a point.
+        # If a point is on both sides of a contrast, its weights cancel.
         found[np.abs(found) < NOTHING] = 0.0
         return found
 
     def costs(self, weights: Floats) -> dict[str, float | None]:
-        """Return the costs of a contrast as ratios of its two sides, where they are known.
+        """Return the ratio of each known cost between the two sides of a contrast.
 
-        It is the contrast of the logarithms. The ratio of seconds is None if devices are of several
-        kinds or were shared.
+        A ratio is the exponential of the same contrast of log costs. The ratio of seconds is None
+        if devices were of several kinds or shared.
 
         Args:
-            weights: (distinct points,).
+            weights: the contrast, of shape (distinct points,).
         """
         used = np.flatnonzero(weights)
         points = [self.measured[place] for place in used]
@@ -171,14 +172,14 @@ class Evidence:
         ratios: dict[str, float | None] = {
             cost: ratio
             for cost, ratio in zip(COSTS, np.exp(logs).tolist(), strict=True)
-            if ratio == ratio
+            if not math.isnan(ratio)
         }
         if apart and ratios:
             ratios["seconds"] = None
         return ratios
 
     def average(self, point: Point) -> float:
-        """Return the mean of a point's measurements, more being better; nan without any."""
+        """Return the mean of a point's measurements, larger being better; nan if it has none."""
         return _mean(self.measured[self.place(point)].values.values())
 
     def _measured(self, key: Key, point: Point) -> Measured:
@@ -193,9 +194,8 @@ class Evidence:
                 by_training.setdefault(lines[run][-1], {})[seed] = judged
             elif value is not None:
                 zero += 1
-            elif (
-                states[0] == "done" or "failed" in states
-            ):  # of the run or of one before it
+            # The run or one that it starts from failed, or the run is done without a value.
+            elif states[0] == "done" or "failed" in states:
                 lost += 1
         of_runs = lines.values()
         took = [self._sum(line, "seconds", "devices") for line in of_runs]
@@ -219,14 +219,15 @@ class Evidence:
         )
 
     def _line(self, run: str) -> list[str]:
-        """Return a run, the run it starts from, and so on to the training from scratch."""
+        """Return a run, the run that it starts from, and so on up to the training from scratch."""
         parent = self.rows[run].get("parent") if run in self.rows else None
         return [run, *self._line(str(parent))] if parent else [run]
 
     def _sum(self, line: Sequence[str], *columns: str) -> float | None:
-        """Multiply columns of a run and of those it starts from, and add the products.
+        """Multiply the cells of these columns in each run of a line, and sum the products.
 
-        Return None if a value of the run itself is unknown.
+        Return None if a value of the first run is unknown. Other runs with unknown values are left
+        out.
         """
         rows = [self.rows.get(one, {}) for one in line]
         cells = [[number(row.get(column)) for column in columns] for row in rows]
@@ -236,17 +237,20 @@ class Evidence:
     def _analyses(self, rounds: Sequence[Mapping[str, int]]) -> list[Floats]:
         """Return the values at each interim analysis, the newest last.
 
-        `rounds` has, for each earlier round of a sweep that decides, the number of seeds judged by
-        run. Before the first round every number of seeds from FIRST on counts as analysed, so that
-        a sweep that goes on keeps the decisions of its first round.
+        Every number of seeds from FIRST up to the first round's counts as analysed. So a sweep that
+        continues keeps the decisions of its first round.
+
+        Args:
+            rounds: for each earlier round of `hydra.sweeper.decide`, the number of judged seeds, by
+                run.
         """
-        looks = [
+        by_round = [
             [max(had.get(run, 0) for _, run in one.runs) for one in self.measured]
             for had in rounds
         ]
-        first = looks[0] if looks else [len(one.values) for one in self.measured]
+        first = by_round[0] if by_round else [len(one.values) for one in self.measured]
         early = range(FIRST, max(first, default=0))
-        counts = [*(np.minimum(first, seeds) for seeds in early), *looks]
+        counts = [*(np.minimum(first, seeds) for seeds in early), *by_round]
         return [*(first_seeds(self.values, count) for count in counts), self.values]
 
 

@@ -1,7 +1,7 @@
-"""Stop 9 of the road: the claims of an experiment, judged by its table.
+"""Stop 9 of the road: judge the claims of an experiment on its table.
 
-In: the tables that results/collect.py made. Out: a `Verdict` for each claim and measure, also as
-words and as outputs/tables/<experiment>.claims.json. Next: sweeper/publish.py shows them.
+In: the tables of results/collect.py. Out: a `Verdict` for each claim and measure, and the file
+outputs/tables/<experiment>.claims.json. Next: sweeper/publish.py prints them.
 """
 
 import textwrap
@@ -30,10 +30,11 @@ def judge(
 ) -> Verdicts:
     """Return the verdicts on each table, and write them beside its .csv.
 
-    With `faults`, a table that cannot be judged is left out and its error is added to them.
+    The error of a table that cannot be judged is appended to `faults`. If it is None, the error is
+    raised.
 
     Raises:
-        UserError: an unknown claim or metric.
+        UserError: a claim or a metric is unknown.
     """
     found = {}
     for table in tables:
@@ -48,15 +49,15 @@ def judge(
 
 
 def verdicts_on(table: Table) -> list[Verdict]:
-    """Return the verdict on each claim of the experiment, by each measure that it shows."""
+    """Return the verdict on each claim of the experiment, for each of its measures."""
     found = [
         one if isinstance(one, Verdict) else one.verdict() for one in questions(table)
     ]
-    besides = [*tuned_in_words(table.experiment), *mixed(table)]
+    caveats = [*tuned_in_words(table.experiment), *mixed(table)]
     not_learned = {one.words: one.not_learned(table) for one in measures(table)}
     complete = []
     for one in found:
-        sentences = [one.sentence, *besides]
+        sentences = [one.sentence, *caveats]
         if told := not_learned[one.measure]:
             sentences.append(f"{told.partition(':')[0]}.")
         complete.append(replace(one, sentence=" ".join(sentences)))
@@ -66,7 +67,10 @@ def verdicts_on(table: Table) -> list[Verdict]:
 
 
 def _of_mixed_code(verdict: Verdict, table: Table) -> Verdict:
-    """Return a verdict that begins with the mixed code; undecided unless the plan accepts it."""
+    """Return the verdict with the sentence on mixed code first.
+
+    The verdict is undecided unless the plan accepts mixed code.
+    """
     sentence = f"{table.mixed_code} {verdict.sentence}"
     if table.accepts_mixed_code:
         return replace(verdict, sentence=sentence)
@@ -77,14 +81,16 @@ def _of_mixed_code(verdict: Verdict, table: Table) -> Verdict:
 
 
 def questions(table: Table) -> list[Question | Verdict]:
-    """Return the experiment's claims as questions; a verdict where its points cannot decide one."""
+    """Return a question for each claim and measure of the experiment.
+
+    A claim that its points cannot decide is returned as an undecided verdict with the reason.
+    """
     named = table.experiment.get("claims") or ()
-    shown_by = measures(table) if named else []
-    by_measure = [(one.words, Evidence(table, one.metric)) for one in shown_by]
+    judged_by = measures(table) if named else []
+    by_measure = [(one.words, Evidence(table, one.metric)) for one in judged_by]
     found: list[Question | Verdict] = []
     for name in named:
-        key = f"experiment.claims of {table.name}"
-        claim = registry.function(registry.CLAIMS, name, key, "claim")
+        claim = registry.function(registry.CLAIMS, name, "experiment.claims", "claim")
         for words, evidence in by_measure:
             try:
                 asked = with_alternatives(claim(evidence.design()), evidence.average)
@@ -114,7 +120,10 @@ def decidable(
 
 
 def _asked_after(table: Table, question: Question) -> dict[str, Sequence[str]]:
-    """Return the runs that were done when the claim, its margin and the error were first asked."""
+    """Return the runs that were done when a term of the question was first asked, by term.
+
+    The terms are the claim, its margin and the error.
+    """
     late = table.provenance.get("asked_late", {})
     claim, metric = f"claim {question.name}", f"margin {question.evidence.metric} "
     return {
@@ -125,7 +134,7 @@ def _asked_after(table: Table, question: Question) -> dict[str, Sequence[str]]:
 
 
 def terms_in_words(table: Table) -> list[str]:
-    """Return sentences on the terms of a table's verdicts, each once."""
+    """Return the distinct sentences on the terms of a table's verdicts."""
     return [*dict.fromkeys(str(one.terms) for one in decidable(table))]
 
 
@@ -139,12 +148,12 @@ def check_decidable(table: Table) -> None:
         why = " ".join(f"{claim}: {reason}" for claim, reason in reasons.items())
         raise UserError(
             f"{sanitize(table.name)} has claims that its points cannot decide. {why} Plan the "
-            f"points they need, or leave them out: 'experiment.claims=[{','.join(rest)}]'."
+            f"points that they need, or drop them: 'experiment.claims=[{','.join(rest)}]'."
         )
 
 
 def rests_on(table: Table, asks: Callable[[str], bool]) -> set[tuple[str, str]]:
-    """Return the points, as (arm, point), that the claims accepted by `asks` rest on."""
+    """Return the points, as (arm, point), that are used by the claims that `asks` accepts."""
     return {
         (point.arm, point.name)
         for one in decidable(table, asks)
@@ -156,10 +165,14 @@ def rests_on(table: Table, asks: Callable[[str], bool]) -> set[tuple[str, str]]:
 def next_seeds(
     table: Table, most: int, asks: Callable[[str], bool] = lambda claim: True
 ) -> Mapping[tuple[str, str], int]:
-    """Return how many seeds points get next for undecided claims, by (arm, point).
+    """Return the number of seeds to add to points of undecided claims, by (arm, point).
 
-    Points get at most `most` seeds in all. If several points have the same runs, each is listed.
-    Only claims that `asks` accepts count.
+    If several points have the same runs, each is listed.
+
+    Args:
+        table: the table.
+        most: the largest number of seeds of a point, including those it has.
+        asks: return whether a claim counts, given its name.
     """
     found: Counter[tuple[str, str]] = Counter()
     for one in decidable(table, asks):

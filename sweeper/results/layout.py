@@ -1,4 +1,4 @@
-"""The style of all figures, and their layout: title and legend above the panels, notes below."""
+"""The style and the layout of figures: title and legend above the panels, notes below."""
 
 import math
 import textwrap
@@ -15,11 +15,11 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 
-# ICML: the width of a column and of both with the gap between them, in inches.
+# The widths in ICML's style, in inches: one column, and two columns with the gap between them.
 COLUMN = 3.25
 DOUBLE_COLUMN = 6.75
 
-# The template is matplotlib's own defaults, so that a user's matplotlibrc changes no figure.
+# Start from matplotlib's own defaults, so that a user's matplotlibrc does not change figures.
 STYLE = Path(__file__).with_name("house.mplstyle")
 RC = rc_params_from_file(STYLE, use_default_template=True)
 
@@ -31,11 +31,11 @@ FAINT_INK = RC["axes.edgecolor"]
 FONTS = (*RC["font.sans-serif"], *RC["font.monospace"])
 
 _PAD_PT = 3.0
-_LETTER = 0.56  # width of a letter in its size; few lines have wider ones on average
+_LETTER = 0.56  # the width of a letter / the font size; few lines have a larger average
 _LABEL_LETTERS = 48
-_HANDLE = 4  # width in a legend, in the size of its letters
+_HANDLE = 4  # the width of a handle in a legend / the legend's font size
 
-# Without the dates and versions that matplotlib would write.
+# Leave out the dates and versions that matplotlib would write.
 _METADATA: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None, "ModDate": None},
     "png": {"Software": None},
@@ -46,15 +46,15 @@ Style = dict[str, Any]
 """Arguments of a line or of a text."""
 
 Entry = tuple[tuple[Line2D, ...], str]
-"""A line of a legend: its handles, side by side, and its text."""
+"""A line of a legend: its handles, side by side, and its label."""
 
 
-# The style of small words above a panel.
+# The style of small text above a panel.
 FAINT: Style = {"ha": "center", "fontsize": SMALL_PT, "color": FAINT_INK}
 
 
 def plain(value: object, limit: int = _LABEL_LETTERS) -> str:
-    """Return `value` as text that can be drawn: one short line, in letters of the font."""
+    """Return `value` as text for a figure: at most `limit` characters, all known to the font."""
     text = str(value)
     if len(text) > limit:
         text = text[: limit - 1].rstrip() + "…"
@@ -67,14 +67,17 @@ def plain(value: object, limit: int = _LABEL_LETTERS) -> str:
 
 @cache
 def _letters() -> frozenset[int]:
-    """Return the characters that the fonts of the figures have."""
+    """Return the characters that all fonts of the figures have."""
     fonts = [findfont(FontProperties(family=[family])) for family in FONTS]
     known = [set(get_font(font).get_charmap()) for font in fonts]
     return frozenset(set.intersection(*known))
 
 
 def panels(count: int) -> tuple[Figure, list[Axes]]:
-    """Return a figure with panels side by side: one in a column, several across the page."""
+    """Return a figure with `count` panels side by side.
+
+    One panel is as wide as a column, several as the page.
+    """
     width = COLUMN if count == 1 else DOUBLE_COLUMN
     figure = Figure(figsize=(width, width))
     axes = list(figure.subplots(1, count, squeeze=False)[0])
@@ -97,9 +100,9 @@ def lay_out(
     legend: Sequence[Entry],
     notes: Sequence[str],
 ) -> None:
-    """Write title and legend above the panels and notes below, and set the height of the figure.
+    """Write the title and the legend above the panels and the notes below. Set the figure's height.
 
-    `height_pt` is the height of all panels with their axis labels, in points.
+    `height_pt` is the height of all panels and their axis labels, in points.
     """
     width = figure.get_figwidth() * 72
     inner = width - 2 * _PAD_PT
@@ -139,7 +142,7 @@ def lay_out(
 
 
 def rendered(figure: Figure, kind: str) -> bytes:
-    """Return the figure as a file of this kind; equal figures give equal bytes."""
+    """Return the bytes of the figure as "pdf", "png" or "svg". Equal figures give equal bytes."""
     buffer = BytesIO()
     with rc_context(RC):
         figure.savefig(buffer, format=kind, metadata=_METADATA[kind])

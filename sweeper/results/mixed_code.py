@@ -1,4 +1,4 @@
-"""The code that trained the runs of a table, where it is not the same for all."""
+"""Differences in code between the runs of a table."""
 
 from collections import Counter
 from typing import Any
@@ -11,7 +11,7 @@ from sweeper.store.code import differing
 def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
     """Return how the code of a table's finished runs differs; None if that is unknown.
 
-    Two runs are of different code if a file on which both depend differs.
+    The code of two runs is different if a file that both depend on differs.
     """
     found = {
         run: trained.states(_named_code(files.config), files.attempts)
@@ -28,7 +28,7 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
         return MixedCode({}, ()) if len(states) == len(found) else None
 
     revisions = {row["run"]: str(row.get("code")) for row in table.rows}
-    # Leave out runs that depend on none of the files that differ.
+    # Count only runs that depend on a file that differs.
     concerned = [
         run
         for run, own in states.items()
@@ -39,7 +39,7 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
 
 
 def _named_code(config: Data) -> dict[str, Any]:
-    """Return the names by which a config chooses code, as in the config itself."""
+    """Return the part of the config, nested, that selects code: names of task, model, optimizer."""
     variant = {"name": config.get("model.attention.name")}
     optimizer = config.get("optimizer.name")
     return {

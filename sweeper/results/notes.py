@@ -18,12 +18,12 @@ from sweeper.results.table import Table, label, number
 
 
 def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[str]:
-    """Return the notes of a figure: its marks, the matching of sizes, and missing runs.
+    """Return the sentences below a figure, for example on its marks and on missing runs.
 
     Args:
         table: the drawn table.
-        points: the points that are drawn.
-        spreads: the spreads that their intervals rest on.
+        points: the drawn points.
+        spreads: the spreads of their intervals.
     """
     return [
         *origin(table),
@@ -38,7 +38,7 @@ def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[s
 
 
 def _matches(table: Table) -> list[str]:
-    """Return a sentence on the largest error of matching for each count that was matched."""
+    """Return a sentence on the largest matching error, for each count that was matched."""
     worst: dict[str, float] = {}
     for row in table.rows:
         error = number(row.get("match_error"))
@@ -47,7 +47,7 @@ def _matches(table: Table) -> list[str]:
             worst[count] = max(worst.get(count, 0.0), abs(error))
 
     return [
-        f"Matched points have the {label(count)} of what they are matched to within "
+        f"Matched points and their targets have equal {label(count)} within "
         f"{max(math.ceil(error * 1e4) / 100, 0.01):.2f} %."
         for count, error in sorted(worst.items())
     ]

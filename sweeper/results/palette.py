@@ -1,16 +1,19 @@
-"""Colours and markers of arms, for figures and the report; imports no drawing library."""
+"""Colours and markers of arms, for figures and for the report.
+
+This module imports no drawing library.
+"""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-# Okabe and Ito: colours that people with any colour vision can distinguish, without yellow, which
-# is too light on white.
+# The colours of Okabe and Ito can be distinguished with any colour vision. Their yellow is left out
+# because it is too light on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 class ArmLook(NamedTuple):
-    """Places in PALETTE and MARKERS; `single` points are hollow and not joined."""
+    """Indices in PALETTE and MARKERS. Points of a `single` arm are hollow, without a line."""
 
     colour: int
     marker: int
@@ -18,10 +21,12 @@ class ArmLook(NamedTuple):
 
 
 def arm_looks(arms: Iterable[str]) -> dict[str, ArmLook]:
-    """Return a look for each arm; `matched` has the colour of `fixed`, whose runs it resizes."""
-    count = len(
-        PALETTE
-    )  # and of MARKERS: from the next arm on, colours have other markers
+    """Return a look for each arm.
+
+    `matched` has the colour of `fixed`, because its points are resized points of `fixed`.
+    """
+    # There are as many markers. Later arms repeat the colours with other markers.
+    count = len(PALETTE)
     found = {
         arm: ArmLook(place % count, (place + place // count) % count)
         for place, arm in enumerate(arms)

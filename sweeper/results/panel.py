@@ -1,7 +1,7 @@
-"""The panels of a figure: curves with every seed and their intervals, scales and ticks.
+"""The panels of a figure: curves, intervals, every seed, scales and ticks.
 
-A figure makes `Curves` of a table's points, draws them in one or several panels, and adds title,
-legend and notes with `finish`.
+A figure makes `Curves` from a table's points and draws them in one or several panels. Then `finish`
+adds the title, the legend and the notes.
 """
 
 import math
@@ -36,7 +36,7 @@ from sweeper.store.numbers import short
 
 MOST_CATEGORIES = 8
 
-# A dashed line to compare values with, and the words at its right end.
+# A guide is a dashed line to compare values with. Its label stands at its right end.
 GUIDE: Style = {"color": FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
 _GUIDE_WORDS: Style = {
     "xytext": (-2, 1),
@@ -46,17 +46,17 @@ _GUIDE_WORDS: Style = {
     "color": FAINT_INK,
 }
 
-# Times the range of all seeds. Longer intervals are cut off.
+# The y-axis shows intervals up to this many times the range of the seeds beyond the seeds.
 _REACH = 1.5
-# Times the same range. A guide farther away would flatten the curves.
+# A guide is drawn only within this many times that range. A farther one would flatten the curves.
 _GUIDE_REACH = 0.75
-_LARGEST = 1e150  # beyond it, the ticks of an axis would overflow
-_LIGHTEST = 0.4  # share of an arm's colour in its first curve
+_LARGEST = 1e150  # larger values would overflow the ticks of an axis
+_LIGHTEST = 0.4  # the share of an arm's colour in its first curve; the rest is white
 
 
 @dataclass(frozen=True)
 class Look:
-    """The style of a curve; `line` joins its points."""
+    """The style of a curve; `line` is True if its points are joined."""
 
     colour: str
     marker: str = "o"
@@ -64,7 +64,7 @@ class Look:
     filled: bool = True
 
     def style(self) -> Style:
-        """Return the arguments of a line with this look."""
+        """Return the keyword arguments of a `Line2D` with this look."""
         return {
             "color": self.colour,
             "linestyle": "-" if self.line else "none",
@@ -82,9 +82,9 @@ class Curve:
 
     Attributes:
         arm: the arm.
-        key: distinguishes the curves of an arm, for example by the number of heads.
+        key: what distinguishes the curve from others of the arm, such as the number of heads.
         look: its colour and marker.
-        points: those with at least one finished run.
+        points: the points with at least one finished run.
     """
 
     arm: str
@@ -107,13 +107,13 @@ class Mark:
 class Curves:
     """The points of a table by one metric, as curves.
 
-    Means and intervals are those of logarithms where values differ by a factor of ten (`bent`).
+    If values span a factor of ten, means and intervals are computed from logarithms (`bent`).
 
     Args:
         table: the table.
-        points: its points, or some of them.
-        metric: their metric, by default that of the table.
-        by: returns for a point the key of its curve; by default an arm has one curve.
+        points: some or all of its points.
+        metric: the metric; the table's own by default.
+        by: return the key of a point's curve. By default, an arm has one curve.
     """
 
     def __init__(
@@ -149,9 +149,10 @@ class Curves:
     def marks(
         self, curve: Curve, at: str | Callable[[Point], float | None]
     ) -> list[Mark]:
-        """Return marks for the points of a curve that have a place, from left to right.
+        """Return the marks of a curve's points from left to right.
 
-        `at` is a column, or a function that returns the place of a point on the x-axis.
+        `at` is a column, or a function that returns a point's position on the x-axis. Points
+        without a position are left out.
         """
         place = methodcaller("at", at) if isinstance(at, str) else at
         found = [
@@ -169,14 +170,14 @@ class Curves:
         at: Callable[[Point], float | None] | None = None,
         words: str = "",
     ) -> list[list[Mark]]:
-        """Draw curves in a panel, set its labels, scales and ticks, and return the marks of each.
+        """Draw curves in a panel, set its labels, scales and ticks, and return the curves' marks.
 
         Args:
             axes: the panel.
-            x: the column along the x-axis. If it is a key of a config, ticks stand at its values.
-            curves: the drawn ones, by default all.
-            at: returns the place of a point, if it is not its number in that column.
-            words: the label of the y-axis, by default that of the metric.
+            x: the column on the x-axis. If it is a config key, ticks stand at its values.
+            curves: the curves to draw; all by default.
+            at: return a point's position on the x-axis; its number in the column by default.
+            words: the label of the y-axis; that of the metric by default.
         """
         drawn = self.every if curves is None else curves
         found = [self.marks(curve, at or x) for curve in drawn]
@@ -216,7 +217,7 @@ class Curves:
 def _mark(
     x: float, point: Point, spread: Spreads, back: Callable[[float], float]
 ) -> Mark:
-    """Return the mark of a point; `back` reverses the transform of `bent` values."""
+    """Return the mark of a point; `back` inverts the transform of its values by `bent`."""
 
     def shown(value: float) -> float:
         return max(-_LARGEST, min(back(value), _LARGEST))
@@ -234,9 +235,9 @@ def finish(
     *drawn: Curves,
     notes: Sequence[str] = (),
 ) -> Figure:
-    """Add title, legend and notes to a figure of these curves, and return it.
+    """Add the title, the legend and the notes to a figure of these curves, and return it.
 
-    `height_pt` is the height of all panels with their axis labels, in points.
+    `height_pt` is the height of all panels and their axis labels, in points.
     """
     table = drawn[0].table
     points = [point for one in drawn for point in one.points]
@@ -247,7 +248,7 @@ def finish(
 
 
 def entry(curves: Sequence[Curve], words: str) -> Entry:
-    """Return a line of a legend for these curves, with at most three of their looks."""
+    """Return a line of a legend for these curves. It shows at most three of their looks."""
     looks = list(dict.fromkeys(curve.look for curve in curves))
     if len(looks) > 3:
         looks = [looks[0], looks[len(looks) // 2], looks[-1]]
@@ -264,7 +265,7 @@ def legend_of(*drawn: Curves) -> list[Entry]:
 def by_key(curves: Curves, words: str) -> list[Entry]:
     """Return a line of a legend for each key of the curves.
 
-    `words` is a template with one place for the key, such as "{} heads".
+    `words` is a format string for the key, such as "{} heads".
     """
     groups: dict[Any, list[Curve]] = {}
     for curve in sorted(curves.every, key=lambda curve: curve.key):
@@ -304,12 +305,12 @@ def curve_looks(
 def guide_words(
     axes: Axes, words: str, place: tuple[float, float], coordinates: Any = "data"
 ) -> None:
-    """Write the words of a guide at its right end."""
+    """Write the label of a guide at its right end, `place`."""
     axes.annotate(words, place, xycoords=coordinates, zorder=1, **_GUIDE_WORDS)
 
 
 def _draw(axes: Axes, look: Look, marks: Sequence[Mark]) -> None:
-    """Draw means, their intervals, and every seed as a faint marker."""
+    """Draw the means, the intervals, and a faint marker for every seed."""
     means = [(mark.x, mark.mean) for mark in marks]
     _plot(axes, means, zorder=4, **look.style())
 
@@ -331,13 +332,16 @@ def ring(axes: Axes, places: Sequence[tuple[float, float]], **style: Any) -> Non
 
 
 def _plot(axes: Axes, places: Sequence[tuple[float, float]], **style: Any) -> None:
-    """Plot places as one line."""
+    """Plot these (x, y) places as one line."""
     if places:
         axes.plot(*zip(*places, strict=True), **style)
 
 
 def categories(axes: Axes, words: Sequence[str]) -> None:
-    """Label the places 0, 1, ... of the x-axis with words, in lines that do not meet."""
+    """Label the positions 0, 1, ... of the x-axis, with line breaks so that labels do not overlap.
+
+    If there are more than MOST_CATEGORIES, set no labels.
+    """
     axes.set_xlim(-0.5, len(words) - 0.5)
     shown = words if len(words) <= MOST_CATEGORIES else []
     lines = [
@@ -354,15 +358,15 @@ def scale(
     own: bool = False,
     linear: bool = False,
 ) -> None:
-    """Set scale and ticks of an axis.
+    """Set the scale and the ticks of an axis.
 
-    Without `linear`, the scale is logarithmic from a factor of ten, or if each value is the same
-    multiple of the one before.
+    The scale is logarithmic if the values are positive and span a factor of ten. With `own`, it is
+    also logarithmic if each value is the same multiple of the one before.
 
     Args:
         axis: the axis.
-        values: the values that it shows.
-        own: put ticks at the values, instead of round numbers.
+        values: the values on it.
+        own: put ticks at the values, not at round numbers.
         linear: never choose a logarithmic scale.
     """
     ordered = sorted(set(values))
@@ -371,7 +375,7 @@ def scale(
     steady = own and len(ratios) > 2 and all(math.isclose(r, ratios[0]) for r in ratios)
     logarithmic = not linear and low > 0 and (steady or high / low >= LOGARITHMIC_FROM)
 
-    # This resets locator and formatter, so it comes first.
+    # Set the scale first, because this resets the locator and the formatter.
     name = axis.axis_name
     axis.axes.set(**{f"{name}scale": "log" if logarithmic else "linear"})
     if own and len(ordered) <= 12:

@@ -1,4 +1,4 @@
-"""Tables as papers print them: a column for each setting, a line for each metric."""
+"""Tables in the layout of papers: a column for each setting, a row for each metric."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,15 +33,15 @@ from sweeper.store.errors import sanitize
 from sweeper.store.numbers import short
 
 ABSENT = "–"
-_LIMIT = 60  # letters of a cell
+_LIMIT = 60  # the most characters in a cell
 
-Line = tuple[str, ...]  # the words of a row, then its cells
-Published = Mapping[str, Data]  # a paper's numbers by setting and metric
+Line = tuple[str, ...]  # the label of a row, then its cells
+Published = Mapping[str, Data]  # a paper's numbers, by setting and by metric
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some columns of a table: a title, the head, and the lines below it."""
+    """A part of a table with its own columns: a title, a head and the lines below it."""
 
     title: str
     head: Line
@@ -50,7 +50,7 @@ class Block:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A whole table: its blocks from top to bottom, and notes for the reader."""
+    """A table: its blocks from top to bottom, and the notes below them."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -58,15 +58,16 @@ class PaperTable:
 
 
 def has_paper_table(table: Table) -> bool:
-    """Return True if a paper prints the experiment as a table."""
+    """Return whether the experiment is shown as a paper's table."""
     about = table.experiment
     return about.get("figure") == "table" or bool(about.get("finetune"))
 
 
 def paper_table(table: Table) -> PaperTable:
-    """Return the measured values by arm, with the numbers that the paper prints.
+    """Return a table with a block of measured values for each arm, and the paper's numbers.
 
-    These stand beside the measured ones, or in a block of their own if the scale is another.
+    At the paper's scale, its numbers stand below the measured ones. Otherwise, they have their own
+    block.
     """
     about = table.experiment
     published: Published = about.get("paper") or {}
@@ -123,7 +124,7 @@ def _measured(table: Table, arm: str, published: Published) -> Block:
 
 
 def _cell(point: Point | None) -> str:
-    """Return mean ± sd over seeds, and the number of seeds if some are missing."""
+    """Return mean ± standard deviation over seeds, with the number of seeds if some are missing."""
     if point is None or not point.values:
         return ABSENT
     values = list(point.values.values())
@@ -142,7 +143,10 @@ def _cell(point: Point | None) -> str:
 
 
 def _paper(key: str, words: str, columns: Sequence[Data]) -> Line:
-    """Return a line of the paper's numbers; a list holds a mean and its spread."""
+    """Return a line with the paper's numbers under `key`.
+
+    A number is a scalar, or a list of a mean and its spread.
+    """
     found = [column.get(key, ABSENT) for column in columns]
     cells = [" ± ".join(map(str, c)) if isinstance(c, list) else str(c) for c in found]
     return words, *cells
@@ -154,17 +158,19 @@ def _notes(table: Table) -> Iterator[str]:
     counts = {len(p.runs) for measure in measures(table) for p in measure.points(table)}
     if counts:
         seeds = range_in_words(counts)
-        several = f"Mean ± standard deviation over {seeds} seeds."
-        yield several if max(counts) > 1 else "One seed."
+        over_seeds = f"Mean ± standard deviation over {seeds} seeds."
+        yield over_seeds if max(counts) > 1 else "One seed."
 
     if table.experiment.get("finetune"):
         rows = [row for row in table.rows if row.get("parent")]
         settings = {(row["arm"], row["point"]) for row in rows}
         parents = {(row["arm"], row["point"], row["parent"]) for row in rows}
-        pretraining = "One pre-training a setting: the seeds are those of fine-tuning."
+        pretraining = (
+            "Each setting has one pre-training; its seeds are those of fine-tuning."
+        )
         if len(parents) > len(settings):
-            pretraining = "Each seed has a pre-training of its own."
-        yield f"{pretraining} Parameters are the pre-training's."
+            pretraining = "Each seed has its own pre-training."
+        yield f"{pretraining} Parameters are those of the pre-trained model."
 
     yield from baselines(table)
     yield from standing(table)
@@ -173,16 +179,16 @@ def _notes(table: Table) -> Iterator[str]:
 
 
 def baselines(table: Table) -> list[str]:
-    """Return a sentence on the scores of simple predictors for each measure that has some.
+    """Return a sentence on the scores of simple predictors, for each measure with such scores.
 
-    `standing` has a sentence of its own for n-gram models.
+    N-gram models are left out: `standing` compares with them.
     """
     sentences = []
     for measure in measures_of_arms(table):
         found = measure.baselines(table)
         scores = [f"{words} {value:.2f}" for words, value in found.items()]
         if scores and "trigram" not in found:
-            sentences.append(f"{measure.words} of baselines: {', '.join(scores)}.")
+            sentences.append(f"Baselines by {measure.words}: {', '.join(scores)}.")
     return sentences
 
 
@@ -199,7 +205,10 @@ def write_paper_table(outputs: Path, table: Table) -> None:
 
 
 def as_text(content: PaperTable, *, notes: bool = True) -> list[str]:
-    """Return lines of text; the columns of all blocks are aligned."""
+    """Return lines of text with the columns of all blocks aligned.
+
+    Without `notes`, return only the blocks: no title and no notes.
+    """
     rows = [line for block in content.blocks for line in _safe(block)]
     lines = iter(_aligned(rows, left=1))
     text = [sanitize(content.title, 200)]
@@ -211,7 +220,7 @@ def as_text(content: PaperTable, *, notes: bool = True) -> list[str]:
 
 
 def _aligned(rows: Sequence[Line], left: int) -> list[str]:
-    """Return rows as lines of text, their first `left` columns aligned left, others right.
+    """Return rows as lines of text. Align the first `left` columns left and the others right.
 
     Rows may differ in length.
     """
@@ -228,13 +237,13 @@ def _aligned(rows: Sequence[Line], left: int) -> list[str]:
 
 
 def _safe(block: Block) -> list[Line]:
-    """Return head and lines of a block, each cell on one harmless line."""
+    """Return the head and the lines of a block with each cell sanitized."""
     lines = (block.head, *block.lines)
     return [tuple(sanitize(cell, _LIMIT) for cell in line) for line in lines]
 
 
 def as_csv(content: PaperTable) -> str:
-    """Return CSV; the first column is the title of the block."""
+    """Return the table as CSV. The first column holds the title of the block."""
     return "".join(
         csv_line([sanitize(block.title, _LIMIT), *line])
         for block in content.blocks
@@ -276,7 +285,7 @@ _TABULAR = r"""\par\medskip
 
 
 def as_latex(content: PaperTable, name: str) -> str:
-    r"""Return a table environment with a tabular for each block; `name` is in its \label."""
+    r"""Return a table environment with a tabular for each block and the label tab:`name`."""
 
     def escaped(text: str, limit: int = _LIMIT) -> str:
         return sanitize(text, limit).translate(_LATEX)
@@ -307,7 +316,7 @@ HEADER = ("arm", "point", "seeds", "mean", "sd", "parameters")
 
 
 def summarise(table: Table) -> list[str]:
-    """Return lines of text: the mean and standard deviation over seeds of each point."""
+    """Return lines of text with the mean and standard deviation over seeds of each point."""
     if has_paper_table(table):
         head, *lines = as_text(paper_table(table))
         return [f"{sanitize(table.name, 80)}: {head}", *lines]
@@ -333,7 +342,7 @@ def summarise(table: Table) -> list[str]:
 
 
 def _summary(point: Point) -> Line:
-    """Return the cells of a point in the terminal."""
+    """Return the cells of a point, in the order of HEADER, and its match error."""
     values = list(point.values.values())
     spread = sd(values)
     size, error = point.at("params_total"), point.at("match_error")
@@ -349,6 +358,6 @@ def _summary(point: Point) -> Line:
 
 
 def clipped(text: str, limit: int) -> str:
-    """Return text on one harmless line of at most `limit` letters."""
+    """Return sanitized text of at most `limit` characters, on one line."""
     safe = sanitize(text)
     return safe if len(safe) <= limit else safe[: limit - 1] + "…"

@@ -1,4 +1,4 @@
-"""The points of a table with their values, and the sentences on them that every result shows."""
+"""The points of a table with their values, and the sentences on them below every result."""
 
 from __future__ import annotations
 
@@ -25,16 +25,14 @@ from sweeper.store.code import differing
 from sweeper.store.numbers import plural, short
 
 RATE = "optimizer.learning_rate"
-WITHOUT = {
-    "done": "done without it",
-    "new": "not started",
-}  # states of runs without a metric
+# The states of runs without a metric, in words.
+WITHOUT = {"done": "done without it", "new": "not started"}
 Spreads = Mapping[tuple[str, ...], Spread]
-"""The spread between the seeds of points, by their runs; points of unknown spread are left out."""
+"""The spread between a point's seeds, by `Point.key`. Points of unknown spread are left out."""
 
 
 def tuned_in_words(experiment: Mapping[str, Any]) -> list[str]:
-    """Return sentences on the choices for an experiment; none if it was not tuned."""
+    """Return sentences on the tuned values of an experiment; [] if it was not tuned."""
     found: Sequence[Mapping[str, Any]] = experiment.get("tuning") or ()
     if not found:
         return []
@@ -48,20 +46,22 @@ def tuned_in_words(experiment: Mapping[str, Any]) -> list[str]:
     )
     sentences = [f"{chosen[0].upper()}{chosen[1:]}: {_by_arm(found)}."]
     if at_end := [one for one in found if one["at_end"]]:
-        words = "Chosen at an end of the range tried, so a better one may lie beyond"
+        words = (
+            "Chosen at an end of the tried range, so a value beyond it may be better"
+        )
         sentences.append(f"{words}: {_by_arm(at_end)}.")
     if unsure := [one for one in found if one["alternative"]]:
         count = f"{len(unsure)} of {plural(len(found), 'choice')}"
         errors = _span([float(f"{one['error']:.2g}") for one in unsure])
         sentences.append(
             f"{count} cannot be distinguished from the next best (the error of their difference "
-            f"is {errors}), so claims are judged with either."
+            f"is {errors}), so a verdict must hold with both."
         )
     return sentences
 
 
 def _by_arm(choices: Sequence[Mapping[str, Any]]) -> str:
-    """Return the range of chosen values of each arm in words."""
+    """Return the range of each arm's chosen values in words."""
     by_arm: dict[str, list[Mapping[str, Any]]] = {}
     for one in choices:
         by_arm.setdefault(one["arm"], []).append(one["values"])
@@ -72,7 +72,7 @@ def _by_arm(choices: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _span(values: Sequence[Any]) -> str:
-    """Return numbers as a range, and words as a list."""
+    """Return different numbers as a range, and other values as a list."""
     known = list(dict.fromkeys(values))
     if len(known) > 1 and all(isinstance(value, int | float) for value in known):
         return f"{min(known):g} to {max(known):g}"
@@ -86,14 +86,15 @@ class Point:
     Attributes:
         arm, name: the arm, and the setting in words.
         settings: the keys that the plan varies in this arm, with their values.
-        cells: the columns of its rows; where seeds differ, the first value.
-        values: the metric by seed in the unit shown (fractions in per cent), of finished runs only.
-        runs: the run of every planned seed.
+        cells: the cells of its rows, by column. If seeds differ, the first value counts.
+        values: the metric of finished runs by seed, in the unit of its label (for example per
+            cent).
+        runs: the run id of every planned seed.
         seconds: the training time of each finished run.
-        alternatives: the same setting with other values of the tuned keys, which trials cannot tell
+        alternatives: the same setting with other values of the tuned keys that trials cannot tell
             from the chosen ones.
-        bounds: the least and the most that the metric can be.
-        logs: whether `values` are their logarithms.
+        bounds: the smallest and the largest possible value of the metric.
+        logs: whether `values` holds logarithms.
     """
 
     arm: str
@@ -108,33 +109,33 @@ class Point:
     logs: bool = False
 
     def at(self, column: str) -> float | None:
-        """Return the number in a column, or None; of seconds, the mean over seeds."""
+        """Return the number in a column, or None. In `seconds`, it is the mean over seeds."""
         if column == "seconds" and self.seconds:
             return mean(self.seconds)
         return number(self.cells.get(column))
 
     @property
     def mean(self) -> float:
-        """The mean over seeds; the point must have one."""
+        """The mean over seeds. The point must have at least one value."""
         return mean(list(self.values.values()))
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The runs of the point. Points with the same runs count as one."""
+        """The ids of the point's runs, sorted. Points with the same runs count as one."""
         return tuple(sorted(self.runs.values()))
 
     def interval(self, spreads: Spreads) -> tuple[float, float] | None:
-        """Return the interval of the mean, as far as the metric goes; None where it is unknown."""
+        """Return the interval of the mean, clipped to `bounds`; None if it is unknown."""
         ends = interval(self.mean, len(self.values), spreads.get(self.key))
-        least, most = self.bounds
-        return ends and (max(ends[0], least), min(ends[1], most))
+        smallest, largest = self.bounds
+        return ends and (max(ends[0], smallest), min(ends[1], largest))
 
 
 def rows_of(table: Table, metric: str) -> list[Row]:
-    """Return the rows of runs that measure `metric`.
+    """Return the rows of the runs that measure `metric`.
 
-    These are all rows, unless the experiment fine-tunes: then the rows of the tasks with this
-    metric, or of the pre-training if no task has it.
+    Without fine-tuning, these are all rows. With fine-tuning, they are the rows of the tasks with
+    this metric, or those of the pre-training if no task has it.
     """
     finetune = table.experiment.get("finetune") or {}
     owners = {task for task, metrics in finetune.items() if metric in metrics}
@@ -144,18 +145,18 @@ def rows_of(table: Table, metric: str) -> list[Row]:
 
 
 def metric_of(table: Table, arm: str) -> str:
-    """Return the metric of an arm: its own, or that of the experiment."""
+    """Return the metric of an arm. By default, it is the metric of the experiment."""
     return str(table.experiment["arms"].get(arm, {}).get("metric") or table.metric)
 
 
 def points(table: Table, metric: str) -> list[Point]:
     """Return the points, in the order of the plan.
 
-    Alternatives are not among them, but in their points' `alternatives`.
+    An alternative is not in the list, but in `alternatives` of its point.
     """
     found: dict[str, Point] = {}
     for row in rows_of(table, metric):
-        # A point that varies nothing has no words.
+        # If the plan varies nothing in an arm, its point has no name.
         arm, name = str(row["arm"]), str(row["point"] or "")
         settings = table.settings.get(name, {})
         new = Point(arm, name, settings, bounds=_bounds(metric, row))
@@ -172,36 +173,33 @@ def points(table: Table, metric: str) -> list[Point]:
             point.seconds.append(seconds)
     chosen = []
     for point in found.values():
-        of = found.get(str(point.cells.get("alternative_to")))
-        if of is None:  # of an earlier plan, whose chosen value is one of today's plan
+        chosen_point = found.get(str(point.cells.get("alternative_to")))
+        # It is also None for an alternative in an earlier plan that the newest one has chosen.
+        if chosen_point is None:
             chosen.append(point)
         else:
-            of.alternatives.append(point)
+            chosen_point.alternatives.append(point)
     return chosen
 
 
 def _bounds(metric: str, row: Row) -> tuple[float, float]:
-    """Return the least and the most that a metric of a run can be, as it is shown."""
+    """Return the smallest and the largest possible value of a metric, in the unit of its label."""
     kind = metric.rpartition("/")[2]
     if kind in PER_CENT:
         return 0.0, 100.0
-    size = number(
-        row.get("model.head_size")
-    )  # logits q·k of this size have no higher rank
-    if (
-        kind == "attention_rank"
-        and size
-        and row.get("model.attention.name") == "multi_head"
-    ):
+    # The logits q·k of a head have at most the rank of its size.
+    size = number(row.get("model.head_size"))
+    is_multi_head = row.get("model.attention.name") == "multi_head"
+    if kind == "attention_rank" and size and is_multi_head:
         return 0.0, size
     return -math.inf, math.inf
 
 
 def seed_spread(given: Collection[Point]) -> Spreads:
-    """Return the spread of each point, moderated as that of contrasts (statistics/blocks.py).
+    """Return the spread of each point, shrunk like that of contrasts (statistics/blocks.py).
 
-    It is unknown where seeds diverged, where all are equal, and where there is less than one degree
-    of freedom.
+    Points with unknown spread are left out: those with a diverged seed, with equal seeds, or with
+    less than one degree of freedom.
     """
     from sweeper.results.statistics.blocks import moderated, table_of
 
@@ -217,10 +215,10 @@ def seed_spread(given: Collection[Point]) -> Spreads:
 def bent(
     points: Sequence[Point], metric: str
 ) -> tuple[list[Point], Callable[[float], float]]:
-    """Return the points with values on the scale of means and intervals, and the way back.
+    """Return the points with values on the scale of means and intervals, and the inverse transform.
 
-    The scale is logarithmic where the values span a factor that makes an axis logarithmic, unless
-    they are in per cent.
+    The scale is logarithmic if the positive values span a factor of LOGARITHMIC_FROM, unless they
+    are in per cent.
     """
     values = [value for point in points for value in point.values.values()]
     linear = metric.rpartition("/")[2] in PER_CENT or not values or min(values) <= 0
@@ -229,16 +227,16 @@ def bent(
     found = []
     for point in points:
         logs = {seed: math.log(value) for seed, value in point.values.items()}
-        most = math.log(point.bounds[1])
-        found.append(replace(point, values=logs, bounds=(-math.inf, most), logs=True))
+        bounds = (-math.inf, math.log(point.bounds[1]))
+        found.append(replace(point, values=logs, bounds=bounds, logs=True))
     return found, math.exp
 
 
 def settings_apart(given: Sequence[Point], x: str) -> Callable[[Point], dict[str, Any]]:
-    """Return a function: the settings of a point that tell its curve from others of its arm.
+    """Return a function from a point to the settings that distinguish its curve in its arm.
 
-    They are all but those that change from point to point of the curve: `x` if the arm varies it,
-    else the first key that it varies, and the keys that change together with that one.
+    All other settings change along the curve. These are `x` if the arm varies it, or else the first
+    varied key, and all keys that change together with it.
     """
     along: dict[str, set[str]] = {}
     for arm in {point.arm for point in given}:
@@ -256,7 +254,7 @@ def settings_apart(given: Sequence[Point], x: str) -> Callable[[Point], dict[str
 
 
 def missing(table: Table) -> str:
-    """Return the sentence about runs that lack a metric of the experiment, "" for none."""
+    """Return the sentence about runs that lack a metric of the experiment; "" if none does."""
     finetune: Mapping[str, list[str]] = table.experiment.get("finetune") or {}
     without: dict[str, str] = {}
     for row in table.rows:
@@ -264,12 +262,12 @@ def missing(table: Table) -> str:
         if finetune:
             wanted = finetune.get(str(row.get("task")), [])
         measured = all(number(row.get(one)) is not None for one in wanted)
-        # A pre-training has no metric.
+        # A pre-training has no wanted metric, so it is missing until it is done.
         if not measured or (not wanted and row["state"] != "done"):
             without[row["run"]] = str(row["state"])
     if not without:
         return ""
-    # A finished run without the metric trained another task, or measured nan.
+    # A finished run lacks the metric if it trained another task or measured nan.
     counts = Counter(WITHOUT.get(state, state) for state in without.values())
     reason = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     are = "is" if len(without) == 1 else "are"
@@ -278,7 +276,7 @@ def missing(table: Table) -> str:
 
 
 def origin(table: Table) -> list[str]:
-    """Return sentences on mixed code, the text, the scale and the typed overrides of a result."""
+    """Return sentences on the mixed code, the text, the scale and the overrides of a result."""
     text, scale = table.experiment.get("text"), table.experiment.get("scale")
     fixed = f"With {', '.join(table.fixed)}." if table.fixed else ""
     lines = (table.mixed_code, text and f"Text: {text}; {scale} scale.", fixed)
@@ -286,7 +284,7 @@ def origin(table: Table) -> list[str]:
 
 
 def caveats(table: Table) -> list[str]:
-    """Return the caveats of a result: its tuning, differences between its runs, missing runs."""
+    """Return sentences on a result's tuning, differences between its runs, and missing runs."""
     found = [*tuned_in_words(table.experiment), *mixed(table), missing(table)]
     return [line for line in found if line]
 
@@ -299,7 +297,10 @@ _VERSIONS = {
 
 
 def mixed(table: Table) -> list[str]:
-    """Return sentences on the versions of program, PyTorch, devices and data, if several."""
+    """Return a sentence for each kind of difference between the table's runs.
+
+    The kinds are the versions of the program and of PyTorch, the device, and the prepared data.
+    """
     sentences = []
     apart = code_apart(table.rows)
     same_code = apart == [] or table.code is not None
@@ -323,15 +324,16 @@ def mixed(table: Table) -> list[str]:
         if len(several) > 1:
             listed = ", ".join(sorted(several))
             sentences.append(
-                f"Runs on {len(several)} preparations of one text that differ: {listed}."
+                f"Runs on {len(several)} different preparations of one text: {listed}."
             )
     return sentences
 
 
 def code_apart(rows: Iterable[Row]) -> list[str] | None:
-    """Return the parts of the code that differ between the rows' runs; None if one is unknown.
+    """Return the parts of the code that differ between the rows' runs.
 
-    Different versions of the program may have no part that differs.
+    Return None if the code of a run is unknown. Versions of the program can differ without a
+    difference in these parts.
     """
     parts = (str(row.get("code_parts") or "[]") for row in rows if row.get("code"))
     states = [state for one in parts for state in json.loads(one) or [{}]]
@@ -339,12 +341,12 @@ def code_apart(rows: Iterable[Row]) -> list[str] | None:
 
 
 def average(points: Iterable[Point]) -> str:
-    """Return the name of the mean that is shown of each point."""
+    """Return the kind of mean that these points show."""
     return "geometric mean" if any(point.logs for point in points) else "mean"
 
 
 def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:
-    """Return a sentence on the marks of a figure: the seeds of a mean, the base of intervals."""
+    """Return a sentence on the marks of a figure: its means, intervals and seeds."""
     counts = [len(point.values) for point in points if point.values]
     degrees = [round(spread.df) for own in spreads for spread in own.values()]
     if not counts:
@@ -361,14 +363,14 @@ def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:
 
 
 def range_in_words(numbers: Collection[int]) -> str:
-    """Return numbers in words: the only one, or the smallest to the largest."""
+    """Return "SMALLEST to LARGEST" of these numbers, or the number if they are equal."""
     ends = dict.fromkeys((min(numbers), max(numbers)))
     return " to ".join(map(str, ends))
 
 
 TASKS = {"squad": "SQuAD", "mnli": "MNLI"}
-# Predictors that see little of the input or none: columns <split>/<baseline>_<metric>. Of those of
-# one metric, the first sees nothing.
+# Predictors that see little or nothing of the input. Their columns are
+# <split>/<baseline>_<metric>. The first predictor of a metric sees nothing.
 BASELINES = {
     "majority": "majority class",
     "bag_of_words": "bag of words",
@@ -377,23 +379,23 @@ BASELINES = {
     "trigram": "trigram",
 }
 
-# Share of the best run's lead over a baseline; a run with less has not learned.
+# A run has not learned if its lead over a baseline is at most this share of the best run's lead.
 _LITTLE = 0.1
-_NAMED = 4  # settings
-# Measures of language models that are functions of the perplexity of the same run.
+_NAMED = 4  # the most settings that a sentence names
+# Metrics of language models that are functions of a run's perplexity.
 _OF_PERPLEXITY = ("test/loss", "test/perplexity_per_word")
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric that an experiment shows; `task` is empty without fine-tuning."""
+    """A metric of an experiment. `task` is empty without fine-tuning."""
 
     task: str
     metric: str
 
     @property
     def words(self) -> str:
-        """The metric in words, after its task."""
+        """The task and the metric in words."""
         return f"{TASKS.get(self.task, self.task)} {label(self.metric)}".strip()
 
     def points(self, table: Table) -> list[Point]:
@@ -401,7 +403,7 @@ class Measure:
         return points(table, self.metric)
 
     def baselines(self, table: Table) -> dict[str, float]:
-        """Return the result of each baseline in the table by its words, lowest first."""
+        """Return the mean score of each baseline in the table, by its words, lowest first."""
         split, _, name = self.metric.rpartition("/")
         found = {}
         for baseline, words in BASELINES.items():
@@ -413,9 +415,9 @@ class Measure:
         return dict(sorted(found.items(), key=lambda item: item[1]))
 
     def not_learned(self, table: Table) -> str:
-        """Return a sentence on the seeds that are no better than a baseline; "" if none.
+        """Return a sentence on the seeds that are no better than a baseline; "" if there are none.
 
-        The baseline is a constant guess where it is known: the majority class, or the unigram
+        The baseline is a constant guess, if its score is known: the majority class or the unigram
         frequencies. The sentence counts the seeds, and names their points after a colon.
         """
         by = self
@@ -444,17 +446,16 @@ class Measure:
             return ""
         if len(named) > _NAMED:
             named[_NAMED:] = [f"and {plural(len(named) - _NAMED, 'more setting')}"]
-        have = "has" if len(behind) == 1 else "have"
-        told = f"{len(behind)} of {plural(len(leads), 'run')} {have} not learned"
-        return (
-            f"By {self.words}, {told}, no better than the {words}: {'; '.join(named)}."
-        )
+        have, are = ("has", "is") if len(behind) == 1 else ("have", "are")
+        learned = f"{len(behind)} of {plural(len(leads), 'run')} {have} not learned"
+        rest = f"{are} no better than the {words}: {'; '.join(named)}"
+        return f"By {self.words}, {learned} and {rest}."
 
 
 def not_learned(table: Table) -> list[str]:
     """Return the sentences of all measures on seeds that are no better than a baseline."""
-    told = [measure.not_learned(table) for measure in measures_of_arms(table)]
-    return [sentence for sentence in told if sentence]
+    found = [measure.not_learned(table) for measure in measures_of_arms(table)]
+    return [sentence for sentence in found if sentence]
 
 
 def _trigram(row: Row) -> float | None:
@@ -462,14 +463,17 @@ def _trigram(row: Row) -> float | None:
 
 
 def guides(table: Table) -> dict[str, float]:
-    """Return the perplexities of n-gram models by their words, where all runs have the same."""
+    """Return the perplexities of n-gram models by their words; {} if they differ between runs."""
     known = {_trigram(row) for row in table.rows} - {None}
     found = Measure("", table.metric).baselines(table)
     return found if "trigram" in found and len(known) == 1 else {}
 
 
 def trigram_curve(table: Table, x: str) -> list[tuple[float, float]]:
-    """Return the trigram model's perplexity over `x`, in order, if it differs along `x` alone."""
+    """Return the trigram model's perplexity over `x`, in ascending order.
+
+    Return [] unless the perplexity differs, and only along `x`.
+    """
     pairs = {(number(row.get(x)), _trigram(row)) for row in table.rows}
     known = [(at, value) for at, value in pairs if at is not None and value is not None]
     differs = len({value for _, value in known}) > 1
@@ -478,7 +482,7 @@ def trigram_curve(table: Table, x: str) -> list[tuple[float, float]]:
 
 
 def standing(table: Table) -> list[str]:
-    """Return a sentence on where models stand to n-gram models, for each measure that has some."""
+    """Return a sentence that compares models with n-gram models, for each measure that has them."""
     sentences = []
     for measure in measures_of_arms(table):
         baselines = measure.baselines(table)
@@ -491,13 +495,15 @@ def standing(table: Table) -> list[str]:
         best, worst = (_between(table, measure, own[at]) for at in (0, -1))
         where = f"all models are {best}"
         if best != worst:
-            where = f"the best model is {best} and the worst {worst}"
-        sentences.append(f"N-gram models of as much text reach {reached}: {where}.")
+            where = f"the best model is {best}, and the worst is {worst}"
+        sentences.append(
+            f"N-gram models trained on as much text reach {reached}; {where}."
+        )
     return sentences
 
 
 def _extent(table: Table, words: str) -> str:
-    """Return the perplexity of an n-gram model, or its range if runs see different rows."""
+    """Return the perplexity of an n-gram model, or its range if runs are tested on other rows."""
     cells = (number(row.get(f"test/{words}_perplexity")) for row in table.rows)
     values = [value for value in cells if value is not None]
     ends = (short(min(values), 3), short(max(values), 3))
@@ -505,7 +511,7 @@ def _extent(table: Table, words: str) -> str:
 
 
 def _between(table: Table, measure: Measure, point: Point) -> str:
-    """Return the n-gram models between which the perplexity of a point lies."""
+    """Return in words between which n-gram models the mean of a point lies."""
     rows = [row for row in table.rows if row["run"] in point.runs.values()]
     reached = measure.baselines(replace(table, rows=rows))
     better = [words for words, value in reached.items() if value < point.mean]
@@ -518,7 +524,7 @@ def _between(table: Table, measure: Measure, point: Point) -> str:
 
 
 def measures(table: Table) -> list[Measure]:
-    """Return the metrics that an experiment shows."""
+    """Return the measures of an experiment: its metric, or the metrics of its fine-tuned tasks."""
     finetune = table.experiment.get("finetune") or {"": [table.metric]}
     return [
         Measure(task, metric)
@@ -528,7 +534,7 @@ def measures(table: Table) -> list[Measure]:
 
 
 def measures_of_arms(table: Table) -> list[Measure]:
-    """Return the measures of an experiment, and the metrics that arms have of their own."""
+    """Return the measures of an experiment, including its arms' own metrics."""
     if table.experiment.get("finetune"):
         return measures(table)
     own = [metric_of(table, arm) for arm in table.experiment["arms"]]

@@ -1,7 +1,7 @@
-"""Verdicts on scores from anywhere: a CSV with a row for each arm and seed.
+"""Verdicts on scores of any program: a CSV with a row for each arm and seed.
 
-Each arm is compared with the baseline by the rule that judges the claims of a sweep
-(statistics/blocks.py). All arms and metrics of a file share the chance of a wrong verdict.
+The rule that judges the claims of a sweep (statistics/blocks.py) compares each arm with the
+baseline. All arms and metrics of a file share the chance of a wrong verdict.
 """
 
 import math
@@ -25,25 +25,28 @@ from sweeper.store.numbers import plural
 
 BETTER = {"lower": -1, "higher": 1}
 MOST_ROWS = 10_000
-MOST_SEEDS = 200  # of an arm; the rule judges after each of them
-_COSTS = {"flops": "training_flops", "seconds": "seconds"}  # by their names in tables
+MOST_SEEDS = 200  # of an arm; the rule judges after each seed
+# For each cost, its column in a table.
+_COSTS = {"flops": "training_flops", "seconds": "seconds"}
 
 
 def judge_table(path: Path) -> list[Verdict]:
     """Return the verdicts on the claims of a table that a sweep wrote.
 
-    Its description, `<experiment>.json`, stands beside it.
+    The folder of the .csv must also hold its description, `<experiment>.json`.
     """
     if not path.is_file():
         raise UserError(f"There is no file {path}; correct the path.")
     if not path.with_suffix(".json").is_file():
         raise UserError(
-            f"{path} does not say whether lower scores are better; give --better lower or "
+            f"{path} does not say whether lower scores are better; add --better lower or "
             "--better higher."
         )
     table = read_table(path)
     if not table.experiment.get("claims"):
-        raise UserError(f"{path}: its experiment has no claims to judge.")
+        raise UserError(
+            f"The experiment of {path} has no claims; add claims to its yaml and collect it again."
+        )
     return verdicts_on(table)
 
 
@@ -69,7 +72,9 @@ def judge_scores(
     if history is not None:
         earlier = _earlier(history, pair)
         if not set(earlier["metric"]) & set(checked["metric"]):
-            raise UserError("The history has no row of a metric that the scores have.")
+            raise UserError(
+                "The history and the scores have no metric in common; correct the column metric."
+            )
         every = pd.concat([checked, earlier])
 
     questions, additions = [], []
@@ -101,31 +106,35 @@ def exit_code(verdicts: Sequence[Verdict]) -> int:
 
 
 def read_scores(path: Path) -> pd.DataFrame:
-    """Return the cells of a CSV as text, and at most one row more than can be judged."""
+    """Return the cells of a CSV as strings. Read at most MOST_ROWS + 1 rows."""
     try:
         most = MOST_ROWS + 1
         return pd.read_csv(path, dtype=str, keep_default_na=False, nrows=most)
     except OSError as error:
         why = f"cannot be read ({error.strerror}); correct the path"
     except ValueError as error:
-        why = f"is no CSV with a line of names ({' '.join(str(error).split())})"
+        why = f"is not a CSV with a header ({' '.join(str(error).split())})"
     raise UserError(f"{path} {why}.")
 
 
 def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
-    """Return columns arm, pair, metric, value, flops and seconds, each of the right type."""
+    """Return the columns arm, pair, metric, value and costs, each with the right type.
+
+    Raise UserError if a column is missing or a cell cannot be judged.
+    """
     if not isinstance(frame, pd.DataFrame):
-        raise UserError("scores: expected a pandas DataFrame with a row for each run.")
+        raise UserError("scores must be a pandas DataFrame with a row for each run.")
     if len(frame) > MOST_ROWS:
-        most = f"more than {MOST_ROWS:,} rows; give one value for each arm and seed"
-        raise UserError(f"The scores have {most}.")
+        raise UserError(
+            f"The scores have more than {MOST_ROWS:,} rows; keep one row for each arm and seed."
+        )
     names = [name for name in ("arm", "point") if name in frame] or ["arm"]
     missing = [name for name in (*names, pair, "value") if name not in frame]
     if missing:
         has = ", ".join(map(str, frame.columns[:20]))
         raise UserError(
             f"The scores lack the column {', '.join(missing)} (they have {has}); expected arm, "
-            f"{pair} and value, or another column in place of {pair} by --pair."
+            f"{pair} and value. Choose another column instead of {pair} with --pair."
         )
     if frame.empty:
         raise UserError("The scores have no rows; expected one for each arm and seed.")
@@ -142,28 +151,33 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
             cell = f"{column}={frame[column].iloc[line]!r} in row {line + 1}"
             raise UserError(
                 f"{cell} of the scores: expected a finite number, above 0 for a cost. Leave out "
-                "the row of a run that failed, and say so: a verdict without it may be too "
-                "favourable."
+                "the rows of failed runs, and report that you did: verdicts without them may be "
+                "too favourable."
             )
 
     twice = found[found.duplicated(["arm", "pair", "metric"])]
     if not twice.empty:
         arm, value = twice.iloc[0][["arm", "pair"]]
         raise UserError(
-            f"{arm} has two rows with {pair}={value}; expected one for each arm, {pair} and "
-            "metric. A column that tells them apart can be called `metric` or `point`."
+            f"Arm {arm} has two rows with {pair}={value}; expected one for each arm, {pair} and "
+            "metric. If another column distinguishes them, rename it to `metric` or `point`."
         )
     most = found.groupby(["arm", "metric"]).size().max()
     if most > MOST_SEEDS:
-        raise UserError(f"An arm has {most:,} rows; at most {MOST_SEEDS:,} are judged.")
+        raise UserError(
+            f"An arm has {most:,} rows; expected at most {MOST_SEEDS:,}. Leave out the rest."
+        )
     return found
 
 
 def _earlier(history: pd.DataFrame, pair: str) -> pd.DataFrame:
-    """Return earlier scores under names that no arm or seed of today has."""
-    apart = history.get("comparison", pd.Series("", history.index)).astype(str)
+    """Return the checked earlier scores, with arms and seeds renamed so that none is in `scores`.
+
+    The optional column `comparison` separates arms of different comparisons.
+    """
+    comparison = history.get("comparison", pd.Series("", history.index)).astype(str)
     named = {
-        name: apart + " " + history[name].astype(str)
+        name: comparison + " " + history[name].astype(str)
         for name in ("arm" if "arm" in history else "point", pair)
         if name in history
     }
@@ -172,18 +186,18 @@ def _earlier(history: pd.DataFrame, pair: str) -> pd.DataFrame:
 
 
 def _margins(text: str | None) -> Data:
-    """Return the margin as experiments have it, by metric; empty for None."""
+    """Return the key `margin` of an experiment from --margin; {} for None."""
     if text is None:
         return {}
     size = pd.to_numeric(text.strip().removesuffix("%"), errors="coerce")
     if not 0 < size < math.inf:
         expected = "a number above 0 in the unit of the scores, or per cent"
         raise invalid_value("--margin", text, expected, "for example --margin 1%")
-    return {"value": {"size": text.strip(), "reason": "the margin that was asked for."}}
+    return {"value": {"size": text.strip(), "reason": "the requested margin."}}
 
 
 def _direction(better: str, metric: str) -> int:
-    """Return -1 if lower values of a metric are better, 1 if higher ones are."""
+    """Return -1 if `better` says that lower values of a metric are better, 1 for higher ones."""
     words = better
     if "=" in better:
         parts = [part.strip().partition("=") for part in better.split(",")]
@@ -196,23 +210,23 @@ def _direction(better: str, metric: str) -> int:
 
 
 def _baseline(arms: Sequence[str], named: str | None) -> str:
-    """Return the arm that the others are compared with."""
+    """Return the arm that the others are compared with: `named`, or the first."""
     if named is not None and named not in arms:
         expected = f"an arm of the scores ({', '.join(arms[:20])})"
         raise invalid_value("--baseline", named, expected, "correct it")
     if len(arms) < 2:
         raise UserError(
-            f"The scores have one arm, {arms[0]}; a verdict compares two or more. Name the arms in "
-            "the column `arm`."
+            f"The scores have only one arm, {arms[0]}; a verdict compares at least two. Name the "
+            "arms in the column `arm`."
         )
     return named or arms[0]
 
 
 def _table(rows: pd.DataFrame, experiment: Data) -> Table:
-    """Return scores as a table whose runs are its rows.
+    """Return scores as a table with one run per row.
 
-    Seeds are numbers by the order of their names, numeric ones by size: the first seeds are judged
-    before later ones, so the order of rows must not count.
+    Seeds are numbered in the order of their names, numbers by size. The rule judges the first seeds
+    before later ones, so the order must not depend on the order of rows.
     """
     names = pd.DataFrame({"name": rows["pair"].unique()})
     names["size"] = pd.to_numeric(names["name"], errors="coerce")
@@ -233,13 +247,13 @@ def _table(rows: pd.DataFrame, experiment: Data) -> Table:
 
 
 def _pairs(evidence: Evidence, one: Point, other: Point, pair: str) -> str:
-    """Return in words how many rows a comparison rests on."""
+    """Return a sentence on the number of rows in a comparison."""
     own, others = (
         ~np.isnan(evidence.values[evidence.place(point)]) for point in (one, other)
     )
     if not share_seeds(own, others):
         sizes = f"{own.sum()} and {others.sum()} rows"
-        return f" The arms have {sizes}, compared without pairs by {pair}."
+        return f" The arms have {sizes}; the comparison does not pair them by {pair}."
     words = f" It rests on {plural(int((own & others).sum()), 'pair')}."
     if alone := int((own ^ others).sum()):
         verbs = "has no partner and is" if alone == 1 else "have no partner and are"

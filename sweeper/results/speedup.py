@@ -1,9 +1,9 @@
 """The effective speedup: how much sooner the better of two runs reaches the other's last loss.
 
-Where its validation curve first reaches the loss at which the worse run ends, the better run has
-spent a share of its FLOPs and seconds. The speedup is the whole cost of the worse run over that
-share. Its logarithm is one number a seed. The interval of its mean stays valid however often one
-looks, as those of verdicts do (statistics/sequential.py).
+The speedup is the total cost of the worse run, divided by the cost at which the validation curve of
+the better run first reaches the worse run's last loss. Costs are FLOPs and seconds. Each seed gives
+one log speedup. The interval of the mean stays valid for any number of interim analyses, like those
+of verdicts (statistics/sequential.py).
 """
 
 import math
@@ -22,12 +22,15 @@ from sweeper.results.table import STEADY, RunFiles, number
 def speedups(
     evidence: Evidence, contrast: Contrast, costs: Iterable[str], level: float
 ) -> Mapping[str, list[float]]:
-    """Return by cost the logarithm of the first side's speedup, and the ends of its interval.
+    """Return for each cost the first side's log speedup and the ends of its interval.
 
-    There is none with fewer than FIRST seeds, or if a last loss is not on the other run's curve.
+    A cost is left out if there are fewer than FIRST seeds, or if a last loss is not on the other
+    run's curve.
 
     Args:
-        costs: those to return, of COSTS.
+        evidence: the points and their curves.
+        contrast: the compared points.
+        costs: the costs to return, a subset of COSTS.
         level: the chance of error at each end.
     """
     found = {}
@@ -36,8 +39,8 @@ def speedups(
         logs = np.array(
             [
                 sum(
-                    w * _log(evidence, cost, one, other, seed)
-                    for w, one, other in pairs
+                    weight * _log(evidence, cost, one, other, seed)
+                    for weight, one, other in pairs
                 )
                 for seed in pairs[0][1].runs
             ]
@@ -52,7 +55,10 @@ def speedups(
 
 
 def why_unread(evidence: Evidence, contrasts: Sequence[Contrast]) -> str:
-    """Return the sentence on why curves give no speedup; "" if they may, or there are no pairs."""
+    """Return the sentence on why the schedule rules out a speedup; "" if it does not.
+
+    Return "" also if no contrast compares pairs of points.
+    """
     schedules = {
         str(own.config.get("optimizer.schedule")) for own in evidence.files.values()
     }
@@ -60,16 +66,16 @@ def why_unread(evidence: Evidence, contrasts: Sequence[Contrast]) -> str:
     is_loss = evidence.metric.rpartition("/")[2] in LOSSES
     if falling and is_loss and any(map(_pairs, contrasts)):
         return (
-            f"No effective speedup: the learning rate falls to zero (schedule {falling}), so a "
-            "curve holds at its end only."
+            f"No effective speedup: the learning rate falls to zero (schedule {falling}), so only "
+            "the last loss of a curve can be compared."
         )
     return ""
 
 
 def _pairs(contrast: Contrast) -> list[tuple[float, Point, Point]]:
-    """Return the pairs of points whose weighted mean a contrast is; [] if it is something else.
+    """Return the weights and the pairs of points if a contrast is a weighted mean over pairs.
 
-    A claim lists the points of a pair one after the other.
+    Otherwise, return []. A claim lists the points of a pair one after the other.
     """
     firsts, seconds = contrast.weights[::2], contrast.weights[1::2]
     pairs = [
@@ -77,29 +83,31 @@ def _pairs(contrast: Contrast) -> list[tuple[float, Point, Point]]:
         for (weight, one), (opposite, other) in zip(firsts, seconds, strict=False)
         if math.isclose(weight, -opposite)
     ]
-    whole = 2 * len(pairs) == len(contrast.weights)
-    return pairs if whole and math.isclose(abs(sum(w for w, *_ in pairs)), 1) else []
+    all_paired = 2 * len(pairs) == len(contrast.weights)
+    total = sum(weight for weight, *_ in pairs)
+    return pairs if all_paired and math.isclose(abs(total), 1) else []
 
 
 def _log(evidence: Evidence, cost: str, one: Point, other: Point, seed: int) -> float:
-    """Return the logarithm of a point's speedup over another by one seed.
+    """Return the log speedup of a point over another for one seed.
 
     It is nan if a run is not measured, and infinite if a last loss is not on the other's curve.
-    Between validations, the loss is a straight line over the logarithm of the step.
+    Between validations, the loss is interpolated linearly in the logarithm of the step.
     """
     runs = [point.runs.get(seed, "") for point in (one, other)]
     curve, others = (evidence.files.get(run, RunFiles()).curve for run in runs)
     if not (curve and others):
         return math.nan
     last = others[-1][1]
+    # If the other run is better, its speedup is the inverse.
     if curve[-1][1] > last:
         return -_log(evidence, cost, other, one, seed)
-    own, whole = (number(evidence.rows[run][COSTS[cost]]) for run in runs)
-    if not (own and whole):
+    own, other_cost = (number(evidence.rows[run][COSTS[cost]]) for run in runs)
+    if not (own and other_cost):
         return math.nan
     steps, losses = np.transpose(curve)
-    shares = np.log(steps / steps[-1])
+    log_shares = np.log(steps / steps[-1])
+    # np.interp needs ascending values, so losses are negated.
     reached = -np.minimum.accumulate(losses)
-    return math.log(whole / own) - float(
-        np.interp(-last, reached, shares, left=-math.inf)
-    )
+    log_share = np.interp(-last, reached, log_shares, left=-math.inf)
+    return math.log(other_cost / own) - float(log_share)

@@ -1,4 +1,4 @@
-"""The summary of a sweep in the terminal: verdicts, and the price of what is open."""
+"""The summary of a sweep in the terminal: verdicts, and the cost of deciding open claims."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from sweeper.store.errors import sanitize
 
 _STYLES = {str(Decision.SUPPORTED): "green", str(Decision.NOT_SUPPORTED): "red"}
 _HEAD = ("experiment", "verdict", "claim", "what decides it")
-_NARROWEST = 24  # letters of the last column
+_NARROWEST = 24  # the smallest width of the last column, in characters
 
 
 def brief(
@@ -25,9 +25,11 @@ def brief(
 ) -> Iterator[Text]:
     """Yield a line for each claim and decision, with the cost of deciding it or its main reason.
 
-    Measures with one decision share a line, with the words of the one that takes most seeds. Then
-    a line for each caveat, such as missing runs; experiments with the same caveat share the line.
-    Those of a single experiment are left out: `summarise` has them.
+    Measures with the same decision share a line. It quotes the measure that needs most seeds.
+
+    If there are several experiments, then yield a line for each caveat, such as missing runs.
+    Experiments with the same caveat share a line. For a single experiment, `summarise` returns the
+    caveats.
     """
     noted = tables if len(tables) > 1 else ()
     for table in noted:
@@ -49,11 +51,12 @@ def brief(
             )
             rows.append((sanitize(table.name), label, claim, f"{by}{most.brief}"))
     labels, claims = (max(len(row[place]) for row in rows) for place in (1, 2))
-    names = min(max(len(row[0]) for row in rows), width // 5)
-    room = max(width - names - labels - claims - 6, _NARROWEST)
+    name_width = min(max(len(row[0]) for row in rows), width // 5)
+    room = max(width - name_width - labels - claims - 6, _NARROWEST)
     before = ""
     for name, label, claim, words in rows if len(rows) > 1 else ():
-        line = Text(clipped("" if name == before else name, names).ljust(names + 2))
+        shown = "" if name == before else name
+        line = Text(clipped(shown, name_width).ljust(name_width + 2))
         line.append(label.ljust(labels), _STYLES.get(label, "bold"))
         yield line.append(f"  {claim.ljust(claims)}  {clipped(words, room)}")
         before = name
@@ -62,21 +65,19 @@ def brief(
         for note in (*not_learned(table), *caveats(table)):
             notes.setdefault(note.partition(":")[0], []).append((table.name, note))
     for head, own in notes.items():
-        of, words = (
-            ", ".join(name for name, _ in own),
-            own[0][1] if len(own) == 1 else f"{head}.",
-        )
-        yield Text(clipped(f"{of}: {words}", width))
+        names = ", ".join(name for name, _ in own)
+        words = own[0][1] if len(own) == 1 else f"{head}."
+        yield Text(clipped(f"{names}: {words}", width))
 
 
 def _seeds(verdict: Verdict) -> float:
-    """Return the seeds a point that a decision takes: 0 if it needs none, inf if none decide it."""
+    """Return the seeds per point in a verdict's price: 0 without a price, inf if none suffice."""
     price = verdict.numbers.get("price")
     return (price["seeds"] or math.inf) if price else 0
 
 
 def print_prices(console: Console, tables: Sequence[Table]) -> None:
-    """Print for each claim its decision so far, and what a decision is expected to take."""
+    """Print the present decision on each claim, and the expected cost of deciding it."""
     for table in tables:
         asked = decidable(table)
         if not asked:
@@ -84,12 +85,14 @@ def print_prices(console: Console, tables: Sequence[Table]) -> None:
         printed = Printed(
             "claim", "so far", box=None, pad_edge=False, header_style="bold"
         )
-        printed.add_column("seeds a point / more runs / device hours", no_wrap=True)
+        printed.add_column("seeds per point / more runs / device hours", no_wrap=True)
         several = len({one.measure for one in asked}) > 1
         for one in asked:
             claim = sanitize(f"{one.name}, {one.measure}" if several else one.name, 120)
             printed.add_row(Text(claim), str(one.decision), _price(one))
-        console.print(Text(f"\n{table.name}: the price of each claim", style="bold"))
+        console.print(
+            Text(f"\n{table.name}: the cost of deciding each claim", style="bold")
+        )
         console.print(printed)
 
 
@@ -99,6 +102,6 @@ def _price(question: Question) -> str:
         unknown = question.decision is Decision.UNDECIDED and question.fewest < 2
         return "unknown until its points have two seeds" if unknown else ""
     if price.seeds is None:
-        return "none in sight"
+        return "no decision expected"
     hours = "?" if price.hours is None else f"{price.hours:.2g}"
     return f"{price.seeds} / {price.runs} / {hours}"

@@ -29,13 +29,14 @@ class Column:
     """The schema of a column.
 
     Attributes:
-        words: its name for people; empty for its own name.
-        unit: the unit that is shown after the words.
-        better: of a metric, -1 if lower values are better and 1 if higher ones are; else 0.
-        most: of a metric that has one, its largest value as it is shown; the least is 0.
-        ratios: whether ratios are judged, since values are positive and grow by factors.
-        resolution: a smaller value counts as this one.
-        type: float for any number, or str; a cell may also be None.
+        words: its label; empty if the column's name is the label.
+        unit: the unit after the label.
+        better: -1 if lower values of a metric are better, 1 if higher ones are, 0 for other
+            columns.
+        most: the largest possible value, in the unit; the smallest is then 0. None if unbounded.
+        ratios: whether claims judge ratios of values. They are positive and grow by factors.
+        resolution: smaller values count as this one.
+        type: float for any number, or str. A cell may also be None.
     """
 
     words: str = ""
@@ -54,11 +55,11 @@ NAMES = {
     "arm": _TEXT,
     "point": _TEXT,  # in words, for example "heads=8 head_size=32"
     "task": _TEXT,
-    "seed": Column(),  # of initial weights, data order and dropout
+    "seed": Column(),  # seeds the initial weights, the order of the data and dropout
 }
 
-# Keys of the config that have words of their own. A table has a column for each key that its plan
-# varies, and for each key of the model. model.head_size is resolved; it is a list if heads differ.
+# Config keys with labels. A table has a column for each key that its plan varies, and for each key
+# of the model. model.head_size is never null; it is a list if heads differ in size.
 KEYS = {
     "model.layers": Column("layers"),
     "model.embedding_size": Column("embedding size"),
@@ -75,9 +76,9 @@ KEYS = {
     "alternative_to": _TEXT,
 }
 
-# Sizes follow from the plan, so unfinished runs have them too.
+# Sizes come from the plan, so unfinished runs have them too.
 SIZES = {
-    # A fine-tuned model has the parameters of its pre-training here, as papers print them.
+    # For a fine-tuned model, these are the parameters of its pre-training, as in papers.
     "params_total": Column("total parameters"),
     "params_embedding": Column("embedding parameters"),
     "params_non_embedding": Column("non-embedding parameters"),
@@ -88,16 +89,16 @@ SIZES = {
     # The cache of one token over all layers of a decoder, at two bytes per number.
     "cache_bytes_per_token": Column("cache bytes per token"),
     "width": Column("heads x head size"),  # mean over layers
-    "matched_to": _TEXT,  # the point with the same size, in words
-    "match_count": _TEXT,  # the column in which it was matched
+    "matched_to": _TEXT,  # the point that it is matched to, in words
+    "match_count": _TEXT,  # the column in which it is matched
     "match_error": Column(),  # achieved / target - 1 in that column
     "steps": Column(),
-    # An upper bound if batches are only as long as their longest row.
+    # An upper bound if batches are padded only to their longest row.
     "tokens_seen": Column(),
     "training_flops": Column("training FLOPs"),
 }
 
-# The keys are the last parts of metrics' names; the words describe the test split.
+# The keys are the last parts of metrics' names. The labels are those of the test split.
 METRICS = {
     "loss": Column("test loss", "nats per subword", -1),
     "perplexity": Column("test perplexity per subword", "", -1, ratios=True),
@@ -110,7 +111,7 @@ METRICS = {
     "mlm_accuracy": Column("", "%", 1, 100),
     "nsp_loss": Column("", "", -1),
     "nsp_accuracy": Column("", "%", 1, 100),
-    # An error below the resolution depends on the length of the fit only.
+    # Errors below the resolution depend only on how long the fit ran.
     "context_error": Column(
         "error of the context", "", -1, ratios=True, resolution=1e-4
     ),
@@ -139,25 +140,25 @@ RUN = {
 }
 
 COLUMNS: dict[str, Column] = {**NAMES, **KEYS, **SIZES, **METRICS, **RUN}
-"""The columns of a table, in the order of its files. Other keys of a config follow KEYS."""
+"""The columns of a table, in the order of its files. Other config keys follow KEYS."""
 
 LOGARITHMIC = [name for name, column in METRICS.items() if column.ratios]
 PER_CENT = [name for name, column in METRICS.items() if column.most == 100]
 RESOLUTION = {n: own for n, column in METRICS.items() if (own := column.resolution)}
 
-# From this ratio of the largest to the smallest value on, a scale is logarithmic.
+# A scale is logarithmic if the largest value is at least this many times the smallest.
 LOGARITHMIC_FROM = 10.0
-THEN = " then "  # between the devices or versions that trained one run, one after the other
+THEN = " then "  # joins the devices or versions that trained a run one after the other
 
 
 def schema_of(name: str) -> Column:
-    """Return the schema of a column; a metric is known by the last part of its name."""
-    free = Column(unit="%" if name.endswith("accuracy") else "")
-    return COLUMNS.get(name) or METRICS.get(name.rpartition("/")[2], free)
+    """Return the schema of a column. The last part of a metric's name identifies it."""
+    default = Column(unit="%" if name.endswith("accuracy") else "")
+    return COLUMNS.get(name) or METRICS.get(name.rpartition("/")[2], default)
 
 
 def label(name: str) -> str:
-    """Return the words for a column and its unit."""
+    """Return the label of a column, with its unit in parentheses."""
     column = schema_of(name)
     split = name.rpartition("/")[0]
     words = column.words or name
@@ -167,18 +168,18 @@ def label(name: str) -> str:
 
 
 def factor(metric: str) -> int:
-    """Return the factor from stored to shown values, 100 for metrics that are shown in per cent."""
+    """Return the factor from stored values to the label's unit: 100 for per cent, otherwise 1."""
     return 100 if schema_of(metric).unit == "%" else 1
 
 
 def cell(name: str, value: Any) -> Any:
-    """Return a cell of a column in the unit that the words for the column name."""
+    """Return a cell of a column in the unit of the column's label."""
     known = number(value)
     return value if known is None else factor(name) * known
 
 
 def training_flops(row: Row) -> float | None:
-    """Return the training FLOPs of a run; None if its tokens or the FLOPs of one are unknown."""
+    """Return the training FLOPs of a run; None if its tokens or FLOPs per token are unknown."""
     of_token, tokens = (number(row.get(k)) for k in ("flops_per_token", "tokens_seen"))
     return of_token * tokens if of_token and tokens else None
 
@@ -193,29 +194,33 @@ def direction(metric: str) -> int:
     if not better:
         known = ", ".join(name for name, column in METRICS.items() if column.better)
         expected = f"a name that ends in one of {known}"
-        remedy = "judge the experiment on another metric, or call it by one of these"
+        remedy = "judge the experiment on another metric, or rename it to end in one of these"
         raise invalid_value("metric", metric, expected, remedy)
     return better
 
 
 def number(value: Any) -> float | None:
-    """Return `value` as a finite number; None for anything else, such as booleans and words."""
+    """Return `value` as a float; None if it is not a finite number. Booleans are not numbers."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value) if math.isfinite(value) else None
     return None
 
 
 Data = Mapping[str, Any]
-"""Plain data by key, as JSON holds it."""
+"""Plain data by key: the content of a JSON object."""
 
 Row = Data
-"""The cells of a run by column: None, a boolean, a number, or a string that is not empty."""
+"""The cells of a run by column: None, a boolean, a number, or a non-empty string."""
 
-# Tables show the experiment, its scale, seeds and text elsewhere.
-_TYPED = re.compile(r"(?!(?:experiment|scale|seed)[=./]|data=|data\.root=)([\w+./@]+)=")
+# The beginning of an override, `key=`. The experiment, its scale, seeds and text are left out,
+# because tables show them elsewhere.
+_OVERRIDE = re.compile(
+    r"(?!(?:experiment|scale|seed)[=./]|data=|data\.root=)([\w+./@]+)="
+)
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SPECIAL = re.compile(r'[,"\r\n]')
-# Spreadsheets read these as formulas. An apostrophe marks a cell as text, so it is marked too.
+# Spreadsheets read cells that begin with these as formulas. An apostrophe in front marks a cell as
+# text, so cells that begin with an apostrophe get one too.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 
 
@@ -224,7 +229,7 @@ class MixedCode:
     """Runs of different code in a table.
 
     Attributes:
-        groups: the number of runs by the revision that trained them; empty if the code is the same.
+        groups: the number of runs trained by each revision; empty if the code is the same.
         files: the files that differ.
     """
 
@@ -233,20 +238,20 @@ class MixedCode:
 
 
 STEADY = ("constant", "rsqrt")
-"""Schedules without a decay to zero: a run may end at any step, so its curve is that of all."""
+"""Schedules without a decay to zero. A curve then shows the loss of a run that ends at any step."""
 
 
 @dataclass(frozen=True)
 class RunFiles:
-    """The files of a run, as far as it has them.
+    """The content of the files of a run. An attribute is empty if the run lacks the file.
 
     Attributes:
         config: the config of its record, by dotted key.
         size: the numbers of its parameters, and other sizes.
-        names: the experiment, arm and label that trained it.
+        names: the experiment, arm and label under which it was trained.
         result: result.json.
         attempts: attempt.json of the attempts that led to the result, oldest first.
-        curve: the step and the loss of each validation, under a schedule in STEADY.
+        curve: the step and the loss of each validation, if the schedule is in STEADY.
     """
 
     config: Data = field(default_factory=dict)
@@ -265,10 +270,10 @@ class Table:
         name: the experiment.
         experiment: its entry in the plan: title, metric, x, figure, claims, arms.
         provenance: the number, command and scale of the plan.
-        settings: the config keys and values of a point, by its words in column `point`.
-        columns: in order; every row has a value (or None) for each.
+        settings: the config keys and values of each point, by its cell in the column `point`.
+        columns: the names of the columns, in order.
         rows: one per (arm, point, seed), in the order of the plan.
-        files: the files of each run that was collected from its record.
+        files: the files of each run, by run id. A table that was read from a .csv has none.
         code: how the code of its runs differs; None if that is unknown.
     """
 
@@ -283,19 +288,19 @@ class Table:
 
     @cached_property
     def frame(self) -> DataFrame:
-        """The rows and columns as pandas has them, each cell unchanged."""
+        """The table as a pandas DataFrame. Its cells are unchanged."""
         from pandas import DataFrame
 
         return DataFrame(self.rows, columns=list(self.columns), dtype=object)
 
     @property
     def metric(self) -> str:
-        """The column that the arms are compared on."""
+        """The column in which the arms are compared."""
         return str(self.experiment["metric"])
 
     @property
     def is_grid(self) -> bool:
-        """True for a grid that was typed without an experiment of conf/."""
+        """True for a grid from the command line, without an experiment of conf/."""
         return list(self.experiment["arms"]) == ["grid"]
 
     @property
@@ -305,7 +310,7 @@ class Table:
 
     @property
     def title(self) -> str:
-        """The title of figures and tables; for a grid without a yaml file, the keys that vary."""
+        """The title of figures and tables. For a grid, it names the metric and the varied keys."""
         if not self.is_grid:
             return str(self.experiment.get("title") or self.name)
         words = label(self.metric)
@@ -316,12 +321,14 @@ class Table:
 
     @property
     def fixed(self) -> list[str]:
-        """The typed `key=value` that hold for all runs and can change them."""
+        """The overrides of the command that hold for all runs and can change results."""
         words = map(str, self.provenance.get("command") or ())
-        typed = [(word, found[1]) for word in words if (found := _TYPED.match(word))]
+        overrides = [
+            (word, found[1]) for word in words if (found := _OVERRIDE.match(word))
+        ]
         return [
             word
-            for word, key in typed
+            for word, key in overrides
             if key not in self.varied and can_change_results(key)
         ]
 
@@ -339,16 +346,16 @@ class Table:
 
     @property
     def accepts_mixed_code(self) -> bool:
-        """True if the plan lets runs of different code decide a claim."""
+        """True if claims may be decided by runs of different code."""
         return bool(self.provenance.get("accept_mixed_code"))
 
     def label(self, arm: str) -> str:
-        """Return the words for an arm."""
+        """Return the label of an arm."""
         return str(self.experiment["arms"].get(arm, {}).get("label") or arm)
 
 
 def stem(name: str) -> str:
-    """Return the file name, without suffix, of the tables and figures of an experiment."""
+    """Return the name, without suffix, of the files of an experiment's tables and figures."""
     if _PLAIN.fullmatch(name):
         return name
     letters = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:32]
@@ -362,7 +369,7 @@ def exported(outputs: Path, table: Table, suffix: str = ".csv") -> Path:
 
 
 def files_made_of(outputs: Path, name: str) -> list[Path]:
-    """Return the files of an experiment's tables and figures, hidden ones included."""
+    """Return the files of an experiment's tables and figures, including hidden ones."""
     found = []
     for place in ("tables/", "figures/", "figures/."):
         found += sorted(outputs.glob(f"{place}{stem(name)}.*"))
@@ -370,14 +377,14 @@ def files_made_of(outputs: Path, name: str) -> list[Path]:
 
 
 def publish_made(path: Path, data: bytes | str) -> None:
-    """Write a file made from records; everyone who may enter the outputs folder can read it."""
+    """Write a file made from records. All users with access to the outputs folder can read it."""
     files.make_directory(path.parent, 0o755)
     with files.new_file(path, mode=0o644) as descriptor:
         files.write_all(descriptor, data.encode() if isinstance(data, str) else data)
 
 
 def write_table(outputs: Path, table: Table) -> Path:
-    """Write the rows of a table (.csv) and its description (.json); return the path of the .csv."""
+    """Write a table's rows (.csv) and its description (.json); return the path of the .csv."""
     about = {
         "format": files.FORMAT,
         "name": table.name,
@@ -395,10 +402,11 @@ def write_table(outputs: Path, table: Table) -> Path:
 
 
 def read_table(path: Path) -> Table:
-    """Return the table that `write_table` wrote as a .csv, with its description beside it.
+    """Return the table that `write_table` wrote, given the path of its .csv.
 
     Raises:
-        UserError: it is no such table, or an older one that does not say which runs share a parent.
+        UserError: the files are not a table, or the table is too old to say which runs share a
+            parent.
     """
     about = path.with_suffix(".json")
     description = files.read_object(about)
@@ -410,7 +418,7 @@ def read_table(path: Path) -> Table:
     arms = experiment.get("arms", {}).values()
     inherits = experiment.get("finetune") or any(arm.get("parent") for arm in arms)
     if inherits and "parent" not in columns:
-        words = "lacks the column parent, which says what its runs start from"
+        words = "lacks the column parent, which names the runs that its runs start from"
         raise UserError(f"{path} {words}; collect it again.")
 
     code = description.get("code")
@@ -426,7 +434,7 @@ def read_table(path: Path) -> Table:
 
 
 def read_rows(path: Path) -> tuple[list[str], list[Row]]:
-    """Return the columns and the rows of a table's .csv; UserError if it cannot be read."""
+    """Return the columns and the rows of a table's .csv. Raise UserError if it is unreadable."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             columns, *lines = csv.reader(file)
@@ -436,20 +444,20 @@ def read_rows(path: Path) -> tuple[list[str], list[Row]]:
 
 
 def _read_row(columns: Sequence[str], line: Sequence[str]) -> Row:
-    """Return the cells of a line; columns without a schema hold what their cells look like."""
+    """Return the cells of a line. Without a schema, the text of a cell determines its type."""
     row: dict[str, Any] = {}
     for name, text in zip(columns, line, strict=True):
-        words = text.removeprefix("'")  # before a formula
+        words = text.removeprefix("'")  # the mark in front of a formula
         known = COLUMNS.get(name)
         row[name] = words if known and known.type is str else _parsed(words)
         if not text:
             row[name] = None
-    # Older tables lack the column.
+    # Older tables lack this column.
     return {"training_flops": training_flops(row), **row}
 
 
 def _parsed(text: str) -> Any:
-    """Return a number or a boolean if the text is one."""
+    """Return the number or the boolean in `text`, or else `text`."""
     with suppress(ValueError):
         found = json.loads(text)
         if isinstance(found, int | float):
@@ -464,19 +472,19 @@ def csv_text(table: Table) -> str:
 
 
 def csv_line(cells: Iterable[Any]) -> str:
-    """Return values as a line of a .csv, with formulas marked as text."""
+    """Return values as a line of a .csv. Formulas are marked as text."""
     return ",".join(map(_csv_cell, cells)) + "\n"
 
 
 def _csv_cell(value: Any) -> str:
-    """Return the text of a cell. Quoting is our own: csv leaves a lone carriage return bare."""
+    """Return the text of a cell. The module csv is not used: it leaves a lone "\\r" unquoted."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
         return repr(value)
-    # JSON can hold half of a surrogate pair, which UTF-8 cannot.
+    # A JSON string can contain a lone surrogate, which UTF-8 cannot encode.
     text = str(value).encode("utf-8", "backslashreplace").decode()
     if text.startswith(_FORMULA):
         text = f"'{text}"

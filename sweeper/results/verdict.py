@@ -1,4 +1,4 @@
-"""The verdict on a claim, as data and in words."""
+"""The verdict on a claim, as data and as text."""
 
 import math
 import re
@@ -9,9 +9,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from sweeper.store.numbers import clock, plural
 
-_ROUNDING = 1e-9  # a smaller difference is none
-_SHOWN = 6  # contrasts in a sentence
-_END = re.compile(r"(?:;|\.) ")  # of the first statement
+_ROUNDING = 1e-9  # a smaller difference counts as 0
+_SHOWN = 6  # the most contrasts that a sentence names
+_END = re.compile(r"(?:;|\.) ")  # ends the first statement of a sentence
 
 
 Unit: TypeAlias = Literal["log ratio", "points", "metric"]
@@ -34,10 +34,10 @@ class Verdict:
         claim: its name.
         verdict: the decision.
         sentence: the decision explained, with numbers and intervals.
-        numbers: the same as plain data: `contrasts`; `first`, the place of the one named first;
-            the terms (`error`, `claims`, `confidence`, `margin`, `asked_after`); `price`, what a
-            decision is expected to take; `unmeasured`, the number of points without a finished
-            run, if there are any.
+        numbers: the same as plain data. `contrasts` is a list, and `first` is the index of the
+            contrast to name first. The terms are `error`, `claims`, `confidence`, `margin` and
+            `asked_after`. `price` is the expected cost of a decision. `unmeasured` is the number of
+            points without a finished run, if there are any.
         measure: the measure that judged it, in words.
     """
 
@@ -49,12 +49,12 @@ class Verdict:
 
     @property
     def label(self) -> str:
-        """The decision in words, with words of its own for a claim that was not measured."""
+        """The decision, or "not measured yet"."""
         return "not measured yet" if "unmeasured" in self.numbers else str(self.verdict)
 
     @property
     def effect(self) -> str:
-        """The contrast that is named first, with its interval in words; empty if there is none."""
+        """The contrast to name first, with its interval, as text; empty if there is none."""
         contrasts = self.numbers.get("contrasts")
         if not contrasts or "unmeasured" in self.numbers:
             return ""
@@ -66,7 +66,7 @@ class Verdict:
 
     @property
     def brief(self) -> str:
-        """One line: the cost of deciding it, or the main reason once it is decided."""
+        """The cost of deciding the claim, or the sentence's first statement if it is decided."""
         price, contrasts = self.numbers.get("price"), self.numbers.get("contrasts", ())
         known = any(contrast["low"] is not None for contrast in contrasts)
         if (
@@ -76,15 +76,15 @@ class Verdict:
         ):
             return _END.split(self.sentence)[0].rstrip(".")
         if price["seeds"] is None:
-            return "no number of seeds in sight"
+            return "no number of seeds is expected to decide it"
         took = f", {clock(3600 * price['hours'])}" if price["hours"] is not None else ""
         runs = plural(price["runs"], "run")
-        return f"{price['seeds']} seeds a point: {runs}{took}"
+        return f"{price['seeds']} seeds per point: {runs}{took}"
 
 
 @dataclass(frozen=True)
 class JudgedMargin:
-    """The largest difference that does not matter, on the scale that is judged, and why."""
+    """The largest difference that does not matter, on the judged scale, and the reason."""
 
     size: float
     words: str
@@ -92,9 +92,13 @@ class JudgedMargin:
 
 
 class Price(NamedTuple):
-    """Seeds a point in all, more runs and device hours to a decision; None if unknown.
+    """The expected cost of a decision.
 
-    Without `seeds` no decision is in sight.
+    Attributes:
+        seeds: the number of seeds per point, including those done. None if no number of seeds is
+            expected to decide the claim.
+        runs: the number of runs to add; None without `seeds`.
+        hours: the device hours of these runs; None if unknown.
     """
 
     seeds: int | None
@@ -110,8 +114,8 @@ class Terms:
         error: the chance of any wrong verdict among the claims that share it.
         claims: the number of these claims.
         margin: the largest difference that does not matter.
-        asked_after: what was first asked after results were known (the claim, the margin, the
-            error), with the number of runs that were done.
+        asked_after: the number of runs that were done when a term was first asked, by term: the
+            claim, the margin or the error. Terms that were asked before all runs are left out.
     """
 
     error: float
@@ -134,7 +138,7 @@ class Terms:
         return " ".join(words)
 
     def as_data(self) -> dict[str, Any]:
-        """Return the same as plain data."""
+        """Return the terms as plain data."""
         margin = self.margin and {
             "size": self.margin.words,
             "reason": self.margin.reason,
@@ -150,17 +154,17 @@ class Terms:
 
 @dataclass(frozen=True)
 class Found:
-    """A measured contrast: in the metric's unit as shown, or as a ratio's logarithm.
+    """The finding on a contrast: its estimate, interval, costs and speedup.
 
     Attributes:
         words: the comparison.
-        value, low, high: the estimate and the interval; unknown ends are infinite.
-        unit: of all three. "log ratio" is the natural logarithm of a ratio; "points" are
-            percentage points, as of an accuracy or an F1.
-        costs: of the first side, in units of the second's; None for seconds that are not
-            comparable.
-        speedup: by cost, the logarithm of the factor that the first side saves until it has the
-            second's last loss, and the ends of its interval.
+        value, low, high: the estimate and the ends of the interval; unknown ends are infinite.
+        unit: the unit of all three. "log ratio" is the natural logarithm of a ratio. "points" are
+            percentage points, for example of an accuracy or an F1. "metric" is the metric's unit.
+        costs: each cost of the first side, divided by that of the second; None for seconds that are
+            not comparable.
+        speedup: for each cost, the log of the first side's effective speedup over the second and
+            the ends of its interval (results/speedup.py).
     """
 
     words: str
@@ -189,7 +193,7 @@ class Found:
         return f" at {' and '.join(known)}{apart}" if known else apart
 
     def _sooner(self) -> str:
-        """Return the effective speedup of the better side in words."""
+        """Return the effective speedup, or slowdown, as text."""
         factors = []
         for cost, (value, low, high) in self.speedup.items():
             ends = (-value, -high, -low) if self.value < 0 else (value, low, high)
@@ -199,14 +203,15 @@ class Found:
         return f", an effective {kind} of {' and '.join(factors)}" if factors else ""
 
     def size(self) -> str:
-        """Return the value and its interval: `1.31 [0.92, 1.70]`, `1.3 % [0.9, 1.7]`."""
+        """Return the value and its interval, such as `1.31 [0.92, 1.70]` or `1.3 % [0.9, 1.7]`."""
         value = self.value if abs(self.value) >= _ROUNDING else 0.0
         ends = (value, self.low, self.high)
         known = math.isfinite(self.low) and math.isfinite(self.high)
         if self.unit != "log ratio":
             unit = " points" if self.unit == "points" else ""
             return _numbers(ends, unit) if known else f"{value:.3g}{unit} [no interval]"
-        if max(abs(end) for end in ends if math.isfinite(end)) > 0.5:  # by half or more
+        # Large ratios are easier to read as factors than as per cent.
+        if max(abs(end) for end in ends if math.isfinite(end)) > 0.5:
             low, high = (_factor(end) for end in (self.low, self.high))
             interval = f"[{low}, {high}]" if known else "[no interval]"
             return f"a factor of {_factor(self.value)} {interval}"
@@ -214,7 +219,7 @@ class Found:
         return _numbers(percent, " %") if known else f"{percent[0]:.3g} % [no interval]"
 
     def as_data(self) -> dict[str, Any]:
-        """Return the same as plain data; None for an unknown end."""
+        """Return the finding as plain data. An unknown end is None."""
         ends = {"low": self.low, "high": self.high}
         known = {key: end if math.isfinite(end) else None for key, end in ends.items()}
         return asdict(self) | known
@@ -227,9 +232,9 @@ def explain(
     obstacle: str | None,
     price: Price | None,
 ) -> str:
-    """Return a decision in words: obstacle, contrasts, margin, price and terms.
+    """Return the sentence of a verdict: its obstacle, contrasts, margin, price and terms.
 
-    Only the first few contrasts of `found` are named.
+    At most the first _SHOWN findings are named.
     """
     named = [str(one) for one in found[:_SHOWN]]
     if len(found) > _SHOWN:
@@ -240,13 +245,13 @@ def explain(
     if decision is Decision.NO_DIFFERENCE and terms.margin:
         sentences.append(f"All within {terms.margin.words}: {terms.margin.reason}")
     if price and price.seeds is None:
-        remedy = "" if terms.margin else "; a margin in the experiment would end it"
-        words = "No number of seeds is in sight that would decide it at the difference so far"
+        remedy = "" if terms.margin else "; add a margin to the experiment to end it"
+        words = "No number of seeds is expected to decide it at the difference so far"
         sentences.append(f"{words}{remedy}.")
     elif price:
         hours = f", {price.hours:.2g} device hours" if price.hours is not None else ""
         sentences.append(
-            f"To decide it takes about {price.seeds} seeds a point at the spread and difference "
+            f"A decision needs about {price.seeds} seeds per point at the spread and difference "
             f"so far: {plural(price.runs or 0, 'more run')}{hours}."
         )
     return " ".join([*sentences, str(terms)])
@@ -262,10 +267,11 @@ def _numbers(ends: Sequence[float], unit: str) -> str:
     reach = (high - low) / 2
     digits = min(max(1 - math.floor(math.log10(reach)), 0), 6) if reach > 0 else 3
 
-    def first(one: float) -> int:  # the place of its first digit
+    def first(one: float) -> int:
+        """Return the number of decimals up to the first digit that is not 0."""
         return min(max(-math.floor(math.log10(abs(one))), digits), 6) if one else digits
 
-    # An end that rounds to zero has a sign, and the answer rests on it.
+    # If an end rounds to zero, show more decimals: the decision depends on its sign.
     shown = (
         f"{end:.{digits if round(end, digits) else first(end)}f}" for end in (low, high)
     )

@@ -71,12 +71,12 @@ class DecoderSection(TransformerSection):
         sizes = distinct_sizes(self.resolved_head_size) if own is None else [own]
         if (least := self.rotary_size) and least > sizes[0]:
             expected = f"at most {key}={sizes[0]}"
-            remedy = f"give it as {path}.rotary_size=null, which rotates whole heads"
+            remedy = f"set {path}.rotary_size=null, which rotates whole heads"
             yield Problem(f"{path}.rotary_size", least, expected, remedy)
         elif odd := [size for size in sizes if size % 2 and not self.rotary_size]:
             expected = f"even sizes, since {encoding} rotates pairs of numbers"
             even = [size + size % 2 for size in odd]
-            remedy = f"give it as {key}={even[0]}, or set {path}.rotary_size"
+            remedy = f"set {key}={even[0]}, or set {path}.rotary_size"
             yield Problem(key, odd[0], expected, remedy)
 
     def build(self, vocabulary_size: int) -> Decoder:

@@ -28,7 +28,7 @@ class EncoderSection(TransformerSection):
             expected = (
                 "true, since an encoder predicts masked tokens with the token embedding"
             )
-            yield Problem(key, "false", expected, f"give it as {key}=true")
+            yield Problem(key, "false", expected, f"set {key}=true")
 
     def build(self, vocabulary_size: int) -> Encoder:
         options = {"positions": self.positions, **self.options()}

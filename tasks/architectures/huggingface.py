@@ -109,7 +109,7 @@ class HuggingFaceSection(Architecture):
             only = implied.get(key)
             if values[key] not in (None, only) and known.isdisjoint(names):
                 expected = f"{spelled(only)}, since {config.__name__} has no key for it"
-                remedy = f"give it as model.{key}={spelled(only)}"
+                remedy = f"set model.{key}={spelled(only)}"
                 raise invalid_value(f"model.{key}", values[key], expected, remedy)
             found |= dict.fromkeys(names, values[key])
         ours = {k: v for k, v in found.items() if k in known and v is not None}

@@ -1,1 +1,1 @@
-"""The schema of a run's config: its sections, and the types and problems of their values."""
+"""The schema of a run's config: its sections, the types of their values, and their checks."""

@@ -1,6 +1,6 @@
-"""The section `model`: an architecture, and the attention variant that it names.
+"""The section `model`: an architecture with its attention variant.
 
-The options of an attention variant are read from its constructor.
+The constructor of an attention variant defines the options of the variant.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ from sweeper.store.errors import SYNONYMS, invalid_value
 from tasks.config.schema import Problem, Section, extended, given, spelled, whole
 
 KEY = "model.attention.name"
-# The keyword arguments that every variant takes. All others are options of the variant.
+# The keyword arguments that every variant takes. All other ones are options of the variant.
 COMMON = ("bias", "dropout")
 
 
 class AttentionSection(Section):
-    """The attention variant. `section_of` adds the options of a variant to this schema."""
+    """The section `model.attention`. `section_of` extends this schema by a variant's options."""
 
     name: str
 
     def builder(self) -> Callable[..., nn.Module]:
-        """Return `builder(embedding_size, heads, head_size, *, bias, dropout)` of one layer."""
+        """Return a function that builds the attention of one layer.
+
+        Its signature is `builder(embedding_size, heads, head_size, *, bias, dropout)`.
+        """
         options = {
             key: getattr(self, key) for key in type(self).model_fields if key != "name"
         }
@@ -39,20 +42,21 @@ class AttentionSection(Section):
 
 
 def variant(name: Any) -> type[nn.Module]:
-    """Return the attention class with this name; raise UserError if the name is unknown.
+    """Return the attention class with this name. Raise UserError if the name is unknown.
 
-    It is built as `cls(embedding_size, heads, head_size, *, bias=False, dropout=0.0, **options)`
-    and called as `attention(x_BTD, mask_B1TT) -> x_BTD`.
+    The constructor is `cls(embedding_size, heads, head_size, *, bias=False, dropout=0.0,
+    **options)`. A call is `attention(x_BTD, mask_B1TT) -> x_BTD`.
     """
     return registry.class_of(registry.ATTENTION, name, KEY, nn.Module)
 
 
-@functools.cache  # making a model class takes longer than all other checks of a config
+@functools.cache  # creating a pydantic class takes longer than all other checks of a config
 def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
     """Return the schema of a variant's section: its name and the options of its constructor.
 
     Raises:
-        UserError: the constructor does not take what every variant must, or an option has no type.
+        UserError: the constructor lacks an argument that every variant takes, or an option has no
+            type.
     """
     hints, taken = typing.get_type_hints(cls.__init__), inspect.signature(cls)
     own = {
@@ -64,8 +68,8 @@ def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
         taken.bind(8, 2, 4, **dict.fromkeys((*COMMON, *own)))
     except TypeError as error:
         expected = (
-            f"{cls.__name__}(embedding_size, heads, head_size, *, bias=False, dropout=0.0, "
-            f"<own options>), but it is {cls.__name__}{taken}: {error}"
+            f"a constructor {cls.__name__}(embedding_size, heads, head_size, *, bias=False, "
+            f"dropout=0.0, <own options>), but its signature is {taken} ({error})"
         )
         raise invalid_value(KEY, name, expected, "change its constructor") from None
 
@@ -73,12 +77,10 @@ def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
     for key, parameter in own.items():
         required = parameter.default is parameter.empty
         if key not in hints:
-            remedy = "annotate it, as in `value_size: int | None = None`"
+            remedy = "annotate it, for example `value_size: int | None = None`"
             raise invalid_value(KEY, name, f"a type for its option {key}", remedy)
-        is_size = hints[key] in (
-            int,
-            int | None,
-        )  # integer options are counts, so at least 1
+        # Integer options are sizes or counts, so they are at least 1.
+        is_size = hints[key] in (int, int | None)
         kind = "a whole number of at least 1" if is_size else "a value"
         null = ", or null," if hints[key] == int | None else ""
         field = given(
@@ -97,7 +99,10 @@ _LARGEST_HEAD = 65_536
 
 
 def _head_size(value: Any) -> Any:
-    """Return `value` if it is None or a head size (see `models.head_sizes`), else ValueError."""
+    """Return `value` if it is None or a head size (see `models.head_sizes`).
+
+    Otherwise, raise ValueError.
+    """
     if value is None:
         return None
     layers = value if isinstance(value, list) else [value]
@@ -111,7 +116,7 @@ def _head_size(value: Any) -> Any:
 
 
 class Architecture(Section, ABC):
-    """The section `model`, with the keys that every architecture has."""
+    """The section `model`, with the keys of every architecture."""
 
     counted_on: ClassVar[str] = "meta"
     """The device on which a forward pass is counted; "cpu" for models that need values."""
@@ -122,8 +127,8 @@ class Architecture(Section, ABC):
         HeadSize | None,
         PlainValidator(_head_size),
         given(
-            f"a whole number from 1 to {_LARGEST_HEAD}, or null for embedding_size / heads, or a "
-            "list with an entry for each layer: a number, or a list of one for each head",
+            f"a whole number from 1 to {_LARGEST_HEAD}, null for embedding_size / heads, or a list "
+            "with an entry for each layer: a number, or a list with a number for each head",
             32,
         ),
     ]
@@ -140,7 +145,7 @@ class Architecture(Section, ABC):
 
     @property
     def resolved_head_size(self) -> HeadSize:
-        """The size of a head (the paper's d_p), or the list of sizes if they differ."""
+        """The size of each head, the paper's d_p. If sizes differ, it is the list of sizes."""
         return self.head_size or self.embedding_size // self.heads
 
     @property
@@ -167,16 +172,16 @@ class Architecture(Section, ABC):
                 h for h in range(1, self.heads + 1) if self.embedding_size % h == 0
             )
             expected = f"a divisor of {size}, or a value for {path}.head_size"
-            remedy = f"give it as {path}.heads={near}, or set {path}.head_size"
+            remedy = f"set {path}.heads={near}, or set {path}.head_size"
             yield Problem(f"{path}.heads", self.heads, expected, remedy)
         if not isinstance(sizes, list):
             return
         if layers is None:
-            yield Problem(key, sizes, "a whole number, or null", f"give it as {key}=32")
+            yield Problem(key, sizes, "a whole number, or null", f"set {key}=32")
         elif len(sizes) != layers:
             expected = f"an entry for each of model.layers={layers}"
             yield Problem(
-                key, sizes, expected, f"give it as {key}={(sizes * layers)[:layers]}"
+                key, sizes, expected, f"set {key}={(sizes * layers)[:layers]}"
             )
         elif wrong_layers := [
             s for s in sizes if isinstance(s, list) and len(s) != self.heads
@@ -185,11 +190,11 @@ class Architecture(Section, ABC):
                 f"one size for each of model.heads={self.heads} in a layer's list"
             )
             whole_layer = (wrong_layers[0] * self.heads)[: self.heads]
-            yield Problem(key, sizes, expected, f"write such a list as {whole_layer}")
+            yield Problem(key, sizes, expected, f"for example {whole_layer}")
 
     @abstractmethod
     def build(self, *inputs: Any, **options: Any) -> nn.Module:
-        """Return a new model on the default device. On "meta" it has shapes and no weights."""
+        """Return a new model on the default device. On "meta" it has shapes but no weights."""
 
 
 class WithAttention(Architecture):
@@ -199,16 +204,20 @@ class WithAttention(Architecture):
 
     @classmethod
     def schema_of(cls, section: Mapping[str, Any]) -> type[Architecture]:
-        """Return this schema, extended by the options of the attention variant in `section`."""
+        """Return this schema, extended by the options of the attention variant in `section`.
+
+        Raises:
+            UserError: the section has no valid attention variant.
+        """
         group = section.get("attention")
         if not isinstance(group, Mapping):
-            expected = "a group of keys with a name"
+            expected = "a group of keys that includes name"
             meant = SYNONYMS.get(str(group), group)
             example = (
                 meant if meant in registry.names(registry.ATTENTION) else "multi_head"
             )
             remedy = (
-                f"choose one of conf/model/attention, as in model/attention={example}"
+                f"choose one of conf/model/attention, such as model/attention={example}"
             )
             raise invalid_value("model.attention", spelled(group), expected, remedy)
         name: Any = group.get("name")
@@ -230,7 +239,10 @@ class TransformerSection(WithAttention):
     dropout: Annotated[float, given("a number at least 0 and below 1", 0.1, ge=0, lt=1)]
 
     def options(self) -> dict[str, Any]:
-        """Return the arguments of every Transformer in models/, except its vocabulary size."""
+        """Return the constructor arguments that all Transformers in models/ share.
+
+        The vocabulary size is left out.
+        """
         named = (
             "layers",
             "embedding_size",

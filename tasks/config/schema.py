@@ -1,4 +1,4 @@
-"""The schema of config sections: the types of their values, and the problems that they find."""
+"""The schema of config sections: the types of their values, and the problems in a config."""
 
 import difflib
 import functools
@@ -21,25 +21,28 @@ class Problem(NamedTuple):
 
 
 class Section(BaseModel):
-    """A group of keys. Unknown keys are errors, and values are not converted ("4" is no number)."""
+    """A group of keys. Unknown keys are errors. Values are not converted: "4" is not a number."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, allow_inf_nan=False
     )
 
     def problems(self, path: str = "") -> Iterator[Problem]:
-        """Yield the problems between keys whose values are valid one by one.
+        """Yield the problems between keys, given that each value is valid by itself.
 
-        `path` is the key of this section in the config.
+        `path` is the dotted key of this section in the config.
         """
         for key in type(self).model_fields:
             if isinstance(section := getattr(self, key), Section):
                 yield from section.problems(f"{path}.{key}" if path else key)
 
 
-@functools.cache  # making a model class takes longer than all other checks of a config
+@functools.cache  # creating a pydantic class takes longer than all other checks of a config
 def extended(section: type[Section], **fields: Any) -> Any:
-    """Return a section with these required fields, which replace fields of the same name."""
+    """Return a subclass of a section with these required fields added.
+
+    They replace fields of the same name.
+    """
     named: dict[str, Any] = {name: (kind, ...) for name, kind in fields.items()}
     return create_model(section.__name__, __base__=section, **named)
 
@@ -47,25 +50,25 @@ def extended(section: type[Section], **fields: Any) -> Any:
 def whole(least: int, most: int, example: int, *, null: bool = False) -> Any:
     """Return a pydantic field for a whole number from `least` to `most`.
 
-    `null` only changes the words for the user: null is expected, too. The annotation must allow it.
+    `null` only adds "or null" to error messages. The annotation must also allow None.
     """
     expected = f"a whole number from {least} to {most}{', or null' if null else ''}"
     return Field(ge=least, le=most, description=expected, examples=[example])
 
 
 def given(expected: str, example: Any, **limits: Any) -> Any:
-    """Return a pydantic field for any other value.
+    """Return a pydantic field for any kind of value.
 
     Args:
-        expected: the description of valid values, for errors.
-        example: a valid value that errors suggest.
-        limits: the limits of pydantic's Field, such as `gt=0`.
+        expected: the description of valid values in error messages.
+        example: a valid value that error messages suggest.
+        limits: constraints of `pydantic.Field`, such as `gt=0`.
     """
     return Field(description=expected, examples=[example], **limits)
 
 
 def spelled(value: Any) -> str:
-    """Return a value as the command line takes it, in quotes if it looks like another type."""
+    """Return a value as written on the command line, in quotes if it looks like another type."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str) and re.fullmatch(r"[-+.0-9eE_]+|true|false|null|", value):
@@ -74,12 +77,12 @@ def spelled(value: Any) -> str:
 
 
 ONE_VALUE = ("int_type", "float_type", "bool_type", "string_type", "literal_error")
-"""Errors of pydantic for values that cannot be lists."""
+"""Types of pydantic errors at keys whose values cannot be lists."""
 
 
 def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
     """Return the problem that one entry of `ValidationError.errors()` describes."""
-    # The error's `loc` leads down through sections to a key, and may go on inside its value.
+    # The error's `loc` is a path through sections to a key, and possibly into the key's value.
     section, keys, field = schema, [], None
     for key in map(str, error["loc"]):
         keys.append(key)
@@ -96,7 +99,7 @@ def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
             SYNONYMS.get(key, key), section.model_fields, n=1
         )
         expected = f"one of the keys {', '.join(section.model_fields)}"
-        remedy = f"write {'.'.join([*parents, near[0]])}" if near else "leave it out"
+        remedy = f"write {'.'.join([*parents, near[0]])}" if near else "remove it"
         return Problem(path, spelled(error["input"]), expected, remedy)
 
     assert field is not None, f"{path} is in the schema"
@@ -119,7 +122,7 @@ def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
     one_value = error["type"] in ONE_VALUE
     if one_value and isinstance(typed, list) and len(typed) > 1:
         several = ",".join(map(spelled, typed))
-        remedy = f"to sweep these values give them as -m {path}={several}"
+        remedy = f"to sweep these values, use -m {path}={several}"
     elif examples:
-        remedy = f"give it as {path}={spelled(examples[0])}"
+        remedy = f"set {path}={spelled(examples[0])}"
     return Problem(path, value, expected, remedy)

@@ -1,4 +1,7 @@
-"""A run's config as types. The task defines the section `task`, the architecture `model`."""
+"""The sections of a run's config as types.
+
+Each task extends the section `task`, and each architecture the section `model`.
+"""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -10,13 +13,13 @@ from tasks.config.schema import Problem, Section, given, whole
 
 
 class TaskSection(Section):
-    """The keys of every task. A task adds its own."""
+    """The keys of every task. Subclasses add the keys of one task."""
 
     name: str
 
 
 class RowsSection(Section):
-    """The keys of batches that have whole rows."""
+    """The keys of tasks whose batches consist of whole rows of one length."""
 
     batch_tokens: Annotated[int, whole(1, 2**31, 32_768)]
     sequence_length: Annotated[int, whole(2, 65_536, 256)]
@@ -25,11 +28,9 @@ class RowsSection(Section):
         yield from super().problems(path)
         tokens, length = self.batch_tokens, self.sequence_length
         if tokens % length:
-            key, expected = (
-                f"{path}.batch_tokens",
-                f"a multiple of {path}.sequence_length={length}",
-            )
-            remedy = f"give it as {key}={max(tokens // length, 1) * length}"
+            key = f"{path}.batch_tokens"
+            expected = f"a multiple of {path}.sequence_length={length}"
+            remedy = f"set {key}={max(tokens // length, 1) * length}"
             yield Problem(key, tokens, expected, remedy)
 
 
@@ -38,23 +39,26 @@ class TextSection(TaskSection, RowsSection):
 
 
 class WordPieceSection(TextSection):
-    """The keys of every task that trains a WordPiece tokenizer, as BERT's."""
+    """The keys of every task that trains a WordPiece tokenizer, like BERT's."""
 
-    # Five marks and two letters at least; an id takes two bytes on disk.
+    # At least five special tokens and two letters. Token ids are stored in two bytes.
     vocabulary_size: Annotated[int, whole(7, 65_535, 30_522)]
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
 
 
 class HubSection(Section):
-    """Arguments of datasets.load_dataset."""
+    """The arguments of `datasets.load_dataset`."""
 
     path: Annotated[
-        str | None, given("the id of a data set on the hub, or null", "dvruette/lm1b")
+        str | None, given("the id of a dataset on the hub, or null", "dvruette/lm1b")
     ]
     name: Annotated[
-        str | None, given("the name of a configuration of it, or null", None)
+        str | None,
+        given("the name of one of the dataset's configurations, or null", None),
     ]
-    revision: Annotated[str | None, given("a commit of it, or null", None)]
+    revision: Annotated[
+        str | None, given("a commit of the dataset's repository, or null", None)
+    ]
 
 
 class DataSection(Section):
@@ -66,10 +70,11 @@ class DataSection(Section):
     sentences: Annotated[int | None, whole(500, 10**7, 40_000, null=True)]
     competitors: Annotated[int | None, whole(4, 64, 12, null=True)] = None
     directions: Annotated[
-        int | None, given("0, a whole number to 200, or null", 128, ge=0, le=200)
+        int | None, given("a whole number from 0 to 200, or null", 128, ge=0, le=200)
     ] = None
     digest: Annotated[
-        str | None, given("the digest of the text when planned, or null", None)
+        str | None,
+        given("the digest of the text at the time of planning, or null", None),
     ]
 
     def problems(self, path: str = "") -> Iterator[Problem]:
@@ -80,29 +85,29 @@ class DataSection(Section):
             ("local", "root"): (self.root, "the folder that holds the text", "FOLDER"),
             ("hub", "hub.path"): (
                 self.hub.path,
-                "the id of a data set",
+                "the id of a dataset",
                 "dvruette/lm1b",
             ),
         }
         for (source, name), (value, expected, example) in needed.items():
             if source == self.source and value is None:
                 key, why = f"{path}.{name}", f"{expected}, since {path}.source={source}"
-                yield Problem(key, "null", why, f"give it as {key}={example}")
+                yield Problem(key, "null", why, f"set {key}={example}")
         if self.directions and self.competitors and self.directions <= self.competitors:
             key, least = f"{path}.directions", f"{path}.competitors={self.competitors}"
-            expected = f"more than {least}, since each competitor is of another family"
-            remedy = f"give it as {key}=128, or 0 to plant nothing"
+            expected = f"more than {least}, since each competitor needs its own family"
+            remedy = f"set {key}=128, or {key}=0 to plant nothing"
             yield Problem(key, str(self.directions), expected, remedy)
 
 
 ENDS_AT_0 = ("linear", "cosine", "bert")
-"""Schedules that end at a learning rate of 0, so that the warm-up has to end before."""
+"""Schedules that end at a learning rate of 0. The warm-up must end before the last step."""
 
 
 class OptimizerSection(Section):
     """An optimizer and the schedule of its learning rate."""
 
-    # For older records.
+    # Older records lack this key.
     name: Annotated[str, given("the name of an optimizer", "adamw")] = "adamw"
     learning_rate: Annotated[
         float, given("a number above 0 and at most 100", 0.1, gt=0, le=100)
@@ -126,12 +131,12 @@ class OptimizerSection(Section):
 
 
 class TrainerSection(Section):
-    """The length of training, its precision, and the devices it runs on."""
+    """The length of training, its precision and its devices."""
 
     steps: Annotated[int, whole(0, 10**9, 1000)]
     precision: Literal["32-true", "64-true", "bf16-mixed"]
     compile: Annotated[bool, given("true or false", False)]
-    # For older records.
+    # Older records lack this key.
     cuda_graph: Annotated[bool, given("true or false", True)] = True
     accelerator: Literal["auto", "cpu", "gpu"]
     devices: Annotated[int, whole(1, 1024, 1)]
@@ -140,7 +145,7 @@ class TrainerSection(Section):
     micro_batches: Annotated[
         Annotated[int, Field(ge=1, le=2**20)] | Literal["auto"],
         given("auto, or a whole number from 1 to 1048576", 4),
-    ] = 1  # for older records
+    ] = 1  # older records lack this key
     log_every: Annotated[int, whole(1, 10**9, 50)]
     validate_every: Annotated[int, whole(0, 10**9, 1000)]
     checkpoint_every: Annotated[int, whole(0, 10**9, 1000)]
@@ -154,7 +159,7 @@ class LoggerSection(Section):
     project: Annotated[
         str,
         given(
-            "a name of at most 128 letters, without / \\ # ? % :",  # W&B's rule
+            "a name of at most 128 characters, without / \\ # ? % :",  # a rule of W&B
             "headroom",
             pattern=r"^[^/\\#?%:]{1,128}$",
         ),
@@ -163,7 +168,7 @@ class LoggerSection(Section):
 
 
 class RunConfig(Section):
-    """Everything that describes one run."""
+    """The config of one run."""
 
     seed: Annotated[int, whole(0, 2**32 - 1, 0)]
     task: TaskSection
@@ -180,5 +185,5 @@ class RunConfig(Section):
         schedule = self.optimizer.schedule
         if schedule in ENDS_AT_0 and warmup >= steps > 0:
             end = f"trainer.steps={steps}, where the schedule {schedule} reaches 0"
-            remedy = f"give it as optimizer.warmup_steps={steps // 10}"
+            remedy = f"set optimizer.warmup_steps={steps // 10}"
             yield Problem("optimizer.warmup_steps", warmup, f"fewer than {end}", remedy)

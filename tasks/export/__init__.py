@@ -1,1 +1,1 @@
-"""Export of a trained run to a folder that Hugging Face transformers can load."""
+"""Export of a trained run to a folder that Hugging Face `transformers` can load."""

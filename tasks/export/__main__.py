@@ -1,7 +1,8 @@
-"""`python -m tasks.export RUN DIR` exports a finished run to a folder that transformers can load.
+"""`python -m tasks.export RUN DIR` exports a finished run for Hugging Face `transformers`.
 
-RUN is the folder of the run, outputs/runs/<id>. With --outputs it may also be the id, or a point in
-words as `python -m sweeper status --all` prints it: "fig1/fixed heads=8 seed=0".
+RUN is the folder of the run, outputs/runs/<id>. It can also be the id, or the point as `python -m
+sweeper status --all` prints it, for example "fig1/fixed heads=8 seed=0". The run is then looked up
+in the folder of --outputs.
 
 A decoder becomes Mistral, Qwen3 (with `qk_norm`) or DeepseekV3 (with latent attention). An encoder
 becomes BERT. Other models cannot be exported.
@@ -16,7 +17,7 @@ from tasks.process import command_line
 
 
 def main(arguments: list[str]) -> int:
-    """Export a run and print the files, or print an error; return the exit code."""
+    """Export a run and print the paths of its files, or print an error. Return the exit code."""
     parser = command_line("tasks.export", __doc__)
     parser.add_argument("run", metavar="RUN")
     parser.add_argument("folder", type=Path, metavar="DIR")
@@ -26,7 +27,7 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     try:
         run = open_run(given.run, given.outputs)
-        from tasks.export.folder import export  # torch takes seconds
+        from tasks.export.folder import export  # the import of torch takes seconds
 
         print(*export(run, given.folder), sep="\n")
     except (UserError, OSError) as error:

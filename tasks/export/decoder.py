@@ -1,7 +1,7 @@
-"""The config and weights of a decoder as Mistral, Qwen3 or DeepseekV3 of transformers.
+"""The config and the weights of a decoder for Hugging Face's Mistral, Qwen3 or DeepseekV3.
 
-Mistral computes the same as Llama. Llama's class rejects an embedding size that is not divisible by
-the number of heads.
+Mistral computes the same as Llama, but Llama's class rejects an embedding size that is not
+divisible by the number of heads.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from tasks.architectures.decoder import DecoderSection
 from tasks.config.schema import spelled
 from tasks.text.tokenizer import END, PAD
 
-# The values that all three classes have. The paper's own decoder has others.
+# The values that all three classes need. The paper's own decoder has other values.
 NEEDED = {
     "position_encoding": "rotary",
     "rotary_size": None,
@@ -32,8 +32,13 @@ def decoder_config(
 ) -> dict[str, Any]:
     """Return the content of config.json.
 
+    Args:
+        section: the section `model` of the run.
+        vocabulary: the number of tokens in the vocabulary.
+        length: the longest sequence, in tokens.
+
     Raises:
-        UserError: none of the three classes fits. The message names the key to change.
+        UserError: none of the three classes can compute the model. The message names the key.
     """
     for key, needed in NEEDED.items():
         if (value := getattr(section, key)) != needed:
@@ -55,30 +60,27 @@ def decoder_config(
         "max_position_embeddings": length,
         "rms_norm_eps": 1.0e-6,
         "rope_parameters": {"rope_type": "default", "rope_theta": section.rotary_base},
-        "rope_theta": section.rotary_base,  # read by versions before 5, which ignore the line above
+        "rope_theta": section.rotary_base,  # for transformers before 5, instead of rope_parameters
         "tie_word_embeddings": section.tie_embeddings,
         "attention_bias": False,
-        "bos_token_id": PAD,  # the input that predicts the first piece of a sentence
+        "bos_token_id": PAD,  # the input before the first token of a sentence
         "eos_token_id": END,
         "pad_token_id": None,
         "dtype": "float32",
     }
     if attention.name == "latent":
-        return (
-            config
-            | {
-                "architectures": ["DeepseekV3ForCausalLM"],
-                "model_type": "deepseek_v3",
-                "num_key_value_heads": section.heads,
-                "qk_nope_head_dim": head_size,
-                "qk_rope_head_dim": attention.rotary_size,
-                "v_head_dim": attention.value_size or head_size,
-                "kv_lora_rank": attention.latent_size,
-                "q_lora_rank": attention.query_latent_size,
-                "rope_interleave": False,
-                "first_k_dense_replace": section.layers,  # every layer is dense, without experts
-            }
-        )
+        return config | {
+            "architectures": ["DeepseekV3ForCausalLM"],
+            "model_type": "deepseek_v3",
+            "num_key_value_heads": section.heads,
+            "qk_nope_head_dim": head_size,
+            "qk_rope_head_dim": attention.rotary_size,
+            "v_head_dim": attention.value_size or head_size,
+            "kv_lora_rank": attention.latent_size,
+            "q_lora_rank": attention.query_latent_size,
+            "rope_interleave": False,
+            "first_k_dense_replace": section.layers,  # no layer has experts
+        }
     name, kind = ("Qwen3", "qwen3") if attention.qk_norm else ("Mistral", "mistral")
     return config | {
         "architectures": [f"{name}ForCausalLM"],
@@ -90,7 +92,7 @@ def decoder_config(
 
 
 def _unlike(key: str, value: Any, expected: str) -> UserError:
-    expected += ", since no class of transformers supports another value"
+    expected += ", since no Hugging Face class supports another value"
     remedy = "export a run of model=today whose heads have one size"
     return invalid_value(key, spelled(value), expected, remedy)
 
@@ -98,9 +100,13 @@ def _unlike(key: str, value: Any, expected: str) -> UserError:
 def decoder_weights(
     config: Mapping[str, Any], weights: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return the weights under the names of transformers.
+    """Return the weights under their Hugging Face names.
 
     This also works for gradients and other tensors with the shapes of the weights.
+
+    Args:
+        config: the content of config.json.
+        weights: the weights of the decoder, by their names in its `state_dict`.
     """
     found = {
         "model.embed_tokens.weight": weights["embedding.weight"],
@@ -146,7 +152,7 @@ def _heads(config: Mapping[str, Any], own: Mapping[str, Tensor]) -> dict[str, Te
 
 
 def _latent(config: Mapping[str, Any], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    # transformers has the keys and the values of a head side by side in one matrix.
+    # Hugging Face concatenates the key and the value projection of each head in one matrix.
     heads = (config["num_attention_heads"], -1)
     parts = [
         own[f"attention.{name}.weight"].unflatten(0, heads) for name in ("key", "value")

@@ -1,4 +1,4 @@
-"""The config and weights of an encoder, with the head of its task, as BERT of transformers."""
+"""The config and the weights of an encoder and its task's output layer for Hugging Face's BERT."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -46,19 +46,21 @@ def encoder_config(
     """Return the content of config.json.
 
     Args:
+        section: the section `model` of the run.
+        task: the name of the task.
+        weights: the weights of the run.
         labels: the names of the classes of MNLI, in the order of their numbers.
 
     Raises:
-        UserError: BERT of transformers cannot compute this model. The message names the key.
+        UserError: Hugging Face's BERT cannot compute the model. The message names the key.
     """
     attention: Any = section.attention
     if attention.name != "multi_head":
         raise _unlike("model.attention.name", attention.name, "multi_head")
     if attention.qk_norm:
         raise _unlike("model.attention.qk_norm", True, "false")
-    if (
-        task == "pretraining" and section.activation != "gelu"
-    ):  # MaskedTokenHead always uses gelu
+    # MaskedTokenHead always uses gelu. Hugging Face uses the encoder's activation there.
+    if task == "pretraining" and section.activation != "gelu":
         raise _unlike("model.activation", section.activation, "gelu")
     size = section.one_head_size
     if size is None or section.uneven or size * section.heads != section.embedding_size:
@@ -93,7 +95,7 @@ def encoder_config(
 
 
 def _unlike(key: str, value: Any, expected: str) -> UserError:
-    expected += ", since BERT of transformers supports no other value"
+    expected += ", since Hugging Face's BERT supports no other value"
     return invalid_value(
         key, spelled(value), expected, "export a run of the standard arm"
     )
@@ -102,7 +104,12 @@ def _unlike(key: str, value: Any, expected: str) -> UserError:
 def encoder_weights(
     config: Mapping[str, Any], weights: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return the weights under the names of transformers."""
+    """Return the weights under their Hugging Face names.
+
+    Args:
+        config: the content of config.json.
+        weights: the weights of the run, by their names in its `state_dict`.
+    """
     names, found = dict(_MODEL), dict[str, Tensor]()
     for layer in range(config["num_hidden_layers"]):
         ours, theirs = f"encoder.blocks.{layer}.", f"bert.encoder.layer.{layer}."
@@ -118,9 +125,8 @@ def encoder_weights(
         )
         for part, one in zip(("query", "key", "value"), value.chunk(3), strict=True):
             found[f"{prefix}{part}.{kind}"] = one
-    if (
-        "cls.predictions.bias" in found
-    ):  # the softmax layer shares the embedding's weight
+    # The softmax layer shares the weight of the embedding.
+    if "cls.predictions.bias" in found:
         found["cls.predictions.decoder.bias"] = found["cls.predictions.bias"]
         found["cls.predictions.decoder.weight"] = found[
             "bert.embeddings.word_embeddings.weight"

@@ -1,4 +1,4 @@
-"""The folder of an exported run: weights, config, tokenizer, and a model card with verdicts."""
+"""The folder of an exported run: weights, config, tokenizer and a model card with verdicts."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from tasks.mnli.task import LABELS
 from tasks.parse import data_of, recorded_config
 from tasks.text.tokenizer import BERT_MARKS, END, PAD
 
-# The keys of the section `model` that the export maps, or that only training uses.
+# The keys of the section `model` that the export maps to Hugging Face or that only training uses.
 _MAPPED = frozenset(
     """
     name embedding_size heads head_size layers feedforward_size activation tie_embeddings dropout
@@ -38,10 +38,10 @@ _MAPPED = frozenset(
 
 
 def export(run: Run, folder: Path) -> list[Path]:
-    """Export a finished run to a new folder that transformers can load; return its files.
+    """Export a finished run to a new folder that Hugging Face can load. Return the folder's files.
 
     Raises:
-        UserError: the run is not finished, no class of transformers can compute its model, or the
+        UserError: the run is not finished, no Hugging Face class can compute its model, or the
             folder is not empty.
     """
     if folder.exists() and any(folder.iterdir()):
@@ -68,12 +68,12 @@ def export(run: Run, folder: Path) -> list[Path]:
     publish_json(folder / "config.json", config)
     publish(folder / "tokenizer.json", tokenizer)
     about = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": longest}
-    if isinstance(
-        section, EncoderSection
-    ):  # without token_type_ids, both texts have type 0
+    if isinstance(section, EncoderSection):
+        # Without token_type_ids in the list, both texts of a pair would have type 0.
         about["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
         about |= {f"{mark[1:-1].lower()}_token": mark for mark in BERT_MARKS}
-    else:  # lm_eval needs one of these tokens to predict the first piece of a text
+    else:
+        # lm_eval needs one of these tokens to predict the first token of a text.
         piece = Tokenizer.from_str(tokenizer).id_to_token
         about |= {"bos_token": piece(PAD), "eos_token": piece(END)}
     publish_json(folder / "tokenizer_config.json", about)
@@ -82,23 +82,25 @@ def export(run: Run, folder: Path) -> list[Path]:
 
 
 def check_mapped(model: Mapping[str, Any]) -> None:
-    """Raise UserError if the section `model` has a key that the export does not map."""
+    """Raise UserError if the section `model` has a key that is not in _MAPPED."""
     for key, value in leaves(model).items():
         if key not in _MAPPED:
-            expected = "a key that the export maps to transformers"
-            remedy = "export a run of a shipped variant, or add the key to tasks/export"
+            expected = "a key that the export maps to Hugging Face"
+            remedy = (
+                "export a run of a built-in variant, or add the key to tasks/export"
+            )
             raise invalid_value(f"model.{key}", value, expected, remedy)
 
 
 def tokenizer_of(run: Run, config: RunConfig) -> Path:
-    """Return the file of a run's tokenizer.
+    """Return the path of a run's tokenizer.
 
     Raises:
-        UserError: the task has no text, or the file is missing.
+        UserError: the run's task has no text, or the file is missing.
     """
     data = data_of(config, run.outputs)
     if not isinstance(data, PreparedData):
-        remedy = "its examples are numbers (see run.batch())"
+        remedy = "its examples are numbers, so it has no tokenizer (see run.batch())"
         raise invalid_value("task", config.task.name, "a task on text", remedy)
     parents = getattr(config.task, "tokenizer", None)
     named = parents or data.folder_name()
@@ -111,9 +113,9 @@ def tokenizer_of(run: Run, config: RunConfig) -> Path:
 
 
 def as_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
-    """Return tensors as the content of a safetensors file, in single precision.
+    """Return these tensors in single precision as the content of a safetensors file.
 
-    The file has the length of a JSON header, the header, and the numbers.
+    The file has the length of its JSON header, the header, and the data of the tensors.
     """
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     parts: list[bytes] = []
@@ -134,13 +136,13 @@ def as_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
     return b"".join([len(text).to_bytes(8, "little"), text, *parts])
 
 
-_MEASURED = "is measured with token {} before it and token {} after {}; the tokenizer adds neither."
+_MEASURED = "is tested with token {} before it and token {} after {}; the tokenizer adds neither."
 _SENTENCES = f"\nA sentence {_MEASURED.format(PAD, END, 'it')}"
 _JOINED = f"\nA row of sentences {_MEASURED.format(PAD, END, 'each sentence')}"
 
 
 def _card(run: Run, architecture: str) -> str:
-    """Return the model card: the metrics, the verdicts and the config of a run."""
+    """Return the model card of a run, with its metrics, verdicts and config."""
     record, result = run.record(), run.result() or {}
     task = record.config["task"]
     config = [
@@ -153,7 +155,7 @@ def _card(run: Run, architecture: str) -> str:
         f"# {run.id}",
         *(
             "",
-            "A small model, trained to compare sizes of attention heads with Headroom.",
+            "A small model that Headroom trained to compare sizes of attention heads.",
             "",
         ),
         *("```python", f"from transformers import {architecture}", ""),
@@ -176,7 +178,10 @@ def _card(run: Run, architecture: str) -> str:
 
 
 def _verdicts(run: Run) -> list[str]:
-    """Return the verdicts of the experiments that include the run, from the folder of tables."""
+    """Return a line for each verdict on an experiment that includes the run.
+
+    The verdicts are read from outputs/tables.
+    """
     lines: list[str] = []
     for experiment, plan in newest(run.outputs).items():
         if all(

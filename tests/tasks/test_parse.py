@@ -28,15 +28,15 @@ SENTENCES = {
     "not a divisor": (
         {"model.heads": 5, "model.head_size": None},
         "model.heads=5: expected a divisor of model.embedding_size=17, or a value for "
-        "model.head_size; give it as model.heads=1, or set model.head_size.",
+        "model.head_size; set model.heads=1, or set model.head_size.",
     ),
     "head sizes of two heads": (
         {"model.head_size": [5, [7, 11]]},
         "expected one size for each of model.heads=3 in a layer's list; "
-        "write such a list as [7, 11, 7].",
+        "for example [7, 11, 7].",
     ),
     "unknown": ({"model.headsize": 4}, "write model.head_size."),
-    "unlike anything": ({"model.zzz": 4}, "leave it out."),
+    "unlike anything": ({"model.zzz": 4}, "remove it."),
     "no variant": ({"model.attention": {"name": "nope"}}, "expected one of "),
     "no rotation": (
         {
@@ -49,8 +49,8 @@ SENTENCES = {
     ),
     "several values": (
         {"model.heads": [2, 4]},
-        "model.heads=[2, 4]: expected a whole number from 1 to 65536; to sweep these values "
-        "give them as -m model.heads=2,4.",
+        "model.heads=[2, 4]: expected a whole number from 1 to 65536; to sweep these values, "
+        "use -m model.heads=2,4.",
     ),
     "three at once": (
         {"seed": -1, "model.heads": 0, "model.layers": 0},
@@ -143,7 +143,7 @@ def test_what_is_suggested_is_accepted():
     followed = 0
     every = [*REFUSED, *(changes for changes, _ in SENTENCES.values())]
     for changes in (one for one in every if len(one) == 1):
-        advice = refusal(changes).rpartition("give it as ")[2].rstrip(".")
+        advice = refusal(changes).rpartition("; set ")[2].rstrip(".")
         key, equals, value = advice.partition("=")
         if equals and [key] == list(changes) and value.isdecimal():
             parse(config({key: int(value)}))

@@ -1,8 +1,8 @@
-"""The figure of each experiment, drawn from its table by the file that its `figure` key names.
+"""The figures of experiments. The key `figure` names the module that draws an experiment's table.
 
-A figure is a module with `draw(table) -> matplotlib.figure.Figure`. results/panel.py has what
-figures share. All are drawn in the style `RC` of results/layout.py, whatever the user's
-matplotlibrc says.
+A figure is a module with `draw(table) -> matplotlib.figure.Figure`. The code that figures share is
+in results/panel.py. All are drawn in the style `RC` of results/layout.py; a user's matplotlibrc has
+no effect.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ KINDS = ("pdf", "png", "svg")
 def write_figures(
     into: Path, tables: Sequence[Table], faults: Faults | None = None
 ) -> list[Path]:
-    """Draw the tables and return the files; drawing them again gives the same bytes.
+    """Draw the tables and return the files. Equal tables give equal bytes.
 
-    With `faults`, a table that cannot be drawn is reported there and left out.
+    The error of a table that cannot be drawn is appended to `faults`. If it is None, the error is
+    raised.
 
     Raises:
-        UserError: a figure that is unknown or cannot be drawn.
+        UserError: a figure is unknown or cannot be drawn.
     """
     written = []
     for table in tables:
@@ -46,10 +47,10 @@ def write_figures(
 
 
 def svg_of(outputs: Path, table: Table) -> str:
-    """Return the figure of a table as SVG: its file, or a new drawing if the table has changed.
+    """Return the figure of a table as SVG. If its file is out of date, draw it again.
 
     Raises:
-        UserError: a figure that is unknown or cannot be drawn.
+        UserError: the figure is unknown or cannot be drawn.
     """
     if is_drawn(outputs, table):
         return _file(outputs, table, "svg").read_bytes().decode()
@@ -57,14 +58,14 @@ def svg_of(outputs: Path, table: Table) -> str:
 
 
 def is_drawn(into: Path, table: Table) -> bool:
-    """Return whether the files of a figure are as they were drawn, from this table."""
+    """Return whether the files of a figure are unchanged and were drawn from this table."""
     with suppress(OSError):
         return read_bytes(_mark(into, table)) == _digest(into, table).encode()
     return False
 
 
 def is_measured(table: Table) -> bool:
-    """Return whether a run of the table is done, so that there is something to draw."""
+    """Return whether a run of the table is done. Otherwise, there is nothing to draw."""
     return any(row["state"] == State.DONE for row in table.rows)
 
 
@@ -73,19 +74,19 @@ def _file(into: Path, table: Table, kind: str) -> Path:
 
 
 def _mark(into: Path, table: Table) -> Path:
-    """Return the file with the digest of the table and the files of its figure."""
+    """Return the path of the file that stores `_digest` when a figure is drawn."""
     return into / "figures" / f".{stem(table.name)}.drawn"
 
 
 def _digest(into: Path, table: Table) -> str:
-    """Return the digest of a table and of the files of its figure."""
+    """Return a digest of a table and of the files of its figure."""
     files = [digest_of_file(_file(into, table, kind)) for kind in KINDS]
     return sha256_of([table.experiment, csv_text(table), *files])
 
 
 def _drawn(table: Table, kinds: Sequence[str]) -> dict[str, bytes]:
     """Draw a table and return its files by kind."""
-    # Imported here: it takes most of a second, and often nothing is to be drawn.
+    # The import of matplotlib takes most of a second, and often there is nothing to draw.
     from sweeper.results.layout import rendered
 
     try:
@@ -93,25 +94,24 @@ def _drawn(table: Table, kinds: Sequence[str]) -> dict[str, bytes]:
         return {kind: rendered(figure, kind) for kind in kinds}
     except UserError:
         raise
-    except Exception as error:  # a figure may come from another package
+    # The figure may be a user's code, which can raise anything.
+    except Exception as error:
         reason = sanitize(f"{type(error).__name__}: {error}", 120)
         name = sanitize(table.experiment.get("figure") or "curves")
         remedy = "correct its draw(table), or choose another with experiment.figure"
         raise UserError(
-            f"the figure {name} cannot be drawn ({reason}); {remedy}."
+            f"The figure {name} cannot be drawn ({reason}); {remedy}."
         ) from error
 
 
 def figure_of(table: Table) -> Figure:
-    """Return the figure of a table, drawn by the file of results/figures that it names."""
+    """Return the figure of a table. Its key `figure` names the module that draws it."""
     from matplotlib import rc_context
 
     from sweeper.results.layout import RC
 
     name = str(table.experiment.get("figure") or "curves")
-    draw = registry.function(
-        registry.FIGURES, name, f"experiment.figure of {table.name}", "draw"
-    )
+    draw = registry.function(registry.FIGURES, name, "experiment.figure", "draw")
     with rc_context(RC):
         drawn: Figure = draw(table)
     return drawn

@@ -1,4 +1,4 @@
-"""Measures of trained heads by head size: (a) rank of the logits, (b) entropy of attention."""
+"""Metrics of trained heads over head size: (a) rank of the logits, (b) entropy of attention."""
 
 from operator import methodcaller
 
@@ -28,11 +28,12 @@ def draw(table: Table) -> Figure:
     sizes = [size for p in drawn[0].points if (size := p.at(SIZE)) and p.values]
     if sizes:
         limits = panels[0].get_ylim()
-        bound = np.linspace(min(sizes), max(sizes), 100)  # curved on a log axis
+        # With one logarithmic axis, the line is curved, so it needs many points.
+        bound = np.linspace(min(sizes), max(sizes), 100)
         panels[0].plot(bound, bound, zorder=1, **panel.GUIDE)
         panels[0].set_ylim(limits)
 
     guide = Line2D([], [], **panel.GUIDE)
     legend = panel.by_key(drawn[0], "{:.0f} heads")
-    legend.append(((guide,), "(a) the head size, the most it can be"))
+    legend.append(((guide,), "(a) largest possible rank, the head size"))
     return panel.finish(figure, 170, legend, *drawn)

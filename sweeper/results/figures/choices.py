@@ -1,6 +1,7 @@
 """The tuning of an experiment: the validation metric over the tuned key, a curve for each setting.
 
-The table is that of an experiment's trials. Other tuned keys have curves of their own.
+It draws the table of an experiment's trials. If several keys are tuned, the first is on the x-axis,
+and each combination of the others has a curve.
 """
 
 from dataclasses import replace

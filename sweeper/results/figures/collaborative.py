@@ -1,7 +1,7 @@
 """Re-parametrised runs: their metric over the shared key/query size.
 
-Each panel shows an arm that starts from another arm, whose mean is the dashed line. The numbers
-above a panel are the saved shares of the attention parameters.
+Each panel shows an arm that starts from another arm. The dashed line is the mean of that other arm.
+The percentages above a panel are the shares of attention parameters that re-parametrisation saves.
 """
 
 from matplotlib.figure import Figure
@@ -15,7 +15,7 @@ X = "model.attention.shared_size"
 
 
 def draw(table: Table) -> Figure:
-    """Draw a table with arms that start from others and vary the shared size."""
+    """Draw a table with arms that start from other arms and vary the shared size."""
     drawn = []
     for arm, about in table.experiment["arms"].items():
         metric, parent = metric_of(table, arm), about.get("parent")
@@ -40,10 +40,10 @@ def draw(table: Table) -> Figure:
     legend = []
     if drawn:
         own = [curve for arm, _, curves in drawn for curve in curves.of(arm)]
-        words = "re-parametrised; above: attention parameters saved"
+        words = "re-parametrised; above: share of attention parameters saved"
         legend.append(panel.entry(own, words))
     else:
         drawn = [("", "", panel.Curves(table, []))]
         drawn[0][2].draw(panels[0], X)
-    legend.append(((Line2D([], [], **panel.GUIDE),), "as trained"))
+    legend.append(((Line2D([], [], **panel.GUIDE),), "before re-parametrisation"))
     return panel.finish(figure, 165, legend, *(curves for *_, curves in drawn))

@@ -1,7 +1,7 @@
 """The default figure: the metric over the experiment's `x`, a curve for each arm and setting.
 
-For a grid that was typed by hand, the first typed key is the x-axis, and each combination of the
-other keys has a curve.
+For a grid from the command line, the first key of the grid is the x-axis, and each combination of
+the other keys has a curve.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from sweeper.results.collect import plain
 from sweeper.results.points import Point, points, settings_apart, trigram_curve
 from sweeper.results.table import Data, Table, label
 
-MOST_ENTRIES = 12  # of a legend
+MOST_ENTRIES = 12  # the most lines of a legend
 
 Key = tuple[tuple[str, Any], ...]
 """The settings that distinguish a curve from others of its arm."""
@@ -36,7 +36,7 @@ def draw(table: Table) -> Figure:
         axes.plot(*zip(*trigram, strict=True), zorder=1, **panel.GUIDE)
         panel.guide_words(axes, "trigram", trigram[-1])
 
-    # A legend would repeat an axis that names the arms.
+    # If the x-axis names the arms, a legend would repeat it.
     arms_named = x == "arm" and len(words) <= panel.MOST_CATEGORIES
     if arms_named:
         axes.set_xlabel("")
@@ -48,14 +48,17 @@ def draw(table: Table) -> Figure:
 
 
 def key_of(settings: Callable[[Point], Data], point: Point) -> Key:
-    """Return settings of a point as cells: a list has no hash."""
+    """Return these settings of a point as hashable cells."""
     return tuple((key, plain(value)) for key, value in settings(point).items())
 
 
 def places(
     curves: panel.Curves, x: str
 ) -> tuple[Callable[[Point], float | None], list[str]]:
-    """Return each point's place on the x-axis; words for places 0, 1, ... if `x` is not numeric."""
+    """Return a function from points to x-positions, and the labels of positions 0, 1, ...
+
+    There are labels only if `x` is not numeric.
+    """
     every = [point for curve in curves.every for point in curve.points]
     if all(point.at(x) is not None for point in every):
         return (lambda point: point.at(x)), []
@@ -69,9 +72,9 @@ def places(
 
 
 def named(curves: panel.Curves) -> list[layout.Entry]:
-    """Return a line of a legend for each curve: its arm, if there are several, and its settings.
+    """Return a line of a legend for each curve, with its arm (if there are several) and settings.
 
-    If there are too many curves, return a line for each arm.
+    For more than MOST_ENTRIES curves, return a line for each arm.
     """
     several = len({curve.arm for curve in curves.every}) > 1
     legend = []

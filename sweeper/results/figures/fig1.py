@@ -1,7 +1,7 @@
-"""Figure 1: the standard heuristic against heads of a fixed size, over five measures of size.
+"""Figure 1: the standard heuristic and heads of a fixed size, over five measures of size.
 
-Above, as in the paper: (a) total parameters, (b) embedding size. Below, the same points over
-(c) non-embedding parameters, (d) training FLOPs, (e) heads times head size.
+The upper row is the paper's: (a) total parameters, (b) embedding size. The lower row shows the same
+points over (c) non-embedding parameters, (d) training FLOPs, (e) heads times head size.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from sweeper.results.table import Table
 TOP = ("params_total", "model.embedding_size")
 BOTTOM = ("params_non_embedding", "flops_per_token", "width")
 STANDARD, FIXED = "standard", "fixed"
-_TOP_PT, _BOTTOM_PT = 168, 122  # height of a row, axis labels included
+_TOP_PT, _BOTTOM_PT = 168, 122  # heights of the rows, including axis labels
 
 
 def draw(table: Table) -> Figure:
-    """Draw a table; the arm `standard` has a curve for each number of heads."""
+    """Draw a table. The arm `standard` has a curve for each number of heads."""
     curves = panel.Curves(table, points(table, table.metric), by=_standard_heads)
     figure = Figure(figsize=(layout.DOUBLE_COLUMN, layout.DOUBLE_COLUMN))
     heights = (_TOP_PT, _BOTTOM_PT)
@@ -28,7 +28,7 @@ def draw(table: Table) -> Figure:
     layout.name_panels(panels)
     for axes, x in zip(panels, (*TOP, *BOTTOM), strict=True):
         curves.draw(axes, x)
-        axes.label_outer()  # all panels have the same height axis
+        axes.label_outer()  # all panels share the y-axis
 
     legend = [
         panel.entry(own, table.label(arm) + _heads(arm, own))
@@ -43,7 +43,7 @@ def _standard_heads(point: Point) -> float | None:
 
 
 def _heads(arm: str, curves: Sequence[panel.Curve]) -> str:
-    """Return the range of heads of an arm in words; "" for an arm whose heads are matched."""
+    """Return the range of heads of an arm in words; "" for other arms than these two."""
     if arm not in (STANDARD, FIXED):
         return ""
     points = [point for curve in curves for point in curve.points]

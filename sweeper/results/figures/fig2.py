@@ -1,7 +1,7 @@
-"""Figure 2: every metric of the fine-tuned models over the parameters of their pre-training.
+"""Figure 2: the metrics of fine-tuned models over the parameters of the pre-trained models.
 
-Each metric has a panel (in the paper SQuAD F1, SQuAD exact match, MNLI accuracy) and each arm a
-curve.
+Each metric has a panel, and each arm has a curve. The paper's metrics are SQuAD F1, SQuAD exact
+match and MNLI accuracy.
 """
 
 from matplotlib.figure import Figure
@@ -15,7 +15,7 @@ _MOST_PANELS = 3
 
 
 def draw(table: Table) -> Figure:
-    """Draw any table; without fine-tuning, its one metric."""
+    """Draw any table. Without fine-tuning, there is one panel with its metric."""
     every = measures(table)
     shown = every[:_MOST_PANELS]
     figure, panels = layout.panels(len(shown))
@@ -25,6 +25,6 @@ def draw(table: Table) -> Figure:
         curves.draw(axes, X, words=measure.words)
         drawn.append(curves)
 
-    left_out = [f"The first {len(shown)} of {len(every)} metrics."]
+    left_out = [f"Only the first {len(shown)} of {len(every)} metrics are drawn."]
     notes = left_out if len(shown) < len(every) else []
     return panel.finish(figure, 150, panel.legend_of(*drawn), *drawn, notes=notes)

@@ -1,7 +1,7 @@
-"""The metric above that of the largest head, over head size: a curve for each arm and length n.
+"""The metric minus that of the largest head, over head size: a curve for each arm and length n.
 
-Triangles above the panel, in the colour of each curve, mark the head sizes at which the error in
-experiment=theorem1 collapses: n / 2 with a causal mask, and n - 1 without one.
+Triangles above the panel, in the colours of the curves, mark the head sizes at which the error
+collapses in experiment=theorem1: n / 2 with a causal mask, n - 1 without one.
 """
 
 import math
@@ -16,7 +16,7 @@ from sweeper.results.figures.theorem1 import ABOVE, HEAD_SIZE, LENGTH
 from sweeper.results.points import Point, points
 from sweeper.results.table import Table, label
 
-_LABEL_LETTERS = 36  # of a line beside the panel
+_LABEL_LETTERS = 36  # the most characters in a line of the y-axis label
 _BIDIRECTIONAL: layout.Style = {
     **ABOVE,
     "markeredgewidth": None,
@@ -38,7 +38,7 @@ def draw(table: Table) -> Figure:
     figure, [axes] = layout.panels(1)
     curves.draw(axes, HEAD_SIZE)
     metric, bracket, unit = label(table.metric).partition(" (")
-    words = f"{metric} above that of the largest head{bracket}{unit}"
+    words = f"{metric} minus that of the largest head{bracket}{unit}"
     axes.set_ylabel("\n".join(textwrap.wrap(words, _LABEL_LETTERS)))
 
     low, high = axes.get_xlim()
@@ -61,9 +61,9 @@ def draw(table: Table) -> Figure:
 
 
 def _above_largest(points: list[Point]) -> list[Point]:
-    """Return points with the mean of the largest head subtracted from their values.
+    """Subtract the mean of the point with the largest head from the values of all points.
 
-    Return no points if the largest head has no value.
+    Return [] if that point has no value.
     """
     *_, largest = sorted(points, key=lambda point: point.at(HEAD_SIZE) or 0.0)
     if not largest.values:

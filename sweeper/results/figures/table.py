@@ -1,4 +1,4 @@
-"""A paper table as a figure, in letters of equal width."""
+"""A paper table as a figure, in a monospaced font."""
 
 from matplotlib.figure import Figure
 
@@ -6,12 +6,12 @@ from sweeper.results import layout
 from sweeper.results.paper_tables import as_text, paper_table
 from sweeper.results.table import Table
 
-_LETTER = 0.7  # width of a letter in its size, rounded up to whole pixels
-_LINE = 1.2  # distance of two lines, in the size of their letters
+_LETTER = 0.7  # the width of a letter / the font size, rounded up to whole pixels
+_LINE = 1.2  # the distance of two lines / the font size
 
 
 def draw(table: Table) -> Figure:
-    """Draw any table; letters are smaller if its lines are long."""
+    """Draw any table. The font is smaller if the lines are long."""
     content = paper_table(table)
     lines = [layout.plain(line, 1000) for line in as_text(content, notes=False)]
     letters = max(map(len, lines), default=1)

@@ -1,12 +1,12 @@
 """Theorem 1, measured: the error of a fitted context over head size / n, a panel for each mask.
 
-Each measured knee is shown with the theorem's n, with n - 1, and with n / 2.
+Each curve shows its measured knee. Guides mark the theorem's n, and also n - 1 and n / 2.
 
-While heads are too small, the error falls by a small factor from one size to the next. In a head
-that is large enough, only the error of gradient descent remains, orders of magnitude lower. So
-means and intervals are those of logarithms, and the knee is the first head size whose error is
-below a tenth of the error before it. The largest fall is a worse sign: descent is slowest at the
-knee.
+While heads are too small, the error falls by a small factor from one size to the next. With a head
+that is large enough, only the error of gradient descent remains, which is orders of magnitude
+lower. So means and intervals are computed from logarithms. The knee is the first head size whose
+error is below a tenth of the error one size before. The size with the largest fall would be less
+reliable, because gradient descent is slowest at the knee.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from sweeper.results import layout, panel
 from sweeper.results.points import Point, points
 from sweeper.results.table import Table
 
-COLLAPSE = 10.0  # times smaller
+COLLAPSE = 10.0  # at the knee, the error falls by more than this factor
 LENGTH, HEAD_SIZE = "task.sequence_length", "model.head_size"
 ACROSS = "head size / n"
 _GUIDES = {1.0: "n", 0.5: "n / 2"}
@@ -69,7 +69,8 @@ def draw(table: Table) -> Figure:
                 knees.append(f"{letter} {size:.0f} for n = {n:.0f}".strip())
 
     for axes in panels if heights else ():
-        axes.set_ylim(min(heights), max(heights))  # so that they can be compared
+        # Panels with the same scale can be compared.
+        axes.set_ylim(min(heights), max(heights))
     legend = panel.by_key(curves, "n = {:.0f}")
     ring = {"marker": "o", "linestyle": "none", "markerfacecolor": "none", **_RING}
     triangle = {"color": layout.FAINT_INK, **ABOVE}
@@ -81,12 +82,12 @@ def draw(table: Table) -> Figure:
 
 
 def share_of_length(point: Point) -> float:
-    """Return the head size over the sequence length n."""
+    """Return the head size, divided by the sequence length n."""
     return (point.at(HEAD_SIZE) or 0.0) / (point.at(LENGTH) or 1.0)
 
 
 def knee_of(curve: Sequence[panel.Mark]) -> panel.Mark | None:
-    """Return the first mark whose error is a tenth of that of one size less."""
+    """Return the first mark whose error is below a tenth of the error one size before, or None."""
     for before, mark in pairwise(curve):
         sizes = [one.point.at(HEAD_SIZE) or 0.0 for one in (before, mark)]
         if sizes[1] - sizes[0] == 1 and before.mean / mark.mean > COLLAPSE:

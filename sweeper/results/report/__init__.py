@@ -1,7 +1,9 @@
-"""The page of a sweep: one HTML file that works without a network.
+"""The report page of a sweep: one HTML file that works offline.
 
-data     collects what the page shows
-page     writes the file, with the figures that matplotlib drew
+data     collects the data of the page
+page     writes the file, with figures drawn by matplotlib
 page.html, page.css, page.js
-         the page itself; curves.js draws training curves
+         the page itself
+curves.js
+         draws training curves
 """

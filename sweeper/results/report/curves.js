@@ -1,7 +1,8 @@
-// Training curves as SVG. Each line is a link to its run, and its title says which run it is.
+// Draws training curves as SVG. Each curve links to its run and has the run's id as its title.
 
-const MOST_CURVES = 500; // drawn at once
-const LOG_FROM = 10; // the upward axis is logarithmic from this ratio of its largest value
+const MOST_CURVES = 500; // in one chart
+// The y-axis is logarithmic if the largest value is at least this many times the smallest.
+const LOG_FROM = 10;
 
 const smallest = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
 const largest = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);
@@ -23,7 +24,7 @@ function roundTicks(low, high) {
   return Array.from({ length }, (_, place) => (first + place) * step);
 }
 
-// Return the powers of ten from `low` to `high`, or round numbers if there are fewer than two.
+// Return the powers of ten from `low` to `high`. If there are fewer than two, return round numbers.
 function logTicks(low, high) {
   const first = Math.ceil(Math.log10(low));
   const length = Math.floor(Math.log10(high)) - first + 1;
@@ -31,7 +32,7 @@ function logTicks(low, high) {
   return length > 1 ? powers : roundTicks(low, high);
 }
 
-// Return the path of a line through its points; it breaks where a value is missing.
+// Return the path data of a line through these points. It is interrupted at missing values.
 function pathOf(points) {
   const steps = points.map(([x, y], place) => {
     if (y === null) return "";
@@ -41,14 +42,14 @@ function pathOf(points) {
   return steps.join("");
 }
 
-// Draw one curve of each run; `look(id)` returns its colour and perhaps a word about it.
+// Draw the curve `name` of each run. `look(id)` returns its colour and optionally a label.
 function trainingChart(ids, name, look = () => ({ colour: "var(--accent)" })) {
   const curves = ids.filter((id) => data.runs[id].curves?.[name]).map((id) => {
     const [steps, values] = data.runs[id].curves[name];
     return { id, steps, values };
   });
   const numbers = curves.flatMap(({ values }) => values.filter((value) => value !== null));
-  if (!numbers.length) return emptyNote(`No run of this selection has written ${name}.`);
+  if (!numbers.length) return emptyNote(`No run of this selection has logged ${name}.`);
   const [low, high] = [smallest(numbers), largest(numbers)];
   const last = largest(curves.map(({ steps }) => steps.at(-1)));
   const log = low > 0 && high / low >= LOG_FROM;
@@ -83,8 +84,8 @@ function trainingChart(ids, name, look = () => ({ colour: "var(--accent)" })) {
 const namesOfCurves = (ids) =>
   [...new Set(ids.flatMap((id) => Object.keys(data.runs[id].curves ?? {})))].sort();
 
-// Create the figure of the curves of a selection of the rows, each task on axes of its own;
-// `show({ ids, words })` changes the selection.
+// Create the figure with the training curves of selected runs. Each task has its own chart.
+// Call `show({ ids, words })` to change the selection.
 function trainingView({ arms, rows }) {
   const armOf = new Map(rows.map(({ run, arm }) => [run, arm]).reverse());
   const names = namesOfCurves([...armOf.keys()]);
@@ -99,7 +100,7 @@ function trainingView({ arms, rows }) {
     Object.assign(chosen, change);
     const every = Math.ceil(chosen.ids.length / MOST_CURVES);
     const drawn = chosen.ids.filter((_, place) => place % every === 0);
-    const few = every > 1 ? ` ${drawn.length} of them are drawn, evenly chosen.` : "";
+    const few = every > 1 ? ` Only ${drawn.length} are drawn, evenly chosen.` : "";
     words.textContent = chosen.words + few;
     const tasks = [...Map.groupBy(drawn, (id) => data.runs[id].task)];
     const panels = tasks.map(([task, ids]) => {
@@ -107,7 +108,7 @@ function trainingView({ arms, rows }) {
       return make("div", tasks.length > 1 && make("p.name", task), chart);
     });
     place.className = tasks.length > 1 ? "panels" : "";
-    place.replaceChildren(...(panels.length ? panels : [emptyNote("No run is chosen.")]));
+    place.replaceChildren(...(panels.length ? panels : [emptyNote("No run is selected.")]));
   };
   const entries = names.map((key) => ({ key, words: key }));
   const of = names.length > 1 && choice("of", entries, (name) => show({ name }));

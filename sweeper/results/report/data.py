@@ -1,4 +1,4 @@
-"""The data that the page of a sweep shows: experiments, runs and provenance, ready for JSON."""
+"""The data of a report page, ready for JSON: experiments, runs and provenance."""
 
 import inspect
 from collections import Counter, defaultdict
@@ -35,9 +35,9 @@ _ATTEMPT_KEYS = ("number", "started", "resumed_from", "code", "hardware", "versi
 def page_data(
     outputs: Path, tables: Sequence[Table], verdicts: Verdicts
 ) -> dict[str, Any]:
-    """Return everything that the page shows except figures.
+    """Return the data of the page, except figures.
 
-    Experiments of the newest sweep come first, and of one sweep those with claims.
+    Experiments of the newest sweep come first. Within a sweep, experiments with claims come first.
     """
 
     def newest_first(table: Table) -> tuple[int, bool]:
@@ -61,7 +61,7 @@ def page_data(
 
 def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Return the verdicts, the paper table and the rows of an experiment."""
-    rows = "The table of runs has every number."
+    rows = "The table of runs below has every number."
     in_words = (f"{table.title}.", missing(table), rows)
     looks = arm_looks(table.experiment["arms"])
     return {
@@ -75,7 +75,7 @@ def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]
         ],
         "verdicts": [
             {
-                "question": _question(table, verdict.claim),
+                "question": _question(verdict.claim),
                 "answer": verdict.label,
                 "sentence": verdict.sentence,
                 "measure": verdict.measure,
@@ -88,15 +88,14 @@ def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]
     }
 
 
-def _question(table: Table, claim: str) -> str:
-    """Return the question that a claim answers: the first line of its docstring."""
-    key = f"experiment.claims of {table.name}"
-    function = registry.function(registry.CLAIMS, claim, key, "claim")
+def _question(claim: str) -> str:
+    """Return a claim as a question, the first line of its docstring."""
+    function = registry.function(registry.CLAIMS, claim, "experiment.claims", "claim")
     return (inspect.getdoc(function) or claim).splitlines()[0]
 
 
 def _rows(table: Table) -> dict[str, Any]:
-    """Return the rows; a column that is alike in all of them is listed once, under "alike"."""
+    """Return the columns and the rows. A column with only one value is moved to "alike"."""
     metrics = [measure.metric for measure in measures(table)]
     always = {*_FIRST_COLUMNS, *metrics, "run"}
     first = [*_FIRST_COLUMNS, "task", *metrics]
@@ -120,7 +119,10 @@ def _rows(table: Table) -> dict[str, Any]:
 
 
 def run_data(run: Run, row: Row, files: RunFiles) -> dict[str, Any]:
-    """Return a run with a row of it and its files; "problem" says which cannot be read."""
+    """Return the data of a run, from one of its rows and its files.
+
+    If a file cannot be read, "problem" is the error.
+    """
     result = files.result or {}
     metrics = result.get("metrics", {}).items()
     settings = {
@@ -146,12 +148,12 @@ def run_data(run: Run, row: Row, files: RunFiles) -> dict[str, Any]:
 
 
 def _trained(run: Run, files: RunFiles) -> dict[str, Any]:
-    """Return the attempts of a run, its training curves, and the end of its log."""
+    """Return the attempts of a run, its training curves and the end of its log."""
     attempts = run.attempts()
     finished = files.result["attempt"] if files.result else None
-    # An attempt that was claimed after the result has no part in it.
+    # An attempt that began after the result was written did not contribute to it.
     counted = [one for one in attempts if finished is None or one.number <= finished]
-    # The newest attempt may have failed before it wrote a line.
+    # The newest attempt may have failed before it logged anything.
     logs = (one.log_end(LOG_LETTERS).expandtabs(4) for one in reversed(attempts))
     log = next(filter(str.strip, logs), "").splitlines()
     return {
@@ -162,7 +164,7 @@ def _trained(run: Run, files: RunFiles) -> dict[str, Any]:
 
 
 def _attempt(attempt: Attempt, finished: int | None) -> dict[str, Any]:
-    """Return an attempt: when and how it ran, and why it ended."""
+    """Return the data of an attempt: when and how it ran, and why it ended."""
     info = attempt.info()
     cause: Any = Cause.DONE
     if attempt.number != finished:
@@ -173,7 +175,7 @@ def _attempt(attempt: Attempt, finished: int | None) -> dict[str, Any]:
 def curves(
     rows: Sequence[Data], most: int = MOST_CURVE_POINTS
 ) -> dict[str, tuple[list[Any], list[Any]]]:
-    """Return by name the steps and values of each curve, thinned evenly to `most` points.
+    """Return the steps and values of each curve by name, thinned evenly to at most `most` points.
 
     The first and the last point stay. A value that is not a finite number becomes None.
     """
@@ -190,9 +192,9 @@ def curves(
 
 
 def provenance(tables: Sequence[Table]) -> dict[str, Any]:
-    """Return commands, versions of the program and its libraries, and hours by device.
+    """Return the commands, the versions of program and libraries, and the hours by kind of device.
 
-    A run on several devices counts its hours for each.
+    The hours of a run are multiplied by its number of devices.
     """
     commands = defaultdict(list)
     for table in tables:

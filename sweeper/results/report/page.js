@@ -1,11 +1,11 @@
-// Draws the report of a sweep from the JSON in #data. All text of the data enters the document as
-// text nodes, so that nothing in it becomes markup.
+// Draws the report of a sweep from the JSON in #data. Strings of the data enter the document only
+// as text nodes, so they cannot become markup.
 
-let data = null; // until `showPage` has read it
+let data = null; // set by `showPage`
 
 // Elements
 
-// Create an element: make("p.faint", { id: "hours" }, "text"). Properties may be left out.
+// Create an element: make("p.faint", { id: "hours" }, "text"). The properties are optional.
 function make(kind, ...content) {
   const [tag, ...classes] = kind.split(".");
   const node = document.createElement(tag);
@@ -14,7 +14,7 @@ function make(kind, ...content) {
   return fill(node, content);
 }
 
-// Append nodes, text and lists of them; empty ones are skipped.
+// Append nodes, strings and lists of them. Empty ones are skipped.
 function fill(node, ...children) {
   node.append(...children.flat(Infinity).filter(Boolean));
   return node;
@@ -32,14 +32,15 @@ const stateWord = (state) => make(`span.state.${state}`, state);
 
 const part = (words, ...content) => make("section", make("h3", words), content);
 
-// Create a list of terms and their values; empty values are left out. Long keys break after parts.
+// Create a description list. Empty values are left out. Long keys may break after a dot or an
+// underscore.
 function terms(entries) {
-  const told = entries.filter(([, value]) => (value ?? "") !== "");
-  return make("dl", told.map(([name, value]) => [make("dt", inParts(name)), make("dd", value)]));
+  const known = entries.filter(([, value]) => (value ?? "") !== "");
+  return make("dl", known.map(([name, value]) => [make("dt", inParts(name)), make("dd", value)]));
 }
 const inParts = (key) => key.split(/(?<=[._])/).flatMap((part) => [part, make("wbr")]);
 
-// Create a table, perhaps with a title; the first cell of a line is its head.
+// Create a table with an optional title. The first cell of each line is its row header.
 function table({ title, head, lines }) {
   const line = ([first, ...cells]) =>
     make("tr", make("th", { scope: "row" }, first), cells.map((cell) => make("td.number", cell)));
@@ -49,14 +50,14 @@ function table({ title, head, lines }) {
   return make("div.scroll", make("table", above, parts));
 }
 
-// Create a drop-down; `choose` receives the key of the chosen entry.
+// Create a drop-down list. It calls `choose` with the key of the chosen entry.
 function choice(words, entries, choose) {
   const options = entries.map(({ key, words: name }) => make("option", { value: key }, name));
   const select = make("select", { onchange: () => choose(select.value) }, options);
   return make("label.choice", `${words} `, select);
 }
 
-// The address of an experiment is its name, unless a part of the page has that id.
+// The anchor of an experiment is its name, unless an element of the page has that id.
 const RESERVED = new Set([...document.querySelectorAll("[id]")].map(({ id }) => id));
 const anchorOf = (name) => (RESERVED.has(name) ? `experiment-${name}` : name);
 const experimentLink = (name) =>
@@ -69,7 +70,7 @@ const UNITS = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
 const signed = (text) => text.replace("-", "−");
 const counted = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 
-// Format as on the axes of the figures: 13.12M, 512, 0.25, 1e−7.
+// Format a number like the figures do on their axes: 13.12M, 512, 0.25, 1e−7.
 function short(value, digits = 4) {
   const size = Number(Math.abs(value).toPrecision(digits));
   if (size >= 10000) {
@@ -104,7 +105,7 @@ const settingsOf = (values) =>
 const numbersOf = (values) =>
   terms(Object.entries(values).map(([key, v]) => [key.replaceAll("_", " "), worded(key, v)]));
 
-// Show the run that the address names, if any.
+// Show the run in the address's fragment, if there is one.
 function openAddressed() {
   const id = decodeURIComponent(location.hash.match(/^#run=(.+)$/)?.[1] ?? "");
   if (!Object.hasOwn(data.runs, id)) return sheet.close();
@@ -132,7 +133,7 @@ function runView(id, run) {
       ["resumed at step", (attempt.resumed_from || "").toLocaleString("en")],
       ["ended", attempt.cause?.replaceAll("_", " ")],
       ["program", code],
-      ["made with", facts.join(", ")],
+      ["trained with", facts.join(", ")],
     ]);
   });
   const log = run.log?.length ? pre(run.log.join("\n")) : emptyNote("It has written no log.");
@@ -151,10 +152,10 @@ function runView(id, run) {
 
 // The rows of an experiment
 
-const MOST_ROWS = 500; // shown at once
+const MOST_ROWS = 500; // in the table
 
-// Create the table of runs: sorted by any column, filtered by words. `changed({ ids, words })`
-// receives the runs that the filter leaves.
+// Create the table of runs. Readers can sort it by any column and filter it by words. After each
+// change it calls `changed({ ids, words })` with the runs that match the filter.
 function rowsView({ columns, rows, arms, alike }, changed) {
   let [found, sorted, down] = [rows, null, false];
   const body = make("tbody");
@@ -179,11 +180,11 @@ function rowsView({ columns, rows, arms, alike }, changed) {
       head.ariaSort = head.firstChild.value === sorted ? direction : "none";
     }
     for (const chip of chips) chip.ariaPressed = chip.value === filter.value;
-    const cut = `The first ${MOST_ROWS} are shown; the filter finds the others.`;
+    const cut = `The first ${MOST_ROWS} are shown; filter to find others.`;
     const total = `${counted(found.length, "row")} of ${rows.length.toLocaleString("en")}.`;
     count.textContent = found.length > MOST_ROWS ? `${total} ${cut}` : total;
     const ids = [...new Set(found.map(({ run }) => run))];
-    changed({ ids, words: `${counted(ids.length, "run")}: those the filter leaves` });
+    changed({ ids, words: `${counted(ids.length, "run")} that match the filter.` });
   };
   const heads = columns.map(({ key, words }) => {
     const onclick = () => {
@@ -226,11 +227,12 @@ function rowsView({ columns, rows, arms, alike }, changed) {
     make("div.tools", filter, chips),
     count,
     make("div.scroll", region, make("table", make("thead", make("tr", heads)), body)),
-    same && make("p.faint", `Alike in all rows: ${same}.`),
+    same && make("p.faint", `Equal in all rows: ${same}.`),
   );
 }
 
-// Order numbers by size and words by letters; empty cells stay last in both directions.
+// Compare two cells: numbers by size, strings alphabetically. Empty cells are last in both
+// directions.
 function compared(a, b, down = false) {
   const empty = (value) => (value ?? "") === "";
   if (empty(a) || empty(b)) return empty(a) - empty(b);
@@ -249,11 +251,11 @@ function answerWord(answer) {
   return make(`strong.answer.${answer.replaceAll(" ", "-")}`, words);
 }
 
-const POINT = 1.5; // pixels on the page for a point of a printed figure
+const POINT = 1.5; // pixels on the page per point of the printed figure
 
-// Create the figure that matplotlib drew, as an image on a light card.
+// Create an image of the matplotlib figure, on a light card.
 function figureView({ name, figure_in_words: alt }) {
-  if (!Object.hasOwn(data.figures, name)) return emptyNote("No figure is drawn yet.");
+  if (!Object.hasOwn(data.figures, name)) return emptyNote("The figure is not drawn yet.");
   const svg = data.figures[name];
   const width = POINT * svg.match(/ width="([\d.]+)pt"/)[1];
   const src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
@@ -294,9 +296,9 @@ const paperTableView = ({ blocks, notes }) =>
 
 const STATES = ["done", "running", "interrupted", "failed", "new"];
 const stateName = (state) => (state === "new" ? "not started" : state);
-const MOST_OPEN = 12; // unfinished runs that are listed without a click
+const MOST_OPEN = 12; // up to this many unfinished runs, their list is open
 
-// Group runs by their states, in the order of these.
+// Group runs by state, in the order of STATES.
 function byState(ids) {
   const groups = STATES.map((state) => [state, ids.filter((id) => data.runs[id].state === state)]);
   return new Map(groups.filter(([, own]) => own.length));
@@ -328,7 +330,7 @@ function stateView(ids) {
     const { state, reason } = data.runs[id];
     return [stateWord(state), " ", runLink(id), " ", reason];
   });
-  const why = `${counted(waiting.length, "run")} not done, and why`;
+  const why = `${counted(waiting.length, "run")} not done, with reasons`;
   return [
     make("p.lead", stateInWords(ids)),
     bar(groups),
@@ -342,14 +344,14 @@ function provenanceView(ids) {
   const runs = (count) => faint(` (${counted(count, "run")})`);
   const tallied = (entries) => {
     const items = entries.map(([word, count]) => [word, runs(count)]);
-    return items.length ? list(items) : "The records do not say.";
+    return items.length ? list(items) : "Not recorded.";
   };
   const times = devices.map(([device, count, hours]) => [
     `${duration(3600 * hours)} on ${device}`,
     runs(count),
   ]);
   const unfinished = ids.filter((id) => data.runs[id].state !== "done").length;
-  const without = `${counted(unfinished, "unfinished run")} not counted.`;
+  const without = `Not counted: ${counted(unfinished, "unfinished run")}.`;
   return [
     make("h3", "Commands"),
     commands.map(({ experiments, plan, scale, command }) => [
@@ -361,7 +363,7 @@ function provenanceView(ids) {
       part(
         "Training time",
         times.length ? list(times) : "No finished run yet.",
-        unfinished > 0 && make("p.faint", `As finished runs report it; ${without}`),
+        unfinished > 0 && make("p.faint", `As reported by finished runs. ${without}`),
       ),
       part("Program", tallied(code)),
       part("Libraries", tallied(libraries)),
@@ -369,8 +371,8 @@ function provenanceView(ids) {
   ];
 }
 
-// Read the data, show it all, and return to the place of the reader, which the browser cannot find
-// in a page that fills itself later.
+// Read the data, build the page, and restore the scroll position. The browser cannot do this,
+// because the page was empty when it loaded.
 async function showPage() {
   const packed = atob(document.getElementById("data").textContent);
   const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
@@ -392,7 +394,7 @@ async function showPage() {
   else named?.scrollIntoView();
 }
 
-// A refresh by the browser itself would only scroll where the address names a part of the page.
+// Reload with a script: after a refresh by the browser, the scroll position would be lost.
 const refresh = document.querySelector("meta[name=refresh]");
 const loadAgain = () => {
   history.replaceState({ scroll: window.scrollY }, "");

@@ -1,9 +1,10 @@
-"""Writes outputs/report.html: one file that holds its data, style and scripts and loads nothing.
+"""The writer of outputs/report.html, one file with all its data, style and scripts.
 
-Names, errors and logs are foreign text. They enter the page as compressed JSON in a block that no
-browser runs, and the script shows them as text nodes only. Figures are images: a browser runs no
-script in an image, and names inside one figure cannot meet those of another. The content security
-policy allows exactly the style and the script of the page, by their hashes, and no request.
+Names, errors and logs are untrusted text. They are compressed JSON in a block that browsers do not
+run, and the script shows them only as text nodes. Figures are images, because browsers run no
+scripts in images, and because ids in one figure then cannot clash with those of another. The
+content security policy allows only the style and the script of the page, by their hashes, and no
+requests.
 """
 
 import gzip
@@ -27,8 +28,8 @@ from sweeper.store.errors import Faults, collect_errors, sanitize
 
 SCRIPTS = ("curves.js", "page.js")
 
-_MOST_LETTERS = 2000  # of one text
-_DIGITS = 7  # of one number; the tables hold all of them
+_MOST_LETTERS = 2000  # the most characters of a string
+_DIGITS = 7  # the significant digits of a number; the tables have all digits
 
 
 def write_report(
@@ -40,15 +41,18 @@ def write_report(
     refresh_s: float | None = None,
     faults: Faults | None = None,
 ) -> Path:
-    """Write the page of these tables, their verdicts by name and their runs; return its path.
+    """Write the page of these tables, verdicts and runs; return its path.
 
     Args:
-        into: the folder of the page, by default `outputs`.
-        refresh_s: an open page loads itself again after that many seconds.
-        faults: collects the errors of figures that cannot be drawn.
+        outputs: the outputs folder.
+        tables: the tables.
+        verdicts: the verdicts on each table.
+        into: the folder of the page; `outputs` by default.
+        refresh_s: reload an open page after this many seconds.
+        faults: a list that collects the errors of figures. If it is None, the first one is raised.
 
     Raises:
-        UserError: without `faults`, a figure that cannot be drawn.
+        UserError: a figure cannot be drawn, and `faults` is None.
     """
     figures: dict[str, str] = {}
     for table in filter(is_measured, tables):
@@ -67,11 +71,11 @@ def as_html(
     """Return the whole page.
 
     Args:
-        data: what `page_data` returns.
-        figures: the SVG of each experiment that has one, by name.
-        refresh_s: the page loads itself again after that many seconds.
+        data: the result of `page_data`.
+        figures: the SVG of each drawn experiment, by name.
+        refresh_s: reload an open page after this many seconds.
     """
-    # The figures' colours, mixed with white where the page is dark.
+    # The colours of the figures. The dark theme mixes them with white.
     colours = "".join(
         f"--arm-{place}:light-dark({colour}, color-mix(in oklab, {colour}, white 25%));"
         for place, colour in enumerate(PALETTE)
@@ -103,7 +107,7 @@ def _hash(text: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Make every text one printable line and every number one that JSON can hold."""
+    """Sanitize every string, and round every number; non-finite numbers become None."""
     if type(value) in _EXACT:
         return value
     if isinstance(value, str):
@@ -117,4 +121,4 @@ def _plain(value: Any) -> Any:
 
 
 _EXACT = frozenset({int, bool, type(None)})
-_key = lru_cache(sanitize)  # few names stand in many runs
+_key = lru_cache(sanitize)  # many runs have the same keys

@@ -1,1 +1,1 @@
-"""Pure functions of numbers: estimates, intervals, fits."""
+"""Statistics on plain numbers: estimates, intervals, bimodality."""

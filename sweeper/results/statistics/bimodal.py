@@ -1,4 +1,4 @@
-"""The detection of seeds in two groups far apart: some runs learned and some did not."""
+"""The detection of bimodality: some seeds learned and some did not."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,30 +7,37 @@ import numpy as np
 from sweeper.results.statistics.blocks import ROUNDING
 from sweeper.results.statistics.sequential import Floats
 
-# The share of the squared deviations that remains within the two modes.
+# Seeds are bimodal if less than this share of the squared deviations remains within the modes.
 REMAINS = 0.05
 LEAST_DF_OF_SEEDS = 8
-# A point with a smaller share of the widest point's variance says nothing about modes as far apart,
+# A point is narrow if its variance is below this share of the widest point's. Narrow points are
+# left out, because they say nothing about modes that lie far apart.
 COMPARABLE = 0.1
-# unless the widest has this many times the variance of such points: no normal seed lies so far off.
+# Narrow points are kept if the widest point has more than this many times their variance, because
+# normal values do not lie so far off.
 FAR = 64.0
 
 
 def is_bimodal(
     groups: Iterable[Sequence[float] | Floats], coarsest: float = np.inf
 ) -> bool:
-    """Return whether seeds of points are bimodal, so that a mean does not describe them.
+    """Return whether the seeds of points are bimodal, so that the mean says little.
 
-    Each point is split in two where that leaves the least squares, as k-means does. Of normal
-    values a sixth or more of the squares remains once there are LEAST_DF_OF_SEEDS more values than
-    modes. Fewer values are never called bimodal: the three seeds of a wide point often lie two and
-    one by chance.
+    Each point is split into two modes with the smallest sum of squares within modes, as by k-means.
+    For normal values, at least a sixth of the squares remains within modes if there are
+    LEAST_DF_OF_SEEDS more values than modes. Fewer values are never called bimodal: by chance, two
+    of the three seeds of a wide point often lie close together.
 
-    Seeds tie where a metric has steps, as an accuracy on 100 rows has. A step is the least
-    difference between seeds of a point, at most `coarsest`. Rounding to it has a variance of
-    step**2 / 12, so the values within modes keep at least that; without ties they have more.
+    Seeds can be equal if the metric has steps, such as an accuracy on 100 rows. The step is the
+    smallest difference between two seeds of a point, and at most `coarsest`. Rounding to the step
+    adds a variance of step**2 / 12, so at least this variance is counted within modes.
+
+    Args:
+        groups: the values of each point, one per seed.
+        coarsest: the largest possible step of the metric.
     """
-    split = []  # number of values, their squared deviations, and those that the best split leaves
+    # For each point: the number of values, their squared deviations, and those within the modes.
+    split = []
     for group in groups:
         if len(group) >= 3:
             values = np.sort(np.asarray(group, dtype=np.float64))
@@ -52,5 +59,6 @@ def is_bimodal(
     before = sum(total for _, total, _ in wide)
     after = sum(within for _, _, within in wide)
     far = widest * sum(n - 1 for n, _, _ in narrow) > FAR * sum(t for _, t, _ in narrow)
-    df = sum(n - 2 for n, _, _ in (split if narrow and far else wide))
+    counted = split if narrow and far else wide
+    df = sum(n - 2 for n, _, _ in counted)
     return df >= LEAST_DF_OF_SEEDS and before > 0 and after < REMAINS * before

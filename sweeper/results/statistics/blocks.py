@@ -1,20 +1,22 @@
-"""The block rule: seeds are blocks, and a contrast of points is one number a seed.
+"""The block rule: seeds are blocks, and a contrast of points is one number per seed.
 
-All points of a claim have the same seeds. Over n seeds s, a contrast with weights w of points p is
-the series d_s, the sum over p of w_p * values[p, s]. The variance v of the series is its own, s2,
-shrunk to r2, the variance that the whole table of points and seeds predicts: the residual mean
-square, once effects of points and of seeds are taken out, times the sum of w_p^2. The prediction
-has the worth of four seeds, and less where the contrast spreads more than the table:
+All points of a claim share their seeds. A contrast with weights w_p of points p has one value for
+each of n seeds s: d_s, the sum over p of w_p * values[p, s]. The variance v of these values is
+their sample variance s2, shrunk towards a prediction r2 from the whole table of points and seeds.
+r2 is the sum of w_p^2 times the residual mean square, after the effects of points and of seeds are
+removed. The prediction counts as four seeds, or as fewer if s2 is larger than r2:
 
     v = max(s2, ((n - 1) * s2 + 4 * r2) / (n - 1 + 4))
     df = n - 1 + 4 * min(1, r2 / s2)
     interval: mean(d) +- reach(n, df) * sqrt(v / n)
 
-The table lends at most the degrees of freedom that the contrast does not have itself, so two points
-alone are compared by the paired t-test. `reach` is the boundary of sequential.py, in place of a
-quantile of t. Arms with seeds of their own are compared by Welch's t-test with the same boundary:
-each arm has its own series and variance v, where r2 is the variance within points times the square
-of the sum of |w_p|, and lends no degrees of freedom.
+The prediction adds at most the degrees of freedom that the table has beyond the contrast's own. So
+two points without others are compared by the paired t-test. `reach` is the boundary of
+sequential.py, instead of a quantile of t.
+
+Arms with different seeds are compared by Welch's t-test with the same boundary. Each arm has its
+own values and variance v. There, r2 is the variance within points times the square of the sum of
+|w_p|, and adds no degrees of freedom.
 """
 
 import math
@@ -27,12 +29,12 @@ import numpy.typing as npt
 from sweeper.results.statistics.sequential import FIRST, Floats, Intervals, reach
 
 Table = Floats
-"""Values (points, seeds), larger being better, nan where a seed is not measured."""
+"""Values of shape (points, seeds), larger being better; nan for a seed that is not measured."""
 
-WORTH = 4.0  # seeds
-# Times the median variance: such a point says nothing about the others.
+WORTH = 4.0  # the number of seeds that a predicted variance counts as
+# A point with more than this many times the median variance diverged. It is not pooled.
 DIVERGED = 1000.0
-ROUNDING = 1e-9  # of values, relative to them
+ROUNDING = 1e-9  # the relative rounding error of values
 
 
 class Variance(NamedTuple):
@@ -42,7 +44,7 @@ class Variance(NamedTuple):
     df: float
 
     def moderated(self, own: float, seeds: int) -> "Variance":
-        """Return the own variance of a series of seeds, shrunk to this one."""
+        """Return the variance `own` of this many seeds, shrunk towards this variance."""
         own_df = seeds - 1
         worth = min(WORTH, max(self.df - own_df, 0.0))
         if own_df + worth == 0:
@@ -54,9 +56,14 @@ class Variance(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A contrast's value, squared standard error and its degrees of freedom, and number of seeds.
+    """The estimate of a contrast.
 
-    The error is infinite if it is unknown, and 0 if seeds differ by rounding only.
+    Attributes:
+        value: the mean over seeds.
+        error: the squared standard error. It is infinite if unknown, and 0 if seeds differ only by
+            rounding.
+        df: the degrees of freedom of the error.
+        seeds: the number of seeds.
     """
 
     value: float
@@ -66,10 +73,13 @@ class Estimate(NamedTuple):
 
 
 def table_of(groups: Sequence[Mapping[int, float]]) -> Table:
-    """Return the table of each point's values by seed; ValueError for nan or inf."""
+    """Return a table of these values, which are given by seed for each point.
+
+    Raise ValueError if a value is not finite.
+    """
     seeds = sorted({seed for group in groups for seed in group})
     if not all(np.isfinite(value) for group in groups for value in group.values()):
-        raise ValueError("a measurement that is no finite number")
+        raise ValueError("expected finite values, but a measurement is nan or inf")
     table = np.full((len(groups), max(len(seeds), 1)), np.nan)
     for row, group in zip(table, groups, strict=True):
         row[np.searchsorted(seeds, [*group])] = [*group.values()]
@@ -77,24 +87,24 @@ def table_of(groups: Sequence[Mapping[int, float]]) -> Table:
 
 
 def first_seeds(table: Table, counts: npt.ArrayLike) -> Table:
-    """Return the table with the first seeds of each point only, `counts` (points,) of them."""
+    """Return the table with only the first `counts[p]` seeds of each point p."""
     place = (~np.isnan(table)).cumsum(axis=1)
     return np.where(place <= np.asarray(counts)[:, None], table, np.nan)
 
 
 def within_points(table: Table) -> Variance:
-    """Return the variance between the seeds of a point, pooled over points."""
+    """Return the pooled variance between the seeds of a point."""
     rest = _centred(_regular(table), axis=1)
     there = ~np.isnan(rest)
     return _variance(rest, there.sum() - there.any(axis=1).sum())
 
 
 def residual(table: Table) -> Variance:
-    """Return the residual mean square, once effects of points and of seeds are taken out."""
+    """Return the residual mean square after the effects of points and of seeds are removed."""
     regular = _regular(table)
     there = ~np.isnan(regular)
     seeds, points = there.sum(axis=0), there.sum(axis=1)
-    # Least squares for the effects of seeds, once those of points are eliminated.
+    # Least squares for the effects of seeds, after those of points are eliminated.
     normal = np.diag(seeds.astype(float)) - there.T @ (there / points[:, None])
     effects = np.linalg.lstsq(normal, np.nansum(_centred(regular, axis=1), axis=0))[0]
     rest = _centred(regular - effects, axis=1)
@@ -102,7 +112,7 @@ def residual(table: Table) -> Variance:
 
 
 def variances(table: Table) -> Floats:
-    """Return the variance between the seeds of each point; infinite if squares overflow."""
+    """Return the variance between the seeds of each point. It is infinite if squares overflow."""
     rest = _centred(table, axis=1)
     with np.errstate(over="ignore"):
         squares = np.nansum(rest**2, axis=1)
@@ -111,7 +121,7 @@ def variances(table: Table) -> Floats:
 
 
 def moderated(table: Table) -> list[Variance]:
-    """Return the variance of each point, shrunk to that of all points."""
+    """Return the variance of each point, shrunk towards the pooled variance."""
     counts = (~np.isnan(table)).sum(axis=1).tolist()
     within, own = within_points(table), variances(table).tolist()
     return [
@@ -120,7 +130,7 @@ def moderated(table: Table) -> list[Variance]:
 
 
 def _regular(table: Table) -> Table:
-    """Return the points with two seeds or more of which none diverged."""
+    """Return the points with at least two seeds that did not diverge (see DIVERGED)."""
     several = table[(~np.isnan(table)).sum(axis=1) > 1]
     own = variances(several)
     usual = float(np.median(own)) if len(own) else 0.0
@@ -142,11 +152,11 @@ def _variance(rest: Table, df: int) -> Variance:
 
 
 def estimates(table: Table, weights: Floats) -> list[Estimate]:
-    """Return the estimate of each contrast; `weights` (contrasts, points)."""
+    """Return the estimate of each contrast. `weights` has the shape (contrasts, points)."""
     shared = residual(table)
     found = []
     for own in weights:
-        with np.errstate(over="ignore"):  # a seed that diverged
+        with np.errstate(over="ignore"):  # squares of a diverged seed
             one = _estimate(table, own, shared)
         size = np.abs(np.nan_to_num(table[own != 0])).max(initial=0.0)
         same = math.sqrt(one.error) <= ROUNDING * float(size)
@@ -187,16 +197,18 @@ def _estimate(table: Table, weights: Floats, shared: Variance) -> Estimate:
 
 
 def share_seeds(one: npt.NDArray[np.bool_], other: npt.NDArray[np.bool_]) -> bool:
-    """Return whether two points are paired: by FIRST seeds, or by all that one of them has.
+    """Return whether two points share enough seeds to be paired.
+
+    They share at least FIRST seeds, or all seeds of one point.
 
     Args:
-        one, other: (seeds,), whether the point was measured with the seed.
+        one, other: whether each point was measured with each seed, of shape (seeds,).
     """
     return bool((one & other).sum() >= min(FIRST, one.sum(), other.sum()))
 
 
 def _arms(there: npt.NDArray[np.bool_]) -> list[list[int]]:
-    """Split points into arms that share seeds."""
+    """Group points that share seeds, and return the indices of each group."""
     arms: list[list[int]] = []
     for point, own in enumerate(there):
         arm = [point]
@@ -208,9 +220,9 @@ def _arms(there: npt.NDArray[np.bool_]) -> list[list[int]]:
 
 
 def intervals(found: Sequence[Estimate], levels: Floats) -> Intervals:
-    """Return the intervals of these estimates; an end is infinite below FIRST seeds.
+    """Return the intervals of these estimates. Their ends are infinite below FIRST seeds.
 
-    `levels` (contrasts, 2) are one-sided, of the low ends and the high ends.
+    `levels` holds the one-sided levels of the low and high ends, of shape (contrasts, 2).
     """
     values = np.array([one.value for one in found])
     lows, highs = np.transpose(

@@ -1,7 +1,7 @@
-"""Means of measurements that were repeated over seeds, and the intervals that figures show.
+"""Means over seeds, and the intervals that figures show.
 
-The interval of a mean is Student's t and holds for one analysis; claims are judged by the intervals
-of sequential.py. The spread between seeds is that of blocks.py.
+The interval of a mean is Student's t interval, which holds for a single analysis. Claims use the
+intervals of sequential.py instead. blocks.py estimates the spread between seeds.
 """
 
 import math
@@ -9,38 +9,40 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LEVEL = 0.95
-# A larger spread means divergence: it is not a spread, and its squares may overflow.
+# A larger spread means that a run diverged. Its square may overflow.
 BEYOND = 1e100
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The standard deviation between seeds, and the degrees of freedom it was estimated with."""
+    """The standard deviation between seeds, and the degrees of freedom of its estimate."""
 
     sd: float
     df: float
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the arithmetic mean; ValueError if there are no values."""
+    """Return the arithmetic mean. Raise ValueError if there are no values."""
     if not values:
         raise ValueError("the mean of no values")
     return math.fsum(values) / len(values)
 
 
 def sd(values: Sequence[float]) -> float | None:
-    """Return the sample standard deviation (n - 1), inf on overflow; None for fewer than two."""
+    """Return the sample standard deviation, with n - 1; None for fewer than two values.
+
+    It is inf on overflow.
+    """
     if len(values) < 2:
         return None
     centre = mean(values)
-    squares = (
-        (value - centre) * (value - centre) for value in values
-    )  # ** raises where it is inf
+    # On overflow, ** raises, but * returns inf.
+    squares = ((value - centre) * (value - centre) for value in values)
     return math.sqrt(math.fsum(squares) / (len(values) - 1))
 
 
 def interval(mean: float, n: int, spread: Spread | None) -> tuple[float, float] | None:
-    """Return Student's t interval of the mean of `n` seeds; None where the spread is unknown."""
+    """Return Student's t interval of the mean of `n` seeds; None if the spread is unknown."""
     if spread is None:
         return None
     from scipy.special import stdtrit

@@ -1,18 +1,20 @@
-"""Confidence intervals that stay valid however often the data are analysed.
+"""Confidence intervals that stay valid for any number of interim analyses.
 
-A boundary z(n) is a function of the number of seeds alone, such that a mean of n independent normal
-values, in units of its standard error, ever exceeds z(n) on one side with a chance of at most
-`level`, over any number of interim analyses from `FIRST` seeds on. The boundary does not depend on
-which analyses were made, so another analysis costs nothing and stopping early loses nothing.
+The boundary z(n) depends only on the number of seeds n. Take the mean of n independent normal
+values in units of its standard error. The chance that it ever exceeds z(n) on one side, in any
+interim analysis from `FIRST` seeds on, is at most `level`. The boundary does not depend on which
+analyses were made, so another analysis costs nothing and stopping early loses nothing.
 
-Up to `DESIGNED` seeds z(n) = c * (DESIGNED / n) ** STEEPNESS: the family of Wang and Tsiatis
-(Biometrics 43, 1987) between the shapes of Pocock and O'Brien and Fleming, near the former; c is
-solved for by the recursion of Armitage, McPherson and Rowe (JRSS A 132, 1969), with an analysis
-after every seed. The share `LATER` of the level is reserved for more seeds: half of it for 30 to
-60, half of the rest for 60 to 120, and so on; z is constant within each range and large enough even
-for continuous monitoring (Siegmund, Sequential Analysis, 1985, section 4.5).
+Up to `DESIGNED` seeds, z(n) = c * (DESIGNED / n) ** STEEPNESS. This is the family of Wang and
+Tsiatis (Biometrics 43, 1987) between the shapes of Pocock and of O'Brien and Fleming, close to
+Pocock's. The recursion of Armitage, McPherson and Rowe (JRSS A 132, 1969) gives c, with an analysis
+after every seed.
 
-With a spread that is estimated, t takes the place of z at the same tail probability (Jennison and
+The share `LATER` of the level is reserved for more seeds: half of it for 30 to 60 seeds, half of
+the rest for 60 to 120, and so on. Within each range, z is constant and large enough even for
+continuous monitoring (Siegmund, Sequential Analysis, 1985, section 4.5).
+
+If the spread is estimated, z is replaced by the t with the same tail probability (Jennison and
 Turnbull, Group Sequential Methods, 2000, section 11.3).
 """
 
@@ -29,18 +31,19 @@ Floats = npt.NDArray[np.float64]
 FIRST = 3
 DESIGNED = 30
 STEEPNESS = 0.05
-LATER = 0.5  # also for spreads that a few seeds estimate wrongly (docs/decisions.md)
+# So large a share also covers spreads that few seeds estimate wrongly (docs/decisions.md).
+LATER = 0.5
 _NODES_PER_SD = 3
 
 
 def bound(n: int, level: float) -> float:
-    """Return z(n) for n seeds, infinite below FIRST; `level` is one-sided.
+    """Return the boundary z(n) for n seeds and a one-sided level. It is infinite below FIRST seeds.
 
     Raises:
-        ValueError: a level that is not between 0 and 1/4.
+        ValueError: the level is not between 0 and 1/4.
     """
     if not 0 < level < 0.25:
-        raise ValueError(f"no boundary of level {level}")
+        raise ValueError(f"expected a level between 0 and 1/4, not {level}")
     if n < FIRST:
         return math.inf
     if n <= DESIGNED:
@@ -50,7 +53,7 @@ def bound(n: int, level: float) -> float:
 
 @lru_cache(maxsize=4096)
 def reach(n: int, df: float, level: float) -> float:
-    """Return the same in standard errors that were estimated with `df` > 0 degrees of freedom."""
+    """Return the boundary in estimated standard errors, with `df` > 0 degrees of freedom."""
     from scipy.special import ndtr, stdtrit
 
     if n < FIRST:
@@ -59,9 +62,9 @@ def reach(n: int, df: float, level: float) -> float:
 
 
 def crossed(zs: Floats) -> float:
-    """Return the chance to leave -z to z at an analysis after FIRST, FIRST + 1, ... seeds.
+    """Return the chance that the mean leaves [-z, z] after FIRST, FIRST + 1, ... seeds.
 
-    `zs` (analyses,) are in standard errors.
+    `zs` holds the z of each analysis in standard errors, of shape (analyses,).
     """
     edges = zs * np.sqrt(np.arange(FIRST, FIRST + len(zs)))
     nodes, weights = _quadrature(edges[0])
@@ -74,7 +77,7 @@ def crossed(zs: Floats) -> float:
 
 
 def _quadrature(edge: float) -> tuple[Floats, Floats]:
-    """Return nodes and weights from -edge to edge, dense for a step of standard deviation 1."""
+    """Return nodes and weights on [-edge, edge], dense enough for steps of standard deviation 1."""
     nodes, weights = _legendre(32 + math.ceil(edge * _NODES_PER_SD))
     return edge * nodes, edge * weights
 
@@ -93,14 +96,17 @@ def _normal(x: Floats, sd: float) -> Floats:
 
 @cache
 def _constant(level: float) -> float:
-    """Return the c of this module's docstring: both sides cross with 2 * level * (1 - LATER)."""
+    """Return the c of this module's docstring.
+
+    The chance to cross the boundary on either side is 2 * level * (1 - LATER).
+    """
     shape = (DESIGNED / np.arange(FIRST, DESIGNED + 1)) ** STEEPNESS
     return _solved(lambda c: crossed(c * shape), 2 * level * (1 - LATER))
 
 
 @cache
 def _late(level: float, doubling: int) -> float:
-    """Return z from DESIGNED * 2 ** (doubling - 1) to twice as many seeds (doubling from 1 on)."""
+    """Return z for DESIGNED * 2 ** (doubling - 1) to twice as many seeds, with doubling >= 1."""
     share = 2 * level * LATER / 2**doubling
 
     def ever(z: float) -> float:
@@ -119,7 +125,10 @@ def _solved(falls: Callable[[float], float], to: float) -> float:
 
 
 class Intervals(NamedTuple):
-    """Estimates of contrasts and their ends, (contrasts,); infinite where nothing is known."""
+    """Estimates of contrasts and the ends of their intervals, each of shape (contrasts,).
+
+    An unknown end is infinite.
+    """
 
     values: Floats
     lows: Floats
@@ -127,7 +136,7 @@ class Intervals(NamedTuple):
 
 
 def intersection(analyses: Sequence[Intervals]) -> Intervals:
-    """Return the newest values in the intersection of all intervals; low > high if it is empty."""
+    """Return the newest values and the intersection of all intervals; low > high if it is empty."""
     lows = np.max([one.lows for one in analyses], axis=0)
     highs = np.min([one.highs for one in analyses], axis=0)
     return Intervals(analyses[-1].values, lows, highs)

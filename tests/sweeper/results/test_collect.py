@@ -175,7 +175,7 @@ def test_runs_on_data_that_differ_though_the_text_is_one_are_marked(tmp_path):
     one_arm({0: None, 1: None}).write(tmp_path)
     for seed, digest in enumerate(("ab" * 32, "cd" * 32)):
         finished(tmp_path, {}, seed=seed, data={"sha256": digest})
-    told = "Runs on 2 preparations of one text that differ: abababab, cdcdcdcd."
+    told = "Runs on 2 different preparations of one text: abababab, cdcdcdcd."
     assert mixed(collect(tmp_path)[0]) == [told]
 
 
@@ -294,7 +294,7 @@ def test_a_language_model_no_better_than_the_unigram_is_not_learned(tmp_path, me
         }
     table = sweep.table(tmp_path)
     [told] = not_learned(table)
-    assert "1 of 2 runs has not learned, no better than the unigram: " in told
+    assert "1 of 2 runs has not learned and is no better than the unigram: " in told
     assert told.endswith("heads=4 (1 of 1 seed).")
     assert told in summarise(table)
     [verdict] = verdicts_on(table)

@@ -162,7 +162,7 @@ MISTAKES = {
     "a group": (["--project", "me/headroom/fig1"], "expected ENTITY/PROJECT"),
     "no plan": ([], "expected a folder with a plan"),
     "not mirrored": ([], "logger.project=none: expected runs that are mirrored"),
-    "no key": ([], "set WANDB_API_KEY or run `wandb login`"),
+    "no key": ([], "set WANDB_API_KEY, or run `wandb login`"),
     "no package": ([], "The package wandb-workspaces is not installed"),
 }
 

@@ -62,7 +62,7 @@ def test_each_verdict_has_a_line_that_says_what_would_decide_it(tmp_path):
     assert by_claim["fixed_keeps_improving"] == "supported"
     assert by_claim["standard_worsens_beyond"] == "undecided"
     [undecided] = [line for line in lines if "standard_worsens_beyond" in line]
-    assert "4 seeds a point: 12 runs, 2:30" in undecided
+    assert "4 seeds per point: 12 runs, 2:30" in undecided
     assert all(any(claim in line for line in lines) for claim in by_claim)
 
 
@@ -187,7 +187,7 @@ def test_the_last_lines_say_in_which_groups_of_wandb_the_runs_are(tmp_path):
     where = f"{total - others} of its {total} runs in the group of its name, "
     where += f"{others} in the group mine, which planned them first."
     assert where in line
-    assert line.endswith("the tag grid after python -m sweeper dashboard grid.")
+    assert line.endswith("the tag grid: python -m sweeper dashboard grid.")
     assert not any("in the group" in line for line in ended(tmp_path, "mine"))
 
 

@@ -75,13 +75,13 @@ def test_missing_seeds_are_counted_in_their_cell(tmp_path):
 @pytest.mark.parametrize(
     ("pretrainings", "told"),
     [
-        (1, "One pre-training a setting: the seeds are those of fine-tuning."),
-        (2, "Each seed has a pre-training of its own."),
+        (1, "Each setting has one pre-training; its seeds are those of fine-tuning."),
+        (2, "Each seed has its own pre-training."),
     ],
 )
 def test_what_a_seed_stands_for_is_said(tmp_path, pretrainings, told):
     content = paper_table(Finetuned(seeds=2, pretrainings=pretrainings).table(tmp_path))
-    assert f"{told} Parameters are the pre-training's." in content.notes
+    assert f"{told} Parameters are those of the pre-trained model." in content.notes
 
 
 @pytest.mark.parametrize("name", TABLES)

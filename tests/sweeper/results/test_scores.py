@@ -101,7 +101,7 @@ GOOD = scores({"a": 0.0, "b": 1.0}).astype(str)
 WRONG = {
     "no arm": (GOOD.drop(columns="arm"), "lack the column arm"),
     "no value": (GOOD.drop(columns="value"), "lack the column value"),
-    "one arm": (GOOD[GOOD["arm"] == "a"], "have one arm, a"),
+    "one arm": (GOOD[GOOD["arm"] == "a"], "have only one arm, a"),
     "twice": (pd.concat([GOOD, GOOD[:1]]), "a has two rows with seed=0"),
     "nan": (GOOD.assign(value="nan"), "value='nan' in row 1"),
     "text": (GOOD.assign(value=["fast", *GOOD["value"][1:]]), "value='fast' in row 1"),
@@ -118,7 +118,7 @@ def test_scores_that_cannot_be_judged_are_one_sentence(name):
     with pytest.raises(UserError, match=words):
         judge_scores(table, better="lower")
     other = GOOD.assign(metric="other")
-    with pytest.raises(UserError, match="no row of a metric"):
+    with pytest.raises(UserError, match="no metric in common"):
         judge_scores(GOOD, better="lower", history=other)
 
 
@@ -175,5 +175,5 @@ def test_the_command_prints_verdicts_and_tells_by_its_exit_code(tmp_path, capsys
     assert main(["judge", str(path), "--better", "lower", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["claim"] == "b"
     assert main(["judge", str(path)]) == 2
-    assert "give --better lower or --better higher" in capsys.readouterr().err
+    assert "add --better lower or --better higher" in capsys.readouterr().err
     assert main(["judge", str(tmp_path / "none.csv"), "--better", "lower"]) == 2

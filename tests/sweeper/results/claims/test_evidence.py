@@ -60,7 +60,7 @@ def test_fine_tuning_seeds_alone_support_nothing(tmp_path, pretrainings, expecte
         "MNLI accuracy (%)",
     ]
     assert {verdict.verdict for verdict in found} == {expected}
-    only = ["about these weights only" in verdict.sentence for verdict in found]
+    only = ["for these weights only" in verdict.sentence for verdict in found]
     assert all(only) if pretrainings == 1 else not any(only)
 
 
@@ -173,8 +173,7 @@ def test_too_few_seeds_decide_nothing(tmp_path, seeds):
     for verdict in verdicts(figure(generous, seeds=seeds), tmp_path).values():
         assert verdict.verdict == OPEN
         assert (
-            f"It takes 3 seeds of every point at least; one has {seeds}."
-            in verdict.sentence
+            f"Every point needs at least 3 seeds; one has {seeds}." in verdict.sentence
         )
         assert "in sight" not in verdict.sentence
 
@@ -182,10 +181,10 @@ def test_too_few_seeds_decide_nothing(tmp_path, seeds):
 def test_a_claim_that_the_points_cannot_decide_is_refused(tmp_path):
     table = figure(generous, FEW).table(tmp_path)
     with pytest.raises(
-        UserError, match=r"three or more values of model\.heads, and has 1"
+        UserError, match=r"at least three values of model\.heads, not 1"
     ) as told:
         check_decidable(table)
-    assert f"{WORSENS}: No two numbers of heads" in str(told.value)
+    assert f"{WORSENS}: No two points with different" in str(told.value)
     assert "'experiment.claims=[small_beats_large]'." in str(told.value)  # what is left
     check_decidable(figure(generous).table(tmp_path / "whole"))
 
@@ -280,7 +279,7 @@ draw = random.Random(7)
     [
         (
             lambda run: 43.0 + 1e-12 * len(run),
-            "differ by the same for every seed",
+            "differ by the same amount for every seed",
         ),  # rounding
         (lambda run: draw.choice([33.0, 61.0]) + draw.gauss(0, 0.3), "bimodal"),
     ],
@@ -330,6 +329,8 @@ def test_a_claim_whose_sides_are_the_same_runs_is_no_question(tmp_path):
     table = sweep.table(tmp_path)
     [verdict] = verdicts_on(table)
     assert verdict.verdict is Decision.UNDECIDED
-    assert verdict.sentence.startswith("Both sides of it are the same runs: ")
+    assert verdict.sentence.startswith(
+        "Both sides of the comparison are the same runs: "
+    )
     with pytest.raises(UserError, match="claims that its points cannot decide"):
         check_decidable(table)

@@ -63,7 +63,7 @@ def test_models_of_other_sizes_are_not_compared(tmp_path, claim):
 @pytest.mark.parametrize(
     ("claim", "ratios", "lacks"),
     [
-        ("wider_attention_wins", (0.5, 2, 4), "lacks width d or 2d"),
+        ("wider_attention_wins", (0.5, 2, 4), "needs widths d and 2d"),
         ("width_has_an_optimum", (0.5, 4), "three widths"),
     ],
 )

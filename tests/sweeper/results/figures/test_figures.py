@@ -191,7 +191,7 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_everything_else_is_written(
     written = write_figures(tmp_path, tables, faults)
     assert {path.stem for path in written} == {"first", "last"}
     [fault] = map(str, faults)
-    assert fault.startswith("broken: the figure curves cannot be drawn (ValueError: ")
+    assert fault.startswith("broken: The figure curves cannot be drawn (ValueError: ")
     verdicts = {table.name: [] for table in tables}
     page = content_of(write_report(tmp_path, tables, verdicts, faults=faults))
     assert set(page["figures"]) == {"first", "last"}
@@ -244,7 +244,7 @@ def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path):
         for model, seed in product(MODELS.values(), range(3)):
             wanted = model.size["params_total"], times * score(metric, model, seed)
             assert np.isclose(drawn, wanted, rtol=1e-12).all(axis=1).any()
-    assert "MNLI accuracy (%) of baselines: majority class 35.30" in words(figure)
+    assert "Baselines by MNLI accuracy (%): majority class 35.30" in words(figure)
 
 
 @pytest.mark.parametrize(
@@ -282,8 +282,8 @@ def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure(tmp_path):
     assert missing
     assert f"{missing} of {runs} runs are missing: {missing} not started." in told
     worst = max(abs(p["matched"]["error"]) for p in sweep.points if p["matched"])
-    within = f"to within {math.ceil(worst * 1e4) / 100:.2f} %"
-    assert f"total parameters of what they are matched {within}" in told
+    within = f"within {math.ceil(worst * 1e4) / 100:.2f} %"
+    assert f"targets have equal total parameters {within}" in told
     assert "Mean of 2 to 3 seeds, 95 % interval" in told
     assert "Runs of 2 versions of the program: of 0, of 1." in told
     assert "head size d/h, 2 to 16 heads" in told
@@ -434,7 +434,7 @@ def test_the_rank_of_heads_stands_beside_the_most_it_can_be(tmp_path):
     assert (bound[0][0], bound[-1][0]) == (2, 13)
     assert [(size, pytest.approx(0.6 * size)) for size in (2, 7, 13)] in ranks
     assert {y for line in entropies for _, y in line} == {1.1}
-    assert "3 heads 5 heads (a) the head size, the most it can be" in words(figure)
+    assert "3 heads 5 heads (a) largest possible rank, the head size" in words(figure)
 
 
 def test_no_two_of_many_arms_look_alike():
@@ -465,7 +465,7 @@ def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_
     compared = with_grams(table, trigram=low - 30, bigram=high + 1, unigram=far)
     figure = draw("fig1", compared)
     [sentence] = standing(compared)
-    assert sentence.endswith(": all models are between bigram and trigram.")
+    assert sentence.endswith("; all models are between bigram and trigram.")
     assert sentence in words(figure)
     assert not_learned(compared) == standing(table) == []
     for axes in figure.axes:
@@ -476,10 +476,12 @@ def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_
     worse = {**compared.rows[0], table.metric: 1e3}
     worst = replace(compared, rows=[worse, *compared.rows[1:]])
     [sentence] = standing(worst)
-    told = "the best model is between bigram and trigram and the worst worse than the"
+    told = (
+        "the best model is between bigram and trigram, and the worst is worse than the"
+    )
     assert f"{told} unigram." in sentence
     [sentence] = not_learned(worst)
-    assert "not learned, no better than the unigram" in sentence
+    assert "has not learned and is no better than the unigram" in sentence
 
 
 def test_over_the_length_of_training_the_trigram_is_a_curve(tmp_path):
