@@ -10,20 +10,21 @@ from benchmarks.measure import MADE, TEXTS, in_per_cent, table
 METRIC = "test/perplexity"
 MARGIN = "1%"  # the margin of all claims about language models
 ARMS = {"large": "2 heads of 32", "small": "32 heads of 2", "more": "16 heads of 32"}
-START_STEPS = 6000
 STARTS = {"matrix": "whole matrix", "head": "per head"}
+# Models with as many parameters as 16 heads of 32.
+SPENT = {"wide": "8 heads of 8, wider feed-forward layer", "embedding": "8 heads of 16, d = 128"}
+SPENT_STEPS = 6000
 
 
 def with_tables(text: str, folder: Path) -> str:
-    """Return the page with new tables: one by length of training, one by initialisation."""
+    """Return the page with new tables: by length of training, initialisation, and model size."""
     runs = pd.read_csv(folder / "runs.csv")
-    before, _, rest = text.partition(MADE)
-    between, _, rest = rest.partition("\n\n")[2].partition(MADE)
-    after = rest.partition("\n\n")[2]
-    return (
-        f"{before}{MADE}{by_length(runs).rstrip()}\n\n"
-        f"{between}{MADE}{by_start(runs).rstrip()}\n\n{after}"
-    )
+    made, rest = "", text
+    for of_runs in (by_length, by_start, by_spending):
+        before, _, rest = rest.partition(MADE)
+        rest = rest.partition("\n\n")[2]
+        made += f"{before}{MADE}{of_runs(runs).rstrip()}\n\n"
+    return made + rest
 
 
 def by_length(runs: pd.DataFrame) -> str:
@@ -53,18 +54,35 @@ def by_length(runs: pd.DataFrame) -> str:
 def by_start(runs: pd.DataFrame) -> str:
     """Return a table of the gain from 16 heads instead of 2, by initialisation."""
     rows = []
-    at_length = runs[runs["trainer.steps"] == START_STEPS]
+    compared = runs[runs["arm"].isin(["large", "more"]) & (runs["trainer.steps"] >= 6000)]
     for name in TEXTS:
-        for start, words in STARTS.items():
-            same_text = at_length["text"] == name
-            same_start = at_length["model.attention.glorot"] == start
-            own = at_length[same_text & same_start]
-            if own.empty:
-                continue
-            large, more = _scores(own, "large"), _scores(own, "more")
-            rows.append((name, words, _list(large), _list(more), _difference(own)))
-    head = ("text", "start", ARMS["large"], ARMS["more"], "16 heads better by")
+        of_text = compared[compared["text"] == name]
+        for steps, of_length in of_text.groupby("trainer.steps"):
+            for start, words in STARTS.items():
+                own = of_length[of_length["model.attention.glorot"] == start]
+                large, more = _scores(own, "large"), _scores(own, "more")
+                if not more.empty:
+                    scores = (_list(large), _list(more), _difference(own, "large"))
+                    rows.append((name, f"{steps:,}", words, *scores))
+    head = ("text", "steps", "start", ARMS["large"], ARMS["more"], "16 heads better by")
     return table(head, rows)
+
+
+def by_spending(runs: pd.DataFrame) -> str:
+    """Return a table of models with as many parameters as 16 heads, and their gain over these."""
+    rows = []
+    per_head = runs["model.attention.glorot"] == "head"
+    own = runs[per_head & (runs["trainer.steps"] == SPENT_STEPS)]
+    for name in TEXTS:
+        of_text = own[own["text"] == name]
+        more = _scores(of_text, "more")
+        for arm, words in SPENT.items():
+            spent = _scores(of_text, arm)
+            pair = of_text[of_text["arm"].isin([arm, "more"])]
+            pair = pair[pair["seed"].isin(spent.index)]
+            others = _list(more[spent.index])
+            rows.append((name, words, _list(spent), others, _difference(pair, "more")))
+    return table(("text", "model", "perplexity", ARMS["more"], "better by"), rows)
 
 
 def _scores(runs: pd.DataFrame, arm: str) -> pd.Series:
@@ -87,14 +105,16 @@ def _list(scores: pd.Series) -> str:
     return ", ".join(f"{score:.1f}" for score in scores)
 
 
-def _difference(runs: pd.DataFrame) -> str:
-    """Return by how many per cent 16 heads are better than 2, according to `headroom.judge`."""
-    scores = runs[runs["arm"].isin(["large", "more"])].rename(columns={METRIC: "value"})
-    [verdict] = headroom.judge(
-        scores[["arm", "seed", "value"]],
-        better="lower",
-        margin=MARGIN,
-        baseline="large",
-    )
+def _difference(runs: pd.DataFrame, baseline: str) -> str:
+    """Return by how many per cent one arm is better than the baseline, by `headroom.judge`.
+
+    A single seed has no interval.
+    """
+    scores = runs.rename(columns={METRIC: "value"})[["arm", "seed", "value"]]
+    if scores["seed"].nunique() == 1:
+        base = scores.loc[scores["arm"] == baseline, "value"].item()
+        other = scores.loc[scores["arm"] != baseline, "value"].item()
+        return f"{100 * (base / other - 1):.1f} %, one seed"
+    [verdict] = headroom.judge(scores, better="lower", margin=MARGIN, baseline=baseline)
     [contrast] = verdict.numbers["contrasts"]
     return in_per_cent(contrast["value"], contrast["low"], contrast["high"])
