@@ -425,7 +425,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         name, about = command.__name__, inspect.getdoc(command) or ""
         first = about.partition("\n")[0].rstrip(".")
         words = f"{first[0].lower()}{first[1:]}"
-        # Otherwise argparse would read `report --output FILE` as --outputs.
+        # Without allow_abbrev=False, argparse would read `report --output FILE` as --outputs.
         sub = commands.add_parser(
             name, help=words, description=about, allow_abbrev=False
         )

@@ -169,7 +169,7 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
     Args:
         executor: trains the rounds.
         first: the plan of the first round, with the seeds of the experiments.
-        estimate: the expected seconds of training, by run that is not done.
+        estimate: the expected seconds of training, of each unfinished run.
 
     Returns:
         Whether all runs of the last round are done.
@@ -207,7 +207,7 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
 
 
 def _check_seeds(plan: Plan) -> None:
-    """Raise UserError if the seeds of an arm are not the first ones of its parent."""
+    """Raise UserError if the seeds of an arm are not the first seeds of its parent."""
     for experiment in plan.experiments.values():
         for arm in experiment.arms.values():
             parent = experiment.arms.get(arm.parent or "")

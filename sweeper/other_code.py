@@ -109,8 +109,8 @@ def refuse_mixing(found: OtherCode) -> None:
     """
     if found.changed:
         raise UserError(
-            f"hydra.sweeper.decide=true: {found.words()}, so more seeds would mix code and decide "
-            f"no claim; train these runs again with {RETRAIN}, or accept it with {ACCEPT}."
+            f"hydra.sweeper.decide=true: {found.words()}. Runs of different code decide no claim. "
+            f"Train these runs again with {RETRAIN}, or allow the mixture with {ACCEPT}."
         )
 
 

@@ -134,7 +134,7 @@ class Configurations:
     def _check_child_keys(self, arm: Arm) -> None:
         """Raise UserError for keys that an arm with a parent cannot set or sweep."""
         assert arm.parent is not None
-        # The parents have the keys of the command line, too.
+        # The command line sets these keys in the parents as well, so a child may set them.
         shared = {*self.command_line.axes, *self.command_line.fixed}
         for key in (*arm.set, *arm.swept):
             allowed = key in ("task", "model/attention") or key in shared
@@ -226,11 +226,10 @@ class Configurations:
         model = config["model"]["name"]
         if attention := config["model"].get("attention"):
             model += f" with {attention['name']} attention"
-        expected = f"one of {', '.join(count for count in Count if count in size)}"
+        counts = ", ".join(count for count in Count if count in size)
+        expected = f"a count of {model} ({counts})"
         remedy = "match another count, or choose a decoder whose attention has `cached_numbers`"
-        raise invalid_value(
-            "match.count", f"{match.count} of {model}", expected, remedy
-        )
+        raise invalid_value("match.count", match.count, expected, remedy)
 
     def _matched(
         self, point: Configuration, match: Match, target: _Target

@@ -284,7 +284,9 @@ def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statemen
     """
     small = [arm for arm in design.arms if arm != large]
     if not small:
-        raise Unanswerable(f"The claim needs an arm of small heads besides {large}.")
+        raise Unanswerable(
+            f"The claim needs an arm with small heads besides the arm {large}."
+        )
     parts = []
     for arm in small:
         pair = (

@@ -55,7 +55,7 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
             style = "bold red" if flip else ""
             console.print(Text(f"  {line}", style), soft_wrap=True)
     if not flips:
-        console.print("Every claim that both judge has the same verdict.")
+        console.print("Every claim that both sweeps judge has the same verdict.")
     return 1 if flips else 0
 
 

@@ -32,7 +32,7 @@ from sweeper.store.plans import ERROR
 
 # The largest number of seeds per point that a price gives.
 MOST = 1000
-# The smallest number of steps within the range of a metric: no evaluation has fewer rows.
+# A metric's step is at most its range over this, since every evaluation has at least 20 rows.
 _STEPS = 20
 # With fewer seeds per point, values can look bimodal by chance.
 _BIMODAL_FROM = 10
@@ -48,9 +48,9 @@ _DEPENDS = (
 class Ranked(NamedTuple):
     """The findings on a statement, ranked.
 
-    `All` is decided by its weakest contrast, `AnyOf` by its strongest. A contrast whose interval
-    lies on one side of the threshold counts before all others. The parts of `AnyOf` are listed best
-    first.
+    `All` is decided by its weakest part, and a part that fails is weaker than any other. `AnyOf` is
+    decided by its strongest part, and a part that holds is stronger than any other. The parts of
+    `AnyOf` are listed best first.
 
     Attributes:
         favour: the estimate of the deciding contrast, minus its threshold.

@@ -157,7 +157,9 @@ def by(column: str, given: Collection[Point]) -> list[Point]:
     """
     found = sorted(given, key=lambda point: at(point, column))
     if len({at(point, column) for point in found}) < len(found):
-        raise Unanswerable(f"Points with equal {column} differ in other keys.")
+        raise Unanswerable(
+            f"The claim needs one point for each {column}, but several points share a value."
+        )
     return found
 
 

@@ -72,7 +72,9 @@ class Measured:
 
 
 class Evidence:
-    """The distinct points of an experiment, with their values of one metric.
+    """The points of an experiment, with their values of one metric.
+
+    Points with the same runs are one distinct point.
 
     Attributes:
         points: every planned point except alternatives.
@@ -81,8 +83,8 @@ class Evidence:
         margin: the experiment's margin in this metric, or None.
         range: the largest possible difference between two values.
         unit: the unit of differences.
-        measured: the distinct points.
-        values: their measurements, of shape (distinct points, seeds); nan for a missing one.
+        measured: the distinct points among `every`.
+        values: the measurements of `measured`, of shape (distinct points, seeds); nan if missing.
         analyses: `values` at each interim analysis, the newest last.
     """
 

@@ -148,7 +148,8 @@ def check_decidable(table: Table) -> None:
         why = " ".join(f"{claim}: {reason}" for claim, reason in reasons.items())
         raise UserError(
             f"{sanitize(table.name)} has claims that its points cannot decide. {why} Plan the "
-            f"points that they need, or drop them: 'experiment.claims=[{','.join(rest)}]'."
+            "points that these claims need, or drop the claims: "
+            f"'experiment.claims=[{','.join(rest)}]'."
         )
 
 

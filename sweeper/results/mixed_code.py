@@ -39,7 +39,10 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
 
 
 def _named_code(config: Data) -> dict[str, Any]:
-    """Return the part of the config, nested, that selects code: names of task, model, optimizer."""
+    """Return a nested config with only the names that select code.
+
+    These are the names of the task, model, attention variant and optimizer.
+    """
     variant = {"name": config.get("model.attention.name")}
     optimizer = config.get("optimizer.name")
     return {

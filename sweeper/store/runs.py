@@ -284,7 +284,7 @@ class Run:
             (self.path / name).rename(folder / name)
 
     def _differing(self) -> list[str]:
-        """Return the names of the result files of later attempts with different metrics."""
+        """Return the names of the differs-NNNN.json files, which `publish_result` writes."""
         return sorted(
             name for name in files.entries(self.path) if name.startswith("differs-")
         )

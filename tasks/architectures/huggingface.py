@@ -143,8 +143,8 @@ class CausalModel(LanguageModel):
 
 
 def _first_output(model: nn.Module, tokens_BT: Tensor, positions_BT: Tensor) -> Tensor:
-    # Where positions restart, transformers keeps packed sentences apart, if there is neither a mask
-    # nor a cache. Some classes take no positions.
+    # Without a mask and a cache, the library transformers starts a new packed sentence wherever
+    # position_ids restart. Some model classes do not accept position_ids.
     places = {"position_ids": positions_BT}
     taken = inspect.signature(model.forward).parameters
     output: Tensor = model(

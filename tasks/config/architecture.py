@@ -211,14 +211,12 @@ class WithAttention(Architecture):
         """
         group = section.get("attention")
         if not isinstance(group, Mapping):
-            expected = "a group of keys that includes name"
+            expected = "a group of keys with the key `name`"
             meant = SYNONYMS.get(str(group), group)
             example = (
                 meant if meant in registry.names(registry.ATTENTION) else "multi_head"
             )
-            remedy = (
-                f"choose one of conf/model/attention, such as model/attention={example}"
-            )
+            remedy = f"choose a file of conf/model/attention, as in model/attention={example}"
             raise invalid_value("model.attention", spelled(group), expected, remedy)
         name: Any = group.get("name")
         chosen: Any = variant(name)

@@ -123,7 +123,8 @@ class MultiNLI(DataSet[Pair]):
             LABELS
         }
         order, *others = orders
-        remedy = f"name them {', '.join(LABELS)}, in the same order in all splits."
+        names = ", ".join(LABELS)
+        remedy = f"name the classes {names}, in the same order in all splits."
         if others or {*order} != {*LABELS}:
             found = " and ".join(sanitize(", ".join(names)) for names in sorted(orders))
             raise UserError(
@@ -136,8 +137,8 @@ class MultiNLI(DataSet[Pair]):
                 name for number, name in enumerate(order) if number not in numbers
             ]
             if missing:
-                dropped = reports[split].dropped_in_words or "none was dropped"
-                said = f"no row to {split} on is labelled {' or '.join(missing)} ({dropped})"
+                dropped = reports[split].dropped_in_words or "no row was dropped"
+                said = f"the {split} split has no row labelled {' or '.join(missing)} ({dropped})"
                 raise UserError(f"{self.title}: {said}; {remedy}")
         return {} if order == LABELS else {"labels": list(order)}
 

@@ -200,7 +200,7 @@ class PairSource:
         return first_B, last_B, document_B
 
     def _of_document(self, document_B: Whole) -> tuple[Whole, Whole]:
-        """Return the first sentence of each document and the sentence after its last."""
+        """Return the indices of each document's first sentence, and of the one after its end."""
         return self._documents[document_B], self._documents[document_B + 1]
 
     def _span(self, first_B: Whole, end_B: Whole) -> tuple[Whole, Whole]:

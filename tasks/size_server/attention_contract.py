@@ -207,9 +207,8 @@ def behaviour_fault(
             for _ in range(2)
         )
         with torch.no_grad():
-            for (
-                parameter
-            ) in layer.parameters():  # else zeros at the start would hide a fault
+            # Change every parameter. One that is initialised to zero would hide a fault.
+            for parameter in layer.parameters():
                 parameter.add_(0.1 * torch.randn_like(parameter))
         anew.load_state_dict(layer.state_dict())
         changed = range(0, len(segments), max(1, len(segments) // most))

@@ -32,13 +32,11 @@ def preload(logger: str) -> None:
         for name in ("tasks.train", "tasks.training.job"):
             importlib.import_module(name)
         for name in registry.names(registry.TASKS):
-            if not registry.made_of(
-                registry.TASKS, name
-            ):  # a package's is imported where used
+            # A package's task is imported only by the jobs that use it.
+            if not registry.made_of(registry.TASKS, name):
                 module_class(name)
-        with contextlib.suppress(
-            ModuleNotFoundError
-        ):  # both are absent on some machines
+        # Some machines lack omegaconf or wandb.
+        with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module("omegaconf")
             for name in () if logger == "none" else WANDB:
                 importlib.import_module(name)

@@ -18,7 +18,8 @@ from tasks.lm1b.data import expand
 from tasks.parse import module_class, module_of
 from tasks.text.tokenizer import END, PAD
 
-OURS = "decoder"  # its attention has a contract of its own, and tests cover the rest
+# `check` skips this model: attention_contract.py checks its attention, and tests cover the rest.
+OURS = "decoder"
 _ROWS = 16
 _SIZES = {"layers", "embedding_size", "heads", "head_size", "feedforward_size"}
 _checked: set[str] = set()
@@ -43,7 +44,7 @@ def check(run: RunConfig) -> None:
         torch.manual_seed(0)
         module: Any = module_of(run.model_copy(update={"model": still})).float().eval()
         with torch.no_grad():
-            # Zeros at the start would hide a fault.
+            # Change every parameter. One that is initialised to zero would hide a fault.
             for weight in module.parameters():
                 weight.add_(0.1 * torch.randn_like(weight))
             own = task.sequence_length

@@ -40,7 +40,7 @@ _LONGEST = 16  # search this many characters before a full stop for an abbreviat
 def split_sentences(text: str) -> list[str]:
     """Return the sentences of a paragraph, in order. Only white space is lost.
 
-    No sentence begins with a lower-case letter, and none but the last ends with an abbreviation.
+    The text is not split before a lower-case letter or after an abbreviation.
     """
     sentences, start = [], 0
     for end in _END.finditer(text):

@@ -51,10 +51,8 @@ def supervise(run: Run, devices: int, nodes: int) -> int:
                 os.environ.get(name) for name in ("MASTER_ADDR", "MASTER_PORT")
             )
             if not address or not port:
-                expected = (
-                    "MASTER_ADDR and MASTER_PORT in the environment of several machines"
-                )
-                remedy = "choose hydra/launcher=slurm, or set trainer.num_nodes=1"
+                expected = "MASTER_ADDR and MASTER_PORT in the environment"
+                remedy = "set both on each machine (docs/gpus.md), or choose hydra/launcher=slurm"
                 raise invalid_value("trainer.num_nodes", nodes, expected, remedy)
             common[MEETING] = f"tcp://{address}:{port}"
         else:

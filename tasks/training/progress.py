@@ -98,7 +98,10 @@ class Recorder:
         self.seconds_before = 0.0
 
     def on_train_start(self, step: int) -> None:
-        """Start the clock at `step`. Validate first if an interrupted attempt could not."""
+        """Start the clock at `step`.
+
+        First validate if that is due and an earlier attempt was interrupted before it.
+        """
         self._validate(step)
         self._since = time.perf_counter()
 

@@ -298,12 +298,15 @@ def killed_rounds(seed: int, typed: Sequence[str], *, times: int) -> Count:
 
 
 def verdicts(outputs: Path) -> list[Any]:
-    """Return every verdict with its intervals and its expected cost, without hours."""
+    """Return every verdict with its intervals and its expected cost, without hours and seconds."""
     found = []
     for path in sorted((outputs / "tables").glob("*.claims.json")):
         for verdict in json.loads(path.read_text())["verdicts"]:
             numbers = verdict["numbers"]
             numbers.get("price", {}).pop("hours", None)
+            for contrast in numbers.get("contrasts", ()):
+                contrast.get("costs", {}).pop("seconds", None)
+                contrast.get("speedup", {}).pop("seconds", None)
             found.append(
                 [verdict["claim"], verdict["measure"], verdict["verdict"], numbers]
             )

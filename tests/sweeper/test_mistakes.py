@@ -33,7 +33,7 @@ SWEEPS = {
     "dry_run=true": "did you mean hydra.sweeper.dry_run?",
     "model.n_heads=8": "did you mean model.heads?",
     "model/attention=gqa": "did you mean grouped_query?",
-    "model.attention=gqa": "such as model/attention=grouped_query",
+    "model.attention=gqa": "as in model/attention=grouped_query",
     "model.attention.name=collaborative": "write model/attention=collaborative.",
     "model.activation=swish": "set model.activation=silu.",
     "wandb.project=x": "wandb is not a key of the config; did you mean logger?",
@@ -175,7 +175,7 @@ FILES = {
     ),
     "uncached": (
         MATCH.replace("16}", "16, task: pretraining}").replace("HOW", CACHE),
-        "cache_bytes_per_token of encoder with multi_head attention: expected one of params",
+        "match.count=cache_bytes_per_token: expected a count of encoder with multi_head",
     ),
     "two": (
         ARM.replace("{grid", "{set: {model.embedding_size: 16}, grid").replace(

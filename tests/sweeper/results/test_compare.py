@@ -62,7 +62,7 @@ def test_versions_are_told_beside_whether_results_differ(
     assert (
         "30 of 30 values of shared seeds are equal to the last digit: nothing" in said
     )
-    assert "Every claim that both judge has the same verdict." in said
+    assert "Every claim that both sweeps judge has the same verdict." in said
 
 
 def test_precision_and_learning_rates_of_runs_are_told(tmp_path, capsys):

@@ -91,7 +91,7 @@ def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path):
         ((0, 1, 2), "single training text"),
         (
             ("entailment", "neutral", "contradictory"),
-            r"no row to train on is labelled contradiction \(1 x train.jsonl: unknown label\)",
+            r"the train split has no row labelled contradiction \(1 x train.jsonl: unknown label\)",
         ),
     ],
 )
@@ -148,7 +148,7 @@ def test_the_hubs_names_of_classes_decide_what_a_number_means(hub):
     ):
         _hub_of(hub, {"label": swapped}, {"label": _ClassLabel(*LABELS)})
     with pytest.raises(
-        UserError, match="has the classes no, yes, perhaps; name them entail"
+        UserError, match="has the classes no, yes, perhaps; name the classes entail"
     ):
         _hub_of(hub, {"label": _ClassLabel("no", "yes", "perhaps")})
 

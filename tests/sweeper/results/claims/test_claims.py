@@ -174,7 +174,7 @@ def test_what_else_varies_in_an_arm_is_not_mixed_up_and_a_missing_arm_is_named(
     sweep.add("standard", values, Model(64, 4, 16), {0: 41.0, 1: 42.0})
     found = verdicts(sweep, tmp_path / "varies")[WORSENS]
     assert found.verdict == OPEN
-    assert "with equal model.heads differ" in found.sentence
+    assert "one point for each model.heads" in found.sentence
     sweep.points = [point for point in sweep.points if point["arm"] != "standard"]
     assert "no arm standard" in verdicts(sweep, tmp_path / "missing")[WORSENS].sentence
 
