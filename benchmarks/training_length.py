@@ -12,7 +12,10 @@ MARGIN = "1%"  # the margin of all claims about language models
 ARMS = {"large": "2 heads of 32", "small": "32 heads of 2", "more": "16 heads of 32"}
 STARTS = {"matrix": "whole matrix", "head": "per head"}
 # Models with as many parameters as 16 heads of 32.
-SPENT = {"wide": "8 heads of 8, wider feed-forward layer", "embedding": "8 heads of 16, d = 128"}
+SPENT = {
+    "wide": "8 heads of 8, wider feed-forward layer",
+    "embedding": "8 heads of 16, d = 128",
+}
 SPENT_STEPS = 6000
 
 
@@ -54,7 +57,9 @@ def by_length(runs: pd.DataFrame) -> str:
 def by_start(runs: pd.DataFrame) -> str:
     """Return a table of the gain from 16 heads instead of 2, by initialisation."""
     rows = []
-    compared = runs[runs["arm"].isin(["large", "more"]) & (runs["trainer.steps"] >= 6000)]
+    compared = runs[
+        runs["arm"].isin(["large", "more"]) & (runs["trainer.steps"] >= 6000)
+    ]
     for name in TEXTS:
         of_text = compared[compared["text"] == name]
         for steps, of_length in of_text.groupby("trainer.steps"):
