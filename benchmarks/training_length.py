@@ -55,21 +55,22 @@ def by_length(runs: pd.DataFrame) -> str:
 
 
 def by_start(runs: pd.DataFrame) -> str:
-    """Return a table of the gain from 16 heads instead of 2, by initialisation."""
+    """Return a table of the perplexities of all seeds, by initialisation."""
     rows = []
-    compared = runs[
-        runs["arm"].isin(["large", "more"]) & (runs["trainer.steps"] >= 6000)
-    ]
+    compared = runs[runs["arm"].isin(ARMS) & (runs["trainer.steps"] >= 6000)]
     for name in TEXTS:
         of_text = compared[compared["text"] == name]
         for steps, of_length in of_text.groupby("trainer.steps"):
             for start, words in STARTS.items():
                 own = of_length[of_length["model.attention.glorot"] == start]
-                large, more = _scores(own, "large"), _scores(own, "more")
-                if not more.empty:
-                    scores = (_list(large), _list(more), _difference(own, "large"))
-                    rows.append((name, f"{steps:,}", words, *scores))
-    head = ("text", "steps", "start", ARMS["large"], ARMS["more"], "16 heads better by")
+                if own.empty:
+                    continue
+                scores = [_list(_scores(own, arm)) for arm in ARMS]
+                pair = own[own["arm"] != "small"]
+                rows.append(
+                    (name, f"{steps:,}", words, *scores, _difference(pair, "large"))
+                )
+    head = ("text", "steps", "start", *ARMS.values(), "16 heads better than 2 by")
     return table(head, rows)
 
 
@@ -107,7 +108,7 @@ def _beside(own: pd.Series, others: pd.Series) -> tuple[str, str]:
 
 
 def _list(scores: pd.Series) -> str:
-    return ", ".join(f"{score:.1f}" for score in scores)
+    return ", ".join(f"{score:.1f}" for score in scores) or "not trained"
 
 
 def _difference(runs: pd.DataFrame, baseline: str) -> str:
