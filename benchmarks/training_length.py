@@ -16,7 +16,8 @@ SPENT = {
     "wide": "8 heads of 8, wider feed-forward layer",
     "embedding": "8 heads of 16, d = 128",
 }
-SPENT_STEPS = 6000
+# Comparisons begin at this length, from which the models are well below the bigram.
+LONG = 6000
 
 
 def with_tables(text: str, folder: Path) -> str:
@@ -57,7 +58,7 @@ def by_length(runs: pd.DataFrame) -> str:
 def by_start(runs: pd.DataFrame) -> str:
     """Return a table of the perplexities of all seeds, by initialisation."""
     rows = []
-    compared = runs[runs["arm"].isin(ARMS) & (runs["trainer.steps"] >= 6000)]
+    compared = runs[runs["arm"].isin(ARMS) & (runs["trainer.steps"] >= LONG)]
     for name in TEXTS:
         of_text = compared[compared["text"] == name]
         for steps, of_length in of_text.groupby("trainer.steps"):
@@ -78,7 +79,7 @@ def by_spending(runs: pd.DataFrame) -> str:
     """Return a table of models with as many parameters as 16 heads, and their gain over these."""
     rows = []
     per_head = runs["model.attention.glorot"] == "head"
-    own = runs[per_head & (runs["trainer.steps"] == SPENT_STEPS)]
+    own = runs[per_head & (runs["trainer.steps"] == LONG)]
     for name in TEXTS:
         of_text = own[own["text"] == name]
         more = _scores(of_text, "more")
