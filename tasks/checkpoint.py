@@ -86,7 +86,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def remove(path: Path) -> None:
-    """Delete a checkpoint, then its digest, in this order, because a lone digest is harmless."""
+    """Delete a checkpoint and then its digest, since a digest without its file is harmless."""
     path.unlink(missing_ok=True)
     sidecar(path).unlink(missing_ok=True)
 

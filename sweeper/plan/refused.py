@@ -67,7 +67,8 @@ def refuse_arguments(arguments: list[str]) -> None:
             value = argument.partition("=")[2]
             brackets = argument.count("[") + argument.count("{")
             if LARGE.search(argument) or brackets > DEEPEST:
-                most = f"numbers of at most {LONGEST_NUMBER} digits, and {DEEPEST} brackets"
+                digits = f"numbers of at most {LONGEST_NUMBER} digits"
+                most = f"{digits}, and at most {DEEPEST} brackets"
                 raise invalid_value(flag, value[:30], most, "write a smaller value")
             refuse_key(flag)
             if "=" in before and before.endswith(("=", ",")) and "=" not in argument:

@@ -58,9 +58,13 @@ def decide(
 def _holds(
     statement: Statement, contrasts: Iterator[bool], every: Whether, some: Whether
 ) -> bool:
-    """Return whether a statement holds, given whether each contrast holds from left to right.
+    """Return whether a statement holds.
 
-    `every` combines the parts of All, `some` those of AnyOf.
+    Args:
+        statement: the statement.
+        contrasts: for each contrast of the statement, from left to right, whether it holds.
+        every: combines the answers of the parts of `All`.
+        some: combines the answers of the parts of `AnyOf`.
     """
     if isinstance(statement, Contrast):
         return next(contrasts)

@@ -210,7 +210,7 @@ def members(families: Iterable[Family]) -> str:
 
 
 def by_family(people: Sequence[Person]) -> str:
-    """Return the names of people, each after the person's family name."""
+    """Return the full names of people, family name first."""
     return " ".join(f"{person.family.name} {person.name}" for person in people)
 
 
