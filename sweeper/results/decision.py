@@ -116,14 +116,14 @@ class Question:
 
     @cached_property
     def _contrast_of_row(self) -> np.ndarray:
-        """The index of each row's contrast, of shape (rows,)."""
+        """The index of each row's contrast; shape (rows,)."""
         return np.repeat(
             range(len(self.contrasts)), [1 + len(one.others) for one in self.contrasts]
         )
 
     @cached_property
     def _first_rows(self) -> np.ndarray:
-        """The first row of each contrast, its own weights; of shape (contrasts,)."""
+        """The index of each contrast's first row, which has its own weights; shape (contrasts,)."""
         return np.flatnonzero(np.diff(self._contrast_of_row, prepend=-1))
 
     @cached_property

@@ -203,7 +203,7 @@ _PLAIN_TEST = re.compile(r"(.*/)?test(\.[^/]*|/.*)?")
 
 
 def _split_named(*words: str) -> re.Pattern[str]:
-    """Return a pattern for paths that contain one of these words, by the rule of `datasets`."""
+    """Return a pattern for paths that contain one of these words, as `datasets` matches them."""
     separator = r"[/\-._ \d]"
     return re.compile(rf"(?i)(.*{separator})?({'|'.join(words)})({separator}.*)?")
 
