@@ -33,6 +33,9 @@ for name in (
     "MASTER_PORT",
 ):
     os.environ.pop(name, None)
+# These hide the order in which buffered output appears, and what writes to __pycache__.
+for name in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"):
+    os.environ.pop(name, None)
 os.environ.pop(
     "FORCE_COLOR", None
 )  # colour codes would come between the words a test looks for

@@ -36,8 +36,10 @@ def perplexities(data: PackedText, steps: int) -> dict[str, float]:
 
     The models are fitted to the training rows that a run of `steps` steps with seed 0 sees, each
     row once, and to at most MOST_PIECES pieces. The results are saved in the folder of the data.
-    All seeds share them.
+    All seeds share them. A run without steps sees no rows, so it has no such models.
     """
+    if steps == 0:
+        return {}
     train = data.splits["train"]
     most = MOST_PIECES // train.sequence_length
     seen = min(data.tokens_seen(steps) // train.sequence_length, len(train), most)

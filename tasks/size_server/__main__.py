@@ -79,7 +79,9 @@ class Server:
     """The loop of requests, answers and children."""
 
     def __init__(self) -> None:
-        # Output of libraries goes to stderr; the real stdout carries the protocol alone.
+        # Output of libraries goes to stderr; the real stdout carries the protocol alone. Text that
+        # was printed before this point is flushed to stdout, where the reader skips it.
+        sys.stdout.flush()
         self._answers = os.dup(1)
         os.dup2(2, 1)
         self._children: dict[int, Request] = {}  # requests, by pid
