@@ -68,7 +68,7 @@ def refuse_arguments(arguments: list[str]) -> None:
             brackets = argument.count("[") + argument.count("{")
             if LARGE.search(argument) or brackets > DEEPEST:
                 digits = f"numbers of at most {LONGEST_NUMBER} digits"
-                most = f"{digits}, and at most {DEEPEST} brackets"
+                most = f"{digits}, and {DEEPEST} brackets at most"
                 raise invalid_value(flag, value[:30], most, "write a smaller value")
             refuse_key(flag)
             if "=" in before and before.endswith(("=", ",")) and "=" not in argument:

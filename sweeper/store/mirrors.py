@@ -14,9 +14,12 @@ def folders(outputs: Path, id: str, *, offline: bool = False) -> list[Path]:
     If `offline` is set, return only the folders that `wandb sync` would upload.
     """
     prefix = "offline-run" if offline else "*run"
-    return sorted(
-        (outputs / "wandb").glob(f"{prefix}-????????_??????-{glob.escape(id)}")
-    )
+    first = f"{prefix}-????????_??????-{glob.escape(id)}"
+
+    # W&B appends a number to the folder of a run that starts again within one second.
+    again = f"{first}-[0-9]*"
+    parent = outputs / "wandb"
+    return sorted([*parent.glob(first), *parent.glob(again)])
 
 
 def tags(outputs: Path) -> dict[str, list[str]]:

@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -112,6 +114,27 @@ def test_a_run_that_continues_is_synced_as_one_with_the_rows_of_all_attempts(
     losses = synced(server, outputs)
     assert losses == pytest.approx(recorded(run), rel=1e-12)
     assert [*losses] == [5, 10, 15, 19]
+
+
+def test_attempts_that_start_in_one_second_lose_no_row(server, outputs):
+    """W&B appends a number to the name of the second folder, which holds the second only."""
+
+    def start_in_2025():
+        from wandb.sdk import wandb_init
+
+        clock = SimpleNamespace(**{**vars(time), "time": lambda: 1764400000.0})
+        wandb_init.time = clock
+        wait_for_the_mirror()
+
+    def stop():
+        start_in_2025()
+        at_call(TaskModule, "training_step", 13, terminate_self)
+
+    run = ended(outputs, OFFLINE, sabotage=stop, code=INTERRUPTED)
+    assert run_job(run, start_in_2025) == 0
+    [folder] = mirrors.folders(outputs, run.id, offline=True)
+    assert folder.name.startswith("offline-run-2025")
+    assert [*synced(server, outputs)] == [5, 10, 15, 19]
 
 
 def test_a_run_that_starts_anew_keeps_no_record_of_the_attempt_before(server, outputs):
