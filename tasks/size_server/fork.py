@@ -102,9 +102,11 @@ def become_job(
     except BaseException:  # the edge of the process: the traceback goes to the log
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:  # on a full disk too: a child that goes on would be a second server
+            os._exit(code)
 
 
 def forked() -> int:

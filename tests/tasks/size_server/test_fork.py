@@ -34,6 +34,21 @@ def test_a_fork_that_is_refused_is_tried_again(refusals, monkeypatch):
     assert len(waited) == min(refusals, 3)
 
 
+def test_a_job_whose_log_is_on_a_full_disk_ends_instead_of_going_on_as_its_server():
+    program = """if True:
+        import os
+        from tasks.size_server.fork import become_job
+
+        if (pid := os.fork()) == 0:
+            become_job(lambda: print("a line") or 7, log="/dev/full", close=())
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert done.stdout == "7\n"
+
+
 @pytest.mark.slow
 def test_jobs_find_what_they_need_imported_and_no_gpu_in_use(tmp_path):
     """A process in which CUDA has begun cannot fork jobs that use it, nor show each its own GPU.
