@@ -9,7 +9,7 @@
 If you repeat a command, it continues where it stopped. conf/ contains all keys with comments.
 
 Stop 1 of the road (CONTRIBUTING.md). In: the command line. Out: overrides, read by Hydra. Next:
-sweeper/sweep.py, which passes them to sweeper/plan/planner.py.
+sweeper/stages/sweep.py, which passes them to sweeper/plan/planner.py.
 """
 
 import gc

@@ -1,9 +1,9 @@
 """Check the choice of learning rates: `python -m benchmarks.rates`.
 
 The results in docs/results were tuned at every point, with three seeds of the two best rates. Their
-trials include all trials that the rule of sweeper/tune.py needs. This benchmark replays the rule on
-them. It writes to docs/tuning.md which rates the rule chooses, what its trials cost, and which
-verdicts change.
+trials include all trials that the rule of sweeper/stages/tune.py needs. This benchmark replays the
+rule on them. It writes to docs/tuning.md which rates the rule chooses, what its trials cost, and
+which verdicts change.
 
 With --train, it tunes Figure 1 at demo scale with new seeds, and trains every point at every rate.
 A rejected rate next to the chosen one should not be better by more than the margin.
@@ -46,8 +46,8 @@ from sweeper.results.collect import collect
 from sweeper.results.judge import verdicts_on
 from sweeper.results.points import RATE, Point, points
 from sweeper.results.table import Row, Table, read_rows, read_table
+from sweeper.stages.tune import Search, setting, tried, with_choices
 from sweeper.store.files import canonical
-from sweeper.tune import Search, setting, tried, with_choices
 
 DOCUMENT = ROOT / "docs" / "tuning.md"
 RESULTS = ROOT / "docs" / "results"

@@ -132,7 +132,7 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
         of_runs = [override for override in given if override not in of_sweep]
         made = Planner(loaded, process, max_runs=most).plan(of_runs)
         if made.tuned:
-            from sweeper.tune import Tuning
+            from sweeper.stages.tune import Tuning
 
             made = Tuning.of(made, process, RunStore(made.outputs)).whole
     tables = Records(RunStore(made.outputs)).tables(made.as_data())

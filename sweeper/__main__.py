@@ -34,7 +34,7 @@ except ModuleNotFoundError as missing:
 
 # Import rich only where it is used: a machine that only trains may not have it.
 if TYPE_CHECKING:
-    from sweeper.cli.terminal import Terminal
+    from sweeper.stages.terminal import Terminal
 
 Command = Callable[[Any, argparse.Namespace], int | None]
 """A command, called with a console and its options. It returns the exit code; None means 0."""
@@ -90,7 +90,7 @@ def _console(command: Command) -> Terminal | None:
     """Return the console of a command. `train` has none, since it must work without rich."""
     if command is train:
         return None
-    from sweeper.cli.terminal import Terminal
+    from sweeper.stages.terminal import Terminal
 
     return Terminal()
 
@@ -136,7 +136,7 @@ def collect(console: Terminal, options: argparse.Namespace) -> None:
     Reads all records again. Writes DIR/tables/<experiment>.csv, .json and .claims.json. For tables
     of the paper it also writes .printed.txt, .printed.csv and .printed.tex.
     """
-    from sweeper.publish import collect_and_judge, print_tables, relative_path
+    from sweeper.stages.publish import collect_and_judge, print_tables, relative_path
 
     into = options.into or options.outputs
     found = collect_and_judge(
@@ -166,8 +166,8 @@ def report(console: Terminal, options: argparse.Namespace) -> None:
     Writes DIR/report.html with states, verdicts, figures, training curves, sortable tables and
     provenance. The page needs no other file and no network.
     """
-    from sweeper.publish import collect_and_judge
     from sweeper.results.report.page import write_report
+    from sweeper.stages.publish import collect_and_judge
 
     into = options.into or options.outputs
     found = collect_and_judge(
@@ -254,8 +254,8 @@ def dashboard(console: Terminal, options: argparse.Namespace) -> None:
     mirrored to, saves a view of it, and prints the URL of the view. Needs an API key and
     pip install "wandb-workspaces>=0.4.13" (docs/wandb.md).
     """
-    from sweeper.publish import collect_and_judge
     from sweeper.results.dashboard import publish_dashboard
+    from sweeper.stages.publish import collect_and_judge
 
     found = collect_and_judge(options.outputs, options.experiments)
     where = publish_dashboard(

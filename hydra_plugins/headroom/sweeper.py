@@ -46,7 +46,7 @@ class HeadroomSweeper(Sweeper):
     def sweep(self, arguments: list[str]) -> None:
         from sweeper.plan.compose import Composer
         from sweeper.run.options import SweepOptions
-        from sweeper.sweep import sweep
+        from sweeper.stages.sweep import sweep
 
         assert self.config is not None
         section = self.config.hydra

@@ -12,8 +12,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.publish import relative_path
 from sweeper.results.table import files_made_of, stem
+from sweeper.stages.publish import relative_path
 from sweeper.store import mirrors
 from sweeper.store.asked import HISTORY, note_forgotten
 from sweeper.store.code import REVISION, revisions

@@ -29,9 +29,9 @@ class Tune:
     """The search for the best values of keys such as the learning rate, before arms are judged.
 
     Trials have the full length. They begin at the two ends of an arm, and go on at every point if
-    these choose different values (sweeper/tune.py). A tried point tries all combinations of values
-    with the first seed, the two best with the second, and with all where these are still too close.
-    The best validation metric decides.
+    these choose different values (sweeper/stages/tune.py). A tried point tries all combinations of
+    values with the first seed, the two best with the second, and with all where these are still too
+    close. The best validation metric decides.
     """
 
     # The values to try for each key. All combinations are tried.

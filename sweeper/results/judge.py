@@ -1,7 +1,7 @@
 """Stop 9 of the road: judge the claims of an experiment on its table.
 
 In: the tables of results/collect.py. Out: a `Verdict` for each claim and measure, and the file
-outputs/tables/<experiment>.claims.json. Next: sweeper/publish.py prints them.
+outputs/tables/<experiment>.claims.json. Next: sweeper/stages/publish.py prints them.
 """
 
 import textwrap

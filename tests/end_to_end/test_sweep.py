@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.__main__ import main
-from sweeper.publish import OWN_GRID
+from sweeper.stages.publish import OWN_GRID
 from sweeper.store.files import publish_json
 from sweeper.store.runs import RunStore, State
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.decide import check_claims
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
 from sweeper.plan.planner import Planner
 from sweeper.size_server import size_server
+from sweeper.stages.decide import check_claims
 from tests.faults.commands import LINES
 
 ROOT = Path(__file__).resolve().parents[2]

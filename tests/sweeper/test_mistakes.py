@@ -13,7 +13,6 @@ import pytest
 
 from sweep import HOME
 from sweeper.__main__ import main
-from sweeper.decide import check_claims
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF, Composer
 from sweeper.plan.hydra_errors import explained, is_user_error
@@ -21,6 +20,7 @@ from sweeper.plan.overrides import read
 from sweeper.plan.planner import Planner
 from sweeper.plan.refused import refuse_arguments
 from sweeper.size_server import SizeServer
+from sweeper.stages.decide import check_claims
 from sweeper.store import errors
 from sweeper.store.errors import UserError
 from sweeper.store.plans import write_plan

@@ -9,12 +9,12 @@ import pytest
 from rich.console import Console
 
 from sweeper.__main__ import main
-from sweeper.decide import check_claims
 from sweeper.plan.planner import Planner
-from sweeper.publish import print_everything
+from sweeper.stages.decide import check_claims
+from sweeper.stages.publish import print_everything
+from sweeper.stages.train import freeze
 from sweeper.store.plans import command_of, plans, replaced
 from sweeper.store.runs import RunStore
-from sweeper.train import freeze
 from tests.end_to_end.test_sweep import rows
 from tests.policies import shipped
 from tests.sweeper.plan.conftest import FakeProcess, described

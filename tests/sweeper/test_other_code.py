@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from sweeper.other_code import in_words, of_other_code, refuse_mixing
 from sweeper.plan.plan import Plan
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import verdicts_on
 from sweeper.results.points import measures
 from sweeper.results.table import exported, read_table
 from sweeper.results.verdict import Decision
+from sweeper.stages.other_code import in_words, of_other_code, refuse_mixing
 from sweeper.store.changes import Changes, state_of_files
 from sweeper.store.code import Code, differing, needed, pin
 from sweeper.store.errors import UserError

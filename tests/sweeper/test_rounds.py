@@ -15,21 +15,21 @@ from omegaconf import OmegaConf
 from rich.console import Console
 
 from sweeper.__main__ import main
-from sweeper.decide import check_claims, decide
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
 from sweeper.plan.experiment import Margin
 from sweeper.plan.planner import Planner
-from sweeper.publish import collect_and_judge
 from sweeper.results.collect import collect
 from sweeper.results.judge import verdicts_on
 from sweeper.results.notes import notes_on
 from sweeper.size_server import SizeServer
+from sweeper.stages.decide import check_claims, decide
+from sweeper.stages.publish import collect_and_judge
+from sweeper.stages.sweep import sweep as whole_sweep
+from sweeper.stages.train import Executor, freeze
 from sweeper.store.errors import UserError
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
-from sweeper.sweep import sweep as whole_sweep
-from sweeper.train import Executor, freeze
 from tests.policies import shipped
 from tests.sweeper.plan.conftest import FakeProcess
 
@@ -234,7 +234,7 @@ def test_a_round_takes_seeds_that_another_experiment_has(typed, tmp_path):
 
 def test_rounds_need_claims(planned, tmp_path, monkeypatch):
     process = Mock(spec=SizeServer, ask=FakeProcess().ask)
-    monkeypatch.setattr("sweeper.sweep.size_server", lambda: process)
+    monkeypatch.setattr("sweeper.stages.sweep.size_server", lambda: process)
     arguments = ["model.heads=4", f"paths.outputs={tmp_path}"]
     options = replace(planned[1], decide=True)
     with pytest.raises(

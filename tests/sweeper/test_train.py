@@ -10,18 +10,18 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 
-from sweeper import overview
-from sweeper.overview import Overview, expected_seconds
 from sweeper.plan.plan import Plan
 from sweeper.plan.throughput import BESIDE_S, measured
 from sweeper.run.backend import BackendContext
 from sweeper.run.backends.local import LocalBackend
 from sweeper.run.options import SweepOptions
 from sweeper.size_server import UNKNOWN, SizeServer
+from sweeper.stages import overview
+from sweeper.stages.overview import Overview, expected_seconds
+from sweeper.stages.train import prepare
 from sweeper.store.errors import UserError
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
-from sweeper.train import prepare
 from tests.policies import launcher
 
 

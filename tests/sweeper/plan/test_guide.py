@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.decide import check_claims
 from sweeper.plan.experiment import Arm, Experiment, Margin, Match, Tune
+from sweeper.stages.decide import check_claims
 from sweeper.store import registry
 from tasks.parse import parse
 from tests.sweeper.results.synthetic import Model, Sweep

@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from sweeper.decide import check_claims
 from sweeper.plan.compose import CONF
 from sweeper.plan.plan import Plan
+from sweeper.stages.decide import check_claims
 from sweeper.store.registry import (
     ARCHITECTURES,
     ATTENTION,

@@ -11,11 +11,11 @@ import pytest
 from sweeper.plan.experiment import at_end, beyond
 from sweeper.plan.facts import Facts
 from sweeper.plan.seeds import with_seeds
+from sweeper.stages.train import freeze
+from sweeper.stages.tune import Search, Tuning, trials
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore, State
-from sweeper.train import freeze
-from sweeper.tune import Search, Tuning, trials
 from tests.sweeper.plan.conftest import described
 
 RATE = "optimizer.learning_rate"

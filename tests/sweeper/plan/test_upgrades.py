@@ -7,10 +7,10 @@ from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
 from sweeper.plan.planner import Planner
 from sweeper.results.collect import collect
+from sweeper.stages.train import freeze
 from sweeper.store import identity
 from sweeper.store.plans import planned
 from sweeper.store.runs import RunStore, State
-from sweeper.train import freeze
 from tasks.parse import parse
 from tests.policies import shipped
 from tests.sweeper.plan.conftest import FakeProcess

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from sweeper import publish
-from sweeper.publish import collect_and_judge, print_everything, print_tables
 from sweeper.results.collect import collect
 from sweeper.results.figures import write_figures
 from sweeper.results.judge import verdicts_on
 from sweeper.results.report.page import write_report
 from sweeper.results.summary import brief, print_prices
+from sweeper.stages import publish
+from sweeper.stages.publish import collect_and_judge, print_everything, print_tables
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.grids import FEW, by_hand, figure1

@@ -6,11 +6,11 @@ import re
 import pytest
 from rich.console import Console
 
-from sweeper.cli.terminal import PIPE_WIDTH
 from sweeper.run import progress
 from sweeper.run.makespan import makespan
 from sweeper.run.progress import AFTER, PACE_S, Display, TimeLeft
 from sweeper.run.schedule import Phase
+from sweeper.stages.terminal import PIPE_WIDTH
 from sweeper.store.runs import Taken
 from tests.sweeper.run.conftest import job
 

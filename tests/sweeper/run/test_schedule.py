@@ -8,10 +8,10 @@ from itertools import count
 import pytest
 from rich.console import Console
 
-from sweeper.publish import print_unfinished, print_warnings
 from sweeper.run.failures import DUMP, Watchdog, hours
 from sweeper.run.schedule import MANY, JobState, Phase, StatusPoller, counts
 from sweeper.run.stop import Stopped, StopSignals
+from sweeper.stages.publish import print_unfinished, print_warnings
 from sweeper.store.runs import State
 from tests.policies import policy
 from tests.sweeper.run.conftest import act, job, phases

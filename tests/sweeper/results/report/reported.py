@@ -6,10 +6,10 @@ import re
 from base64 import b64decode
 from typing import Any
 
-from sweeper.publish import collect_and_judge
 from sweeper.results.figures import svg_of
 from sweeper.results.report.data import page_data
 from sweeper.results.report.page import as_html, write_report
+from sweeper.stages.publish import collect_and_judge
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.grids import FEW, figure1

@@ -11,13 +11,13 @@ from importlib.resources import files
 import pytest
 
 from sweeper.__main__ import main
-from sweeper.publish import collect_and_judge
 from sweeper.results import report
 from sweeper.results.palette import PALETTE
 from sweeper.results.panel import curve_looks
 from sweeper.results.report.data import curves, page_data, provenance
 from sweeper.results.report.page import SCRIPTS, as_html
 from sweeper.results.table import RunFiles
+from sweeper.stages.publish import collect_and_judge
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.grids import FEW, figure1

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.other_code import in_words, of_other_code
 from sweeper.plan.plan import Plan
 from sweeper.plan.show import print_plan
 from sweeper.plan.throughput import Throughput, device_of, measured
@@ -17,6 +16,7 @@ from sweeper.run.backend import Backend
 from sweeper.run.makespan import makespan, remaining, share_done
 from sweeper.run.options import SweepOptions
 from sweeper.size_server import size_server
+from sweeper.stages.other_code import in_words, of_other_code
 from sweeper.store.changes import Changes
 from sweeper.store.errors import sanitize
 from sweeper.store.files import make_directory, publish_json, read_object

@@ -37,12 +37,12 @@ from sweeper.results.points import Point, tuned_in_words
 from sweeper.results.table import Table, direction
 from sweeper.run.failures import hours
 from sweeper.size_server import SizeServer
+from sweeper.stages.train import Executor
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import canonical
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
-from sweeper.train import Executor
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from sweeper.cli.terminal import Terminal
-from sweeper.overview import Overview
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
@@ -22,6 +20,8 @@ from sweeper.run.backend import Backend, BackendContext, Resources
 from sweeper.run.options import SweepOptions
 from sweeper.run.stop import STOPS, StopSignals
 from sweeper.size_server import SizeServer, size_server
+from sweeper.stages.overview import Overview
+from sweeper.stages.terminal import Terminal
 from sweeper.store import registry
 from sweeper.store.changes import Changes
 from sweeper.store.code import Code
@@ -30,8 +30,8 @@ from sweeper.store.runs import RunStore
 
 # Import these only where they are used: a dry run needs neither the scheduler nor statistics.
 if TYPE_CHECKING:
-    from sweeper.train import Executor
-    from sweeper.tune import Tuning
+    from sweeper.stages.train import Executor
+    from sweeper.stages.tune import Tuning
 
 
 @dataclass
@@ -101,14 +101,14 @@ def sweep(
                 overview.print_prices(chosen or plan, estimate)
             return 0
         if options.plan_only:
-            from sweeper.elsewhere import plan_elsewhere
+            from sweeper.stages.elsewhere import plan_elsewhere
 
             ready = chosen or stage.trials
             plan_elsewhere(console, ready, store, process, code, estimate)
             return 0
 
-        from sweeper.publish import print_everything
-        from sweeper.train import Executor
+        from sweeper.stages.publish import print_everything
+        from sweeper.stages.train import Executor
 
         executor = Executor(console, store, process, backend, options, signals, code)
         judged = stage.choose(executor)
@@ -142,7 +142,7 @@ def _check_options(options: SweepOptions, plan: Plan) -> None:
             "experiment=fig1 (a grid has no claims), or leave it out."
         )
     if plan.claims or options.until:
-        from sweeper.decide import check_claims
+        from sweeper.stages.decide import check_claims
 
         check_claims(plan, options.until)
 
@@ -151,7 +151,7 @@ def _first_stage(plan: Plan, process: SizeServer, store: RunStore) -> Tuning | U
     """Return the stage that chooses tuned values, or `Untuned` if there are none to choose."""
     if not plan.tuned:
         return Untuned(plan)
-    from sweeper.tune import Tuning
+    from sweeper.stages.tune import Tuning
 
     return Tuning.of(plan, process, store)
 
@@ -176,7 +176,7 @@ def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> boo
 
     `estimate`: the expected seconds of training, by run. Empty if no run was measured yet.
     """
-    from sweeper.decide import decide
+    from sweeper.stages.decide import decide
 
     left = executor.left(plan)
     estimate = {run: estimate.get(run, 0.0) for run in left}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from sweeper.cli.terminal import Terminal
 from sweeper.plan.plan import Plan
-from sweeper.publish import relative_path
 from sweeper.size_server import SizeServer
+from sweeper.stages.publish import relative_path
+from sweeper.stages.terminal import Terminal
+from sweeper.stages.train import freeze, prepare
 from sweeper.store.code import Code, pin
 from sweeper.store.numbers import plural
 from sweeper.store.runs import RunStore, State
-from sweeper.train import freeze, prepare
 
 COMMANDS = """\
     rsync -a {here}/ HOST:{there}/

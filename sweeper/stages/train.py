@@ -9,10 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.other_code import OtherCode, of_other_code, refuse_mixing
 from sweeper.plan.plan import Plan, Rounds
 from sweeper.plan.throughput import Throughput, measured
-from sweeper.publish import LivePage, print_unfinished, print_warnings
 from sweeper.results.table import files_made_of
 from sweeper.run.backend import Backend, Job
 from sweeper.run.failures import hours
@@ -21,6 +19,8 @@ from sweeper.run.progress import Display, TimeLeft
 from sweeper.run.schedule import JobState, Phase, Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import SizeServer
+from sweeper.stages.other_code import OtherCode, of_other_code, refuse_mixing
+from sweeper.stages.publish import LivePage, print_unfinished, print_warnings
 from sweeper.store.asked import Terms, asked_in, asked_of, late_terms
 from sweeper.store.changes import Changes
 from sweeper.store.code import Code, pin

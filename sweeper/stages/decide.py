@@ -18,10 +18,10 @@ from sweeper.results.table import Table
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.run.backend import device_hours
 from sweeper.run.options import SweepOptions
+from sweeper.stages.train import Executor
 from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.files import canonical
 from sweeper.store.numbers import plural
-from sweeper.train import Executor
 
 
 @dataclass(frozen=True)
