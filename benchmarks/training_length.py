@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 import headroom_attention as headroom
@@ -18,6 +19,8 @@ SPENT = {
 }
 # Comparisons begin at this length, from which the models are well below the bigram.
 LONG = 6000
+# `headroom.judge` needs as many seeds for an interval.
+FEWEST_SEEDS = 3
 
 
 def with_tables(text: str, folder: Path) -> str:
@@ -115,13 +118,15 @@ def _list(scores: pd.Series) -> str:
 def _difference(runs: pd.DataFrame, baseline: str) -> str:
     """Return by how many per cent one arm is better than the baseline, by `headroom.judge`.
 
-    A single seed has no interval.
+    Fewer than three seeds have no interval.
     """
     scores = runs.rename(columns={METRIC: "value"})[["arm", "seed", "value"]]
-    if scores["seed"].nunique() == 1:
-        base = scores.loc[scores["arm"] == baseline, "value"].item()
-        other = scores.loc[scores["arm"] != baseline, "value"].item()
-        return f"{100 * (base / other - 1):.1f} %, one seed"
+    seeds = scores["seed"].nunique()
+    if seeds < FEWEST_SEEDS:
+        logs = np.log(scores.pivot(index="seed", columns="arm", values="value"))
+        [other] = logs.columns.drop(baseline)
+        gain = np.expm1((logs[baseline] - logs[other]).mean())
+        return f"{100 * gain:.1f} %, {('one seed', 'two seeds')[seeds - 1]}"
     [verdict] = headroom.judge(scores, better="lower", margin=MARGIN, baseline=baseline)
     [contrast] = verdict.numbers["contrasts"]
     return in_per_cent(contrast["value"], contrast["low"], contrast["high"])
