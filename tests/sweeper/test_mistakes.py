@@ -52,11 +52,11 @@ SWEEPS = {
     "experiment=table1 experiment.error=0.1": "write +experiment.error=VALUE to add it",
     "experiment=table1 experiment.foo=3": "write +experiment.foo=VALUE to add it, if docs/exp",
     "experiment=fig1 experiment.arms.fixed.set.model.layers=2": "set={model.layers:VALUE}.",
-    "experiment=[fig1,fig3]": "expected names of experiments; for example experiment=fig1,fig3",
-    "experiment=fig1 experiment.scales.gpu.seeds=[7]": "which is trained; add scale=gpu, or leave",
+    "experiment=[fig1,fig3]": "expected names of experiments; write for example experiment=f",
+    "experiment=fig1 experiment.scales.gpu.seeds=[7]": "the chosen scale, demo; add scale=gpu, or",
     "experiment=fig1 scale=cpu experiment.tune.grow=-1": "grow=-1: input should be",
     "experiment=fig1 scale=paper experiment.tuned=true": "expected false, since fig1 has no "
-    "tune.grid at scale=paper; give experiment.tune.grid.",
+    "tune.grid at scale=paper; leave it out, or set experiment.tune.grid.",
     "experiment=fig9": "did you mean fig4 or fig3 or fig2?",
     "experiment=scaling": "experiment=scaling was removed: choose another experiment; fig3",
     "scale=huge experiment=fig1": "scale=huge: expected one of cpu, demo",
@@ -97,11 +97,11 @@ SWEEPS = {
 }
 
 TUNED = {  # experiment=fig1_tuned scale=cpu experiment.tune. ...
-    "seeds=[7,2]": "expected seeds other than the judged ones (0, 1, 2)",
-    "transfer.fixed=width": "tune.transfer was removed: leave it out, since rates are chosen at",
-    "per=arm": "tune.per was removed: leave it out, since trials begin at the ends of each arm",
+    "seeds=[7,2]": "tune.seeds=[7, 2]: expected seeds that no judged run has (0, 1, 2)",
+    "transfer.fixed=width": "tune.transfer was removed: leave it out, since each arm's smallest",
+    "per=arm": "tune.per was removed: leave it out, since each arm's smallest and largest model",
     "by=test/loss": "by=test/loss: expected a metric of the validation split",
-    "grid={optimizer.learning_rate:[0.1]}": "expected two different values",
+    "grid={optimizer.learning_rate:[0.1]}": "expected at least two different values",
 }
 THREE = {  # experiment=three ++experiment. ...
     "margin={test/loss:{size:0,reason:why}}": "size=0: expected a number above 0 in the metric's",
@@ -142,7 +142,7 @@ FILES = {
     ),
     "once": (
         f"{BODY}  finetune: {{squad: [test/f1, test/loss], mnli: [test/loss]}}\n{PRETRAINED}",
-        "experiment.finetune=test/loss: expected each metric at one task only",
+        "experiment.finetune=test/loss: expected each metric under one task only",
     ),
     "seeded": (
         ARM.replace("{grid", "{set: {seed: 5}, grid"),
@@ -150,7 +150,7 @@ FILES = {
     ),
     "heirs": (
         ARM.replace("}}}\n", "}, seeds: [0, 1]}, b: {parent: a, seeds: [1, 2]}}\n"),
-        "arms.b.seeds=[1, 2]: expected seeds of its parent a (0, 1)",
+        "arms.b.seeds=[1, 2]: expected only seeds of its parent a (0, 1)",
     ),
     "switched": (
         ARM.replace("a:", "on:"),
@@ -167,7 +167,7 @@ FILES = {
     "pointless": (ARM.replace("{grid", "{where: model.heads > 9, grid"), "no points"),
     "solved": (
         MATCH.replace("heads, HOW", "hads, to: 5, tolerance: 0.1"),
-        "model.hads cannot be solved for: model.hads is not a key of the config; did you mean",
+        "cannot solve for model.hads: model.hads is not a key of the config; did you mean",
     ),
     "unchanged": (
         MATCH.replace("heads, HOW", f"feedforward_size, {CACHE}"),
@@ -175,7 +175,7 @@ FILES = {
     ),
     "uncached": (
         MATCH.replace("16}", "16, task: pretraining}").replace("HOW", CACHE),
-        "match.count=cache_bytes_per_token: expected a count of encoder with multi_head",
+        "match.count=cache_bytes_per_token: expected one of the counts that encoder with multi",
     ),
     "two": (
         ARM.replace("{grid", "{set: {model.embedding_size: 16}, grid").replace(
@@ -194,10 +194,10 @@ FILES = {
 }
 MATCHES = {  # the rest of `match`
     "close": ("to: 150000, tolerance: -1", "tolerance=-1: input should be"),
-    "zero": ("to: 0, tolerance: 0.1", "match.to=0: expected an arm of"),
+    "zero": ("to: 0, tolerance: 0.1", "match.to=0: expected the name of an arm"),
     "besides": (
         "to: 150000, tolerance: 0.1, where: model.heads > 2",
-        "a.match.where selects or uses points of an arm, but match.to=150000 is a",
+        "a.match.where is about the points of an arm, but match.to=150000 is a",
     ),
     "stepless": (
         "to: 150000, tolerance: 0.1, multiple_of: model.rotary_size",
@@ -398,9 +398,7 @@ def test_a_config_path_without_the_primary_config_names_the_flag_that_adds_a_fol
     with pytest.raises(UserError) as refused:
         Composer(composer().loader, "mine").compose([])
     assert "There is no primary config mine.yaml" in str(refused.value)
-    assert "write --config-dir FOLDER: --config-path replaces conf/." in str(
-        refused.value
-    )
+    assert "write --config-dir FOLDER instead of --config-path" in str(refused.value)
 
 
 @pytest.mark.parametrize("typed", ["sweep.py model.heads=8", "-m sweeper status"])

@@ -78,7 +78,7 @@ def described(typed):
     if not found.experiments:
         return None, name_of(found, None, shipped())
     [name] = found.experiments
-    whole = shipped().base([f"experiment={name}"]).beside["experiment"]
+    whole = shipped().base([f"experiment={name}"]).resolved["experiment"]
     scale = str(found.values.get("scale", "demo"))
     experiment = read_experiment(name, whole, scale=scale, overrides=found.values)
     axes = {key: values for key, values in found.axes.items() if key != "seed"}

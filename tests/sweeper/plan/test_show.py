@@ -6,7 +6,7 @@ from sweeper.plan.show import unfit_scale
 
 REAL = "data=local data.root=text"
 GENERATED = (
-    "is for real text, but 2 runs would train on the generated text: add data=local"
+    "is for real text, but 2 runs would train on the generated text; add data=local"
 )
 
 
@@ -18,7 +18,7 @@ GENERATED = (
         ("scale=gpu task=squad", f"scale=gpu {GENERATED}"),
         (
             REAL,
-            "scale=demo is for the generated text: its models hardly learn from real text",
+            "scale=demo is for the generated text; its models hardly learn from real text",
         ),
         (f"scale=cpu {REAL}", ""),
         ("scale=demo", ""),
