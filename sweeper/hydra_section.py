@@ -80,6 +80,6 @@ def composer(conf: Path = CONF, config_dir: str | None = None) -> Composer:
         search_path = loader.get_search_path()
         place = f"file://{Path(config_dir).absolute()}"
         element = SearchPathElement("command-line", place)
-        search_path.get_path().insert(-1, element)  # the schemas stay last
+        search_path.get_path().insert(-1, element)  # the schemas must stay last
         loader = ConfigLoaderImpl(search_path)
     return Composer(loader)

@@ -92,10 +92,10 @@ def test_the_plan_names_the_changed_file_and_the_way_to_train_again(tmp_path):
     found = of_other_code(plan, store, Changes.of(tmp_path, SCALED))
     assert [*in_words(found, retrain=False)] == [
         f"3 of 3 finished runs were trained with other code ({MULTI_HEAD} changed). Their results "
-        "are kept; beside new runs they decide no claim. To train them again, add "
-        "hydra.sweeper.retrain=changed"
+        "are kept, but cannot decide a claim together with new runs. To train these runs again, "
+        "add hydra.sweeper.retrain=changed"
     ]
-    with pytest.raises(UserError, match=r"Runs of different code decide no claim"):
+    with pytest.raises(UserError, match=r"Runs of different code cannot decide"):
         refuse_mixing(found)
 
 
