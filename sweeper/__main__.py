@@ -99,8 +99,8 @@ def train(_: None, options: argparse.Namespace) -> int:
     """Train the planned runs of the outputs folder that are not done, on this machine.
 
     Parents start before their children, and long runs before short ones. Ctrl-C and SIGTERM save
-    all running runs. To continue, repeat the command. It needs torch, pytorch-lightning, numpy,
-    tokenizers and pydantic, and no network.
+    and stop all running runs. To continue, repeat the command. It needs torch, pytorch-lightning,
+    numpy, tokenizers and pydantic, and no network.
     """
     from sweeper.run.unfinished import train as train_unfinished
 
@@ -183,7 +183,7 @@ def forget(console: Terminal, options: argparse.Namespace) -> int:
     """Remove a run, or the results of an experiment, after listing them and asking.
 
     Runs that another plan uses are kept, unless you name the run itself. Nothing is removed while a
-    sweep is training.
+    sweep that needs the runs is training.
     """
     from sweeper.cli.forget import forget as remove
 

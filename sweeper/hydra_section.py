@@ -44,7 +44,7 @@ def declare() -> None:
                 registry.BACKENDS, name, "hydra/launcher", "Options"
             )
         except UserError as error:
-            # Continue: this sweep may not need the broken package.
+            # Only warn, since this sweep may not need the broken package.
             print(
                 f"warning: hydra/launcher={name} is not available: {error}",
                 file=sys.stderr,

@@ -53,7 +53,7 @@ class LivePage(ExitStack):
             self._writer.submit(self.write)
 
     def write(self, refresh_s: float | None = PAGE_S) -> None:
-        """Write the page. A browser that shows it reloads it after `refresh_s` seconds."""
+        """Write the page. A browser that shows the page reloads it after `refresh_s` seconds."""
         from sweeper.results.report.page import write_report
 
         began, faults = time.thread_time(), Faults()
@@ -231,7 +231,7 @@ def print_unfinished(
 
 
 def print_warnings(console: Console, schedule: Schedule) -> None:
-    """Print the warnings of done runs, each distinct warning once with the number of runs."""
+    """Print each distinct warning of done runs once, with the number of runs that have it."""
     done = [run for run, state in schedule.states.items() if state.phase is Phase.DONE]
     attempts = [schedule.store.run(run).attempts()[-1:] for run in done]
     warnings = Counter(one.warning() for [one] in filter(None, attempts))

@@ -28,7 +28,7 @@ from sweeper.store.code import Code
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 
-# Import these only where they are used: a dry run needs neither the scheduler nor statistics.
+# Import these only where they are used, since a dry run needs neither scheduler nor statistics.
 if TYPE_CHECKING:
     from sweeper.train import Executor
     from sweeper.tune import Tuning
@@ -66,7 +66,7 @@ def sweep(
 
     Args:
         arguments: the overrides of the command line.
-        composer: composes the configs.
+        composer: the interface to Hydra's config loader.
         options: the section `hydra.sweeper`.
         launcher: the name of the backend.
         launcher_options: the section `hydra.launcher`.
@@ -82,9 +82,7 @@ def sweep(
     """
     console = Terminal()
     with StopSignals(STOPS) as signals, closing(size_server()) as process:
-        process.code = (
-            registry.ROOT
-        )  # replaced by a copy of the code when training begins
+        process.code = registry.ROOT  # until training begins, which uses a copy
         code = Code.read(registry.ROOT)
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
         plan = replace(plan, accept_mixed_code=options.accept_mixed_code)

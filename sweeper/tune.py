@@ -52,7 +52,8 @@ class Search:
     Attributes:
         tune: the experiment's section `tune`, with the values added to its ranges so far.
         most: the largest number of values to try for each key.
-        seeds: the number of seeds of each trial that needs more than one, keyed by `_trial`.
+        seeds: for each trial that needs more than one seed, their number. The key is the arm and
+            the setting of the trial as JSON (`_trial`).
         apart: the arms in which every point is tried.
     """
 
@@ -71,7 +72,7 @@ class Search:
 
         If the smallest or largest value of a range is best, a further value is added to the range.
         Next, the two best combinations of each setting are tried with a second seed, and with all
-        seeds if they cannot be told apart. Last, in some arms every point is tried (see above).
+        seeds if they cannot be told apart. Last, every point is tried in the arms that need it.
 
         Args:
             table: the table of these trials. All must have finished or diverged.
@@ -184,7 +185,7 @@ def by_arm(points: Iterable[Configuration]) -> dict[str, list[Configuration]]:
 def tried(
     points: Sequence[Configuration], apart: Collection[str]
 ) -> list[Configuration]:
-    """Return the points with trials: the ends of each arm, and every point of arms in `apart`."""
+    """Return the points to try: every point of the arms in `apart`, and the ends of the others."""
     ends = {
         setting(one) for arm in by_arm(points).values() for one in (arm[0], arm[-1])
     }
@@ -366,7 +367,7 @@ class Tuning:
         return self.judged
 
     def budgets(self) -> Iterator[str]:
-        """Yield a sentence on the planned cost of tuning each experiment, in trials and FLOPs."""
+        """Yield a sentence about the cost of tuning each experiment, in trials and FLOPs."""
         return map(self._budget, self.searches)
 
     def _budget(self, name: str) -> str:
@@ -397,7 +398,7 @@ class Tuning:
         )
 
     def spent(self) -> Iterator[str]:
-        """Yield a sentence on the measured cost of tuning each experiment."""
+        """Yield a sentence about the hours that tuning each experiment took."""
         for name in self.searches if self.judged else ():
             trials, took = _hours(name + SUFFIX, self.store)
             _, own = _hours(name, self.store)

@@ -298,9 +298,9 @@ class Configurations:
     def _template(
         self, settings: Mapping[str, Any]
     ) -> tuple[RunTemplate, dict[str, Any]]:
-        """Compose the options of config groups in `settings` with the command line.
+        """Compose a template from the command line and the config group options in `settings`.
 
-        Return the resulting template, and the keys of `settings` that are still to be set.
+        Return the template, and the other keys of `settings`, which are still to be set.
         """
         yaml = self.experiment.yaml
         groups = {k: v for k, v in settings.items() if self.composer.is_group(k)}
@@ -359,7 +359,7 @@ class Configurations:
         return self._with_data(config)
 
     def _with_data(self, config: dict[str, Any]) -> dict[str, Any]:
-        """Set `data.digest` to the digest of the text, and make `data.root` an absolute path.
+        """Set `data.digest` to the training text's digest, and make `data.root` an absolute path.
 
         If `data.root` has a subfolder named after the task, use the subfolder.
         """

@@ -70,7 +70,7 @@ class Margin:
 class Match:
     """How an arm's points are matched to target sizes: the targets, and the key to solve for."""
 
-    # The targets: all points of the arm with this name, or this number.
+    # The targets are all points of the arm with this name, or this number.
     to: str | int
     solve: str  # the key to solve for; its value is a whole number
     # The largest accepted |achieved / target - 1|.
@@ -166,7 +166,7 @@ class Experiment:
 
 
 def check_seeds(key: str, seeds: Sequence[Any]) -> None:
-    """Raise UserError if `seeds` is empty, or has anything but whole numbers up to LARGEST_SEED."""
+    """Raise UserError if there is no seed, or one that is not a whole number up to LARGEST_SEED."""
     remedy = f"write for example {'seed=0,1,2' if key == 'seed' else '[0,1,2]'}"
     if not seeds:
         raise invalid_value(key, "[]", "at least one seed", remedy)
@@ -188,7 +188,7 @@ def check(experiment: Experiment) -> None:
     check_seeds(f"{section}.seeds", experiment.seeds)
     for arm in experiment.arms.values():
         remedies = {
-            "seed": "give it seeds, as in seeds: [0, 1]",
+            "seed": "list its seeds instead, as in seeds: [0, 1]",
             "scale": "sweep one scale at a time",
         }
         for key, remedy in remedies.items():
@@ -270,9 +270,9 @@ def at_end(values: Sequence[Any], best: Any) -> bool:
 
 
 def beyond(values: Sequence[Any], best: Any) -> Any:
-    """Return the value one geometric step beyond `best`, or None if `best` is not at an end.
+    """Return the value one geometric step beyond `best`, if it is the smallest or largest value.
 
-    Also return None unless all values are numbers above 0.
+    Otherwise return None. Also return None unless all values are numbers above 0.
     """
     if not at_end(values, best) or min(values) <= 0:
         return None
@@ -394,7 +394,7 @@ def _with_overrides(
         if first != "experiment" or not parts:
             continue
         if parts[0] == "scales":
-            # Hydra has already set the key, in the section of that scale.
+            # Hydra has already applied this override to `experiment.scales`.
             if len(parts) > 1 and parts[1] != scale:
                 expected = f"a key of the chosen scale, {scale}"
                 remedy = f"add scale={parts[1]}, or leave the key out"

@@ -79,9 +79,8 @@ class Facts:
     def sizes_if_valid(
         self, configs: Sequence[Mapping[str, Any]]
     ) -> list[Size | Invalid]:
-        """Return the size of each valid config, and for an invalid one the error."""
-        # The server also checks each value and its type. So the key of the cache hashes all values,
-        # and 8.0 differs from 8.
+        """Return for each config its size, or the error if it is invalid."""
+        # The server also checks the type of each value, so the cache key must tell 8.0 from 8.
         parts = [
             {k: v for k, v in config.items() if k not in SAME_SIZE}
             for config in configs
@@ -106,7 +105,7 @@ class Facts:
         return [found[key] if key in found else known[key] for key in keys]
 
     def text(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return facts about the text of a config. Raise UserError if the text does not exist.
+        """Return facts about a config's training text. Raise UserError if there is no such text.
 
         The facts are `digest`, `describe` (a description), `prepared` (the name of the prepared
         data) and `metrics` (the names of the metrics that the task measures). The text is read

@@ -21,7 +21,7 @@ from sweeper.store.errors import INSTALLED, SYNONYMS, UserError, invalid_value, 
 from sweeper.store.identity import leaves
 
 NO_EXPERIMENT = (
-    "Keys that begin with experiment. can be set only if an experiment is chosen; "
+    "Keys such as experiment.seeds can be set only if an experiment is chosen; "
     "add experiment=NAME, as in experiment=fig1."
 )
 # Hydra's error if a yaml lacks its first line '# @package _global_'. Hydra then looks for the

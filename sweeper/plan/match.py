@@ -69,7 +69,7 @@ def solve(
             raise UserError(FALLS) from None
     if not near:
         reason = str(try_at(1)).removesuffix(".")
-        raise UserError(f"no value gives a valid model (for {step}: {reason})")
+        raise UserError(f"no value gives a valid model (the error at {step}: {reason})")
     if not changes:
         values = ", ".join(str(multiple * step) for multiple in tried)
         same = f"the count is {at(tried[0]):,} at {values}"
@@ -92,7 +92,7 @@ def _guess(first: list[int], target: int) -> int:
 
 
 def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
-    """Return the largest multiple whose size is at most `target`, or 0 if there is none."""
+    """Return the largest multiple whose model is not above `target`, or 0 if there is none."""
     if at(1) > target:
         return 0
     low, high = 1, guess + 1

@@ -200,8 +200,8 @@ def name_of(
     """Return the default name for the results of a command line.
 
     The name begins with the name of the experiment, or with `grid` or `run` if `experiment` is
-    None. If overrides change results, their hash is appended. An override that repeats the config's
-    value changes none, nor do seeds that include all seeds of the experiment.
+    None. If overrides change results, their hash is appended. Overrides that repeat the config's
+    value do not count, and neither do seeds that include all seeds of the experiment.
     """
     base = "grid" if command_line.axes.keys() - {"seed"} else "run"
     if experiment:

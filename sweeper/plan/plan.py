@@ -19,7 +19,7 @@ Rounds = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Matched:
-    """The target of a matched point, and the size that its model has instead."""
+    """The target of a matched point, and the size of the model that came nearest to it."""
 
     to: str
     count: str

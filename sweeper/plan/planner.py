@@ -41,7 +41,7 @@ from sweeper.store.identity import leaves
 
 @dataclass
 class Planner:
-    """Plans command lines. It caches composed configs and sizes for the next command line."""
+    """A planner that keeps composed configs and sizes for the next command line."""
 
     composer: Composer
     process: SizeServer

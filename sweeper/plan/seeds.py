@@ -20,8 +20,8 @@ def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
 
     Args:
         plan: the plan; its points and runs are replaced.
-        wanted: the number of seeds of each configuration that needs more than its arm or experiment
-            has. The key is the id of the configuration's run with the first seed.
+        wanted: for each configuration that needs more seeds than its arm or experiment lists, their
+            number. The key is the id of the configuration's run with the first seed.
     """
     points: list[PlannedPoint] = []
     runs: dict[str, Record] = {}

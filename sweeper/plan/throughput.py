@@ -16,9 +16,8 @@ BESIDE_S = 1.0
 OTHERS = 50  # read at most this many finished runs of other plans
 # Keep only this many measurements of similar runs: the newest, since a machine's load changes.
 NEWEST = 20
-ENOUGH = (
-    0.05  # measure the speed only of runs that have trained this share of their steps
-)
+# Measure the speed only of runs that have trained this share of their steps.
+ENOUGH = 0.05
 
 
 class Throughput:
@@ -66,7 +65,7 @@ class Throughput:
         return Taken(run.flops * per_flop, self._median(self._beside, run, BESIDE_S))
 
     def estimate(self, runs: Iterable[Record]) -> dict[str, float]:
-        """Return the expected seconds of training, by run id. Empty before anything is measured."""
+        """Return the expected seconds of training, by run id, or {} if nothing is measured yet."""
         return {run.id: self.expected(run).training for run in runs if self.measured}
 
     def _note(

@@ -353,7 +353,7 @@ def test_only_values_that_have_a_model_are_found():
             best = min(values, key=lambda x: (abs(count(x) - target), x))
             assert solve(count, target) == (best, count(best))
     with pytest.raises(
-        UserError, match=r"no value gives a valid model \(for 1: 1 is odd\)"
+        UserError, match=r"no value gives a valid model \(the error at 1: 1 is odd\)"
     ):
         solve(lambda x: UserError(f"{x} is odd."), 8)
 
