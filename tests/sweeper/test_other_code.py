@@ -1,4 +1,4 @@
-"""Runs that other code trained are named, kept, and trained again on request."""
+"""Tests that runs of other code are reported, kept, and trained again on request."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ TODAY = Code.read()
 
 
 def edited(path, change):
-    """Today's code with one file changed."""
+    """Return today's code with one file changed."""
     source = change(TODAY.files[path].decode())
     return Code(TODAY.root, {**TODAY.files, path: source.encode()})
 
@@ -66,7 +66,7 @@ def test_a_plugin_counts_as_a_whole(installed):
 
 
 def trained(outputs, code, *seeds):
-    """Finished runs of one point that this code trained, and their plan."""
+    """Write finished runs of one point, trained with `code`. Return their plan."""
     runs = {}
     for seed in seeds:
         one = {**config(), "seed": seed}
@@ -131,7 +131,7 @@ def test_a_run_that_begins_anew_keeps_its_old_result_beside_its_attempt(tmp_path
 
 
 def planned(outputs, accept):
-    """Write a plan with a claim over five seeds of one point and five of another."""
+    """Write a plan with a claim about four runs of one point, which may accept mixed code."""
     points, runs = [], {}
     for seed in range(4):
         values = {"model.heads": 3}
