@@ -60,7 +60,7 @@ def main(
     try:
         options.faults = Faults()
         if into := getattr(options, "into", None):
-            make_directory(into, 0o755)  # other users may read it
+            make_directory(into, 0o755)  # other users may read this folder
         code = options.command(_console(options.command), options)
         faults = [*options.faults, *damaged(options.outputs)]
         for fault in faults:

@@ -85,7 +85,7 @@ class SizeServer:
     def fork(
         self, target: str, argument: Path, *, environment: Mapping[str, str], log: Path
     ) -> int:
-        """Fork a process that executes a job. Return the request id, which later is in `exits`.
+        """Fork a process that executes a job. Return the request id, which `exits` gets at its end.
 
         Args:
             target: "train" or "prepare".

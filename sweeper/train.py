@@ -84,10 +84,10 @@ def prepare(
 
 @dataclass
 class Executor:
-    """An executor of plans on one backend. A run that failed in one plan is left out of the next.
+    """An executor of plans on one backend. Runs that fail in one plan are left out of later plans.
 
     Attributes:
-        code: the code when the sweep began. All runs of the sweep use it.
+        code: the source code at the start of the sweep. All runs of the sweep use it.
         tripped: why no more jobs are started; "" while jobs are started.
         chosen_h: device hours spent on tuning trials.
     """

@@ -166,7 +166,7 @@ def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
         if point["run"] == name
     )
     notes = [
-        f"it is planned in {', '.join(users)}; repeating the sweep trains it again"
+        f"the run is planned in {', '.join(users)}; repeating the sweep trains it again"
     ]
     return _Removal(
         [name], [], [], [name, *_related(known, {name})], notes if users else []

@@ -194,7 +194,7 @@ def watch(
 
 
 def _tally(lines: Sequence[Line], states: Sequence[str]) -> list[str]:
-    """Return the number of runs in each of these states, followed by the total number."""
+    """Return the number of runs in each of `states`, followed by the total number."""
     tally = Counter(line.state for line in lines)
     return [
         str(count or "-") for count in (*(tally[state] for state in states), len(lines))

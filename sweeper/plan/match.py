@@ -92,7 +92,7 @@ def _guess(first: list[int], target: int) -> int:
 
 
 def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
-    """Return the largest multiple whose model is not above `target`, or 0 if there is none."""
+    """Return the largest multiple whose model has at most the size `target`, or 0 if none has."""
     if at(1) > target:
         return 0
     low, high = 1, guess + 1

@@ -130,7 +130,9 @@ def _check_axis(key: str, values: list[Any]) -> None:
     """Raise UserError for a key that cannot have several values."""
     listed = ",".join(map(str, values))
     if key.startswith("experiment."):
-        remedy = f"write a list as '{key}=[{listed}]', or seeds as seed={listed}"
+        remedy = (
+            f"for a list, write '{key}=[{listed}]'; to sweep seeds, write seed={listed}"
+        )
         raise invalid_value(key, listed, "one value", remedy)
     if key in ("scale", "name", "paths.outputs"):
         raise invalid_value(key, listed, "one value", f"start one sweep for each {key}")

@@ -116,7 +116,7 @@ def undisturbed(tmp_path_factory):
 
 @pytest.fixture
 def known(undisturbed, tmp_path):
-    """An outputs folder without runs. Its cache has the grid's sizes, so planning needs no torch."""
+    """An outputs folder without runs. Its cache has the grid's sizes, so no process needs torch."""
     outputs = tmp_path / "outputs"
     shutil.copytree(undisturbed[0] / "cache", outputs / "cache")
     publish_json(outputs / "cache" / "speed.json", {socket.gethostname(): 1e9})

@@ -73,7 +73,7 @@ SWEEPS = {
     "task=null": "Config group override must be a string or a list. Got NoneType.",
     "model.heads=0": "model.heads=0: expected a whole number from 1 to 65536",
     "model.embedding_size=30 model.heads=7": "model.heads=7: expected a divisor",
-    "experiment=fig3 experiment.seeds=0,1": "'experiment.seeds=[0,1]', or seeds as seed=0,1",
+    "experiment=fig3 experiment.seeds=0,1": "write 'experiment.seeds=[0,1]'; to sweep seeds, ",
     "experiment=fig3 ++experiment.arms.fixd.label=x": "=fixd: expected an arm of fig3 (standard,",
     "data=local data.root=/müller": "two kinds of quotes, as in 'data.root=\"/müller\"'",
     "seed=-1": "seed=-1: expected whole numbers from 0 to 4294967295",

@@ -181,7 +181,7 @@ def test_a_run_goes_when_it_is_named_and_is_new_again(sweep, outputs, capsys):
     run, other = RunStore(outputs).ids()
     assert forget(outputs, run, "--yes") == 0
     assert (
-        "it is planned in mine; repeating the sweep trains it again"
+        "the run is planned in mine; repeating the sweep trains it again"
         in capsys.readouterr().out
     )
     assert RunStore(outputs).ids() == [other]
