@@ -87,7 +87,7 @@ def main(
 
 
 def _console(command: Command) -> Terminal | None:
-    """Return the console of a command. `train` has none, since it must work without rich."""
+    """Return the console of a command. `train` has none, since `train` must work without rich."""
     if command is train:
         return None
     from sweeper.cli.terminal import Terminal

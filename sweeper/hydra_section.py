@@ -1,4 +1,4 @@
-"""Schemas of Hydra's own config section: the sweeper and the launchers.
+"""Schemas for two parts of Hydra's own config section: the sweeper and the launchers.
 
 A schema is a dataclass. The yaml of the sweeper and of each launcher names its schema, so that
 Hydra refuses unknown keys and wrong types. The parts of the section that name code are read-only,

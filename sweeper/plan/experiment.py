@@ -166,7 +166,7 @@ class Experiment:
 
 
 def check_seeds(key: str, seeds: Sequence[Any]) -> None:
-    """Raise UserError unless `seeds` has one number or more, and none above LARGEST_SEED."""
+    """Raise UserError if `seeds` is empty, or if a value is no whole number up to LARGEST_SEED."""
     remedy = f"write for example {'seed=0,1,2' if key == 'seed' else '[0,1,2]'}"
     if not seeds:
         raise invalid_value(key, "[]", "at least one seed", remedy)
