@@ -72,7 +72,7 @@ class Search:
 
         If the smallest or largest value of a range is best, a further value is added to the range.
         Next, the two best combinations of each setting are tried with a second seed, and with all
-        seeds if they cannot be told apart. Last, every point is tried in the arms that need it.
+        seeds if their difference may be noise. Last, every point is tried in the arms that need it.
 
         Args:
             table: the table of these trials. All must have finished or diverged.

@@ -280,7 +280,7 @@ class Configurations:
         )
 
     def _step(self, point: Configuration, match: Match) -> int:
-        """Return the whole number of which the solution must be a multiple."""
+        """Return the whole number that must divide the solution."""
         step: Any = match.multiple_of
         if isinstance(step, str):
             step = leaves(point.config).get(step)

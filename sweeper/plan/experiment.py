@@ -68,7 +68,7 @@ class Margin:
 
 @dataclass(config=_CONFIG)
 class Match:
-    """How an arm's points are matched to target sizes: the targets, and the key to solve for."""
+    """Target sizes for the points of an arm, and the key to solve for."""
 
     # The targets are all points of the arm with this name, or this number.
     to: str | int

@@ -192,8 +192,10 @@ def check_name(name: Any, experiments: int) -> None:
     if not isinstance(name, str) or not _PLAIN.fullmatch(name):
         raise invalid_value("name", name, expected, "choose another name")
     if experiments > 1:
-        remedy = "sweep one experiment at a time"
-        raise invalid_value("name", name, "a single experiment or grid to name", remedy)
+        raise UserError(
+            f"name={name} cannot name the results of {experiments} experiments; sweep one "
+            "experiment at a time, or leave name out."
+        )
 
 
 def name_of(

@@ -67,7 +67,7 @@ SWEEPS = {
     "task=lm1b,mnli": "metric=test/perplexity: expected a metric of task mnli",
     "metric=test/perplexty": "metric=test/perplexty: expected a metric of task lm1b",
     "name=../mine": "name=../mine: expected at most 56 letters",
-    "name=mine experiment=fig1,fig3": "name=mine: expected a single experiment or grid",
+    "name=mine experiment=fig1,fig3": "name=mine cannot name the results of 2 experiments",
     "model.heads=8 model.heads=4": "model.heads is set twice",
     "+data=local": "Multiple values for data.",
     "task=null": "Config group override must be a string or a list. Got NoneType.",
