@@ -53,8 +53,9 @@ def run(arguments: list[str]) -> None:
     for folder in (ROOT / "conf", *map(Path, folders)):
         check_yaml(folder)
 
-    # Hydra first composes a config without an experiment, and with one of several models. It would
-    # reject these keys, so add them with "++". The planner checks them later.
+    # Hydra first composes a config without the experiment, and with one model if several are swept.
+    # It rejects overrides of keys that this config lacks, unless they begin with "++". The planner
+    # checks them later.
     several = any(re.match("model=.*,", one) for one in arguments)
     free = ("experiment.", "model." if several else "model.options.")
     arguments = [f"++{one}" if one.startswith(free) else one for one in arguments]
@@ -91,7 +92,7 @@ def run(arguments: list[str]) -> None:
     def main(_: object) -> None:
         """Let Hydra parse the command line and call the sweeper in hydra_plugins/."""
         raise AssertionError(
-            "hydra.mode is MULTIRUN: the sweeper never calls the task function"
+            "In the mode MULTIRUN, the sweeper never calls the task function."
         )
 
     main()
@@ -101,7 +102,7 @@ if __name__ == "__main__":
     try:
         run(sys.argv[1:])
     except KeyboardInterrupt:
-        sys.exit(130)  # Ctrl-C during planning; during training the sweep handles it
+        sys.exit(130)  # Ctrl-C during planning. During training, the sweep handles it.
     except Exception as problem:
         # Print an error that the user can correct as one sentence, without a traceback.
         size_server().close()

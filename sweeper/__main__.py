@@ -32,7 +32,7 @@ try:
 except ModuleNotFoundError as missing:
     exit_without_package(missing)
 
-# Import rich only where it is used: a machine that only trains may not have it.
+# Import rich only where it is used, since a machine that only trains may not have it.
 if TYPE_CHECKING:
     from sweeper.stages.terminal import Terminal
 
@@ -43,7 +43,7 @@ Command = Callable[[Any, argparse.Namespace], int | None]
 def main(
     arguments: Sequence[str] | None = None, program: str = "python -m sweeper"
 ) -> int:
-    """Run a command line (default: that of the process) and return the exit code."""
+    """Run a command line (default: `sys.argv[1:]`) and return the exit code."""
     words = sys.argv[1:] if arguments is None else arguments
     flags = [word.partition("=")[0] for word in words if word.startswith("--")]
     for word in (*words[:1], *flags):
@@ -60,7 +60,7 @@ def main(
     try:
         options.faults = Faults()
         if into := getattr(options, "into", None):
-            make_directory(into, 0o755)  # other users may read it
+            make_directory(into, 0o755)  # other users may read this folder
         code = options.command(_console(options.command), options)
         faults = [*options.faults, *damaged(options.outputs)]
         for fault in faults:
@@ -76,8 +76,8 @@ def main(
     except ModuleNotFoundError as error:
         if not str(error.name).startswith("sweeper"):
             exit_without_package(error)
-        reason = "This copy of the code only trains runs (`train`). Type other commands where the "
-        reason += "sweep was planned."
+        reason = "This copy of the code only trains runs (`train`). Run other commands on the "
+        reason += "machine where the sweep was planned."
     except UserError as error:
         reason = str(error)
     except KeyboardInterrupt:
@@ -87,7 +87,7 @@ def main(
 
 
 def _console(command: Command) -> Terminal | None:
-    """Return the console of a command. `train` has none, since it must work without rich."""
+    """Return the console of a command. `train` has none, since `train` must work without rich."""
     if command is train:
         return None
     from sweeper.stages.terminal import Terminal
@@ -99,8 +99,8 @@ def train(_: None, options: argparse.Namespace) -> int:
     """Train the planned runs of the outputs folder that are not done, on this machine.
 
     Parents start before their children, and long runs before short ones. Ctrl-C and SIGTERM save
-    all running runs. To continue, repeat the command. It needs torch, pytorch-lightning, numpy,
-    tokenizers and pydantic, and no network.
+    and stop all running runs. To continue, repeat the command. It needs torch, pytorch-lightning,
+    numpy, tokenizers and pydantic, and no network.
     """
     from sweeper.run.unfinished import train as train_unfinished
 
@@ -114,8 +114,8 @@ def train(_: None, options: argparse.Namespace) -> int:
 def status(console: Terminal, options: argparse.Namespace) -> int:
     """Print which runs are running, done or failed, and why.
 
-    Counts the runs of each experiment's newest plan, and lists the runs that are neither new nor
-    done.
+    The command counts the runs of each experiment's newest plan, and lists the runs that are
+    neither new nor done.
     """
     from sweeper.cli.status import lines, print_status, watch
 
@@ -133,8 +133,9 @@ def status(console: Terminal, options: argparse.Namespace) -> int:
 def collect(console: Terminal, options: argparse.Namespace) -> None:
     """Write the table of each experiment and judge its claims.
 
-    Reads all records again. Writes DIR/tables/<experiment>.csv, .json and .claims.json. For tables
-    of the paper it also writes .printed.txt, .printed.csv and .printed.tex.
+    The command reads all records again. It writes DIR/tables/<experiment>.csv, .json and
+    .claims.json. For tables of the paper it also writes .printed.txt, .printed.csv and
+    .printed.tex.
     """
     from sweeper.stages.publish import collect_and_judge, print_tables, relative_path
 
@@ -149,7 +150,8 @@ def collect(console: Terminal, options: argparse.Namespace) -> None:
 def draw(console: Terminal, options: argparse.Namespace) -> None:
     """Draw the figures of each experiment from its records.
 
-    Writes DIR/figures/<experiment>.pdf, .png and .svg. The same records give the same bytes.
+    The command writes DIR/figures/<experiment>.pdf, .png and .svg. The same records give the same
+    bytes.
     """
     from sweeper.results.collect import collect, write_tables
     from sweeper.results.figures import write_figures
@@ -163,8 +165,8 @@ def draw(console: Terminal, options: argparse.Namespace) -> None:
 def report(console: Terminal, options: argparse.Namespace) -> None:
     """Write one HTML page with all results, to read or to share.
 
-    Writes DIR/report.html with states, verdicts, figures, training curves, sortable tables and
-    provenance. The page needs no other file and no network.
+    The page is DIR/report.html. It has states, verdicts, figures, training curves, sortable tables
+    and provenance, and needs no other file and no network.
     """
     from sweeper.results.report.page import write_report
     from sweeper.stages.publish import collect_and_judge
@@ -181,7 +183,7 @@ def forget(console: Terminal, options: argparse.Namespace) -> int:
     """Remove a run, or the results of an experiment, after listing them and asking.
 
     Runs that another plan uses are kept, unless you name the run itself. Nothing is removed while a
-    sweep is training.
+    sweep that needs the runs is training.
     """
     from sweeper.cli.forget import forget as remove
 
@@ -191,7 +193,8 @@ def forget(console: Terminal, options: argparse.Namespace) -> int:
 def decide(console: Terminal, options: argparse.Namespace) -> None:
     """Print what deciding each claim would cost, in seeds, runs and device hours.
 
-    Trains nothing. The estimates assume the differences and spreads that were measured so far.
+    The command trains nothing. The estimates assume the differences and spreads that were measured
+    so far.
     """
     from sweeper.results.collect import collect
     from sweeper.results.summary import print_prices
@@ -216,9 +219,9 @@ def judge(console: Terminal, options: argparse.Namespace) -> int:
     """Judge scores from a CSV file, whether a sweep or another program wrote it.
 
     The file has the columns arm (or point), seed and value, and may have metric, flops and seconds.
-    Each arm is compared with the baseline. For a table that a sweep wrote, give no options: its
-    claims are judged. Exit codes: 0: all are decided; 1: all are decided, and none is supported; 2:
-    the input is wrong; 3: some are undecided. docs/judging.md has examples.
+    Each arm is compared with the baseline. If a sweep wrote the table, its claims are judged, and
+    you need no options. The exit code is 3 if a verdict is undecided, else 1 if none is supported,
+    else 0. It is 2 if the input is wrong. docs/judging.md has examples.
     """
     from dataclasses import asdict
 
@@ -250,9 +253,9 @@ def judge(console: Terminal, options: argparse.Namespace) -> int:
 def dashboard(console: Terminal, options: argparse.Namespace) -> None:
     """Show the experiments in Weights & Biases, as a saved view with their results.
 
-    Uploads the table, figures and verdicts of each experiment to the project that the runs are
-    mirrored to, saves a view of it, and prints the URL of the view. Needs an API key and
-    pip install "wandb-workspaces>=0.4.13" (docs/wandb.md).
+    The command uploads the table, figures and verdicts of each experiment to the project that the
+    runs are mirrored to. It saves a view of the project, and prints its URL. It needs an API key
+    and pip install "wandb-workspaces>=0.4.13" (docs/wandb.md).
     """
     from sweeper.results.dashboard import publish_dashboard
     from sweeper.stages.publish import collect_and_judge
@@ -303,7 +306,7 @@ COMMANDS: dict[Command, list[Argument]] = {
             "--slots",
             type=int,
             metavar="N",
-            help="the number of runs at a time (default: all that fit)",
+            help="the number of runs to train at the same time (default: all that fit)",
         ),
         _argument(
             "--jobs-per-device",
@@ -326,7 +329,7 @@ COMMANDS: dict[Command, list[Argument]] = {
         _argument(
             "name",
             metavar="NAME | RUN",
-            help="an experiment, or a run as its id or as 'fig1/fixed heads=8 seed=0'",
+            help="an experiment, or the id or description of a run ('fig1/fixed heads=8 seed=0')",
         ),
         _flag("--yes", "remove without asking"),
     ],

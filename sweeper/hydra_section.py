@@ -1,4 +1,4 @@
-"""Schemas of Hydra's own config section: the sweeper and the launchers.
+"""Schemas for two parts of Hydra's own config section: the sweeper and the launchers.
 
 A schema is a dataclass. The yaml of the sweeper and of each launcher names its schema, so that
 Hydra refuses unknown keys and wrong types. The parts of the section that name code are read-only,
@@ -44,7 +44,7 @@ def declare() -> None:
                 registry.BACKENDS, name, "hydra/launcher", "Options"
             )
         except UserError as error:
-            # Continue: this sweep may not need the broken package.
+            # Only warn, since this sweep may not need the broken package.
             print(
                 f"warning: hydra/launcher={name} is not available: {error}",
                 file=sys.stderr,
@@ -80,6 +80,6 @@ def composer(conf: Path = CONF, config_dir: str | None = None) -> Composer:
         search_path = loader.get_search_path()
         place = f"file://{Path(config_dir).absolute()}"
         element = SearchPathElement("command-line", place)
-        search_path.get_path().insert(-1, element)  # the schemas stay last
+        search_path.get_path().insert(-1, element)  # the schemas must stay last
         loader = ConfigLoaderImpl(search_path)
     return Composer(loader)

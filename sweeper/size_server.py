@@ -1,8 +1,8 @@
 """The client of the size server, a process that imports torch on behalf of the sweeper.
 
 The sweeper never imports torch. It sends questions to `python -m tasks.size_server` as lines of
-JSON: for the size of a model, the data of a config, or to fork a job. Forked jobs start fast, since
-the server has imported torch already.
+JSON. A question asks for the size of a model, asks for facts about the data of a config, or tells
+the server to fork a job. Forked jobs start fast, since the server has imported torch already.
 """
 
 import itertools
@@ -31,15 +31,16 @@ SINGLE_THREADED = {
     "OPENBLAS_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
-# After this many seconds without an answer, send SIGCONT: a signal may have stopped the server.
+# After this many seconds without an answer, send SIGCONT, since a signal may have stopped the
+# server.
 CONTINUE_S = 2.0
-UNKNOWN = -1  # the exit code of a job whose server ended before the job
+UNKNOWN = -1  # the exit code that is reported for a job if the server ended before it
 
 Answers = dict[int, Future[dict[str, Any]]]
 
 
 class Gone(UserError):
-    """The error that the size server ended before it answered."""
+    """Raised if the size server ended before it answered."""
 
 
 class SizeServer:
@@ -48,7 +49,7 @@ class SizeServer:
     Close it at the end, for example with `contextlib.closing`.
 
     Attributes:
-        code: the folder of code from which the next server is started.
+        code: the folder with the code from which the next server is started.
         exits: (request id, exit code) of each job that ended. If the server ends, its running jobs
             get the exit code UNKNOWN and may continue to run.
     """
@@ -75,7 +76,7 @@ class SizeServer:
         Raise Gone if the server ends before it has answered all of them.
         """
         waiting = [self._send(question) for question in questions]
-        # Ctrl-Z or SIGSTOP may have stopped the server, and the sweep would wait for ever.
+        # If Ctrl-Z or SIGSTOP has stopped the server, the sweep would wait for ever.
         while wait(waiting, CONTINUE_S).not_done:
             if self._process is not None:
                 self._process.send_signal(signal.SIGCONT)
@@ -84,7 +85,7 @@ class SizeServer:
     def fork(
         self, target: str, argument: Path, *, environment: Mapping[str, str], log: Path
     ) -> int:
-        """Fork a process that executes a job. Return the request id, under which `exits` reports.
+        """Fork a process that executes a job. Return the request id, which `exits` gets at its end.
 
         Args:
             target: "train" or "prepare".
@@ -155,7 +156,7 @@ class SizeServer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, **SINGLE_THREADED},
-                start_new_session=True,  # Ctrl-C reaches the sweep alone, which signals the jobs
+                start_new_session=True,  # Ctrl-C then reaches only the sweep, which signals jobs
             )
             self._answers = {}
             known = (self._process, self._answers)

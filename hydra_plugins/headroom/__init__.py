@@ -1,1 +1,1 @@
-"""Plugins for Hydra. Hydra imports them at every start, so their import must be fast."""
+"""Plugins for Hydra. Hydra imports this package at every start, so the import must be fast."""

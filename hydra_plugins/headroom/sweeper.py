@@ -1,6 +1,6 @@
 """Headroom's plugins for Hydra: a sweeper, and a search path for the yaml files of packages."""
 
-# Hydra executes this file before it is in sys.modules, so it cannot use postponed annotations.
+# Hydra executes this file before adding it to sys.modules, so annotations cannot be postponed.
 import logging
 import sys
 from pathlib import Path
@@ -17,7 +17,7 @@ class HeadroomSweeper(Sweeper):
     """A sweeper that passes the command line and Hydra's config loader to `sweeper.sweep`."""
 
     def __init__(self, **options: Any) -> None:
-        """Ignore the options, which `sweep` reads from the config."""
+        """Ignore the options of `hydra.sweeper`, which `sweep` reads from the config."""
 
     def setup(
         self,
@@ -39,7 +39,8 @@ class HeadroomSweeper(Sweeper):
                 )
                 if own.exists() and own.read_bytes() != shipped.read_bytes():
                     raise UserError(
-                        f"{own} would be ignored, since conf/ has a file with this name. Rename it."
+                        f"{own} would be ignored, since conf/ has a file with this name. Rename "
+                        "your file."
                     )
         self.config = config
 
@@ -58,7 +59,7 @@ class HeadroomSweeper(Sweeper):
                 arguments,
                 composer=Composer(self.loader, section.job.config_name),
                 options=cast(SweepOptions, OmegaConf.to_object(section.sweeper)),
-                # Pass only the name of the backend, which is not one of Hydra's launchers.
+                # Backends are not launchers of Hydra, so pass only the name.
                 launcher=section.runtime.choices["hydra/launcher"],
                 launcher_options=OmegaConf.to_object(section.launcher),
                 verbose=bool(section.verbose),
@@ -70,7 +71,7 @@ class HeadroomSweeper(Sweeper):
 
 
 class InstalledConfigs(SearchPathPlugin):
-    """A search path that adds the yaml folders of packages (group `headroom.conf`) after conf/."""
+    """A plugin that lets Hydra also find yaml files of packages (entry points `headroom.conf`)."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         from sweeper.store.registry import folders_of_conf

@@ -42,8 +42,7 @@ class _Removal:
         files: the files and folders to remove.
         plans: the changed plans, without the removed experiment. A plan that has no experiment
             left is removed.
-        related: the runs that must not be in training, which are those of all plans that need a
-            removed run.
+        related: all runs of the plans that need a removed run. None may be in training.
         notes: lines to print for the user.
         forgotten: the plans of the removed experiment, for the history.
     """
@@ -66,7 +65,8 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
     Args:
         console: the console to print to.
         outputs: the outputs folder.
-        name: the name of an experiment, the id of a run, or the words of its point.
+        name: the name of an experiment, the id of a run, or the description of its point, such as
+            "fig1/fixed heads=8 seed=0".
         yes: whether to remove without asking.
 
     Raises:
@@ -165,7 +165,9 @@ def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
         for point in plan["points"]
         if point["run"] == name
     )
-    notes = [f"planned in {', '.join(users)}; repeating the sweep trains it again"]
+    notes = [
+        f"the run is planned in {', '.join(users)}; repeating the sweep trains it again"
+    ]
     return _Removal(
         [name], [], [], [name, *_related(known, {name})], notes if users else []
     )
@@ -180,7 +182,7 @@ def _needed(plan: Plan) -> set[str]:
 
 
 def _related(known: Sequence[Plan], runs: Set[str]) -> list[str]:
-    """Return all runs of the plans that need one of these runs. Their sweeps may wait for it."""
+    """Return all runs of the plans that need one of these runs. A sweep may be waiting for it."""
     return [run for plan in known if _needed(plan) & runs for run in plan["runs"]]
 
 
@@ -217,4 +219,4 @@ def _listed(store: RunStore, removal: _Removal) -> Iterator[str]:
         if plan["experiments"]:
             yield f"  plan {plan['number']} keeps {sanitize(', '.join(plan['experiments']))}"
     yield from (f"  {sanitize(line)}" for line in removal.notes)
-    yield f"  {HISTORY} keeps a record of it"
+    yield f"  {HISTORY} keeps a record of this removal"

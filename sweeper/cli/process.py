@@ -23,12 +23,12 @@ def settle_process() -> None:
         try:
             os.fstat(number)
         except OSError:
-            # The stream is closed. The next file to be opened would get its number.
+            # The stream is closed. The next file to be opened would get its file descriptor.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
             setattr(
                 sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8")
             )
     for stream in (sys.stdout, sys.stderr):
-        # Escape other characters in a terminal that supports only ASCII.
+        # Escape characters that the stream's encoding lacks.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

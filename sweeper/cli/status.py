@@ -134,7 +134,7 @@ def _left(status: Status, planned_run: Mapping[str, Any] | None) -> float | None
 
 
 def print_status(console: Console, found: Sequence[Line], *, every: bool) -> None:
-    """Print the number of runs by experiment and state, and then a list of runs.
+    """Print how many runs of each experiment have each state, and then a list of runs.
 
     If `every` is set, list all runs. Otherwise list those that are neither new nor done. A run that
     several experiments use is listed only under the first one.
@@ -164,7 +164,7 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
     listed = [line for line in runs.values() if line.state not in quiet]
     if len(listed) < len(runs):
         console.print(
-            "--all lists every run with its id and its description, which other commands accept."
+            "--all lists every run, with its id and its description. Other commands accept either."
         )
 
     if listed:
@@ -194,7 +194,7 @@ def watch(
 
 
 def _tally(lines: Sequence[Line], states: Sequence[str]) -> list[str]:
-    """Return the number of runs in each of these states, followed by the total number."""
+    """Return the number of runs in each of `states`, followed by the total number."""
     tally = Counter(line.state for line in lines)
     return [
         str(count or "-") for count in (*(tally[state] for state in states), len(lines))

@@ -1,4 +1,4 @@
-"""Composition of configs with Hydra, and templates from which the config of each point is made."""
+"""Composition of configs with Hydra, and templates that give each point its config."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from sweeper.store.identity import leaves, lookup
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 OPEN = "model.options."
-"""The architecture checks keys with this prefix. The yaml does not list them."""
-# The config of a run leaves these keys of the composed config out.
+"""The prefix of keys that no yaml lists. The architecture checks them."""
+# The sections of the composed config that a run's config leaves out.
 NOT_PART_OF_A_RUN = ("name", "experiment", "scale", "paths", "metric")
 
 
@@ -48,7 +48,7 @@ class Composer:
         return "." not in key and bool(self.options(key))
 
     def compose(self, overrides: Iterable[str]) -> DictConfig:
-        """Compose the config. It includes Hydra's own section, and interpolations are unresolved.
+        """Compose the config, with Hydra's own section. Leave interpolations unresolved.
 
         Raise UserError if Hydra cannot compose it. For an unknown key or option, the message
         suggests the closest existing one.
@@ -99,7 +99,7 @@ class RunTemplate:
         self._interpolated = "${" in repr(self._raw)
 
     @cached_property
-    def beside(self) -> Mapping[str, Any]:
+    def resolved(self) -> Mapping[str, Any]:
         """The whole resolved config, with the keys of `NOT_PART_OF_A_RUN`."""
         return _plain(OmegaConf.create(dict(self._whole)), resolve=True)
 
@@ -111,7 +111,7 @@ class RunTemplate:
         return type(found) is type(value) and bool(found == value)
 
     def has(self, key: str) -> bool:
-        """Return whether the config has, or may have, this dotted key."""
+        """Return whether the config has this dotted key, or the key begins with `OPEN`."""
         return _has(key, self._whole)
 
     def run(self, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""The configurations of an experiment. A configuration is a config without a seed, with its size.
+"""Make the configurations of an experiment: a config without a seed, and the size of its model.
 
 An arm has one configuration for each combination of its grid. A matched arm also solves for the
-value of one key, so that the model has a target size. Arms with a parent and fine-tunings start
+value of one key, so that the model has a target size. Arms with a parent, and fine-tunings, start
 from the parent's config and change some of its keys.
 """
 
@@ -24,12 +24,12 @@ from sweeper.store.plans import describe_values
 
 
 class _Target(NamedTuple):
-    """A size to match. If `match.to` names an arm, one of that arm's points has this size."""
+    """A size to match: a number from the yaml, or the size of a point of the arm `match.to`."""
 
     words: str  # describes the target in messages
     size: int
-    shared: Mapping[str, Any] = {}  # the values of the keys in `match.same`
-    values: Mapping[str, Any] = {}  # all values of the point
+    shared: Mapping[str, Any] = {}  # that point's values of the keys in `match.same`
+    values: Mapping[str, Any] = {}  # all values of that point
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Configurations:
     command_line: CommandLine
     facts: Facts
     experiment: Experiment
-    # The finished configurations, by arm.
+    # The configurations made so far, keyed by the name of their arm.
     done: dict[str, list[Configuration]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -55,7 +55,7 @@ class Configurations:
             self._refuse_name(key, value)
 
         def stage(arm: Arm) -> int:
-            """Return the stage of an arm: unmatched arms, arms matched to them, then children."""
+            """Return 0 for an unmatched arm, 1 for a matched arm, 2 for an arm with a parent."""
             return 2 if arm.parent else 1 if arm.match else 0
 
         for arm in sorted(arms, key=stage):
@@ -69,7 +69,9 @@ class Configurations:
                 if (match := arm.match) and match.where:
                     why = f"`match.where: {match.where}` is false at every point of {match.to}"
                 name = experiment.yaml or experiment.name
-                raise UserError(f"arm {arm.name} of {name} has no points: {why}.")
+                raise UserError(
+                    f"arm {arm.name} of {name} has no points: {why}; correct it."
+                )
             for point in self.done[arm.name]:
                 yield replace(point, once=one)
                 for task in experiment.finetune:
@@ -89,10 +91,10 @@ class Configurations:
                 yield from ((key, value) for value in values)
 
     def _refuse_name(self, key: str, value: Any) -> None:
-        """Raise UserError if `key` is the `name` of a section and `value` one of its yaml files.
+        """Raise UserError if `key` sets only the name of a config group's option.
 
-        `model.attention.name=latent` would leave the other keys as they are. Choosing the file, as
-        in `model/attention=latent`, sets all keys.
+        `model.attention.name=latent` would leave the group's other keys unchanged. Choosing the
+        option, as in `model/attention=latent`, sets all keys.
         """
         group = key.removesuffix(".name").replace(".", "/")
         option = SYNONYMS.get(str(value), value)
@@ -103,9 +105,9 @@ class Configurations:
             raise invalid_value(key, value, expected, f"write {group}={option}")
 
     def _with_sizes(self, points: Sequence[Configuration]) -> Iterator[Configuration]:
-        """Yield the points with their sizes, and replace the head size null by its value.
+        """Yield the points with their sizes. Replace a head size of null by the model's head size.
 
-        A config with null and a config with this value then have the same run id.
+        A config with null and a config with that number then have the same run id.
         """
         sizes = self.facts.sizes([point.config for point in points])
         for point, size in zip(points, sizes, strict=True):
@@ -148,13 +150,13 @@ class Configurations:
             if key in arm.swept and key not in shared and len(parents) > 1:
                 raise UserError(
                     f"experiment={self.experiment.yaml}: arm {arm.name} cannot sweep {key}, which "
-                    f"its parent {arm.parent} sweeps already; write one arm for each value of it."
+                    f"its parent {arm.parent} sweeps already; write one arm for each value."
                 )
 
     def _combinations(self, arm: Arm) -> Iterator[Configuration]:
         """Yield a configuration for each combination of an arm's values.
 
-        A matched arm yields one for each pair of combination and target.
+        A matched arm yields one for each pair of a combination and a target size.
         """
         match = arm.match
         if match is None:
@@ -164,14 +166,15 @@ class Configurations:
                     yield point
             return
 
-        target_of: dict[str, str] = {}  # target of each point, by the point's values
+        target_of: dict[str, str] = {}  # from a point's values to its target, in words
         for values, target in itertools.product(
             combinations(arm), self._targets(match)
         ):
             if self._differ_on_swept_keys(values, target.values):
                 continue
             point = self._composed(arm, {**values, **target.shared})
-            # Solving builds models. Solve before checking `where` only if `where` needs the result.
+            # Solving is slow, since it builds models, so solve before `where` is checked only if
+            # `where` uses the solved key.
             if match.solve in (arm.where or ""):
                 point = self._matched(point, match, target)
             if not holds(arm.where, point.config):
@@ -184,7 +187,8 @@ class Configurations:
                 both = f"{other} and {target.words}"
                 expected = f"one target per point, but {words} is matched to {both}"
                 remedy = "choose one by match.where, or add the key that differs to match.same"
-                raise invalid_value(f"{arm.name}.match.to", match.to, expected, remedy)
+                key = f"experiment.arms.{arm.name}.match.to"
+                raise invalid_value(key, match.to, expected, remedy)
             yield point
 
     def _targets(self, match: Match) -> list[_Target]:
@@ -199,7 +203,7 @@ class Configurations:
                 shared = {key: lookup(key, point.config) for key in match.same}
             except KeyError as unknown:
                 expected, same = "keys of the config", list(match.same)
-                remedy = f"correct it in the experiment ({unknown})"
+                remedy = f"correct the list, since there is {unknown.args[0]}"
                 raise invalid_value("match.same", same, expected, remedy) from None
             label = f"{match.to} {describe_values(point.values)}"
             size = self._count(match, point.size, point.config)
@@ -217,9 +221,9 @@ class Configurations:
         return any(values[key] != others[key] for key in swept)
 
     def _count(self, match: Match, size: Size, config: Mapping[str, Any]) -> int:
-        """Return the size of a model that `match.count` names.
+        """Return the measure of a model's size that `match.count` names, such as `params_total`.
 
-        Raise UserError if this model has no such count.
+        Raise UserError if this model lacks it.
         """
         if match.count in size:
             return int(size[match.count])
@@ -227,8 +231,8 @@ class Configurations:
         if attention := config["model"].get("attention"):
             model += f" with {attention['name']} attention"
         counts = ", ".join(count for count in Count if count in size)
-        expected = f"a count of {model} ({counts})"
-        remedy = "match another count, or choose a decoder whose attention has `cached_numbers`"
+        expected = f"one of the counts that {model} has ({counts})"
+        remedy = "choose one of them, or a decoder whose attention has `cached_numbers`"
         raise invalid_value("match.count", match.count, expected, remedy)
 
     def _matched(
@@ -246,20 +250,21 @@ class Configurations:
                 return size
             return self._count(match, size, point.config)
 
-        where = f"{self.experiment.yaml}, arm {point.arm.name}"
-        step = self._step(where, match, point.config)
+        where = f"experiment={self.experiment.yaml}: arm {point.arm.name}"
+        step = self._step(point, match)
         try:
             value, achieved = solve(size_at, target.size, step=step)
         except UserError as problem:
             reason = str(problem).removesuffix(".")
             end = "" if reason.endswith("?") else "."
             raise UserError(
-                f"{where}: {match.solve} cannot be solved for: {reason}{end}"
+                f"{where} cannot solve for {match.solve}: {reason}{end}"
             ) from None
         error = achieved / target.size - 1
         if abs(error) > match.tolerance:
             raise UserError(
-                f"{where}: no {match.solve} brings {match.count} within {match.tolerance:.2%} of "
+                f"{where}: no value of {match.solve} brings {match.count} within "
+                f"{match.tolerance:.2%} of "
                 f"{target.size:,} ({target.words}); the nearest is {match.solve}={value} with "
                 f"{achieved:,} ({error:+.2%}); widen match.tolerance or choose another "
                 "target."
@@ -274,14 +279,14 @@ class Configurations:
             config=template.run(solved),
         )
 
-    def _step(self, where: str, match: Match, config: Mapping[str, Any]) -> int:
-        """Return the whole number that the solution must be divisible by."""
+    def _step(self, point: Configuration, match: Match) -> int:
+        """Return the whole number that must divide the solution."""
         step: Any = match.multiple_of
         if isinstance(step, str):
-            step = leaves(config).get(step)
+            step = leaves(point.config).get(step)
         if not isinstance(step, int) or step < 1:
             expected = "a whole number of at least 1, or a key with such a value"
-            key = f"{where}: match.multiple_of"
+            key = f"experiment.arms.{point.arm.name}.match.multiple_of"
             raise invalid_value(key, match.multiple_of, expected, "correct it")
         return step
 
@@ -293,9 +298,9 @@ class Configurations:
     def _template(
         self, settings: Mapping[str, Any]
     ) -> tuple[RunTemplate, dict[str, Any]]:
-        """Split settings into chosen yaml files and plain keys.
+        """Compose a template from the command line and the config group options in `settings`.
 
-        Return the template composed with these files and the command line, and the plain keys.
+        Return the template, and the other keys of `settings`, which are still to be set.
         """
         yaml = self.experiment.yaml
         groups = {k: v for k, v in settings.items() if self.composer.is_group(k)}
@@ -308,7 +313,7 @@ class Configurations:
         }
         base = self.composer.base
         if "task" in groups and any(key.startswith("task.") for key in own):
-            # Leave out keys of the command line that only another task of the sweep has.
+            # Leave out overrides of keys that only another task of the sweep has.
             plain = base(chosen)
             own = {
                 k: text
@@ -319,7 +324,7 @@ class Configurations:
             base([f"model={name}"]) for name in self.command_line.axes.get("model", ())
         ]
         if "model" in groups and models:
-            # Leave out keys of the command line that only another model of the sweep has.
+            # Leave out overrides of keys that only another model of the sweep has.
             own = {
                 k: text
                 for k, text in own.items()
@@ -335,7 +340,7 @@ class Configurations:
         """Return the config of a run that starts from the weights and tokenizer of `parent`.
 
         For the parent's own task, change the parent's config by `settings`. For another task, take
-        that task's config and the parent's model. Dropout comes from the new task, since it has no
+        that task's config and the parent's model. The new task also sets dropout, which has no
         weights.
         """
         task = parent["task"]["name"]
@@ -354,7 +359,7 @@ class Configurations:
         return self._with_data(config)
 
     def _with_data(self, config: dict[str, Any]) -> dict[str, Any]:
-        """Set `data.digest` to the digest of the text, and make `data.root` an absolute path.
+        """Set `data.digest` to the training text's digest, and make `data.root` an absolute path.
 
         If `data.root` has a subfolder named after the task, use the subfolder.
         """

@@ -1,4 +1,4 @@
-"""Experiments as conf/experiment describes them: arms, metrics, claims and tuning."""
+"""Parsing of the experiments in conf/experiment: arms, metrics, claims and tuning."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -14,11 +14,11 @@ from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.plans import ERROR
 
 SPLIT = "validation/"
-# The trials that tune experiment NAME are the experiment NAME_trials.
+# The plan of the trials that tune the experiment NAME is named NAME_trials.
 SUFFIX = "_trials"
-LARGEST_SEED = 2**32 - 1  # of NumPy's random generators
-LARGEST_COUNT = 10**18  # of parameters or FLOPs
-LEAST_SEEDS = 3  # fewer seeds of trials say little about the error of a choice
+LARGEST_SEED = 2**32 - 1  # NumPy's random generators accept no larger seed
+LARGEST_COUNT = 10**18  # the largest target of a match, in parameters, FLOPs or bytes
+LEAST_SEEDS = 3  # with fewer seeds, trials cannot tell a better value from noise
 
 _CONFIG = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
 Seeds = list[Annotated[int, Field(strict=True, ge=0, le=LARGEST_SEED)]]
@@ -26,20 +26,20 @@ Seeds = list[Annotated[int, Field(strict=True, ge=0, le=LARGEST_SEED)]]
 
 @dataclass(config=_CONFIG)
 class Tune:
-    """The search for the best values of keys such as the learning rate, before arms are judged.
+    """A search for the best values of keys such as the learning rate, before arms are judged.
 
-    Trials have the full length. They begin at the two ends of an arm, and go on at every point if
-    these choose different values (sweeper/stages/tune.py). A tried point tries all combinations of
-    values with the first seed, the two best with the second, and with all where these are still too
-    close. The best validation metric decides.
+    Each trial trains for the full number of steps. Tuning tries the smallest and the largest model
+    of an arm, and then the other points if these two do not suffice (sweeper/stages/tune.py). At a
+    point, it trains all combinations of values with the first seed, and the two best with the
+    second. If the two are still too close, it trains them with the remaining seeds.
     """
 
     # The values to try for each key. All combinations are tried.
     grid: dict[str, list[Any]] = field(default_factory=dict)
-    by: str = "validation/loss"  # the metric of the validation split that decides
-    # Seeds of trials, which differ from those of judged runs.
+    by: str = "validation/loss"  # the metric that chooses the values
+    # The seeds of trials. No judged run may use them.
     seeds: Seeds = field(default_factory=lambda: [1000, 1001, 1002])
-    # If the best value is at an end of its range, add at most this many beyond it.
+    # If the smallest or largest value is best, try at most this many values beyond it.
     grow: Annotated[int, Field(ge=0)] = 2
 
 
@@ -52,7 +52,7 @@ Count = StrEnum(
         "cache_bytes_per_token",
     ],
 )
-"""The measures of a model's size that a match can equalise."""
+"""The measures of a model's size that `match.count` can name."""
 
 Pretrainings = StrEnum("Pretrainings", ["each", "one"])
 """The pre-trainings of a fine-tuned point: `each` seed has its own, or all seeds share `one`."""
@@ -60,7 +60,7 @@ Pretrainings = StrEnum("Pretrainings", ["each", "one"])
 
 @dataclass(config=_CONFIG)
 class Margin:
-    """The largest difference of a metric that counts as equal."""
+    """The largest difference in a metric that still counts as equal."""
 
     size: Any  # a number in the metric's unit, or a percentage of the metric ("1 %")
     reason: str  # a sentence that justifies the size
@@ -68,9 +68,9 @@ class Margin:
 
 @dataclass(config=_CONFIG)
 class Match:
-    """The matching of an arm's points to target sizes, by solving for one key."""
+    """Target sizes for the points of an arm, and the key to solve for."""
 
-    # The targets: all points of the arm with this name, or this number.
+    # The targets are all points of the arm with this name, or this number.
     to: str | int
     solve: str  # the key to solve for; its value is a whole number
     # The largest accepted |achieved / target - 1|.
@@ -80,7 +80,7 @@ class Match:
     where: str | None = None
     # The solution is a multiple of this number, or of the value of this key.
     multiple_of: str | int = 1
-    # These keys get the same value as in the target point.
+    # Each matched point copies the values of these keys from its target point.
     same: list[str] = field(default_factory=list)
 
 
@@ -98,9 +98,9 @@ class Arm:
     grid: dict[str, list[Any]] = field(default_factory=dict)
     where: str | None = None
     match: Match | None = None
-    metric: str | None = None  # None: the metric of the experiment
+    metric: str | None = None  # None means the experiment's metric
     parent: str | None = None
-    seeds: Seeds = field(default_factory=list)  # []: the seeds of the experiment
+    seeds: Seeds = field(default_factory=list)  # [] means the experiment's seeds
 
     @property
     def swept(self) -> list[str]:
@@ -110,7 +110,7 @@ class Arm:
 
 @dataclass(config=_CONFIG)
 class Experiment:
-    """The arms to compare, the metric that compares them, and the figure and claims to make.
+    """The arms to compare, the metric that compares them, and the figure and claims about them.
 
     With `finetune`, each point is a pre-training, which is then fine-tuned on each of these tasks.
     With `pretrainings: each`, every seed pre-trains its own model. With `one`, all seeds fine-tune
@@ -121,25 +121,25 @@ class Experiment:
     title: Annotated[str, Field(pattern=r"\S")]
     metric: str
     arms: Annotated[dict[str, Arm], Field(min_length=1)]
-    # The name of its file in conf/experiment; empty for a grid from the command line.
+    # The name of the file in conf/experiment. It is empty for a grid from the command line.
     yaml: str = ""
     x: str = "params_total"
     figure: str = "curves"
     claims: list[str] = field(default_factory=list)
     seeds: Seeds = field(default_factory=lambda: [0])
-    margin: dict[str, Margin] = field(default_factory=dict)  # by metric
-    # The largest probability that any of the claims gets a wrong verdict.
+    margin: dict[str, Margin] = field(default_factory=dict)  # keyed by metric
+    # The largest accepted probability that at least one claim gets a wrong verdict.
     error: Annotated[float, Field(gt=0, le=0.2)] = ERROR
-    # The metrics to show, by task.
+    # For each task to fine-tune on, the metrics to show.
     finetune: dict[str, list[str]] = field(default_factory=dict)
     pretrainings: Pretrainings = Pretrainings.each
-    # The numbers printed in the paper, by value of `x` and by metric.
+    # The numbers printed in the paper, as {value of `x`: {metric: number}}.
     paper: dict[Any, dict[Any, Any]] = field(default_factory=dict)
     tune: Tune | None = None
-    tuned: bool = True  # False: do not tune, and train with the values in the configs
+    tuned: bool = True  # if False, train with the values in the configs
 
     def described(self) -> dict[str, Any]:
-        """Return the parts of the experiment that the plan's file stores, as plain data."""
+        """Return the parts of the experiment that a plan's file stores, as plain data."""
         same = (
             "title",
             "metric",
@@ -166,8 +166,8 @@ class Experiment:
 
 
 def check_seeds(key: str, seeds: Sequence[Any]) -> None:
-    """Raise UserError if `seeds` is empty, or has anything but whole numbers up to LARGEST_SEED."""
-    remedy = "for example seed=0,1,2" if key == "seed" else "for example [0,1,2]"
+    """Raise UserError if `seeds` is empty, or if a value is no whole number up to LARGEST_SEED."""
+    remedy = f"write for example {'seed=0,1,2' if key == 'seed' else '[0,1,2]'}"
     if not seeds:
         raise invalid_value(key, "[]", "at least one seed", remedy)
     for seed in seeds:
@@ -180,14 +180,17 @@ def check_seeds(key: str, seeds: Sequence[Any]) -> None:
 def check(experiment: Experiment) -> None:
     """Raise UserError for invalid seeds or tuning, a repeated metric, or a key that no arm may set.
 
-    Tuning needs two values, the validation split and seeds that no judged run has. It cannot tune
-    runs that start from other runs.
+    Tuning needs at least two values, a metric of the validation split, and seeds that no judged run
+    has. Runs that start from other runs cannot be tuned.
     """
     name = experiment.yaml or experiment.name
     section = f"experiment={name}: experiment"
     check_seeds(f"{section}.seeds", experiment.seeds)
     for arm in experiment.arms.values():
-        remedies = {"seed": "write seeds: [0, 1]", "scale": "sweep one scale at a time"}
+        remedies = {
+            "seed": "list its seeds instead, as in seeds: [0, 1]",
+            "scale": "sweep one scale at a time",
+        }
         for key, remedy in remedies.items():
             if key in (*arm.set, *arm.swept):
                 raise UserError(
@@ -202,63 +205,63 @@ def check(experiment: Experiment) -> None:
         theirs = (parent.seeds or experiment.seeds) if parent else own
         if not {*own} <= {*theirs}:
             listed = ", ".join(map(str, theirs))
-            expected = f"seeds of its parent {arm.parent} ({listed})"
+            expected = f"only seeds of its parent {arm.parent} ({listed})"
             raise invalid_value(where, own, expected, "give both arms the same seeds")
 
     shown = [metric for metrics in experiment.finetune.values() for metric in metrics]
     for metric in shown:
-        # A figure would draw the points of two tasks under one name.
+        # A figure shows one metric, so it could not tell the points of two tasks apart.
         if shown.count(metric) > 1:
             where = f"{section}.finetune"
-            expected = "each metric at one task only"
-            raise invalid_value(where, metric, expected, "leave it out of the others")
+            expected = "each metric under one task only"
+            raise invalid_value(where, metric, expected, "remove it from the others")
     if experiment.tune:
         _check_tune(experiment, experiment.tune)
 
 
 def _check_tune(experiment: Experiment, tune: Tune) -> None:
-    where = f"experiment.tune of {experiment.name}"
+    where = f"experiment={experiment.name}: experiment.tune"
     for key, values in tune.grid.items():
         if len({*map(repr, values)}) < max(len(values), 2):
-            expected = "two different values or more"
+            expected = "at least two different values"
             raise invalid_value(
-                f"{where}, grid.{key}", list(values), expected, "list them"
+                f"{where}.grid.{key}", list(values), expected, "list them"
             )
         for arm in experiment.arms.values():
             if key in arm.swept:
                 expected = f"a key that no arm sweeps, but arm {arm.name} sweeps it"
-                remedy = "leave it out of the arm or of tune.grid"
-                raise invalid_value(f"{where}, grid", key, expected, remedy)
+                remedy = "remove it from the arm or from tune.grid"
+                raise invalid_value(f"{where}.grid", key, expected, remedy)
     if not tune.by.startswith(SPLIT):
-        remedy = "for example validation/loss"
+        remedy = "choose one, such as validation/loss"
         raise invalid_value(
-            f"{where}, by", tune.by, "a metric of the validation split", remedy
+            f"{where}.by", tune.by, "a metric of the validation split", remedy
         )
-    remedy = "for example [1000,1001,1002]"
+    remedy = "write for example [1000,1001,1002]"
     judged = {
         *experiment.seeds,
         *(seed for arm in experiment.arms.values() for seed in arm.seeds),
     }
     if judged & {*tune.seeds}:
         expected = (
-            f"seeds other than the judged ones ({', '.join(map(str, sorted(judged)))})"
+            f"seeds that no judged run has ({', '.join(map(str, sorted(judged)))})"
         )
-        raise invalid_value(f"{where}, seeds", list(tune.seeds), expected, remedy)
+        raise invalid_value(f"{where}.seeds", list(tune.seeds), expected, remedy)
     if len({*tune.seeds}) < LEAST_SEEDS:
         expected = (
-            f"{LEAST_SEEDS} different seeds or more, to tell the two best values apart"
+            f"at least {LEAST_SEEDS} different seeds, to tell the two best values apart"
         )
-        raise invalid_value(f"{where}, seeds", list(tune.seeds), expected, remedy)
+        raise invalid_value(f"{where}.seeds", list(tune.seeds), expected, remedy)
     if experiment.finetune or any(arm.parent for arm in experiment.arms.values()):
         expected = "no tuning, since runs of this experiment start from other runs"
         remedy = "leave experiment.tune out"
-        raise invalid_value(f"{where}, grid", list(tune.grid), expected, remedy)
+        raise invalid_value(f"{where}.grid", list(tune.grid), expected, remedy)
 
 
 def at_end(values: Sequence[Any], best: Any) -> bool:
     """Return whether `best` is the smallest or largest of the numbers tried.
 
-    Return False for 0: tuning never tries negative values.
+    Return False if `best` is 0, since tuning never tries negative values.
     """
     numbers = all(
         isinstance(v, int | float) and not isinstance(v, bool) for v in values
@@ -267,9 +270,9 @@ def at_end(values: Sequence[Any], best: Any) -> bool:
 
 
 def beyond(values: Sequence[Any], best: Any) -> Any:
-    """Return the value one geometric step beyond `best`, or None if `best` is not at an end.
+    """Return the value one geometric step beyond `best`, if it is the smallest or largest value.
 
-    Return None, too, unless all values are numbers above 0.
+    Otherwise return None. Also return None unless all values are numbers above 0.
     """
     if not at_end(values, best) or min(values) <= 0:
         return None
@@ -286,12 +289,13 @@ def with_command_line(
 ) -> Experiment:
     """Return the experiment with its arms changed by the command line.
 
+    The figure becomes `curves` in two cases. First, an unmatched arm of the yaml does not sweep one
+    of the `axes`: the experiment's own figure would join points with different values of this key.
+    Second, the command line sets `experiment.x`: other figures have fixed axes.
+
     Args:
         experiment: the experiment as its yaml describes it.
-        axes: keys with several values; every arm sweeps them. If the yaml has an unmatched arm that
-            does not sweep one of them, the figure becomes `curves`, since the experiment's own
-            figure would join points with different values of this key. `experiment.x` on the
-            command line does the same, since other figures have axes of their own.
+        axes: keys with several values; every arm sweeps them.
         fixed: keys with one value; an arm that sweeps such a key gets only this value.
 
     Raises:
@@ -302,14 +306,14 @@ def with_command_line(
         if arm.match and arm.match.solve in {*axes, *fixed}:
             raise UserError(
                 f"{arm.match.solve} cannot be set: arm {arm.name} of "
-                f"experiment={experiment.yaml} solves for it; leave it out, or sweep a grid "
-                "without an experiment."
+                f"experiment={experiment.yaml} solves for it; leave {arm.match.solve} out, or "
+                "sweep a grid without an experiment."
             )
         kept = {
             key: value for key, value in arm.set.items() if key not in {*axes, *fixed}
         }
-        # The grid may set a fixed key together with others, on one axis. A later axis overrides an
-        # earlier one, so add an axis that has only this key and this value.
+        # An axis of the grid may set a fixed key together with other keys. Later axes override
+        # earlier ones, so append an axis that sets only this key.
         alone = {key: [fixed[key]] for key in arm.swept if key in fixed}
         return replace(arm, set=kept, grid={**arm.grid, **alone, **axes})
 
@@ -344,8 +348,8 @@ def read_experiment(
         data: the section `experiment`; its part `scales.<scale>` overrides the rest.
         scale: the chosen scale.
         scales: the scales that exist; None skips the check of the yaml's scales.
-        overrides: the values of the command line, by key. Only keys that begin with `experiment.`
-            are used; they override the yaml.
+        overrides: the command line's values, by key. Only keys that begin with `experiment.` are
+            used; they override the yaml.
 
     Raises:
         UserError: the section is invalid at the chosen scale or at another one.
@@ -374,7 +378,7 @@ def read_experiment(
     has_grid = experiment.tune is not None and bool(experiment.tune.grid)
     if not has_grid and (overrides or {}).get("experiment.tuned"):
         expected = f"false, since {name} has no tune.grid at scale={scale}"
-        remedy = "give experiment.tune.grid"
+        remedy = "leave it out, or set experiment.tune.grid"
         raise invalid_value("experiment.tuned", True, expected, remedy)
     tuned = has_grid and experiment.tuned
     return experiment if tuned else replace(experiment, tune=None)
@@ -390,9 +394,9 @@ def _with_overrides(
         if first != "experiment" or not parts:
             continue
         if parts[0] == "scales":
-            # Hydra has already set the key, in the section of that scale.
+            # Hydra has already applied this override to `experiment.scales`.
             if len(parts) > 1 and parts[1] != scale:
-                expected = f"a key of scale={scale}, which is trained"
+                expected = f"a key of the chosen scale, {scale}"
                 remedy = f"add scale={parts[1]}, or leave the key out"
                 raise invalid_value(key, value, expected, remedy)
             continue
@@ -408,14 +412,14 @@ def _with_overrides(
 
 
 def _read(name: str, data: Mapping[str, Any], section: str) -> Experiment:
-    """Parse a section whose scale and overrides are merged already.
+    """Parse the section of the experiment `name`, with its scale and overrides merged into it.
 
-    Raise UserError if it is invalid. Error messages begin the names of its keys with `section`.
+    Raise UserError if it is invalid. `section` is the prefix of keys in error messages.
     """
     for key in {"name", "yaml"} & data.keys():
         raise UserError(
-            f"experiment={name}: {section}.{key} cannot be set; leave it out, and name the results "
-            "on the command line by name=NAME."
+            f"experiment={name}: {section}.{key} cannot be set; leave it out. To name the results, "
+            "add name=NAME to the command line."
         )
     whole = {**data, "name": name, "yaml": name}
     if isinstance(arms := data.get("arms"), Mapping):
@@ -452,7 +456,7 @@ def _valid(kind: TypeAdapter[Any], data: Any, name: str, section: str) -> Any:
             "names in quotes, since YAML reads on, off, yes and no as true or false"
         )
         place = f"experiment={name}: {section}.{path[0]}"
-        raise invalid_value(place, path[-2], expected, "write 'on':")
+        raise invalid_value(place, path[-2], expected, "write 'on': instead of on:")
     key = ".".join([section, *path])
     if error["type"] == "unexpected_keyword_argument":
         known = (one.name for one in fields(_kind(path)))
@@ -487,7 +491,7 @@ def _check_arm(experiment: Experiment, arm: Arm) -> None:
     before = names[: names.index(arm.name)]
     if arm.parent and arm.parent not in before:
         expected = "an arm that the yaml describes before this one"
-        remedy = f"choose among {', '.join(before)}" if before else "leave it out"
+        remedy = f"choose one of {', '.join(before)}" if before else "leave it out"
         raise invalid_value(f"{where}.parent", arm.parent, expected, remedy)
 
 
@@ -501,15 +505,15 @@ def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
         if match.where or match.same:
             key = "where" if match.where else "same"
             raise UserError(
-                f"{where}.{key} selects or uses points of an arm, but match.to={target} is a "
-                f"number; leave {key} out."
+                f"{where}.{key} is about the points of an arm, but match.to={target} is a number; "
+                f"leave {key} out."
             )
         if 1 <= target <= LARGEST_COUNT:
             return
     targets = [arm.name for arm in others if not arm.match]
     if target not in targets:
-        expected = "an arm of the experiment that has no match itself, or a number from 1 to 1e18"
-        remedy = f"choose among {', '.join(targets)}" if targets else "give a number"
+        expected = "the name of an arm without a match, or a number from 1 to 1e18"
+        remedy = f"choose one of {', '.join(targets)}" if targets else "give a number"
         raise invalid_value(f"{where}.to", target, expected, remedy)
 
 

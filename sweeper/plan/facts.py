@@ -1,4 +1,4 @@
-"""Sizes of models and facts about texts. The size server computes them; a file caches them."""
+"""Sizes of models and facts about texts, which the size server computes and a file caches."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ from sweeper.store.errors import UserError
 from sweeper.store.identity import digest_of
 from sweeper.store.numbers import plural
 
-Size = dict[str, int | float]  # all values are whole numbers, except a mean width
+Size = dict[str, int | float]  # only `width`, a mean over the layers, may be a float
 SAME_SIZE = ("seed", "data", "parent")
 """Keys of a config that do not change the size of its model."""
 
@@ -29,20 +29,20 @@ class _Cache(TypedDict):
 
 
 class Invalid(UserError):
-    """The error that a config is invalid. `str(error)` says why."""
+    """Raised for an invalid config. `str(error)` says why it is invalid."""
 
 
 @dataclass
 class Facts:
     """A cached interface to the size server: sizes of models and facts about texts.
 
-    Sizes are `params_total`, `flops_per_token` and others. The cache is keyed by the config and by
-    the code that computes the answer. It can be deleted at any time.
+    Sizes are `params_total`, `flops_per_token` and others. The cache is keyed by the config, and is
+    emptied if the code that computes the answers changes. It can be deleted at any time.
     """
 
     process: SizeServer
     path: Path
-    asked: int = 0  # answers that were not in the cache
+    asked: int = 0  # how many answers were not in the cache
 
     @cached_property
     def _known(self) -> dict[str, dict[str, Any]]:
@@ -79,8 +79,8 @@ class Facts:
     def sizes_if_valid(
         self, configs: Sequence[Mapping[str, Any]]
     ) -> list[Size | Invalid]:
-        """Return the size of each valid config, and for an invalid one the error."""
-        # The server also checks the values, so the cache key has every key, and 8.0 differs from 8.
+        """Return for each config its size, or the error if it is invalid."""
+        # The server also checks the type of each value, so the cache key must tell 8.0 from 8.
         parts = [
             {k: v for k, v in config.items() if k not in SAME_SIZE}
             for config in configs
@@ -105,7 +105,7 @@ class Facts:
         return [found[key] if key in found else known[key] for key in keys]
 
     def text(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return facts about the text of a config. Raise UserError if the text does not exist.
+        """Return facts about a config's training text. Raise UserError if there is no such text.
 
         The facts are `digest`, `describe` (a description), `prepared` (the name of the prepared
         data) and `metrics` (the names of the metrics that the task measures). The text is read
@@ -126,7 +126,7 @@ class Facts:
         return dict(known[key])
 
     def save(self) -> None:
-        """Write the cache to disk, if the disk can be written. Call this at the end of planning."""
+        """Write the cache to disk if possible. Call this at the end of planning."""
         if not self.asked:
             return
         known = {"format": files.FORMAT, "code": self._code, **self._known}

@@ -27,9 +27,9 @@ def combinations(arm: Arm) -> list[dict[str, Any]]:
                 found[axis] = given
                 continue
             if not isinstance(given, list) or len(given) != len(keys):
-                where = f"{arm.name}.grid.{axis}"
+                where = f"experiment.arms.{arm.name}.grid.{axis}"
                 expected = f"a list of {len(keys)} values"
-                remedy = "give one value for each of its keys in the experiment's yaml"
+                remedy = "give each of these keys a value"
                 raise invalid_value(where, given, expected, remedy)
             found |= zip(keys, given, strict=True)
         every.setdefault(repr(found), found)
@@ -67,15 +67,15 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 
-_LONGEST = 500  # characters that a condition may have
+_LONGEST = 500  # the longest condition, in characters
 
 
 def holds(expression: str | None, config: Mapping[str, Any]) -> bool:
     """Return whether the condition `expression` holds for a run's config. None always holds.
 
     A condition may use keys of the config, numbers, strings, lists, + - * / // %, comparisons,
-    `in`, `and`, `or` and `not`. Raise UserError for anything else. `ast` parses the expression, and
-    it is never executed as Python code.
+    `in`, `and`, `or` and `not`. Raise UserError for anything else. The expression is parsed with
+    `ast` and evaluated here, never executed as Python code.
     """
     if expression is None:
         return True

@@ -21,11 +21,11 @@ from sweeper.store.errors import INSTALLED, SYNONYMS, UserError, invalid_value, 
 from sweeper.store.identity import leaves
 
 NO_EXPERIMENT = (
-    "Keys below experiment can be set only if an experiment is chosen; "
+    "Keys such as experiment.seeds can be set only if an experiment is chosen; "
     "add experiment=NAME, as in experiment=fig1."
 )
-# What Hydra says if a yaml lacks its first line '# @package _global_'. Hydra then looks for the
-# groups of its defaults inside the section `experiment`.
+# Hydra's error if a yaml lacks its first line '# @package _global_'. Hydra then looks for the
+# config groups in its defaults list inside the section `experiment`.
 _MISPLACED = re.compile(
     r"In 'experiment/([^']+)': Could not override '[^']+@experiment\."
 )
@@ -35,7 +35,8 @@ def is_user_error(problem: Exception) -> bool:
     """Return whether the user can correct the problem, so that no traceback is needed.
 
     Such errors come from Hydra, OmegaConf, yaml, a missing library or the operating system. Hydra
-    raises ValueError for a few mistakes, and only the raising module tells it from our own errors.
+    also raises ValueError for a few mistakes. Our own bugs may raise it, too, so only a ValueError
+    that a module of Hydra raised counts.
     """
     *_, (frame, _) = traceback.walk_tb(problem.__traceback__)
     by_hydra = str(frame.f_globals.get("__name__")).startswith("hydra.")
@@ -103,7 +104,8 @@ def _no_such_file(path: str, known: Iterable[str]) -> UserError:
     if not group:
         return UserError(
             f"There is no primary config {sanitize(name)}.yaml; correct --config-name. To add yaml "
-            "files to conf/, write --config-dir FOLDER: --config-path replaces conf/."
+            "files to conf/, write --config-dir FOLDER instead of --config-path, which replaces "
+            "conf/."
         )
     choice = f"{group}={name}"
     if choice in REMOVED:
@@ -145,10 +147,10 @@ REMOVED = {
     "hydra.sweeper.fail_fast": "write hydra.sweeper.equal_failures=1",
     "hydra.sweeper.on_oom": "write trainer.micro_batches=auto",
     "hydra.sweeper.pilot": "train two seeds with seed=0,1, and then run `python -m sweeper decide`",
-    "tune.steps": "leave it out, since trials have the full length: shorter ones prefer high rates",
+    "tune.steps": "leave it out; trials have the full length, as shorter ones favour high rates",
     "tune.halving": "leave it out, since every value is tried at full length",
-    "tune.transfer": "leave it out, since rates are chosen at the ends of each arm",
-    "tune.per": "leave it out, since trials begin at the ends of each arm",
+    "tune.transfer": "leave it out, since each arm's smallest and largest model are tuned",
+    "tune.per": "leave it out, since each arm's smallest and largest model are tuned first",
     "tune.arms": "leave it out, since every arm is tuned with the same values",
     "tune.unequal": "leave it out, since every arm is tuned with the same values",
     "hydra.launcher.leave": "leave it out, and run the sweep in tmux or submit it with sbatch",
@@ -165,9 +167,9 @@ REMOVED = {
     ),
     "task=nearest_neighbour": "choose another task; representation needs no text either",
 }
-"""Keys and choices that earlier versions had, and what to do instead.
+"""Keys and options of earlier versions, and what to do instead.
 
-A key stands without its first parts if it was allowed in several places.
+A key also matches as a part of a longer key: `tune.steps` stands for `experiment.tune.steps`, too.
 """
 
 
@@ -201,7 +203,7 @@ def unknown_key(key: str, known: Iterable[str]) -> UserError:
     near = near or [
         one for one, end in ends.items() if end in similar or end.startswith(last)
     ]
-    # Keys of the section that the user named come first.
+    # First suggest keys of the section that the user named.
     near.sort(key=lambda one: one.rpartition(".")[0] != section)
     hint = "`--cfg all` prints every key."
     if near:

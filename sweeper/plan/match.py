@@ -1,12 +1,13 @@
-"""Stop 3 of the road: find the value of one key that gives a model a target size.
+"""Stop 3 of the road (CONTRIBUTING.md): find the value of a key that gives a model a target size.
 
-The size of a model is counted, not computed by a formula. It never falls as the key grows, and with
-most variants it is a polynomial in the key of degree at most two. So a parabola through the sizes
-of three models predicts the solution, and two more models confirm it. If they do not, bisection
-finds the solution. If only some values give a valid model, such as the divisors of the number of
-heads, values are tried one by one.
+The size of a model is measured by building it. It never falls as the key grows. With most attention
+variants it is a polynomial in the key of degree at most two, so a parabola through the sizes of
+three models predicts the solution. Two more models confirm the prediction. If they contradict it,
+bisection finds the solution. If only some values give a valid model, such as the divisors of the
+number of heads, values are tried one by one.
 
-In: a function that counts, and a target. Out: the value and its count. Next: run/schedule.py.
+In: a function from a value to a model's size, and a target size. Out: the value and the size of its
+model. Next: run/schedule.py.
 """
 
 from bisect import bisect_right
@@ -15,29 +16,30 @@ from collections.abc import Callable, Iterator
 from sweeper.store.errors import UserError
 
 LARGEST = 2**20
-GAP = 256  # give up after this many multiples in a row without a valid model
-WALKED = 4096  # try at most this many multiples one by one
+GAP = 256  # give up after this many values in a row that give no valid model
+MOST_TRIED = 4096  # try at most this many values one by one
 
 FALLS = "the model gets smaller as the key grows; solve for another key"
 
 
-class _Missing(Exception):
-    """The error that a value has no valid model."""
+class _NoValidModel(Exception):
+    """Raised if a value of the key gives no valid model."""
 
 
 def solve(
     count: Callable[[int], int | UserError], target: int, *, step: int = 1
 ) -> tuple[int, int]:
-    """Return the multiple of `step` whose model is nearest to `target` in size, and this size.
+    """Return the value of the key whose model is nearest to `target` in size, and that size.
 
     Args:
-        count: returns the size of the model at a value of the key, or an error if it is invalid.
+        count: returns the size of the model for a value of the key, or an error if the model is
+            invalid.
         target: the wanted size.
-        step: the solution is a multiple of this number.
+        step: only multiples of this number are tried.
 
     Raises:
-        UserError: no multiple of `step` gives a valid model, or the size does not change, or it
-            falls as the key grows.
+        UserError: no multiple of `step` gives a valid model, or the size does not change, or the
+            size falls as the key grows.
     """
     known: dict[int, int | UserError] = {}
 
@@ -49,7 +51,7 @@ def solve(
     def at(multiple: int) -> int:
         size = try_at(multiple)
         if isinstance(size, UserError):
-            raise _Missing
+            raise _NoValidModel
         return size
 
     try:
@@ -60,14 +62,14 @@ def solve(
             raise UserError(FALLS)
         below = _last_not_above(at, target, _guess(first, target)) if changes else 0
         near = [below, below + 1] if below else [1]
-    except _Missing:
-        near = tried = [*_with_models(try_at, target)]
+    except _NoValidModel:
+        near = tried = [*_valid_multiples(try_at, target)]
         changes = len(tried) < 2 or len({*map(at, tried)}) > 1
         if tried and at(tried[-1]) < at(tried[0]):
             raise UserError(FALLS) from None
     if not near:
         reason = str(try_at(1)).removesuffix(".")
-        raise UserError(f"no value gives a valid model (for {step}: {reason})")
+        raise UserError(f"no value gives a valid model (the error at {step}: {reason})")
     if not changes:
         values = ", ".join(str(multiple * step) for multiple in tried)
         same = f"the count is {at(tried[0]):,} at {values}"
@@ -79,7 +81,7 @@ def solve(
 
 
 def _guess(first: list[int], target: int) -> int:
-    """Return where the parabola through the counts at 1, 2, 3 reaches `target`, rounded down."""
+    """Return where the parabola through the sizes at 1, 2 and 3 reaches `target`, rounded down."""
     slope, bend = first[1] - first[0], first[2] - 2 * first[1] + first[0]
 
     def count(t: int) -> int:
@@ -90,7 +92,7 @@ def _guess(first: list[int], target: int) -> int:
 
 
 def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
-    """Return the largest multiple whose count is at most `target`, or 0 if there is none."""
+    """Return the largest multiple whose model has at most the size `target`, or 0 if none has."""
     if at(1) > target:
         return 0
     low, high = 1, guess + 1
@@ -99,20 +101,20 @@ def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
     while at(high) <= target:
         low, high = high, 2 * high
         if high > LARGEST:
-            raise UserError(f"no value up to {LARGEST:,} reaches {target:,}")
+            raise UserError(f"no value up to {LARGEST:,} reaches the size {target:,}")
     return low + bisect_right(range(low + 1, high), target, key=at)
 
 
-def _with_models(
+def _valid_multiples(
     try_at: Callable[[int], int | UserError], target: int
 ) -> Iterator[int]:
     """Yield the multiples that give a valid model, in ascending order.
 
-    Stop after the first model larger than `target`, but not before the second model. Stop also
+    Yield at least two, then stop after the first whose model is larger than `target`. Also stop
     after GAP multiples in a row without a valid model.
     """
     last = 0
-    for multiple in range(1, WALKED + 1):
+    for multiple in range(1, MOST_TRIED + 1):
         size = try_at(multiple)
         if isinstance(size, int):
             yield multiple
@@ -121,4 +123,4 @@ def _with_models(
             last = multiple
         elif multiple - last > GAP:
             return
-    raise UserError(f"no value up to {WALKED:,} reaches {target:,}")
+    raise UserError(f"no value up to {MOST_TRIED:,} reaches the size {target:,}")

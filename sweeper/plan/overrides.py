@@ -1,4 +1,4 @@
-"""Parsing of the overrides on a command line, and the name of its results."""
+"""Parsing of the overrides on a command line, and the name for its results."""
 
 import math
 import re
@@ -38,7 +38,7 @@ def outputs_override(outputs: str | Path) -> str:
 
 @dataclass(frozen=True)
 class CommandLine:
-    """The overrides of a command line, by key without plus signs.
+    """The overrides of a command line. Keys have no plus signs.
 
     Attributes:
         fixed: for keys with one value, the whole override, such as "model.heads=8".
@@ -78,7 +78,7 @@ def read(
     names = axes.pop("experiment", None) or [values.pop("experiment", None)]
     for name in names:
         if isinstance(name, list) or (name is None and len(names) > 1):
-            remedy = "for example experiment=fig1,fig3"
+            remedy = "write for example experiment=fig1,fig3"
             raise invalid_value("experiment", name, "names of experiments", remedy)
     fixed = {key: str(by_key[key].input_line) for key in values}
     return CommandLine(
@@ -130,10 +130,12 @@ def _check_axis(key: str, values: list[Any]) -> None:
     """Raise UserError for a key that cannot have several values."""
     listed = ",".join(map(str, values))
     if key.startswith("experiment."):
-        remedy = f"write a list as '{key}=[{listed}]', or seeds as seed={listed}"
+        remedy = (
+            f"for a list, write '{key}=[{listed}]'; to sweep seeds, write seed={listed}"
+        )
         raise invalid_value(key, listed, "one value", remedy)
     if key in ("scale", "name", "paths.outputs"):
-        raise invalid_value(key, listed, f"one {key}", f"sweep one {key} at a time")
+        raise invalid_value(key, listed, "one value", f"start one sweep for each {key}")
 
 
 def absolute_path(key: str, value: Any) -> Path:
@@ -179,7 +181,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-# The most characters of `name`. Suffixes are added to it, and file names have a limit of 255 bytes.
+# The longest `name`, in characters. It begins file names, which may have only 255 bytes.
 _LONGEST = 56
 _PLAIN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{_LONGEST - 1}}}")
 
@@ -190,18 +192,20 @@ def check_name(name: Any, experiments: int) -> None:
     if not isinstance(name, str) or not _PLAIN.fullmatch(name):
         raise invalid_value("name", name, expected, "choose another name")
     if experiments > 1:
-        remedy = "sweep one experiment at a time"
-        raise invalid_value("name", name, "a single experiment or grid", remedy)
+        raise UserError(
+            f"name={name} cannot name the results of {experiments} experiments; sweep one "
+            "experiment at a time, or leave name out."
+        )
 
 
 def name_of(
     command_line: CommandLine, experiment: Experiment | None, composer: Composer
 ) -> str:
-    """Return the name of the results of a command line.
+    """Return the default name for the results of a command line.
 
-    The name begins with that of the experiment, or is `grid` or `run` if `experiment` is None. If
-    overrides change results, their hash is appended. An override that repeats the config's value
-    does not count, nor do seeds that include all seeds of the experiment.
+    The name begins with the name of the experiment, or with `grid` or `run` if `experiment` is
+    None. If overrides change results, their hash is appended. Overrides that repeat the config's
+    value do not count, and neither do seeds that include all seeds of the experiment.
     """
     base = "grid" if command_line.axes.keys() - {"seed"} else "run"
     if experiment:

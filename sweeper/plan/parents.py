@@ -45,11 +45,11 @@ def _check_named_parent(
 ) -> None:
     """Raise UserError if the model or the tokenizer differs from the parent's.
 
-    Dropout and `initializer_range` may differ. Collaborative attention may replace any attention,
-    since it re-parametrises the parent's.
+    Dropout and `initializer_range` may differ. Collaborative attention may start from any
+    attention, which it re-parametrises.
     """
     same_task = config["task"]["name"] == parent["task"]["name"]
-    # Records of earlier versions lack the keys that were added later.
+    # Records of earlier versions lack newer keys, so add the values that these runs used.
     introduced = {
         key: value for key, value in INTRODUCED_AS.items() if key.startswith("model.")
     }

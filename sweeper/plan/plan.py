@@ -19,7 +19,7 @@ Rounds = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Matched:
-    """The target of a matched point, and the size it achieved."""
+    """The target of a matched point, and the size of the model that came nearest to it."""
 
     to: str
     count: str
@@ -43,14 +43,14 @@ class Configuration:
     Attributes:
         arm: the arm.
         values: the values from the arm's grid, and the value of the solved key.
-        config: the config of its runs. Its seed is used only if `once` is True.
+        config: the config of the point's runs. Its seed counts only if `once` is True.
         size: the size of the model.
         matched: the target size and the achieved one, if the arm is matched.
-        parent: the configuration from whose runs the runs of this one start, seed by seed.
-        once: whether there is only one run, with the seed in `config`.
+        parent: if set, each run starts from this configuration's run with the same seed.
+        once: whether the point has only one run, with the seed in `config`.
         chosen: the values that tuning chose.
-        alternative_to: set if this is a second configuration of a point, because trials could not
-            tell its tuned values from the chosen ones. It holds the values of that point.
+        alternative_to: the `values` of another configuration of the same point, if this is the
+            second one. A point has two if trials could not tell which tuned values are better.
     """
 
     arm: Arm
@@ -112,7 +112,7 @@ class Plan:
         return any(one.tune for one in self.experiments.values())
 
     def as_data(self, rounds: Rounds = ()) -> dict[str, Any]:
-        """Return the plan as plain data. `rounds` are the rounds that precede it."""
+        """Return the plan as plain data, with the `rounds` that came before it."""
         return {
             # The command as the user wrote it: sweep.py without its folder, and overrides without
             # the `++` that sweep.py adds.

@@ -1,4 +1,4 @@
-"""Stop 2 of the road: from the overrides of a command line to the plan of its runs.
+"""Stop 2 of the road (CONTRIBUTING.md): turn the overrides of a command line into a plan of runs.
 
 A command line names experiments, or sweeps a grid, which becomes an experiment with one arm.
 configurations.py composes the configs of every arm, solves for matched sizes (match.py), and asks
@@ -41,7 +41,7 @@ from sweeper.store.identity import leaves
 
 @dataclass
 class Planner:
-    """A planner of command lines, which caches composed configs and sizes from one to the next."""
+    """A planner that keeps composed configs and sizes for the next command line."""
 
     composer: Composer
     process: SizeServer
@@ -50,11 +50,12 @@ class Planner:
     def plan(self, arguments: Iterable[str]) -> Plan:
         """Return the plan of a command line. Raise UserError if any of its runs could not train."""
         command_line = read(arguments, self.composer, max_points=self.max_runs)
-        # A key may exist only in the task of the experiment, so compose with the first experiment.
+        # An override may set a key that only the experiment's task has, so compose with the first
+        # experiment.
         chosen = [f"experiment={name}" for name in command_line.experiments[:1]]
         template = self.composer.base([*chosen, *command_line.fixed.values()])
         outputs = _outputs_folder(template)
-        scale = str(template.beside["scale"]["name"])
+        scale = str(template.resolved["scale"]["name"])
         experiments = self._experiments(command_line, template, scale)
 
         facts = Facts(self.process, outputs / "cache" / "facts.json")
@@ -79,9 +80,9 @@ class Planner:
     ) -> dict[str, Experiment]:
         """Return the experiments of a command line, keyed by the name of their results.
 
-        Raise UserError if they have more than `max_runs` points. No point is composed before.
+        Raise UserError if they have more than `max_runs` points, before any point is composed.
         """
-        given_name = template.beside.get("name")
+        given_name = template.resolved.get("name")
         if given_name is not None:
             check_name(given_name, len(command_line.experiments))
         seeds = _seeds_given(command_line, template)
@@ -117,9 +118,9 @@ class Planner:
         return found
 
     def _shipped(self, yaml: str, command_line: CommandLine, scale: str) -> Experiment:
-        """Return an experiment of conf/experiment, changed by overrides of its own section."""
+        """Return the experiment of conf/experiment/<yaml>.yaml, changed by the command line."""
         own = self.composer.base([f"experiment={yaml}", *command_line.fixed.values()])
-        own_scale = own.beside["scale"]["name"]
+        own_scale = own.resolved["scale"]["name"]
         if own_scale != scale:
             first = command_line.experiments[0]
             raise UserError(
@@ -129,7 +130,7 @@ class Planner:
         self._check_arms(yaml, command_line)
         return read_experiment(
             yaml,
-            own.beside.get("experiment"),
+            own.resolved.get("experiment"),
             scale=scale,
             scales=self.composer.options("scale"),
             overrides=command_line.values,
@@ -145,7 +146,7 @@ class Planner:
                  if key.startswith("experiment.arms.") and text.startswith("++")}  # fmt: skip
         if not named:
             return
-        whole = self.composer.base([f"experiment={yaml}"]).beside["experiment"]
+        whole = self.composer.base([f"experiment={yaml}"]).resolved["experiment"]
         sections = (
             whole,
             *(section or {} for section in (whole.get("scales") or {}).values()),
@@ -156,14 +157,13 @@ class Planner:
         for name, text in named.items():
             if name not in arms:
                 key = text.removeprefix("++").partition("=")[0]
-                remedy = f"correct the name; to add an arm, write +{key}"
-                raise invalid_value(
-                    key, name, f"an arm of {yaml} ({', '.join(arms)})", remedy
-                )
+                expected = f"an arm of {yaml} ({', '.join(arms)})"
+                remedy = f"correct the name. To add an arm, write +{key}=VALUE"
+                raise invalid_value("experiment.arms", name, expected, remedy)
 
 
 def _outputs_folder(template: RunTemplate) -> Path:
-    paths = template.beside.get("paths")
+    paths = template.resolved.get("paths")
     outputs = absolute_path("paths.outputs", paths["outputs"] if paths else None)
     return outputs.resolve() if outputs.is_symlink() else outputs
 
@@ -193,11 +193,11 @@ def _set_seeds(experiment: Experiment, seeds: list[Any]) -> None:
 
 def _grid(template: RunTemplate, axes: Mapping[str, list[Any]]) -> Experiment:
     """Return the grid of a command line as an experiment with one arm and an empty name."""
-    if template.beside.get("experiment") is not None:
+    if template.resolved.get("experiment") is not None:
         raise UserError(NO_EXPERIMENT)
-    metric = template.beside.get("metric")
+    metric = template.resolved.get("metric")
     if not isinstance(metric, str):
-        remedy = "for example metric=test/loss"
+        remedy = "write for example metric=test/loss"
         raise invalid_value("metric", metric, "the name of a metric", remedy)
     return Experiment(
         name="",
@@ -225,7 +225,7 @@ def _check_results(
 ) -> None:
     """Raise UserError if an experiment names a figure, claim, metric or key that does not exist.
 
-    Whether the points can decide a claim is checked by results/judge.py.
+    results/judge.py checks whether the points can decide a claim.
     """
     name = experiment.yaml or experiment.name
     section = f"experiment={name}: experiment"
@@ -265,7 +265,7 @@ def _check_metrics(
 ) -> list[str]:
     """Return the metrics to show for a point. Raise UserError if its task does not measure them.
 
-    `measured`: the metrics of each task. An empty list means unknown, so nothing is checked.
+    `measured`: the metrics of each task. An empty list means that they are unknown.
     """
     name = experiment.yaml or experiment.name
     task = str(point.config["task"]["name"])

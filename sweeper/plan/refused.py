@@ -1,8 +1,8 @@
-"""Checks that refuse configs which name code to run, or hold secrets.
+"""Checks that refuse configs that name code to run, or that hold secrets.
 
 Hydra calls the function that a `_target_` names, and a resolver can copy environment variables into
 saved files. Headroom needs neither, since it finds tasks and models by name. The checks also cover
-the yaml files of a folder that `--config-dir` names.
+the yaml files in the folder that `--config-dir` names.
 """
 
 import math
@@ -19,7 +19,7 @@ LARGE = re.compile(rf"\d{{{LONGEST_NUMBER + 1}}}")
 SECRET = re.compile(
     r"(?i)(api_?key|secret|passw(or)?d|credential|authorization|(^|_)token$)"
 )
-# A name of a yaml file must not lead out of the folder of its group.
+# The name of a yaml file must not point outside the folder of its config group.
 AWAY = re.compile(r"[/\\$~]|\.\.")
 RESOLVER = re.compile(r"\$\{\s*[\w.]+\s*:")
 SUFFIX = re.compile(r"\.ya?ml(?=,|$)")
@@ -74,7 +74,7 @@ def refuse_arguments(arguments: list[str]) -> None:
             if "=" in before and before.endswith(("=", ",")) and "=" not in argument:
                 whole = f"{sanitize(before)}{sanitize(argument)}"
                 raise UserError(
-                    f"{sanitize(before)}: expected a value after it; write {whole}, without spaces."
+                    f"{sanitize(before)} ends without a value; write {whole}, without spaces."
                 )
 
 
@@ -102,7 +102,7 @@ def refuse_key(key: str) -> None:
     foreign = re.match(r"hydra\b", plain) and not plain.startswith(HYDRA)
     if foreign or CALLS.search(plain):
         raise UserError(
-            f"{sanitize(plain)} cannot be set, since it could run code or write files of Hydra; "
+            f"{sanitize(plain)} cannot be set, since it could make Hydra run code or write files; "
             "leave it out."
         )
     if plain.startswith("hydra.") and plain != key:

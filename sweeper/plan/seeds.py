@@ -1,4 +1,4 @@
-"""The points and runs of a plan: one of each for every configuration and seed."""
+"""Make the points and runs of a plan: one point and one run for each configuration and seed."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +20,8 @@ def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
 
     Args:
         plan: the plan; its points and runs are replaced.
-        wanted: numbers of seeds, for configurations that need more than their arm or experiment
-            has. The key is the id of the configuration's run with the first seed.
+        wanted: for each configuration that needs more seeds than its arm or experiment lists, their
+            number. The key is the id of the configuration's run with the first seed.
     """
     points: list[PlannedPoint] = []
     runs: dict[str, Record] = {}
@@ -70,7 +70,7 @@ def _more_seeds(
 ) -> list[int]:
     """Return the number of seeds of each configuration in `found`.
 
-    `own` are the numbers that the arms and experiments ask for. None is reduced. In `found`,
+    `own` has the smallest allowed number for each, which its arm or experiment sets. In `found`,
     parents precede their children.
     """
 
@@ -92,8 +92,8 @@ def _more_seeds(
 def _seeds(one: Configuration, experiment: Experiment, number: int) -> list[int]:
     """Return the first `number` seeds of a configuration.
 
-    The seeds of its arm or experiment come first. Then follow the seeds of its parent or, without a
-    parent, the next larger numbers. Seeds of tuning trials are left out.
+    The seeds of its arm or experiment come first, and then those of its parent. A configuration
+    without a parent goes on with the next larger numbers. Seeds of tuning trials are left out.
     """
     if one.once:
         return [one.config["seed"]]
@@ -107,7 +107,10 @@ def _seeds(one: Configuration, experiment: Experiment, number: int) -> list[int]
 
 
 def _seeded_config(one: Configuration, seed: int) -> dict[str, Any]:
-    """Return the config of a run with this seed. Its parent is the parent's run with this seed."""
+    """Return the config of a configuration's run with this seed.
+
+    If the configuration has a parent, the run starts from the parent's run with the same seed.
+    """
     config = {**one.config, "seed": seed}
     if one.parent:
         config["parent"] = run_id(_seeded_config(one.parent, seed))

@@ -1,4 +1,4 @@
-"""Printing of a plan: a table of its points with sizes, matches and states, and the totals."""
+"""Printing of a plan: a table of its points, with sizes and states, and totals below it."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,13 +14,13 @@ from sweeper.store.numbers import plural, short
 from sweeper.store.plans import describe_values
 from sweeper.store.runs import State, Status
 
-_BESIDE = {
+_SIZE_COLUMNS = {
     "non-emb.": "params_non_embedding",
     "FLOPs/token": "flops_per_token",
     "cache B/token": "cache_bytes_per_token",
 }
-_MANY = 200  # plans with more points are not listed in full
-_LISTED = 40  # points to list of such a plan
+_MANY = 200  # a plan with more points is not listed in full
+_LISTED = 40  # the number of points to list of a plan with more than `_MANY`
 REAL_TEXT = ("cpu", "gpu", "paper")  # scales whose models are sized for real text
 _ANY_WIDTH = 10_000  # characters; wider than any terminal
 
@@ -89,11 +89,11 @@ def unfit_scale(plan: Plan, runs: Iterable[str]) -> str:
     if plan.scale in REAL_TEXT and any(generated):
         return (
             f"scale={plan.scale} is for real text, but {plural(sum(generated), 'run')} would train "
-            f"on the generated text: add data=local data.root=FOLDER, or leave out the scale."
+            "on the generated text; add data=local data.root=FOLDER, or leave the scale out."
         )
     if plan.scale == "demo" and not all(generated):
         return (
-            "scale=demo is for the generated text: its models hardly learn from real text; add "
+            "scale=demo is for the generated text; its models hardly learn from real text. Add "
             "scale=cpu."
         )
     return ""
@@ -108,17 +108,19 @@ def _table(
 ) -> Table:
     """Return the table of points.
 
-    If `narrow`, omit all sizes but the parameters, and write matches below the points.
+    If `narrow`, show only one size, the parameters, and write matches below the points.
     """
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("arm", overflow="fold")
     table.add_column("task", no_wrap=True)
     table.add_column("point", overflow="fold")
     sizes = [plan.runs[seeds[0].run].size for seeds in rows]
-    beside = {
-        word: key for word, key in _BESIDE.items() if all(key in size for size in sizes)
+    columns = {
+        word: key
+        for word, key in _SIZE_COLUMNS.items()
+        if all(key in size for size in sizes)
     }
-    for column in ("params", *(() if narrow else beside)):
+    for column in ("params", *(() if narrow else columns)):
         table.add_column(column, justify="right", no_wrap=True)
     if not narrow:
         table.add_column("matched to", overflow="fold")
@@ -147,7 +149,7 @@ def _table(
             first.task,
             Text(f"{setting}\n  {_words(match)}") if match and narrow else setting,
             short(size["params_total"]),
-            *(() if narrow else (short(size[key]) for key in beside.values())),
+            *(() if narrow else (short(size[key]) for key in columns.values())),
             *(() if narrow else (_words(match),)),
             _words("; ".join(f"{n} {state}" for state, n in states.items())),
         )
@@ -155,5 +157,5 @@ def _table(
 
 
 def _words(text: str) -> Text:
-    """Return `text` as rich text. Markup and terminal codes in names have no effect."""
+    """Return `text` for Rich, which then ignores any markup or terminal codes in it."""
     return Text(errors.sanitize(text, 1000))

@@ -1,4 +1,4 @@
-"""Expected times of runs: FLOPs of the run, times the seconds per FLOP of similar finished runs."""
+"""Estimates of how long runs take: their FLOPs times the seconds per FLOP of similar runs."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -11,11 +11,13 @@ from sweeper.store.files import canonical
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, Taken
 
-# Seconds that a run is assumed to take besides training, until a run has finished.
+# Until a run has finished, assume this many seconds for its start and its evaluation.
 BESIDE_S = 1.0
 OTHERS = 50  # read at most this many finished runs of other plans
-NEWEST = 20  # of similar runs, keep this many measurements, since the load of a machine changes
-ENOUGH = 0.05  # ignore measurements of a smaller share of a training
+# Keep only this many measurements of similar runs: the newest, since a machine's load changes.
+NEWEST = 20
+# Measure the speed only of runs that have trained this share of their steps.
+ENOUGH = 0.05
 
 
 class Throughput:
@@ -30,10 +32,10 @@ class Throughput:
 
     def __init__(self, assumed: float = 0.0) -> None:
         self._assumed = assumed
-        # Seconds, by group of similar runs and by run.
+        # Seconds, as {group of similar runs: {run id: seconds}}.
         self._per_flop: dict[str, dict[str, float]] = {}
         self._beside: dict[str, dict[str, float]] = {}
-        self._similar: dict[str, list[str]] = {}  # the groups of each run
+        self._similar: dict[str, list[str]] = {}  # from a run's id to its groups
 
     @property
     def measured(self) -> bool:
@@ -43,12 +45,12 @@ class Throughput:
     def learn(
         self, run: Record, training: float, beside: float | None, share: float = 1.0
     ) -> bool:
-        """Record a measurement of a run, in place of an earlier one. Return `measured`.
+        """Record a measurement of a run, which replaces an earlier one. Return `measured`.
 
         Args:
             run: the run.
             training: the seconds of training so far.
-            beside: the seconds besides training (start, evaluation); None if unknown.
+            beside: the seconds that start and evaluation took; None if unknown.
             share: the share of its steps that the run has trained, from 0 to 1.
         """
         if run.flops and share >= ENOUGH:
@@ -63,7 +65,7 @@ class Throughput:
         return Taken(run.flops * per_flop, self._median(self._beside, run, BESIDE_S))
 
     def estimate(self, runs: Iterable[Record]) -> dict[str, float]:
-        """Return the expected seconds of training, by run id. Empty before anything is measured."""
+        """Return the expected seconds of training, by run id, or {} if nothing is measured yet."""
         return {run.id: self.expected(run).training for run in runs if self.measured}
 
     def _note(
@@ -83,7 +85,7 @@ class Throughput:
         return median(group.values()) if group else default
 
     def _groups(self, run: Record) -> list[str]:
-        """Return the groups of similar runs that a run belongs to, from the most similar on."""
+        """Return the groups of similar runs that a run belongs to, the most similar runs first."""
         if run.id not in self._similar:
             task, precision = run.config["task"], run.config["trainer"]["precision"]
             same_model = canonical([task, run.config["model"], precision])
@@ -94,7 +96,7 @@ class Throughput:
 
 
 class Backend(Protocol):
-    """The attribute of a backend that this module reads."""
+    """A backend. This module reads only its device."""
 
     device: str  # "cpu" or "gpu"
 
@@ -134,7 +136,7 @@ def _task(run_id: str) -> str:
 def _finished(
     runs: Iterable[Record], store: RunStore, device: str
 ) -> Iterator[tuple[Record, float, float | None]]:
-    """Yield finished runs that trained on `device`, with their seconds in and besides training."""
+    """Yield finished runs that trained on `device`, with the arguments of `Throughput.learn`."""
     for run in runs:
         result = store.run(run.id).result() or {}
         training = result.get("seconds")

@@ -9,7 +9,7 @@ import yaml
 from sweeper.store.errors import UserError, sanitize
 
 MOST_VALUES = 100_000  # an alias counts as all values of its anchor
-DEEPEST = 50  # levels
+DEEPEST = 50  # levels of nesting
 LONGEST_NUMBER = 300  # digits
 
 # YAML also allows hexadecimal, octal and binary numbers, and base 60, as in 1:59:59.
@@ -27,12 +27,12 @@ def check_yaml(folder: Path) -> None:
         except (yaml.YAMLError, UnicodeDecodeError, OSError):
             continue  # if the command uses the broken file, Hydra reports it
         if reason:
-            raise UserError(f"{sanitize(path)} {reason}; make it smaller.")
+            raise UserError(f"{sanitize(path)} {reason}; correct the file.")
 
 
 def _excess(events: Iterator[yaml.Event]) -> str:
     """Return which limit a file exceeds, as the end of a sentence, or "" if it exceeds none."""
-    # The number of values of each anchor whose node has ended.
+    # The number of values below each anchor that has been read to its end.
     sizes: dict[str, int] = {}
     # For each open collection, its anchor and the number of values before it.
     starts: list[tuple[str | None, int]] = []

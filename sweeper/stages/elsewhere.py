@@ -1,4 +1,4 @@
-"""Plans for another machine. The outputs folder then has everything that training needs."""
+"""Training on another machine: put everything that it needs into the outputs folder."""
 
 from __future__ import annotations
 

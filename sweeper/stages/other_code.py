@@ -56,7 +56,7 @@ def of_other_code(
 ) -> OtherCode:
     """Compare today's code with the code of each run of a plan.
 
-    If a parent was trained with other code, so were its children. `statuses` maps run ids to their
+    A run counts as trained with other code if its parent was. `statuses` maps run ids to their
     statuses; None reads them.
     """
     found: dict[str, list[str] | None] = {}
@@ -85,10 +85,10 @@ def of_other_code(
 def in_words(found: OtherCode, *, retrain: bool) -> Iterator[str]:
     """Yield the lines about other code that the sweep prints before the plan."""
     if found.changed:
-        what = "Their results are kept; beside new runs they decide no claim. To train them again, "
-        what += f"add {RETRAIN}"
+        what = "Their results are kept, but cannot decide a claim together with new runs. To train "
+        what += f"these runs again, add {RETRAIN}"
         if retrain:
-            what = "They are trained again. Old results stay in runs/<id>/attempts/<number>."
+            what = "They are trained again. Their old results stay in runs/<id>/attempts/<number>."
         yield f"{found.words()}. {what}"
     if found.begun:
         one = len(found.begun) == 1
@@ -99,7 +99,8 @@ def in_words(found: OtherCode, *, retrain: bool) -> Iterator[str]:
         yield f"{plural(len(found.begun), 'unfinished run')} {how}: {_files(found.begun)} changed."
     if found.unknown:
         runs = plural(len(found.unknown), "finished run")
-        yield f"{runs} may be of other code, since its copy in outputs/code was deleted. Kept."
+        why = "since the copy in outputs/code was deleted. Their results are kept."
+        yield f"{runs} may be of other code, {why}"
 
 
 def refuse_mixing(found: OtherCode) -> None:
@@ -109,8 +110,8 @@ def refuse_mixing(found: OtherCode) -> None:
     """
     if found.changed:
         raise UserError(
-            f"hydra.sweeper.decide=true: {found.words()}. Runs of different code decide no claim. "
-            f"Train these runs again with {RETRAIN}, or allow the mixture with {ACCEPT}."
+            f"hydra.sweeper.decide=true: {found.words()}. Runs of different code cannot decide a "
+            f"claim. Train these runs again with {RETRAIN}, or allow the mixture with {ACCEPT}."
         )
 
 

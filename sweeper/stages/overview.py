@@ -26,9 +26,9 @@ from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State, Status
 
 SLOWDOWN = (1, 4)
-"""The smallest and the largest expected ratio of the time of a training to the time that its matrix
-products alone would take. Measured ratios were 1.1 to 3.3."""
-MOST_LISTED = 60  # points of a plan that are listed; a dry run always lists them
+"""How many times as long training takes as its matrix products alone, at least and at most.
+Measured ratios were 1.1 to 3.3."""
+MOST_LISTED = 60  # if a plan has more points, only a dry run lists them
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Overview:
     def show(
         self, plan: Plan, budgets: Iterable[str], *, final: bool, verbose: bool
     ) -> dict[str, float]:
-        """Print a plan and its cost. Return the expected seconds of training, by run.
+        """Print a plan and its cost. Return the expected seconds of training, by run id.
 
         Args:
             plan: all runs of the sweep.
@@ -89,7 +89,7 @@ class Overview:
         print_prices(self.console, Records(self.store, configs).tables(planned))
 
     def print_cost(self, plan: Plan, left: Sequence[str]) -> dict[str, float]:
-        """Print the cost of the runs `left`. Return the expected seconds of training, by run.
+        """Print the cost of the runs `left`. Return the expected seconds of training, by run id.
 
         Return {} if no run was measured yet. A dry run on a CPU then prints a range of times,
         computed from the speed of this machine.

@@ -53,7 +53,7 @@ class LivePage(ExitStack):
             self._writer.submit(self.write)
 
     def write(self, refresh_s: float | None = PAGE_S) -> None:
-        """Write the page. An open page reloads itself after `refresh_s`."""
+        """Write the page. A browser that shows the page reloads it after `refresh_s` seconds."""
         from sweeper.results.report.page import write_report
 
         began, faults = time.thread_time(), Faults()
@@ -82,8 +82,8 @@ def collect_and_judge(
         outputs: the outputs folder.
         experiments: the names of the experiments; None for all.
         into: the folder to write to; None for `outputs`.
-        faults: a list that collects the errors of experiments. These are left out of the result. If
-            it is None, the first error is raised.
+        faults: collects the errors of experiments, which are then left out of the result. If it is
+            None, the first error is raised.
     """
     tables = collect(outputs, experiments, faults)
     written = write_tables(into or outputs, tables, faults)
@@ -156,11 +156,11 @@ def _in_wandb(tables: Sequence[Table]) -> Iterator[str]:
         own = groups.pop(table.name, 0)
         if groups:
             counts = [f"{count} in the group {name}" for name, count in groups.items()]
-            of = f"{own} of its {plural(len(mirrored), 'run')} in the group of its name"
-            where = f"{of}, {' and '.join(counts)}, which planned them first"
             name = table.name
-            tag = f"To give all of them the tag {name}: {as_typed('dashboard')} {name}."
-            yield sanitize(f"{name} in Weights & Biases: {where}. {tag}", 1000)
+            of = f"{own} of {len(mirrored)} in the group {name}"
+            where = f"{of}, {' and '.join(counts)}, which planned them first"
+            tag = f"To give all of them the tag {name}, run {as_typed('dashboard')} {name}."
+            yield sanitize(f"Runs of {name} in Weights & Biases: {where}. {tag}", 1000)
 
 
 def _is_mirrored(files: RunFiles) -> bool:
@@ -177,8 +177,8 @@ def _next_steps(
         outputs: the outputs folder.
         page: the path of the report page.
         tables: the tables of the sweep.
-        others: whether the outputs folder has other experiments. The commands then name those of
-            the sweep.
+        others: whether the outputs folder has other experiments. The commands then name the
+            sweep's own experiments.
     """
     where = relative_path(outputs)
     words = [table.name for table in tables] if others else []
@@ -209,7 +209,7 @@ def _next_steps(
 def print_unfinished(
     console: Console, schedule: Schedule, labels: Mapping[str, str]
 ) -> None:
-    """Print which runs are not done, and why. `labels` has the printed names of runs by id."""
+    """Print which runs are not done, and why. `labels` maps run ids to printed names."""
     unfinished = [s for s in schedule.states.values() if s.phase is not Phase.DONE]
     if unfinished:
         verb = "is" if len(unfinished) == 1 else "are"
@@ -231,7 +231,7 @@ def print_unfinished(
 
 
 def print_warnings(console: Console, schedule: Schedule) -> None:
-    """Print the warnings of done runs. Print equal warnings once, with their number."""
+    """Print each distinct warning of done runs once, with the number of runs that have it."""
     done = [run for run, state in schedule.states.items() if state.phase is Phase.DONE]
     attempts = [schedule.store.run(run).attempts()[-1:] for run in done]
     warnings = Counter(one.warning() for [one] in filter(None, attempts))

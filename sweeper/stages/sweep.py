@@ -1,7 +1,7 @@
 """One sweep, from its command line to its figures: plan, tune, train, publish.
 
-If an experiment is tuned, a first plan trains trials, which choose its values. A second plan has
-the judged runs. `hydra.sweeper.decide` trains these in rounds.
+If an experiment is tuned, a first plan has the trials that choose its values, and a second plan has
+the judged runs. With `hydra.sweeper.decide`, the judged runs are trained in rounds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sweeper.store.code import Code
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 
-# Import these only where they are used: a dry run needs neither the scheduler nor statistics.
+# Import these only where they are used, since a dry run needs neither scheduler nor statistics.
 if TYPE_CHECKING:
     from sweeper.stages.train import Executor
     from sweeper.stages.tune import Tuning
@@ -66,7 +66,7 @@ def sweep(
 
     Args:
         arguments: the overrides of the command line.
-        composer: composes the configs.
+        composer: the interface to Hydra's config loader.
         options: the section `hydra.sweeper`.
         launcher: the name of the backend.
         launcher_options: the section `hydra.launcher`.
@@ -78,11 +78,11 @@ def sweep(
 
     Raises:
         UserError: the command line is wrong, and nothing was started.
-        SystemExit: Ctrl-C (code 130) or SIGTERM (code 143). Running jobs have saved.
+        SystemExit: Ctrl-C (code 130) or SIGTERM (code 143). Running jobs have saved checkpoints.
     """
     console = Terminal()
     with StopSignals(STOPS) as signals, closing(size_server()) as process:
-        process.code = registry.ROOT  # until training begins, which copies the code
+        process.code = registry.ROOT  # until training begins, which uses a copy
         code = Code.read(registry.ROOT)
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
         plan = replace(plan, accept_mixed_code=options.accept_mixed_code)
@@ -139,7 +139,7 @@ def _check_options(options: SweepOptions, plan: Plan) -> None:
     if options.decide and not plan.claims:
         raise UserError(
             "hydra.sweeper.decide=true needs an experiment with claims; choose one, as in "
-            "experiment=fig1 (a grid has no claims), or leave it out."
+            "experiment=fig1 (a grid has no claims), or leave decide out."
         )
     if plan.claims or options.until:
         from sweeper.stages.decide import check_claims
@@ -157,7 +157,7 @@ def _first_stage(plan: Plan, process: SizeServer, store: RunStore) -> Tuning | U
 
 
 def _backend(plan: Plan, process: SizeServer, launcher: str, options: Any) -> Backend:
-    """Return the backend that the launcher names, for the runs of a plan."""
+    """Return the backend with the name `launcher`, ready for the runs of a plan."""
     configs = [run.config for run in plan.runs.values()]
     make = registry.function(registry.BACKENDS, launcher, "hydra/launcher", "backend")
     context = BackendContext(
@@ -172,7 +172,7 @@ def _backend(plan: Plan, process: SizeServer, launcher: str, options: Any) -> Ba
 
 
 def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> bool:
-    """Train the judged runs, in rounds with `hydra.sweeper.decide`. Return whether all are done.
+    """Train the judged runs, in rounds if `decide` is set. Return whether all are done.
 
     `estimate`: the expected seconds of training, by run. Empty if no run was measured yet.
     """

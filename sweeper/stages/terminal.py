@@ -8,7 +8,7 @@ from rich.text import Text
 
 from sweeper.store.errors import UserError, drop_output
 
-# Characters. A pipe or a file has no width, so lines must not be cut or wrapped.
+# A pipe or a file has no width. Assume this many characters, so that no line is cut or wrapped.
 PIPE_WIDTH = 10_000
 
 

@@ -39,7 +39,7 @@ def prepare(
     known: set[str],
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Prepare the data of runs, and print the notes that this writes to its log.
+    """Prepare the data of runs, and print the notes in the log of the preparation.
 
     Args:
         console: where to print.
@@ -84,10 +84,10 @@ def prepare(
 
 @dataclass
 class Executor:
-    """An executor of plans on one backend. It does not try a run that failed in an earlier plan.
+    """An executor of plans on one backend. Runs that fail in one plan are left out of later plans.
 
     Attributes:
-        code: the code when the sweep began. All runs of the sweep use it.
+        code: the source code at the start of the sweep. All runs of the sweep use it.
         tripped: why no more jobs are started; "" while jobs are started.
         chosen_h: device hours spent on tuning trials.
     """
@@ -110,7 +110,7 @@ class Executor:
     def left(self, plan: Plan) -> list[str]:
         """Return the runs of a plan that are to be trained.
 
-        With `hydra.sweeper.retrain` these include finished runs of other code.
+        If `hydra.sweeper.retrain` is set, these include finished runs of other code.
         """
         again = self.other_code(plan).again if self.options.retrain else ()
         ids = [run for run in plan.runs if run not in self._failed]
@@ -154,12 +154,12 @@ class Executor:
             plan: the plan.
             left: the runs to train.
             estimate: the expected seconds of training, by run.
-            rounds: the rounds that precede this plan.
+            rounds: the rounds that came before this plan.
             about: takes the seconds of training so far and returns a line for the display.
 
         Raises:
             UserError: the data cannot be prepared. No job was started.
-            SystemExit: a signal stopped the sweep. Running jobs have saved.
+            SystemExit: a signal stopped the sweep. Running jobs have saved checkpoints.
         """
         self.freeze(plan, estimate, rounds)
         if not left:
@@ -171,10 +171,10 @@ class Executor:
             return self._run(plan, left, about)
 
     def _begin_anew(self, plan: Plan, left: Sequence[str]) -> None:
-        """Move away the results of other code, children before their parents.
+        """Set aside the results of runs of other code, children before their parents.
 
-        If the sweep is killed halfway, the remaining result of the parent still shows that its
-        children must be trained again.
+        If the sweep is killed halfway, the parent's remaining result still shows that its children
+        must be trained again.
         """
         again = self.other_code(plan).again
         for run in reversed(left):
@@ -240,7 +240,7 @@ class Executor:
                     page.tick()
 
             spent_h = 0.0
-            # Reading the hours of many runs takes long, so read them only for a budget.
+            # Reading the hours of many runs takes long, so read them only if there is a budget.
             if options.budget_device_hours:
                 spent_h = self.chosen_h + hours(self.store, plan.runs)
             check = self.signals.check
@@ -282,7 +282,7 @@ def freeze(
         plan: the plan.
         store: the store of its outputs folder.
         estimate: the expected seconds of training, by run. 0 means unknown and is not written.
-        rounds: the rounds that precede this plan.
+        rounds: the rounds that came before this plan.
     """
     store.check_writable()
     for run in plan.runs.values():
@@ -300,9 +300,9 @@ def freeze(
 def _asked_late(
     plan: Plan, store: RunStore, data: Mapping[str, Any]
 ) -> dict[str, Terms]:
-    """Return the terms (claims, margins, errors) that are asked first after runs were done.
+    """Return the terms (claims, margins, errors) that no plan had before runs were done.
 
-    They are keyed by experiment and by term. The values are the runs that were done.
+    The result maps each experiment and each of its terms to the runs that were done.
     """
 
     @cache

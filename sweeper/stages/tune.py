@@ -1,8 +1,8 @@
 """Tuning: trials choose values for every arm before the judged runs are planned.
 
-The trials of an arm begin at its two ends, the points with the fewest and the most parameters. If
-both ends choose the same values, and these are not at an end of the range, all points of the arm
-take them. Otherwise, every point of the arm is tried.
+The ends of an arm are its points with the fewest and the most parameters. They are tried first. If
+both choose the same values, all points of the arm take these values. If the ends disagree, or
+choose the smallest or largest value of a range, every point of the arm is tried.
 
 The trials of an experiment are the runs of another experiment, <experiment>_trials. They are
 planned, collected and drawn like other runs, but are not in the results of the tuned experiment.
@@ -50,11 +50,11 @@ class Search:
     """The trials of one experiment so far.
 
     Attributes:
-        tune: the key `tune` of the experiment, with its ranges as grown so far.
-        most: the number of values that the range of each key may grow to.
-        seeds: the number of seeds of each trial with several seeds, by its arm and setting as
-            JSON.
-        apart: the arms in which every point is tried, because their two ends disagreed.
+        tune: the experiment's section `tune`, with the values added to its ranges so far.
+        most: the largest number of values to try for each key.
+        seeds: for each trial that needs more than one seed, their number. The key is the arm and
+            the setting of the trial as JSON (`_trial`).
+        apart: the arms in which every point is tried.
     """
 
     tune: Tune
@@ -64,18 +64,18 @@ class Search:
 
     @classmethod
     def of(cls, tune: Tune) -> Search:
-        """Return the search before any trial."""
+        """Return the search before its first trial."""
         return cls(tune, {key: len(own) + tune.grow for key, own in tune.grid.items()})
 
     def following(self, table: Table) -> Search:
-        """Return the search with the next trials added, or an equal one if all is chosen.
+        """Return the search with the next trials added, or an equal one if all values are chosen.
 
-        If a best value is at an end of its range, the range grows. Next, the two best combinations
-        of each setting are tried with a second seed, and with all seeds if they cannot be told
-        apart. Last, every point is tried in the arms whose ends chose different values.
+        If the smallest or largest value of a range is best, a further value is added to the range.
+        Next, the two best combinations of each setting are tried with a second seed, and with all
+        seeds if their difference may be noise. Last, every point is tried in the arms that need it.
 
         Args:
-            table: the table of these trials. It must be settled.
+            table: the table of these trials. All must have finished or diverged.
 
         Raises:
             UserError: all trials of a setting diverged, or lack the metric.
@@ -118,10 +118,10 @@ class Search:
         return [key for key, own in self.tune.grid.items() if at_end(own, values[key])]
 
     def _grown(self, best: Sequence[Mapping[str, Any]]) -> Search:
-        """Return the search with one range grown by a value, if a best value is at its end.
+        """Add one value to a range if its smallest or largest value is best somewhere.
 
-        Otherwise, return the search itself. A range grows for all arms, so that all try the same
-        values.
+        Return the search with the wider range, or the search itself. All arms get the new value, so
+        that all try the same values.
         """
         for key, values in self.tune.grid.items():
             for one in best if len(values) < self.most[key] else ():
@@ -142,7 +142,7 @@ def trials(plan: Plan, searches: Mapping[str, Search], facts: Facts) -> Plan:
     Args:
         plan: the plan of the judged runs.
         searches: the search of each tuned experiment, by name.
-        facts: the facts about configs, such as sizes.
+        facts: computes or looks up the sizes of models.
 
     Raises:
         Invalid: a tried value makes a config invalid.
@@ -185,7 +185,7 @@ def by_arm(points: Iterable[Configuration]) -> dict[str, list[Configuration]]:
 def tried(
     points: Sequence[Configuration], apart: Collection[str]
 ) -> list[Configuration]:
-    """Return the points with trials: the ends of each arm, and every point of arms in `apart`."""
+    """Return the points to try: every point of the arms in `apart`, and the ends of the others."""
     ends = {
         setting(one) for arm in by_arm(points).values() for one in (arm[0], arm[-1])
     }
@@ -197,8 +197,8 @@ def with_choices(
 ) -> Iterator[Configuration]:
     """Yield each point with the values chosen for it, followed by its alternatives.
 
-    A point without trials takes the choice of an end of its arm. The smaller half of the points
-    takes that of the smallest point, the larger half that of the largest.
+    A point without trials takes the choice of the smallest point of its arm if it is in the smaller
+    half of the points, else the choice of the largest point.
 
     Args:
         points: the points before tuning.
@@ -220,7 +220,7 @@ def with_choices(
 
 
 def setting(point: Configuration) -> str:
-    """Return the arm and the setting of a point as JSON."""
+    """Return the key of a point: its arm and its values as JSON."""
     return canonical([point.arm.name, point.values])
 
 
@@ -252,7 +252,7 @@ def _configurations(
                 "experiment.tune.grid",
                 list(tune.grid),
                 expected,
-                "remove the others",
+                "remove the keys that do",
             )
         made.append(replace(point, size=size))
     return made
@@ -264,11 +264,11 @@ class Tuning:
 
     Attributes:
         plan: the judged runs before tuning.
-        facts: the facts about configs, such as sizes.
+        facts: computes or looks up the sizes of models.
         store: the runs on disk.
         searches: the search of each tuned experiment, by name.
         trials: the plan of all trials so far.
-        judged: the plan of the judged runs with the chosen values; None until all is chosen.
+        judged: the plan of the judged runs with the chosen values. None until all are chosen.
     """
 
     plan: Plan
@@ -283,7 +283,7 @@ class Tuning:
         """Return the tuning of a plan. Read the trials that are already done.
 
         Raises:
-            UserError: a value of the grid is invalid, or the metric has no better direction.
+            UserError: a value of the grid is invalid, or the metric is unknown.
         """
         searches = {
             name: Search.of(one.tune)
@@ -291,7 +291,7 @@ class Tuning:
             if one.tune
         }
         for search in searches.values():
-            direction(search.tune.by)  # raises UserError if the metric has no direction
+            direction(search.tune.by)  # raises the UserError for an unknown metric
         facts = Facts(process, plan.outputs / "cache" / "facts.json")
         made = cls(plan, facts, store, searches, trials(plan, searches, facts))
         made.advance()
@@ -300,7 +300,10 @@ class Tuning:
 
     @property
     def whole(self) -> Plan:
-        """The trials and the judged runs as one plan. Until all is chosen, these are not tuned."""
+        """The trials and the judged runs as one plan.
+
+        Until all values are chosen, the judged runs have the values in the configs.
+        """
         first, then = self.trials, self.judged or self.plan
         return replace(
             then,
@@ -312,7 +315,7 @@ class Tuning:
         )
 
     def advance(self) -> bool:
-        """Read the finished trials and plan the next ones. Return whether all is chosen.
+        """Read the finished trials and plan the next ones. Return whether all values are chosen.
 
         Raises:
             UserError: all trials of a setting diverged.
@@ -330,7 +333,9 @@ class Tuning:
             self.trials = trials(self.plan, self.searches, self.facts)
 
     def choose(self, executor: Executor) -> Plan | None:
-        """Train trials until all is chosen. Return the plan to judge, or None if trials failed.
+        """Train trials until all values are chosen. Return the plan to judge.
+
+        Return None if trials failed or were not started.
 
         Raises:
             UserError: the data cannot be built, or all trials of a setting diverged.
@@ -362,7 +367,7 @@ class Tuning:
         return self.judged
 
     def budgets(self) -> Iterator[str]:
-        """Yield a sentence on the planned cost of tuning each experiment, in trials and FLOPs."""
+        """Yield a sentence about the cost of tuning each experiment, in trials and FLOPs."""
         return map(self._budget, self.searches)
 
     def _budget(self, name: str) -> str:
@@ -386,21 +391,18 @@ class Tuning:
             f"{arm} {price(own, fewest)}" for arm, own in by_arm(begun).items()
         )
         return (
-            f"{name}: trials choose among {values} values of {', '.join(tune.grid)} by {tune.by}. "
-            f"They begin at the ends of each arm. Per arm, in per cent of the judged runs' FLOPs: "
-            f"{arms}. In all {price(begun, fewest)}; at most {price(points, most)}."
+            f"{name}: trials choose one of {values} values of {', '.join(tune.grid)} by {tune.by}. "
+            "They begin with each arm's smallest and largest model. Trials per arm, and their "
+            f"share of the judged runs' FLOPs: {arms}. In all {price(begun, fewest)}; at most "
+            f"{price(points, most)}."
         )
 
     def spent(self) -> Iterator[str]:
-        """Yield a sentence on the measured cost of tuning each experiment."""
+        """Yield a sentence about the hours that tuning each experiment took."""
         for name in self.searches if self.judged else ():
             trials, took = _hours(name + SUFFIX, self.store)
             _, own = _hours(name, self.store)
-            share = (
-                f" ({took / own:.0%} of the {own:.2g} of the judged runs)"
-                if own
-                else ""
-            )
+            share = f" ({took / own:.0%} of the judged runs' {own:.2g})" if own else ""
             yield f"{name}: tuning took {trials} trials, {took:.2g} device hours{share}."
 
     def _train(self, executor: Executor, left: Sequence[str]) -> None:

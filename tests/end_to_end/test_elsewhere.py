@@ -1,4 +1,4 @@
-"""A sweep planned here, trained where only training libraries are installed, and copied back."""
+"""Tests of sweeps that one machine plans, and another trains with only the training libraries."""
 
 import random
 import shutil
@@ -23,9 +23,9 @@ from tests.end_to_end.test_sweep import (
 pytestmark = pytest.mark.slow
 
 GRID = "-m name=grid-heads model.heads=2,3 model.head_size=4 trainer.steps=60".split()
-NEEDED = ("torch", "pytorch-lightning", "numpy", "pydantic")  # and tokenizers
+NEEDED = ("torch", "pytorch-lightning", "numpy", "pydantic")  # `bare` adds tokenizers
 FOREIGN = ("hydra", "omegaconf", "rich", "pandas", "matplotlib", "wandb", "datasets")
-# Never twice the same; and `reason` says in which attempt.
+# These columns differ between equal runs. `reason` has the number of the attempt.
 MEASURED = ("seconds", "tokens_per_second", "reason")
 
 
@@ -46,13 +46,12 @@ def with_what_they_need(names):
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    """The Python of an environment that has the libraries for training and nothing else."""
+    """The Python of an environment that has only the libraries for training."""
     folder = tmp_path_factory.mktemp("bare") / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     [site] = folder.glob("lib/python*/site-packages")
-    tokenizers = metadata.distribution(
-        "tokenizers"
-    )  # what it requires is for downloads
+    # Leave out what tokenizers requires, which is only for downloads.
+    tokenizers = metadata.distribution("tokenizers")
     for distribution in (*with_what_they_need(NEEDED), tokenizers):
         for top in {file.parts[0] for file in distribution.files} - {
             "..",
@@ -66,7 +65,7 @@ def bare(tmp_path_factory):
     )
     listed = subprocess.run(
         [interpreter, "-c", found],
-        cwd=folder,  # a folder wandb/ beside the caller would look like the package
+        cwd=folder,  # elsewhere, Python could take a folder wandb/ for the package
         capture_output=True,
         text=True,
         check=True,
@@ -77,7 +76,7 @@ def bare(tmp_path_factory):
 
 @pytest.fixture
 def text(tmp_path):
-    """A folder of text of its own."""
+    """A folder of training text that a test may move."""
     folder, rng = tmp_path / "text", random.Random(0)
     words = ["".join(rng.choices("abcdefgh", k=rng.randint(1, 7))) for _ in range(200)]
     lines = (" ".join(rng.choices(words, k=rng.randint(5, 12))) for _ in range(900))
@@ -137,7 +136,7 @@ def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(
 
 
 def test_a_machine_that_is_lent_for_a_time_trains_what_it_can(bare, text, tmp_path):
-    """The script for a machine with a GPU, on one without: its tests skip or fail, it goes on."""
+    """Without a GPU, the tests of the script skip or fail, and the script goes on."""
     home, there = tmp_path / "home", tmp_path / "there"
     typed = (*GRID, "data=local", f"data.root={text}", *TINY, f"paths.outputs={home}")
     assert python("sweep.py", *typed, "hydra.sweeper.plan_only=true").returncode == 0

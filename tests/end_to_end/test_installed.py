@@ -1,4 +1,4 @@
-"""Installed from a wheel, with a package of one's own beside it, everything works from anywhere."""
+"""Tests of Headroom as a wheel, together with a package that adds a task and a model."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ print(len(headroom.runs("recall")), run.evaluate() == run.metrics())
 
 
 def done(*command: str | Path, cwd: Path) -> str:
-    """What a command printed; it must end well."""
+    """Return what a command prints. Assert that its exit code is 0."""
     ended = subprocess.run(
         command, cwd=cwd, capture_output=True, text=True, check=False
     )
@@ -36,7 +36,7 @@ def done(*command: str | Path, cwd: Path) -> str:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    """A fresh environment with the wheel and the extension; libraries come from this one."""
+    """A new environment with the wheel and the extension. It shares this one's libraries."""
     folder = tmp_path_factory.mktemp("installed")
     venv.create(folder / "venv", with_pip=False)
     [site] = (folder / "venv").glob("lib/python*/site-packages")
@@ -63,7 +63,7 @@ def test_a_package_of_ones_own_is_trained_judged_and_drawn(environment, tmp_path
     before = sorted(path for path in site.rglob("*") if "__pycache__" not in path.parts)
 
     headroom, own = environment / "bin" / "headroom", tmp_path / "own"
-    for folder in ("tasks", "models", "conf"):  # which other programs have too
+    for folder in ("tasks", "models", "conf"):  # folders of another program
         (own / folder).mkdir(parents=True)
         (own / folder / "__init__.py").write_text(
             "raise AssertionError('not Headroom')"
@@ -71,9 +71,8 @@ def test_a_package_of_ones_own_is_trained_judged_and_drawn(environment, tmp_path
     swept = "sweep", "-m", "experiment=recall", "name=recall", "model/attention=cosine"
     short = "trainer.steps=30", "model.head_size=1,5", "logger=none"
     done(headroom, *swept, *short, "seed=0", cwd=own)
-    told = done(
-        headroom, *swept, *short, "seed=0,1", cwd=own
-    )  # its size server starts for jobs
+    # The sizes are in the cache, so the size server is first started for the jobs.
+    told = done(headroom, *swept, *short, "seed=0,1", cwd=own)
 
     outputs = own / "outputs"
     assert "larger_heads_recall_more" in told

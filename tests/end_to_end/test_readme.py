@@ -1,4 +1,4 @@
-"""The command lines of README.md and the cells of the notebook, as they stand, in one checkout."""
+"""Tests that the commands of README.md and the cells of the notebook work in a copy of the code."""
 
 import json
 import os
@@ -20,18 +20,18 @@ BLOCKS = re.findall(
     r"^```\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.M | re.S
 )
 LINES = re.findall(r"^(?:make|python) .*", "".join(BLOCKS), re.M)
-# Variables of the Makefile and of pytest that make a line shorter; the line itself stays.
+# Environment variables with which a command takes less time.
 SHORTER = {
     "make demo": {"MAKEFLAGS": "e", "DEMO": "theorem1,fig1,fig2 seed=0"},
     "make paper": {"SCALE": "demo hydra.sweeper.dry_run=true"},
     "make test": {"PYTEST_ADDOPTS": "tests/sweeper/store/test_identity.py"},
 }
-# Files of conf/ that make rounds shorter: at least three seeds of fig1 and at most four.
+# Changes in conf/ so that rounds take less time: fig1 gets three or four seeds.
 FEWER = {
     "hydra/sweeper/headroom.yaml": ("max_seeds: 30", "max_seeds: 4"),
     "experiment/fig1.yaml": ("seeds: [0, 1, 2, 3, 4, 5]", "seeds: [0, 1, 2]"),
 }
-# What the notebook shows last: the run and the attention maps of its first row.
+# Appended to the notebook: print the run and the attention maps of its first row.
 SHOWN = """
 import json
 print(json.dumps([run.id, [panel.images[0].get_array().tolist() for panel in maps.axes]]))
@@ -40,9 +40,10 @@ print(json.dumps([run.id, [panel.images[0].get_array().tolist() for panel in map
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
-    """Run every line in a copy of the checkout, in this environment; return the copy.
+    """A copy of the checkout in which every command of README.md was run.
 
-    Its runs have a tenth of the steps, and its rounds few seeds: otherwise it takes ten minutes.
+    The runs have a tenth of the steps, and rounds have few seeds, since it would otherwise take ten
+    minutes.
     """
     folder = tmp_path_factory.mktemp("readme")
     checkout, venv = folder / "headroom", folder / "venv"

@@ -1,4 +1,4 @@
-"""The command a person types, from a grid to its figures, on models that train in a second."""
+"""Tests of sweep.py from the command line to the figures, with models that train in a second."""
 
 import csv
 import json
@@ -42,7 +42,7 @@ def command(outputs, *arguments):
 
 
 def python(*words, cwd=ROOT, **options):
-    """Run this Python; return what it printed and its exit code."""
+    """Run Python with these arguments. Return its output and its exit code."""
     options = {"capture_output": True, "text": True, "timeout": 400, **options}
     return subprocess.run(
         [sys.executable, *map(str, words)], cwd=cwd, check=False, **options
@@ -54,7 +54,7 @@ def sweep(outputs, *arguments):
 
 
 def numbers(outputs):
-    """What a sweep found: metrics and weights of every run, nothing of when or how fast."""
+    """Return the metrics and the hash of the weights of every run, without times."""
     store = RunStore(Path(outputs))
     results = {run: store.run(run).result() for run in store.ids()}
     return {
@@ -69,13 +69,13 @@ def attempts(outputs):
 
 
 def rows(outputs, name):
-    """The rows of a table."""
+    """Return the rows of an experiment's table."""
     with (outputs / "tables" / f"{name}.csv").open(newline="") as file:
         return list(csv.DictReader(file))
 
 
 def kill_at_checkpoint(typed, outputs, finished=0, cwd=ROOT):
-    """Kill a program and its jobs once runs have more checkpoints than those that finished."""
+    """Kill a program and its jobs once there are more than `finished` checkpoints."""
     process = subprocess.Popen(
         typed,
         cwd=cwd,
@@ -103,7 +103,7 @@ def kill_at_checkpoint(typed, outputs, finished=0, cwd=ROOT):
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """A sweep into a folder that is a link."""
+    """The outputs folder and the output of a finished sweep. The folder is a symbolic link."""
     real = tmp_path_factory.mktemp("undisturbed") / "real"
     real.mkdir()
     outputs = real.with_name("outputs")
@@ -116,7 +116,7 @@ def undisturbed(tmp_path_factory):
 
 @pytest.fixture
 def known(undisturbed, tmp_path):
-    """An outputs folder that knows the sizes of the grid and has no runs; nothing loads torch."""
+    """An outputs folder without runs. Its cache has the grid's sizes, so no process needs torch."""
     outputs = tmp_path / "outputs"
     shutil.copytree(undisturbed[0] / "cache", outputs / "cache")
     publish_json(outputs / "cache" / "speed.json", {socket.gethostname(): 1e9})
@@ -152,7 +152,7 @@ def test_a_grid_becomes_runs_a_table_and_a_figure(undisturbed):
     assert OWN_GRID not in done.stdout, "a grid was just trained"
 
 
-# What each library would read by itself (docs/faults.md). HERE is a folder of user files.
+# Environment variables that libraries read (docs/faults.md). HERE is a folder of user files.
 HOSTILE = """
 GIT_DIR=HERE/other/.git GIT_WORK_TREE=HERE/other GIT_INDEX_FILE=/nowhere GIT_TRACE=1
 GIT_TEST_ASSUME_DIFFERENT_OWNER=1
@@ -230,7 +230,7 @@ def test_the_same_command_again_trains_nothing(undisturbed):
 def test_a_sweep_killed_half_way_ends_with_the_numbers_of_an_undisturbed_one(
     undisturbed, tmp_path
 ):
-    """SIGKILL to everything: the sweep, its server and the jobs, once some run is half done."""
+    """The sweep, its size server and its jobs get SIGKILL once a run has a checkpoint."""
     kill_at_checkpoint(command(tmp_path, *GRID), tmp_path)
     assert not all(numbers(tmp_path).values())
     again = sweep(tmp_path, *GRID)
@@ -240,7 +240,7 @@ def test_a_sweep_killed_half_way_ends_with_the_numbers_of_an_undisturbed_one(
 
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory):
-    """A sweep with secrets in its environment, whose first run diverges to NaN at once.
+    """A sweep with secrets in its environment. Its first run diverges to NaN at once.
 
     Its runs are mirrored to W&B, offline.
     """
@@ -279,7 +279,7 @@ def test_no_secret_of_the_environment_is_found_anywhere(failing, monkeypatch):
     assert main(["report", "--outputs", str(outputs)]) == 0
     assert (outputs / "wandb").is_dir()
     assert CANARY not in done.stdout + done.stderr
-    assert holding(b"learning_rate", outputs)  # what is there would be found
+    assert holding(b"learning_rate", outputs)  # `holding` finds text that is there
     assert holding(CANARY.encode(), folder) == []
 
 
@@ -298,7 +298,7 @@ def test_a_dry_run_writes_no_record_and_loads_no_torch_where_sizes_are_known(
     assert [path.name for path in known.iterdir()] == ["cache"]
 
 
-# Executed by every Python process of the sweep before anything else.
+# A sitecustomize.py, which every Python process of the sweep executes first.
 WITHOUT = """
 import builtins, errno, io, os, signal
 

@@ -1,4 +1,4 @@
-"""Sweeps that tune, with real training: twins of which one starts with a rate 8 times too high."""
+"""Tests of tuning with real training. One of two equal arms has an 8 times higher learning rate."""
 
 import shutil
 
@@ -23,7 +23,7 @@ def sweep(outputs, text, *options):
 
 
 def choices(outputs):
-    """What was chosen for each arm, less the runs that chose it."""
+    """Return the choice for each arm, without the trials behind it."""
     found = newest(outputs)["twins"]["experiments"]["twins"]["tuning"]
     named = ("best", "trials")
     return [

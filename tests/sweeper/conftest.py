@@ -1,4 +1,4 @@
-"""Tests of the sweeper write many small records, none of which has to survive a power cut."""
+"""Fixtures for all tests of the sweeper."""
 
 import os
 
@@ -9,7 +9,7 @@ from sweeper.store.runs import RunStore
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_fsync():
-    """Nothing here outlives the test, so nothing waits for the disk."""
+    """Do not wait for the disk, since no file has to outlive its test."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
@@ -22,7 +22,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def undrawn(monkeypatch):
-    """Figures are files, but nothing is drawn."""
+    """Write files in place of figures, without drawing."""
     monkeypatch.setattr("sweeper.results.figures.figure_of", lambda table: None)
     monkeypatch.setattr(
         "sweeper.results.layout.rendered", lambda figure, kind: b"drawn"

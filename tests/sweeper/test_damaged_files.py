@@ -1,4 +1,4 @@
-"""One bad file or place costs what it says, never the view of a whole store."""
+"""Tests that a damaged file is reported, and that commands still show everything else."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def plan(experiment, run):
 
 @pytest.fixture
 def outputs(tmp_path):
-    """Two experiments of one run each, of which the second has finished."""
+    """Two experiments with one run each. The run of the second is finished."""
     store = RunStore(tmp_path)
     config = {"model": {"heads": 5}, "task": {"name": "lm1b"}, "seed": 3}
     for experiment, name in (("first", "a"), ("second", "b")):
@@ -66,7 +66,7 @@ FILES = {
 
 
 def edited(path, change, *, seal=True):
-    """Rewrite a file; sealed anew, so that its digest is no defence."""
+    """Change a JSON file. If `seal` is set, also update its checksum."""
     value = json.loads(path.read_text())
     value.pop("sha256", None)
     change(value)
@@ -275,7 +275,8 @@ def test_records_are_for_their_owner_alone_and_what_is_made_of_them_may_be_hande
     page, tables = run.outputs / "report.html", run.outputs / "tables"
     made = {page: 0o044, tables: 0o055, **dict.fromkeys(tables.iterdir(), 0o044)}
     assert {path: mode for path, mode in modes.items() if mode} == made
-    assert run.outputs.stat().st_mode & 0o777 == 0o700  # nobody else comes by
+    # Other users cannot enter the folder.
+    assert run.outputs.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_store_that_cannot_be_written_is_reported_elsewhere(tmp_path):

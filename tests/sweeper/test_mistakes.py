@@ -1,7 +1,6 @@
-"""What people get wrong, typed and written in yaml: each ends in one sentence that says what to do.
+"""Tests that each mistake on a command line or in yaml ends in one sentence that says what to do.
 
-All are typed as they would be, up to where something would be trained, in one process and against
-one model process.
+The tests plan each command line as sweep.py does, but train nothing. They share one size server.
 """
 
 import shutil
@@ -26,7 +25,7 @@ from sweeper.store.errors import UserError
 from sweeper.store.plans import write_plan
 from tests.sweeper.test_damaged_files import plan as plan_of
 
-# python sweep.py ...
+# Arguments of `python sweep.py`, and a part of the message.
 SWEEPS = {
     "--dry-run": "--dry-run is not a flag of this program; hydra.sweeper.dry_run=true prints",
     "hydra.sweeper.on_oom=halve": "was removed: write trainer.micro_batches=auto.",
@@ -52,11 +51,11 @@ SWEEPS = {
     "experiment=table1 experiment.error=0.1": "write +experiment.error=VALUE to add it",
     "experiment=table1 experiment.foo=3": "write +experiment.foo=VALUE to add it, if docs/exp",
     "experiment=fig1 experiment.arms.fixed.set.model.layers=2": "set={model.layers:VALUE}.",
-    "experiment=[fig1,fig3]": "expected names of experiments; for example experiment=fig1,fig3",
-    "experiment=fig1 experiment.scales.gpu.seeds=[7]": "which is trained; add scale=gpu, or leave",
+    "experiment=[fig1,fig3]": "expected names of experiments; write for example experiment=f",
+    "experiment=fig1 experiment.scales.gpu.seeds=[7]": "the chosen scale, demo; add scale=gpu, or",
     "experiment=fig1 scale=cpu experiment.tune.grow=-1": "grow=-1: input should be",
     "experiment=fig1 scale=paper experiment.tuned=true": "expected false, since fig1 has no "
-    "tune.grid at scale=paper; give experiment.tune.grid.",
+    "tune.grid at scale=paper; leave it out, or set experiment.tune.grid.",
     "experiment=fig9": "did you mean fig4 or fig3 or fig2?",
     "experiment=scaling": "experiment=scaling was removed: choose another experiment; fig3",
     "scale=huge experiment=fig1": "scale=huge: expected one of cpu, demo",
@@ -68,13 +67,13 @@ SWEEPS = {
     "task=lm1b,mnli": "metric=test/perplexity: expected a metric of task mnli",
     "metric=test/perplexty": "metric=test/perplexty: expected a metric of task lm1b",
     "name=../mine": "name=../mine: expected at most 56 letters",
-    "name=mine experiment=fig1,fig3": "name=mine: expected a single experiment or grid",
+    "name=mine experiment=fig1,fig3": "name=mine cannot name the results of 2 experiments",
     "model.heads=8 model.heads=4": "model.heads is set twice",
     "+data=local": "Multiple values for data.",
     "task=null": "Config group override must be a string or a list. Got NoneType.",
     "model.heads=0": "model.heads=0: expected a whole number from 1 to 65536",
     "model.embedding_size=30 model.heads=7": "model.heads=7: expected a divisor",
-    "experiment=fig3 experiment.seeds=0,1": "'experiment.seeds=[0,1]', or seeds as seed=0,1",
+    "experiment=fig3 experiment.seeds=0,1": "write 'experiment.seeds=[0,1]'; to sweep seeds, ",
     "experiment=fig3 ++experiment.arms.fixd.label=x": "=fixd: expected an arm of fig3 (standard,",
     "data=local data.root=/müller": "two kinds of quotes, as in 'data.root=\"/müller\"'",
     "seed=-1": "seed=-1: expected whole numbers from 0 to 4294967295",
@@ -96,14 +95,16 @@ SWEEPS = {
     "model.heads=1e999": "model.heads=inf: expected a finite number",
 }
 
-TUNED = {  # experiment=fig1_tuned scale=cpu experiment.tune. ...
-    "seeds=[7,2]": "expected seeds other than the judged ones (0, 1, 2)",
-    "transfer.fixed=width": "tune.transfer was removed: leave it out, since rates are chosen at",
-    "per=arm": "tune.per was removed: leave it out, since trials begin at the ends of each arm",
+# The rest of `experiment=fig1_tuned scale=cpu experiment.tune.`
+TUNED = {
+    "seeds=[7,2]": "tune.seeds=[7, 2]: expected seeds that no judged run has (0, 1, 2)",
+    "transfer.fixed=width": "tune.transfer was removed: leave it out, since each arm's smallest",
+    "per=arm": "tune.per was removed: leave it out, since each arm's smallest and largest model",
     "by=test/loss": "by=test/loss: expected a metric of the validation split",
-    "grid={optimizer.learning_rate:[0.1]}": "expected two different values",
+    "grid={optimizer.learning_rate:[0.1]}": "expected at least two different values",
 }
-THREE = {  # experiment=three ++experiment. ...
+# The rest of `experiment=three ++experiment.`
+THREE = {
     "margin={test/loss:{size:0,reason:why}}": "size=0: expected a number above 0 in the metric's",
     "margin={test/loss:{size:1,reason:'\u2003'}}": "expected a sentence; write for example {size",
     "margin={test/loss:{size:1}}": "margin.test/loss.reason is missing",
@@ -113,7 +114,7 @@ SWEEPS |= {
 }
 SWEEPS |= {f"experiment=three ++experiment.{typed}": THREE[typed] for typed in THREE}
 
-# conf/experiment/<name>.yaml, below its first line
+# The contents of conf/experiment/<name>.yaml below the line `# @package _global_`.
 BODY = "experiment:\n  title: t\n  metric: test/loss\n"
 ARM = f"{BODY}  arms: {{a: {{grid: {{model.heads: [2, 4]}}}}}}\n"
 MATCHED = "{set: {model.head_size: 16}, match: {solve: model.heads, HOW}}"
@@ -142,7 +143,7 @@ FILES = {
     ),
     "once": (
         f"{BODY}  finetune: {{squad: [test/f1, test/loss], mnli: [test/loss]}}\n{PRETRAINED}",
-        "experiment.finetune=test/loss: expected each metric at one task only",
+        "experiment.finetune=test/loss: expected each metric under one task only",
     ),
     "seeded": (
         ARM.replace("{grid", "{set: {seed: 5}, grid"),
@@ -150,7 +151,7 @@ FILES = {
     ),
     "heirs": (
         ARM.replace("}}}\n", "}, seeds: [0, 1]}, b: {parent: a, seeds: [1, 2]}}\n"),
-        "arms.b.seeds=[1, 2]: expected seeds of its parent a (0, 1)",
+        "arms.b.seeds=[1, 2]: expected only seeds of its parent a (0, 1)",
     ),
     "switched": (
         ARM.replace("a:", "on:"),
@@ -167,7 +168,7 @@ FILES = {
     "pointless": (ARM.replace("{grid", "{where: model.heads > 9, grid"), "no points"),
     "solved": (
         MATCH.replace("heads, HOW", "hads, to: 5, tolerance: 0.1"),
-        "model.hads cannot be solved for: model.hads is not a key of the config; did you mean",
+        "cannot solve for model.hads: model.hads is not a key of the config; did you mean",
     ),
     "unchanged": (
         MATCH.replace("heads, HOW", f"feedforward_size, {CACHE}"),
@@ -175,7 +176,7 @@ FILES = {
     ),
     "uncached": (
         MATCH.replace("16}", "16, task: pretraining}").replace("HOW", CACHE),
-        "match.count=cache_bytes_per_token: expected a count of encoder with multi_head",
+        "match.count=cache_bytes_per_token: expected one of the counts that encoder with multi",
     ),
     "two": (
         ARM.replace("{grid", "{set: {model.embedding_size: 16}, grid").replace(
@@ -192,12 +193,12 @@ FILES = {
         "arm b cannot sweep trainer.steps, which its parent a sweeps already",
     ),
 }
-MATCHES = {  # the rest of `match`
+MATCHES = {  # these replace HOW in MATCH
     "close": ("to: 150000, tolerance: -1", "tolerance=-1: input should be"),
-    "zero": ("to: 0, tolerance: 0.1", "match.to=0: expected an arm of"),
+    "zero": ("to: 0, tolerance: 0.1", "match.to=0: expected the name of an arm"),
     "besides": (
         "to: 150000, tolerance: 0.1, where: model.heads > 2",
-        "a.match.where selects or uses points of an arm, but match.to=150000 is a",
+        "a.match.where is about the points of an arm, but match.to=150000 is a",
     ),
     "stepless": (
         "to: 150000, tolerance: 0.1, multiple_of: model.rotary_size",
@@ -208,7 +209,7 @@ MATCHES = {  # the rest of `match`
 FILES |= {
     name: (MATCH.replace("HOW", how), words) for name, (how, words) in MATCHES.items()
 }
-ADDED = {  # below ARM
+ADDED = {  # lines to add to ARM
     "twice": ("title: again", "cannot be read as yaml: found duplicate key title"),
     "armed": ("claims: [fixed_keeps_improving]", "has no arm fixed"),
     "across": ("x: model.hads", "experiment.x=model.hads: expected a key"),
@@ -226,7 +227,7 @@ ADDED = {  # below ARM
 }
 FILES |= {name: (f"{ARM}  {line}\n", words) for name, (line, words) in ADDED.items()}
 
-# python -m sweeper ...
+# Arguments of `python -m sweeper`, and a part of the message.
 COMMANDS = {
     "collect --output HERE/x": "unrecognized arguments: --output",
     "pack fig1": "pack was removed: plan with hydra.sweeper.plan_only=true and copy the outputs",
@@ -256,7 +257,7 @@ COMMANDS = {
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
-    """A folder of things that are wrong."""
+    """A folder with a copy of conf/, experiments with mistakes, and files that are not text."""
     folder = tmp_path_factory.mktemp("mistakes")
     shutil.copytree(CONF, folder / "conf")
     for name, text in {
@@ -277,7 +278,7 @@ def here(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def told(here):
-    """The sentence that a sweep ends in."""
+    """Return a function that plans a command line and returns the error message."""
     known = composer(here / "conf")
     with closing(SizeServer()) as process:
 
@@ -288,7 +289,7 @@ def told(here):
                 refuse_arguments(arguments)
                 outputs = [] if "paths" in typed else [f"paths.outputs={here / 'new'}"]
                 check_claims(planner.plan([*arguments, *outputs]))
-            except Exception as problem:  # whatever it is, as sweep.py catches it
+            except Exception as problem:  # sweep.py catches all exceptions, too
                 if not is_user_error(problem):
                     raise
                 return str(explained(problem))
@@ -303,7 +304,7 @@ def is_a_sentence(text: str) -> bool:
     return "\n" not in text and len(text) < 1000 and ends
 
 
-# conf/experiment/<name>.yaml, which Hydra does not read as one
+# Files in conf/experiment that Hydra does not read as experiments.
 BEGIN = "begin it with the line '# @package _global_', before any other comment, '---' or byte"
 DEFAULTS = f"defaults: [override /task: lm1b]\n{ARM}"
 HEADLESS = {
@@ -328,7 +329,7 @@ def test_what_is_typed_or_written_wrongly_is_one_sentence_before_anything_is_tra
 
 
 def test_a_mistake_in_a_key_that_changes_no_size_is_told_where_the_size_is_known(told):
-    assert "parent=nope" in told("parent=nope")  # the size of this model is kept
+    assert "parent=nope" in told("parent=nope")  # this model's size is now in the cache
     assert "trainer.threads=0: expected" in told("trainer.threads=0")
 
 
@@ -398,14 +399,12 @@ def test_a_config_path_without_the_primary_config_names_the_flag_that_adds_a_fol
     with pytest.raises(UserError) as refused:
         Composer(composer().loader, "mine").compose([])
     assert "There is no primary config mine.yaml" in str(refused.value)
-    assert "write --config-dir FOLDER: --config-path replaces conf/." in str(
-        refused.value
-    )
+    assert "write --config-dir FOLDER instead of --config-path" in str(refused.value)
 
 
 @pytest.mark.parametrize("typed", ["sweep.py model.heads=8", "-m sweeper status"])
 def test_without_the_environment_a_command_says_how_to_get_it(typed):
-    bare = [sys.executable, "-S", *typed.split()]  # -S: no site-packages
+    bare = [sys.executable, "-S", *typed.split()]  # -S hides site-packages
     done = subprocess.run(bare, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert is_a_sentence(done.stderr.removesuffix("\n"))

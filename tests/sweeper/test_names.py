@@ -1,4 +1,4 @@
-"""What sweeps leave in one folder: no table or figure of another is replaced without saying so."""
+"""Tests that no sweep replaces another sweep's table or figure without saying so."""
 
 import io
 import re
@@ -51,7 +51,7 @@ def outputs(tmp_path):
 
 @pytest.fixture
 def sweep(planner, outputs):
-    """Sweeps whose runs are done the moment they are planned."""
+    """Return a function that plans a sweep, writes results for its runs and publishes them."""
 
     def sweep(typed):
         plan = planner.plan([*typed.split(" "), f"paths.outputs={outputs}"])
@@ -76,7 +76,7 @@ def sweep(planner, outputs):
 
 
 def left(outputs: Path) -> list[set[str]]:
-    """The names of tables and of figures."""
+    """Return the names of the tables and the names of the figures."""
     pairs = (("tables", ".csv"), ("figures", ".pdf"))
     return [
         {p.stem for p in (outputs / folder).glob(f"*{end}")} for folder, end in pairs
@@ -170,7 +170,7 @@ def test_a_run_that_a_sweep_in_training_waits_for_stays(sweep, outputs, capsys):
     trained, waiting = store.ids()
     for run in (trained, waiting):
         (store.run(run).path / "result.json").unlink()
-    store.run(trained).claim({})  # this very process lives
+    store.run(trained).claim({})  # claimed by this process, which is alive
     assert forget(outputs, waiting, "--yes") == 2
     assert f"while run {trained} is in training" in capsys.readouterr().err
     assert store.ids() == [trained, waiting]
@@ -181,7 +181,7 @@ def test_a_run_goes_when_it_is_named_and_is_new_again(sweep, outputs, capsys):
     run, other = RunStore(outputs).ids()
     assert forget(outputs, run, "--yes") == 0
     assert (
-        "planned in mine; repeating the sweep trains it again"
+        "the run is planned in mine; repeating the sweep trains it again"
         in capsys.readouterr().out
     )
     assert RunStore(outputs).ids() == [other]
@@ -216,7 +216,8 @@ def test_a_pinned_state_of_the_code_goes_when_no_run_that_stays_needs_it(
         attempt = store.run(run).claim({"code": f"commit-{state}"})
         attempt.finish("done")
     result = store.run(run).path / "result.json"
-    result.rename(tmp_path / "result.json")  # its job may wait to start from either
+    # Without a result, the run may have a queued job that starts from either copy.
+    result.rename(tmp_path / "result.json")
     assert forget(outputs, gone, "--yes") == 0
     assert {path.name for path in (outputs / "code").iterdir()} == {"a", "b"}
     (tmp_path / "result.json").rename(result)
@@ -262,7 +263,7 @@ def test_nothing_goes_in_training_or_unconfirmed(sweep, outputs, monkeypatch, ca
     store = RunStore(outputs)
     run = store.run(store.ids()[0])
     (run.path / "result.json").unlink()
-    run.claim({})  # this very process lives
+    run.claim({})  # claimed by this process, which is alive
     before = sorted(outputs.rglob("*"))
     assert forget(outputs, "mine", "--yes") == 2
     assert sorted(outputs.rglob("*")) == before

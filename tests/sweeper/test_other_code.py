@@ -1,4 +1,4 @@
-"""Runs that other code trained are named, kept, and trained again on request."""
+"""Tests that runs of other code are reported, kept, and trained again on request."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ TODAY = Code.read()
 
 
 def edited(path, change):
-    """Today's code with one file changed."""
+    """Return today's code with one file changed."""
     source = change(TODAY.files[path].decode())
     return Code(TODAY.root, {**TODAY.files, path: source.encode()})
 
@@ -66,7 +66,7 @@ def test_a_plugin_counts_as_a_whole(installed):
 
 
 def trained(outputs, code, *seeds):
-    """Finished runs of one point that this code trained, and their plan."""
+    """Write finished runs of one point, trained with `code`. Return their plan."""
     runs = {}
     for seed in seeds:
         one = {**config(), "seed": seed}
@@ -92,10 +92,10 @@ def test_the_plan_names_the_changed_file_and_the_way_to_train_again(tmp_path):
     found = of_other_code(plan, store, Changes.of(tmp_path, SCALED))
     assert [*in_words(found, retrain=False)] == [
         f"3 of 3 finished runs were trained with other code ({MULTI_HEAD} changed). Their results "
-        "are kept; beside new runs they decide no claim. To train them again, add "
-        "hydra.sweeper.retrain=changed"
+        "are kept, but cannot decide a claim together with new runs. To train these runs again, "
+        "add hydra.sweeper.retrain=changed"
     ]
-    with pytest.raises(UserError, match=r"Runs of different code decide no claim"):
+    with pytest.raises(UserError, match=r"Runs of different code cannot decide"):
         refuse_mixing(found)
 
 
@@ -131,7 +131,7 @@ def test_a_run_that_begins_anew_keeps_its_old_result_beside_its_attempt(tmp_path
 
 
 def planned(outputs, accept):
-    """Write a plan with a claim over five seeds of one point and five of another."""
+    """Write a plan with a claim about four runs of one point, which may accept mixed code."""
     points, runs = [], {}
     for seed in range(4):
         values = {"model.heads": 3}

@@ -1,4 +1,4 @@
-"""`python -m sweeper status`: what a person is told of runs in every state."""
+"""Tests of `python -m sweeper status` with runs in every state."""
 
 import io
 import json
@@ -53,7 +53,8 @@ def outputs(tmp_path):
 
 def told(outputs: Path) -> dict[str, Line]:
     found = list(lines(outputs, ["fig1"]))
-    assert len(found) == len(NAMES)  # each run once, however many points use it
+    # Each run is listed once, even if several points use it.
+    assert len(found) == len(NAMES)
     return {line.run: line for line in found}
 
 

@@ -1,4 +1,4 @@
-"""Training a plan: expected durations, prepared data and the size server."""
+"""Tests of expected durations, prepared data and the size server."""
 
 import io
 import signal
@@ -26,7 +26,7 @@ from tests.policies import launcher
 
 
 class Folder:
-    """An outputs folder with runs of 100 steps, two of which are trained at a time."""
+    """An outputs folder and a backend that trains two runs at a time. Runs have 100 steps."""
 
     def __init__(self, outputs):
         self.outputs, self.store, self.device = outputs, RunStore(outputs), "cpu"
@@ -49,7 +49,7 @@ class Folder:
         return run
 
     def told(self, *runs, done=()):
-        """Return the expected seconds of runs, in a plan that has others which are done."""
+        """Return the expected seconds of `runs`, in a plan that also has the runs `done`."""
         planned = {run.id: run for run in (*runs, *done)}
         plan = Plan("demo", self.outputs, {}, {}, {}, runs=planned)
         return expected_seconds(runs, self.store, measured(plan, self.store, self), 2)
@@ -93,7 +93,7 @@ def test_runs_on_a_cpu_say_nothing_of_a_gpu(folder):
 
 
 class Speed:
-    """A size server on a machine of 7 FLOPs a second."""
+    """A size server on a machine that computes 7 FLOPs per second."""
 
     def ask(self, questions):
         assert questions == [{"op": "speed"}]
@@ -140,7 +140,7 @@ CONFIGS = {"a": {"data": {"sentences": 503}, "task": {"name": "lm1b"}}}
 
 
 class Process:
-    """Stands for the size server: jobs that end with these codes and say this."""
+    """A fake size server. Its jobs write `says` to their logs and end with these exit codes."""
 
     def __init__(self, *codes, says=""):
         self.codes, self.says = list(codes), says
@@ -218,7 +218,7 @@ for line in sys.stdin:
 
 @pytest.fixture
 def light(tmp_path):
-    """A size server that imports nothing and says that it started whatever it is asked."""
+    """The client of a size server that imports nothing and starts no jobs."""
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "__init__.py").touch()
     (tmp_path / "tasks" / "size_server.py").write_text(SERVER)

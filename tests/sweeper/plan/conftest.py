@@ -1,4 +1,4 @@
-"""Planning without a model process: a fake one answers, and counts by the closed form."""
+"""Fixtures that plan without a size server. A fake one computes sizes with a formula."""
 
 import shutil
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.policies import shipped
 
 
 class FakeProcess:
-    """Answers like tasks.size_server; sizes by the closed form, data by its config."""
+    """A size server that builds no models and reads no text."""
 
     def __init__(self):
         self.asked = []
@@ -73,12 +73,12 @@ class FakeProcess:
 
 
 def described(typed):
-    """Return what a command line makes of its experiment, and the name; no points are planned."""
+    """Return a command line's experiment (None for a grid) and its name. Plan no points."""
     found = read(typed.split(" "), shipped(), max_points=997)
     if not found.experiments:
         return None, name_of(found, None, shipped())
     [name] = found.experiments
-    whole = shipped().base([f"experiment={name}"]).beside["experiment"]
+    whole = shipped().base([f"experiment={name}"]).resolved["experiment"]
     scale = str(found.values.get("scale", "demo"))
     experiment = read_experiment(name, whole, scale=scale, overrides=found.values)
     axes = {key: values for key, values in found.axes.items() if key != "seed"}
@@ -94,7 +94,7 @@ def process():
 
 @pytest.fixture
 def with_experiment(tmp_path):
-    """Copies conf/ and adds an experiment; returns the copy."""
+    """Return a function that copies conf/, adds an experiment and returns the copy's path."""
 
     def with_experiment(name, text):
         conf = shutil.copytree(CONF, tmp_path / "conf", dirs_exist_ok=True)
@@ -106,12 +106,11 @@ def with_experiment(tmp_path):
 
 @pytest.fixture
 def plan(tmp_path, process, monkeypatch):
-    monkeypatch.chdir(
-        tmp_path
-    )  # for outputs/, the default: another folder is another config
+    # Write to the default folder, outputs/, since a test may compare the whole config.
+    monkeypatch.chdir(tmp_path)
 
     def run(*arguments, conf=None):
-        """`conf`: a folder in place of conf/, or a composer of one."""
+        """Return the plan. `conf` is a folder that replaces conf/, or the composer of one."""
         composed = composer(conf) if isinstance(conf, Path) else conf or shipped()
         return Planner(composed, process, max_runs=10_000).plan(arguments)
 

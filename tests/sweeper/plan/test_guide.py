@@ -1,4 +1,4 @@
-"""docs/experiments.md: its tables are those of the code, and its examples work as they stand."""
+"""Tests that the tables of docs/experiments.md match the code, and that its examples work."""
 
 import inspect
 import json
@@ -28,7 +28,7 @@ PYTHON = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 
 
 def table(head):
-    """The rows of the table whose first cell this is, as lists of cells."""
+    """Return the rows of the table whose first column has the title `head`, as lists of cells."""
     _, _, after = GUIDE.partition(f"| {head} |")
     lines = after.partition("\n\n")[0].splitlines()[2:]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
@@ -58,7 +58,8 @@ def test_every_key_of_an_experiment_is_documented_with_its_default(kind, head, f
     known = {one.name: one for one in fields(kind) if one.name not in ("name", "yaml")}
     assert rows.keys() == {*known, *further}
     for name, said in rows.items():
-        if name in known and not said.startswith("the "):  # as for the whole experiment
+        # The default of an arm's key may be in words, such as "the experiment's".
+        if name in known and not said.startswith("the "):
             assert said.strip("`") == default(known[name]), name
 
 

@@ -1,4 +1,4 @@
-"""Every option that conf/ offers, and what shipped experiments and scales set."""
+"""Tests of every option, experiment and scale in conf/."""
 
 import pytest
 import yaml
@@ -22,13 +22,13 @@ def options(group):
 
 
 def at(scale):
-    """A scale as a parameter: demo, the default, in the quick tests; the others in the slow."""
+    """Return a scale as a parameter. Scales other than demo are tested only by the slow tests."""
     return pytest.param(scale, marks=() if scale == "demo" else pytest.mark.slow)
 
 
-# Quick ones of their kind are quick: fig2 for those that fine-tune, cache for those that match.
+# The quick tests leave these out. They plan fig2 for fine-tuning, and cache for matching.
 LONG = ("collaborative", "table1", "table2a", "table2b", "table3")
-# An experiment without scales is the same at all of them.
+# An experiment without `scales` does not depend on the scale, so two of them are enough.
 EXPERIMENTS = [
     pytest.param(
         path.stem,
@@ -48,7 +48,7 @@ _PLANS: dict[tuple[str, str], Plan] = {}
 
 @pytest.fixture
 def planned(plan):
-    """Plan a shipped experiment at a scale, once for all tests."""
+    """Return a function that plans an experiment at a scale, once for all tests."""
 
     def planned(name, scale):
         if (name, scale) not in _PLANS:
@@ -58,7 +58,7 @@ def planned(plan):
     return planned
 
 
-# Those of the other groups are composed in store/test_identity.py.
+# store/test_identity.py composes the options of the other config groups.
 @pytest.mark.parametrize(
     "option", [f"{g}={o}" for g in ("logger", "scale") for o in options(g)]
 )
@@ -92,7 +92,7 @@ def test_every_experiment_plans_at_every_scale_it_defines(planned, name, scale):
     assert {point.arm for point in found.points} == set(experiment.arms)
     assert experiment.figure in names(FIGURES)
     assert set(experiment.claims) <= set(names(CLAIMS))
-    check_claims(found)  # its points can decide each of them
+    check_claims(found)  # raises UserError if the points cannot decide a claim
     for point in (
         one for one in found.points if one.matched and not found.runs[one.run].parent
     ):
@@ -162,7 +162,7 @@ def test_values_grown_mirror_queries_and_keys_grown(planned, scale):
 
 @pytest.mark.parametrize("scale", LARGER_SCALES)
 def test_every_scale_trains_as_its_machine_and_its_length_allow(planned, scale):
-    """Of language models, encoders, and what is fine-tuned from them."""
+    """fig1 has language models. fig2 has encoders and their fine-tunings."""
     found = [
         *planned("fig1", scale).runs.values(),
         *planned("fig2", scale).runs.values(),
@@ -173,7 +173,7 @@ def test_every_scale_trains_as_its_machine_and_its_length_allow(planned, scale):
     for trainer in (config["trainer"] for config in configs):
         assert trainer["precision"] == "bf16-mixed" or scale == "demo"
         assert trainer["accelerator"] == "gpu" or scale == "demo"
-        # A short training is not stopped for validations.
+        # Only long trainings, at scale=paper, stop for validations.
         assert trainer["validate_every"] == 0 or scale == "paper"
     for config in (config for config in configs if config["task"]["name"] == "lm1b"):
         optimizer, steps = config["optimizer"], config["trainer"]["steps"]

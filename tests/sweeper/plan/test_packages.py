@@ -1,4 +1,4 @@
-"""Options of an installed package or of a folder outside the checkout."""
+"""Tests of options that an installed package or a folder outside the checkout adds."""
 
 import re
 import subprocess
@@ -63,7 +63,7 @@ FILES = {
 
 @pytest.fixture
 def planned(tmp_path):
-    """Plan in a process of its own with a folder of one's own; return what it said."""
+    """Return a function that runs sweep.py with a folder of yaml files and returns its output."""
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text.replace("HERE", str(tmp_path)))

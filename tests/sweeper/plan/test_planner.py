@@ -1,4 +1,4 @@
-"""Planning: what a command line becomes; the fake size server counts by the closed form."""
+"""Tests of plans: the points and runs of a command line. A fake size server computes the sizes."""
 
 import copy
 import io
@@ -81,7 +81,7 @@ def test_what_is_known_is_not_asked_again_until_the_text_changes(
 
 
 def test_a_model_that_two_arms_share_is_one_run_with_its_seeds_in_both(plan):
-    """Heads of size d/h and heads fixed at that same size are the same model (paper, Figure 3a)."""
+    """A fixed head size of d / h gives the same model as the standard rule (paper, Figure 3a)."""
     found = plan("experiment=fig1", "scale=paper", "seed=0")
     by_point = {(p.arm, *p.values.values()): p.run for p in found.points}
     shared = by_point["fixed", 8]
@@ -95,7 +95,7 @@ def test_a_model_that_two_arms_share_is_one_run_with_its_seeds_in_both(plan):
 
 
 def test_figure_1_at_paper_scale_has_the_published_counts(plan):
-    """Reference: the closed form of the paper's models, in millions to two decimals."""
+    """The expected numbers, in millions, come from the formula for the paper's models."""
     found = plan("experiment=fig1", "scale=paper", "seed=0")
     totals = {
         (p.arm, *p.values.values()): round(
@@ -107,7 +107,7 @@ def test_figure_1_at_paper_scale_has_the_published_counts(plan):
     assert sizes == [13.12, 16.89, 20.86, 25.02, 29.38]
     assert totals["fixed", 4] == 12.34
     assert totals["fixed", 70] == 25.31
-    # Heads that make the fixed model as large as the baseline at d = 320, 384, 448, 512.
+    # With these numbers of heads, the model is as large as the baseline at d = 320, 384, 448, 512.
     assert [key[1] for key in totals if key[0] == "matched"] == [27, 47, 69, 91]
 
 
@@ -152,9 +152,8 @@ def test_a_typed_parent_has_the_model_the_text_and_the_tokenizer_of_its_child(pl
     child = ("task=mnli", f"parent={parent.id}", "model.heads=2")
     store = RunStore(Path("outputs").absolute())
     older = copy.deepcopy(parent.config)
-    assert (
-        older["model"]["attention"].pop("qk_norm") is False
-    )  # its record has no such key
+    # Its record was written before this key existed.
+    assert older["model"]["attention"].pop("qk_norm") is False
     run = store.freeze(Record(parent.id, older, parent.size))
     run.publish_result(run.claim({}), {"metrics": {}})
     tokenizer = "task.tokenizer='text of sample None for pretraining'"
@@ -182,7 +181,7 @@ def test_a_typed_parent_has_the_model_the_text_and_the_tokenizer_of_its_child(pl
 
 
 def test_figure_3_widens_the_layers_of_a_model_with_the_same_heads(plan):
-    """The paper's rule is 64 h + 512; biases and whole numbers leave a hair."""
+    """The paper's rule is 64 h + 512. Biases and rounding cause small differences."""
     found = plan("experiment=fig3", "scale=paper", "seed=0")
     standard = [point for point in found.points if point.arm == "standard"]
     assert [point.values["model.heads"] for point in standard] == [4, 8, 16, 32, 64]
@@ -196,7 +195,7 @@ def test_figure_3_widens_the_layers_of_a_model_with_the_same_heads(plan):
 
 
 def test_a_fine_tuning_has_the_dropout_of_its_own_task_and_the_rest_of_its_parent(plan):
-    """Typed keys of the pre-training leave fine-tunings of other tasks alone."""
+    """Overrides of keys that only the pre-training has do not change the fine-tunings."""
     typed = ("model.initializer_range=0.03", "task.documents=blank_line")
     found = plan("experiment=fig2", "scale=cpu", "seed=0", *typed)
     by_task = {}
@@ -236,7 +235,7 @@ def test_what_is_typed_wins_over_the_experiment(plan):
     for run in found.runs.values():
         model = run.config["model"]
         assert (model["layers"], model["head_size"], run.config["seed"]) == (2, 2, 7)
-    # Keys that an axis of the experiment moves together are typed one by one.
+    # An axis of the experiment sets both keys together. Overrides set each key alone.
     found = plan("experiment=equal_width", "seed=0", "model.heads=3")
     assert {point.values["model.heads"] for point in found.points} == {3}
     assert {run.config["model"]["heads"] for run in found.runs.values()} == {3}
@@ -257,7 +256,7 @@ def test_one_point_has_more_seeds_and_the_others_their_own(plan):
     }
     assert {run: more.runs[run] for run in found.runs} == found.runs
     for wanted in ({}, dict.fromkeys(found.runs, 0), dict.fromkeys(found.runs, 2)):
-        again = with_seeds(found, wanted)  # none loses seeds
+        again = with_seeds(found, wanted)  # seeds are never removed
         assert (again.points, again.runs) == (found.points, found.runs)
 
 
@@ -324,7 +323,7 @@ def test_the_nearest_value_is_found(constant, slope, bend, value, off, step):
 
 def test_a_count_that_is_no_parabola_is_still_solved():
     def count(x):
-        return 100 * (x // 3) + x**3  # steps and a cube: the first guess is wrong
+        return 100 * (x // 3) + x**3  # not a parabola, so the first guess is wrong
 
     for target in (1, 57, 5_000, 123_456):
         assert solve(count, target)[0] == exhaustive(count, target, 1)
@@ -342,10 +341,10 @@ def test_a_polynomial_size_takes_few_builds():
 
 
 def test_only_values_that_have_a_model_are_found():
-    def divisor(x):  # as the key/value heads of 12 heads
+    def divisor(x):  # x key/value heads for 12 heads
         return UserError(f"{x} does not divide 12.") if 12 % x else 1000 + 10 * x
 
-    def multiple(x):  # as the heads that share 4 key/value heads
+    def multiple(x):  # x heads that share 4 key/value heads
         return UserError(f"4 does not divide {x}.") if x % 4 else 100 * x + x * x
 
     for count, values in ((divisor, [1, 2, 3, 4, 6, 12]), (multiple, range(4, 400, 4))):
@@ -353,14 +352,14 @@ def test_only_values_that_have_a_model_are_found():
             best = min(values, key=lambda x: (abs(count(x) - target), x))
             assert solve(count, target) == (best, count(best))
     with pytest.raises(
-        UserError, match=r"no value gives a valid model \(for 1: 1 is odd\)"
+        UserError, match=r"no value gives a valid model \(the error at 1: 1 is odd\)"
     ):
         solve(lambda x: UserError(f"{x} is odd."), 8)
 
 
 def test_what_cannot_be_reached_is_said_and_a_small_target_gives_the_smallest():
     assert solve(lambda x: 1000 + x, 10)[0] == 1
-    with pytest.raises(UserError, match="up to 1,048,576 reaches 2,000,000"):
+    with pytest.raises(UserError, match="up to 1,048,576 reaches the size"):
         solve(lambda x: x, 2_000_000)
     with pytest.raises(UserError, match="no value up to 4,096"):
         solve(lambda x: UserError("") if x % 2 else x, 8000)
@@ -475,4 +474,5 @@ def test_a_key_that_one_of_several_models_has_is_left_out_for_the_others(plan):
     theirs, ours = (run.config["model"] for run in found.runs.values())
     assert theirs["type"] == "gpt2"
     assert "type" not in ours
-    assert theirs["typo"] == ours["typo"] == 7  # for their schema to refuse
+    # The real size server would refuse this key.
+    assert theirs["typo"] == ours["typo"] == 7

@@ -1,4 +1,4 @@
-"""No config brings code, secrets or unknown options in."""
+"""Tests that configs with code to call, secrets or unknown options are refused."""
 
 import json
 from dataclasses import asdict
@@ -30,7 +30,7 @@ FORMS = {
 
 @pytest.fixture
 def given():
-    """What a command line gives a sweep, read as `sweep.py` reads it."""
+    """Return a function that reads a command line as `sweep.py` does."""
 
     def given(*arguments):
         refuse_arguments(list(arguments))
@@ -74,7 +74,7 @@ def test_no_target_gets_in_by_a_yaml_file(with_experiment, place):
 
 @pytest.mark.parametrize("key", ["model", "task", "data", "trainer", "model.attention"])
 def test_no_target_gets_in_by_an_edited_record(key):
-    with pytest.raises(UserError, match="_target_"):  # no reader looks at its value
+    with pytest.raises(UserError, match="_target_"):
         parse(config({f"{key}._target_": "os.system"}))
 
 

@@ -1,4 +1,4 @@
-"""The line of a plan about text that its scale is not made for."""
+"""Tests of the warning that the training text does not fit the scale."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from sweeper.plan.show import unfit_scale
 
 REAL = "data=local data.root=text"
 GENERATED = (
-    "is for real text, but 2 runs would train on the generated text: add data=local"
+    "is for real text, but 2 runs would train on the generated text; add data=local"
 )
 
 
@@ -18,7 +18,7 @@ GENERATED = (
         ("scale=gpu task=squad", f"scale=gpu {GENERATED}"),
         (
             REAL,
-            "scale=demo is for the generated text: its models hardly learn from real text",
+            "scale=demo is for the generated text; its models hardly learn from real text",
         ),
         (f"scale=cpu {REAL}", ""),
         ("scale=demo", ""),
@@ -31,4 +31,4 @@ def test_a_plan_says_that_its_scale_does_not_fit_its_text(plan, typed, said):
     words = unfit_scale(found, found.runs)
     assert words.startswith(said)
     assert bool(words) == bool(said)
-    assert unfit_scale(found, []) == ""  # all are done
+    assert unfit_scale(found, []) == ""  # no run is left to train

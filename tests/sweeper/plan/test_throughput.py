@@ -1,4 +1,4 @@
-"""Expected durations and sizes, and how long they are remembered."""
+"""Tests of expected durations, and of the cache of model sizes."""
 
 import os
 from pathlib import Path
@@ -43,11 +43,8 @@ def test_the_most_similar_measured_runs_decide():
     throughput = Throughput()
     finished = [
         (_run("lm1b", 3, seed=1), 11.0, 2.0),
-        (
-            _run("lm1b", 3, seed=2, steps=2 * 2310),
-            22.0,
-            2.0,
-        ),  # as fast, and twice as long
+        # This run trains twice as many steps at the same speed.
+        (_run("lm1b", 3, seed=2, steps=2 * 2310), 22.0, 2.0),
         (_run("lm1b", 5), 33.0, 3.0),
         (_run("mnli", 3), 77.0, 5.0),
         (_run("mnli", 3, seed=1), 77.0, 5.0),
@@ -75,7 +72,7 @@ CONFIG: dict[str, Any] = {"seed": 3, "task": {"name": "lm1b"}, "model": {"heads"
 
 
 def asked(memory: Path) -> int:
-    """How many models are built for the size of one config."""
+    """Return how many models the size server builds for one config with two seeds."""
     process = Mock(spec=SizeServer)
     process.ask = Mock(
         side_effect=lambda asked: [{"size": {"params_total": 17}} for _ in asked]

@@ -1,4 +1,4 @@
-"""What is tried before an experiment is judged, and what is chosen from it."""
+"""Tests of tuning: which values are tried, and which of them are chosen."""
 
 import math
 import re
@@ -25,7 +25,7 @@ CPU = "scale=cpu"
 
 @pytest.fixture
 def tried(plan, process, tmp_path):
-    """The plan of the tuned Figure 1, and that of its first trials."""
+    """The plan of the judged runs of fig1_tuned, and the plan of its first trials."""
     found = plan("experiment=fig1_tuned", CPU)
     searches = {name: Search.of(one.tune) for name, one in found.experiments.items()}
     return found, trials(found, searches, Facts(process, tmp_path / "facts.json"))
@@ -51,7 +51,8 @@ def test_every_choice_has_equally_many_trials_and_otherwise_each_is_what_is_judg
     for point in found.points:
         values = {key: value for key, value in point.values.items() if key != RATE}
         config, own = configs[point.arm, str(values)], found.runs[point.run].config
-        last = {"validate_every": config["trainer"]["steps"]}  # at its end
+        # Trials validate only after the last step.
+        last = {"validate_every": config["trainer"]["steps"]}
         assert own["trainer"] == {**config["trainer"], **last}
         changed = {"learning_rate": point.values[RATE]}
         assert own["optimizer"] == {**config["optimizer"], **changed}
@@ -96,7 +97,7 @@ def test_further_seeds_leave_out_those_of_the_trials(plan):
         (f"fig1 {CPU}", True),
         (f"fig1 {CPU} experiment.tuned=false", False),
         (f"fig1 {CPU} {TUNE}=null", False),
-        # A key that is typed is not tuned.
+        # An override of a tuned key replaces tuning.
         (f"fig1_tuned {CPU} {RATE}=0.03", False),
     ],
 )
@@ -134,7 +135,7 @@ def test_no_trial_starts_for_a_metric_of_which_neither_more_nor_less_is_better(
         ([0.0025, 0.005, 0.01], 0.005, None, False),
         ([100, 200], 200, 400, True),
         (["linear", "constant"], "constant", None, False),
-        ([0.0, 0.1], 0.1, None, True),  # it has no geometric step
+        ([0.0, 0.1], 0.1, None, True),  # from 0, there is no geometric step
         ([0.0, 0.1], 0.0, None, False),
     ],
 )
@@ -158,11 +159,11 @@ def tuning(plan, process, tmp_path):
 
 
 def train(tuning, best, diverging=MappingProxyType({})):
-    """Have the trials done.
+    """Write results for all planned trials, without training.
 
     Args:
-        best: the rate that each arm learns most with, or a function that returns it for a point.
-        diverging: by arm, the rates that diverge with every seed but the first.
+        best: the best learning rate of each arm, or a function that returns it for a point.
+        diverging: for each arm, the rates that diverge with every seed but the first.
     """
     of = best if callable(best) else lambda point: best[point.arm]
     freeze(tuning.trials, tuning.store, {})
@@ -183,7 +184,7 @@ def train(tuning, best, diverging=MappingProxyType({})):
 
 
 def tried_rates(tuning):
-    """The rates that each arm has tried."""
+    """Return the learning rates that were tried in each arm."""
     found = {}
     for point in tuning.trials.points:
         found.setdefault(point.arm, set()).add(point.values[RATE])
@@ -191,7 +192,7 @@ def tried_rates(tuning):
 
 
 def judged(tuning):
-    """The optimizer that each arm is judged with, at its last point."""
+    """Return the optimizer section of the last judged point of each arm."""
     return {
         p.arm: tuning.judged.runs[p.run].config["optimizer"]
         for p in tuning.judged.points
@@ -248,7 +249,7 @@ def test_the_next_best_takes_the_place_of_a_value_that_diverges_with_a_further_s
 
 
 def places(tuning, arm):
-    """The settings of the points of an arm that were tried, and those that are judged."""
+    """Return the settings of the tried points of an arm, and those of its judged points."""
     return (
         {
             str({key: value for key, value in p.values.items() if key != RATE})
@@ -274,7 +275,8 @@ def test_where_the_ends_of_an_arm_differ_every_point_of_it_has_its_own_choice(
     for point in tuning.judged.points:
         rate = tuning.judged.runs[point.run].config["optimizer"]["learning_rate"]
         assert rate == (0.01 if best(point) < 0.02 else 0.02)
-    again = Tuning.of(tuning.plan, process, tuning.store)  # as after it was killed
+    # A repeated command chooses the same values.
+    again = Tuning.of(tuning.plan, process, tuning.store)
     assert again.judged.as_data() == tuning.judged.as_data()
 
 
@@ -288,7 +290,7 @@ def test_points_between_the_ends_have_the_alternatives_of_the_nearer_one(tuning)
     unsure = [point.alternative_to for point in own if point.alternative_to]
     heads = [values["model.heads"] for values in unsure]
     assert {values["model.embedding_size"] for values in unsure} == {64}
-    assert sorted(heads) == [2, 4, 8, 16]  # of nine points
+    assert sorted(heads) == [2, 4, 8, 16]  # the smaller half of the arm's nine points
     seeds = Counter((p.arm, p.values[RATE]) for p in tuning.trials.points)
     assert (seeds["standard", 0.01], seeds["standard", 0.005]) == (3 + 2, 2)
 
@@ -307,7 +309,8 @@ def test_a_point_is_judged_with_both_rates_that_trials_cannot_tell_apart(tuning)
         (0.01, 0.02)
     }
     for (_, chosen), (other, alternative) in by_setting.values():
-        assert (chosen, alternative) == (None, other)  # its words name the rate
+        # Only the alternative's values name the rate.
+        assert (chosen, alternative) == (None, other)
 
 
 def test_where_one_arm_is_at_an_end_all_try_one_value_more(tuning):
@@ -331,12 +334,13 @@ def test_a_range_grows_no_further_than_it_may_and_the_end_is_said(tuning):
     at_end = Counter(choice["arm"] for choice in made if choice["at_end"] == [RATE])
     tried, judged = places(tuning, "standard")
     assert at_end["standard"] == len(judged)
-    assert tried == judged  # a rate at an end says nothing about other points
+    # Every point is tried, since the best rate is an end of its range.
+    assert tried == judged
 
 
 def test_the_cost_of_each_arm_is_told_before_and_at_most(tuning):
     [line] = tuning.budgets()
     for arm, count in zip(ARMS, (10, 10, 5, 5), strict=True):
         assert re.search(rf"{arm} {count} trials, \d+%", line), line
-    assert "In all 20 trials, " in line  # arms share ends
+    assert "In all 20 trials, " in line  # fewer than the sum, since arms share points
     assert "; at most 108 trials, " in line

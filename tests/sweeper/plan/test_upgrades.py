@@ -1,4 +1,4 @@
-"""What an earlier version of the program has trained, the next one knows and goes on from."""
+"""Tests that a new version reads and continues what an earlier version has trained."""
 
 import shutil
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_a_key_that_comes_leaves_every_id_as_it_was(plan, tmp_path, monkeypatch)
     assert {"look_ahead", "betas"} <= next(iter(after.runs.values())).config[
         "optimizer"
     ].keys()
-    # Records of before, which lack the keys, are those of these runs.
+    # The earlier records lack the new keys, but are still the records of these runs.
     store = RunStore(tmp_path / "outputs")
     freeze(before, store, {})
     records = {run: store.run(run).record() for run in store.ids()}

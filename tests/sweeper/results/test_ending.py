@@ -184,10 +184,10 @@ def test_the_last_lines_say_in_which_groups_of_wandb_the_runs_are(tmp_path):
     mirrored(by_hand({"model.heads": [2, 3, 5]}), "grid").write(tmp_path)
     total, others = len(RunStore(tmp_path).ids()), len(first.records)
     [line] = [one for one in ended(tmp_path, "grid") if "Weights & Biases: " in one]
-    where = f"{total - others} of its {total} runs in the group of its name, "
+    where = f"{total - others} of {total} in the group grid, "
     where += f"{others} in the group mine, which planned them first."
     assert where in line
-    assert line.endswith("the tag grid: python -m sweeper dashboard grid.")
+    assert line.endswith("the tag grid, run python -m sweeper dashboard grid.")
     assert not any("in the group" in line for line in ended(tmp_path, "mine"))
 
 
