@@ -15,7 +15,7 @@ from sweeper.store.runs import Taken
 from tests.sweeper.run.conftest import job
 
 STEPS = 100
-WHOLE = Taken(training=50.0, beside=10.0)
+WHOLE = Taken(training=50.0, overhead=10.0)
 
 
 def test_runs_take_turns_in_the_slots_and_the_longest_of_few_decides():
@@ -132,8 +132,8 @@ def test_a_run_that_is_watched_tells_its_pace_and_in_the_end_what_it_took(story)
     assert one.learned == [], "too short to tell"
     attempt.heartbeat(step=40, steps=STEPS)
     one.wait(PACE_S)
-    [(_, seconds, beside, share)] = one.learned
-    assert (seconds, beside, share) == (1.5 * PACE_S, None, pytest.approx(0.3))
+    [(_, seconds, overhead, share)] = one.learned
+    assert (seconds, overhead, share) == (1.5 * PACE_S, None, pytest.approx(0.3))
     one.runs["a"].publish_result(
         attempt, {"metrics": {}, "seconds": 5.5, "overhead_seconds": 2.0}
     )

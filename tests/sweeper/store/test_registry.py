@@ -70,7 +70,7 @@ def test_a_name_that_stands_for_two_things_is_one_sentence(installed, first):
     taken = "fig1" if first == "ours" else "mine"
     for package in ("one", "two") if first == "theirs" else ("two",):
         installed(package, "", {"headroom.figures": f"{taken} = {package}"})
-    owner = "this program" if first == "ours" else "the package one"
+    owner = "Headroom" if first == "ours" else "the package one"
     with pytest.raises(
         UserError, match=f"figure {taken}: {owner} and the package two both register"
     ):

@@ -245,7 +245,7 @@ def test_a_record_whose_seal_was_made_anew_is_not_the_run_of_its_name(tmp_path):
         record = {"format": FORMAT, "id": run.id, "config": {**config, **changed}}
         assert publish_with_checksum(path, record)
         if refused:
-            with pytest.raises(UserError, match="a config whose hash is in the run"):
+            with pytest.raises(UserError, match="a config with the hash in the run"):
                 Run.open(run.path)
         else:  # where metrics are mirrored to names no run
             assert Run.open(run.path).record().config == record["config"]
