@@ -68,12 +68,12 @@ def judge(
     Args:
         scores: a row for each arm and seed. The columns `seed`, `value`, and at least one of `arm`
             and `point` are required. The columns `metric`, `flops` and `seconds` are optional.
-        better: "lower" if lower values are better, or "higher".
+        better: whether "lower" or "higher" values are better.
         margin: the equivalence margin, such as "1%" or "0.2". None means that there is no margin.
         pair: a column. Rows of two arms form a pair if they have the same value in it.
         baseline: the arm to compare the others with. The default is the first arm.
-        history: scores of earlier comparisons, to estimate the variance between seeds from. Their
-            column `comparison` tells several comparisons apart.
+        history: scores of earlier comparisons, which help to estimate the variance between seeds.
+            If there are several comparisons, a column `comparison` names them.
 
     Raises:
         UserError: a column is missing, or a cell has an invalid value.
@@ -201,9 +201,8 @@ def _split_overrides(
     try:
         given, rest = parser.parse_known_args(list(overrides))
     except ArgumentError:
-        expected = "a folder as the next entry of the list"
-        raise invalid_value(
-            "overrides", "--config-dir", expected, "add the folder"
+        raise UserError(
+            "overrides: --config-dir has no folder; add the folder as the next entry of the list."
         ) from None
     if flags := [one for one in rest if one.startswith("-")]:
         expected = "no flag other than --config-dir"

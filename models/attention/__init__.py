@@ -1,1 +1,1 @@
-"""The attention variants. Each public module defines one, which has the name of the module."""
+"""The attention variants. Each public module defines one class. The module's name names it."""

@@ -109,7 +109,7 @@ class Backend(Protocol):
 
     @property
     def note(self) -> str:
-        """Why the backend cannot start runs at present, in one line. Empty if it can."""
+        """The reason why the backend cannot start runs at present. Empty if it can."""
         return ""
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
@@ -144,7 +144,7 @@ class Backend(Protocol):
         """Send the signal `number` to a job."""
 
     def start_log(self, job: int | None) -> str:
-        """Return, for messages, where to read the output of a job that ended during its start."""
+        """Describe where a user can read the output of a job that ended during its start."""
         return f"{START_LOG} in the run's folder"
 
     def devices(self, slot: int) -> str:

@@ -20,9 +20,7 @@ from sweeper.store.runs import RunStore, Status
 OWN = (Cause.NAN, Cause.OUT_OF_GPU_MEMORY, Cause.OUT_OF_HOST_MEMORY)
 
 DUMP = signal.SIGUSR1  # on this signal a job writes the stack of each thread to its log
-SLOW = (
-    10  # a job hangs only if a batch takes more than this many times the median batch
-)
+SLOW = 10  # a job hangs only if a batch takes this many times the median batch
 Progress = tuple[int, object, object]  # (finished batches, step, phase)
 
 

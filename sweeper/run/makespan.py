@@ -13,7 +13,8 @@ def makespan(
 ) -> float:
     """Return the seconds until all runs have ended.
 
-    A waiting run starts when its parent has ended, a slot is free, and no earlier run can start.
+    A waiting run can start when its parent has ended and a slot is free. If several runs can start,
+    the first one in `waiting` does.
 
     Args:
         under_way: how many seconds each running job has left. There may be more jobs than slots.
@@ -55,7 +56,8 @@ def remaining(duration: Taken, share: float) -> float:
 def share_done(run: Run, steps: int) -> float:
     """Return the fraction of its steps that a run has done.
 
-    While the run trains, this counts all steps. Otherwise only those up to its newest checkpoint.
+    While the run trains, this counts all its steps. Otherwise it counts the steps up to the newest
+    checkpoint.
     """
     if not steps or not run.attempts():
         return 0.0

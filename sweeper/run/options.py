@@ -60,7 +60,7 @@ class LimitedOptions:
     section: ClassVar[str] = "hydra.launcher"
 
     def __post_init__(self) -> None:
-        """Raise UserError if a value violates its limit. Hydra has checked which may be null."""
+        """Raise UserError if a value violates its limit. Hydra has already checked null values."""
         for name, hint in get_type_hints(type(self), include_extras=True).items():
             for limit in getattr(hint, "__metadata__", ()):
                 value = getattr(self, name)
@@ -70,7 +70,7 @@ class LimitedOptions:
 
 
 Retrain = StrEnum("Retrain", ["changed"])
-"""Which finished runs to train again. `changed` means the runs whose code has changed."""
+"""A selection of finished runs to train again. `changed` selects runs whose code has changed."""
 
 
 @dataclass

@@ -170,10 +170,9 @@ class Display(ExitStack):
     time_left: TimeLeft
     about: Callable[[float], str] = lambda seconds: ""
     of: str = ""
-    _begun: dict[str, float] = field(
-        default_factory=dict
-    )  # start times of running jobs
-    _spent: float = 0.0  # the total duration of finished runs, in seconds
+    # The start times of running jobs, and the total duration of finished runs.
+    _begun: dict[str, float] = field(default_factory=dict)
+    _spent: float = 0.0
     _noted: str = ""
     _live: Live | None = None
 

@@ -126,7 +126,7 @@ class StatusPoller:
         return state
 
     def done(self, run: str) -> bool:
-        """Return whether a run is done that is not in the schedule. Cache a positive answer."""
+        """Return whether a run outside the schedule is done. Cache a positive answer."""
         if run not in self._done and self.store.run(run).status().state is State.DONE:
             self._done.add(run)
         return run in self._done

@@ -519,7 +519,7 @@ def leave_allocation() -> None:
 
 
 class NotNow(Exception):
-    """Slurm accepts no more jobs at present. `str(error)` contains the message of sbatch."""
+    """Raised when Slurm accepts no more jobs at present. It contains the message of sbatch."""
 
 
 def refuse_shared(*folders: Path) -> None:

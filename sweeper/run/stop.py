@@ -9,7 +9,7 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asked the sweep to stop. `code` is the exit code of a process that it ends."""
+    """Raised when a signal asks the sweep to stop. `code` is the exit code for this signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)

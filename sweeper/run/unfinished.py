@@ -25,8 +25,8 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
 
     Args:
         outputs: the absolute path of the folder.
-        slots: the number of runs to train at the same time. None means that the GPUs, or without
-            GPUs the cores, set it.
+        slots: the number of runs to train at the same time. None means as many as the GPUs allow,
+            or the cores if there is no GPU.
         jobs_per_device: the number of runs that share one GPU.
 
     Returns:

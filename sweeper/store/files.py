@@ -37,7 +37,7 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class AlreadyPublished(FileExistsError):
-    """Another process has already written this file."""
+    """Raised when another process has already written a file."""
 
 
 def child(root: Path, name: str) -> Path:

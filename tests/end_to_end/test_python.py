@@ -161,7 +161,7 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "no folder": (
         lambda at: headroom.plan(["seed=1", "--config-dir"], **at),
-        "expected a folder as the next entry",
+        "add the folder as the next entry",
     ),
 }
 

@@ -60,22 +60,19 @@ def _gpu_slots(gpus: list[str], devices: int, options: Options) -> list[str]:
         gpus = [gpu for gpu in gpus if not gpu.startswith("MIG")]
     if len(gpus) < devices:
         whole = max(len(gpus), 1)
-        usable = "a run can use whole GPUs or one MIG instance"
-        expected = f"at most {whole} on this machine ({usable})"
+        expected = f"at most {whole} here (MIG instances cannot be combined)"
         remedy = f"set trainer.devices={whole}"
         raise invalid_value("trainer.devices", devices, expected, remedy)
     firsts = range(0, len(gpus) - devices + 1, devices)
     groups = [",".join(gpus[first : first + devices]) for first in firsts]
-    # Slots are used in order, so list every group once before any twice. This spreads the runs over
-    # the GPUs.
+    # Slots are filled in order, so list all groups once before any group again. This spreads the
+    # runs over the GPUs.
     slots = groups * options.jobs_per_device
     if options.slots and options.slots > len(slots):
         expected = (
-            f"at most {len(slots)}, the number of runs that the GPUs here train at once"
+            f"at most {len(slots)}, the number of runs that the GPUs have room for"
         )
-        remedy = (
-            "reduce it, or set hydra.launcher.jobs_per_device=2 for two runs per GPU"
-        )
+        remedy = "reduce it, or increase hydra.launcher.jobs_per_device"
         raise invalid_value("hydra.launcher.slots", options.slots, expected, remedy)
     return slots[: options.slots]
 

@@ -38,8 +38,8 @@ def backend(context: BackendContext) -> RayBackend:
         needed.refuse_nodes("ray")
         options.request(needed, gpus=True)
     made = RayBackend(connected(options.address), context)
-    # A cluster that scales automatically may have no room yet. On such a cluster the user sets
-    # `slots`, so skip the check then.
+    # A cluster that scales automatically may have no room yet. For such a cluster the user sets
+    # `slots`, so check only if it is unset.
     if not options.slots:
         made.check_room()
     return made
@@ -57,15 +57,14 @@ class Options(LimitedOptions):
     def request(self, needed: Resources, *, gpus: bool) -> dict[str, float]:
         """Return the resources that Ray reserves for a run.
 
-        `gpus` says whether any node of the cluster has GPUs. Raise UserError if a run would get
-        more than one GPU and a fraction, which Ray cannot reserve.
+        `gpus` says whether any node of the cluster has GPUs. Raise UserError for an amount such as
+        1.5 GPUs, which Ray cannot reserve.
         """
         uses = needed.accelerator == "gpu" or (needed.accelerator == "auto" and gpus)
         wanted = self.gpus_per_device * needed.devices if uses else 0
         if wanted > 1 and wanted != int(wanted):
             expected = (
-                f"a whole number, since a run needs {needed.devices} GPUs "
-                "and Ray reserves more than one GPU only as whole GPUs"
+                f"a whole number, since Ray cannot reserve {wanted:g} GPUs for a run"
             )
             raise invalid_value(
                 "hydra.launcher.gpus_per_device",
@@ -208,9 +207,7 @@ class Place:
         if self._process is None or self._process.poll() is not None:
             return
         if number == signal.SIGKILL:
-            os.killpg(
-                self._process.pid, number
-            )  # also kills the child processes of the run
+            os.killpg(self._process.pid, number)  # also kills child processes
         else:
             self._process.send_signal(number)
 
