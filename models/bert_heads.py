@@ -141,7 +141,7 @@ class SpanFinder(_EncoderModel):
 
 
 def load_pretrained(model: nn.Module, state: Mapping[str, Tensor]) -> list[str]:
-    """Load into a model for fine-tuning the weights that it has in common with a PretrainingModel.
+    """Load the weights that a model for fine-tuning has in common with a PretrainingModel.
 
     Args:
         model: the model for fine-tuning.

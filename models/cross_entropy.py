@@ -19,8 +19,8 @@ IGNORED = -100
 # On a CPU, a chunk has _LOGITS_CPU logits, but at least _ROWS_CPU rows, because matrix products
 # with fewer rows are slow.
 _LOGITS_CPU, _ROWS_CPU = 2**22, 512
-# The number of tokens in a block. Their weights fit into the cache. Without blocks, products with
-# 32k tokens take a tenth longer.
+# A block has this many tokens, so that its weights fit into the cache. Without blocks, products
+# with the weights of 32k tokens take a tenth longer.
 _WORDS_CPU = 4096
 # On a GPU, a chunk has this many logits, such as 8192 rows of 32k tokens. This is enough to keep
 # the whole GPU busy.
@@ -72,12 +72,12 @@ def _scored(
     biases: Sequence[Tensor | None],
     targets_N1: Tensor,
 ) -> tuple[Tensor, list[Tensor]]:
-    """Return the cross-entropies, nats_N1, and for each block their gradient_NK by the logits.
+    """Return the cross-entropies, nats_N1, and a list with a gradient_NK for each block.
 
-    One softmax per block gives both results. The logarithm of its denominator is computed as the
-    largest logit minus the logarithm of the largest probability, which is at least 1/K and cannot
-    underflow. Then the probabilities of each block are multiplied by the block's denominator
-    divided by the sum of all denominators.
+    The gradients are with respect to the logits. One softmax per block gives both results. The
+    logarithm of its denominator is the largest logit minus the logarithm of the largest
+    probability, which is at least 1/K and cannot underflow. Then the probabilities of each block
+    are multiplied by the block's denominator divided by the sum of all denominators.
     """
     chosen_N1 = torch.zeros((), device=hidden_ND.device)
     gradients, denominators, places, first = [], [], [], 0
@@ -129,7 +129,7 @@ def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """The loss. It computes the gradients in the forward pass, while a chunk's logits exist."""
+    """The loss with its gradients. The forward pass computes both from each chunk of logits."""
 
     @staticmethod
     def forward(

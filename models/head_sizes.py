@@ -20,7 +20,7 @@ HeadSize = int | Sequence[Sizes]
 
 
 def sizes_by_layer(head_size: HeadSize, layers: int) -> list[Sizes]:
-    """Return the entry of each layer. Raise ValueError if `head_size` has not `layers` entries."""
+    """Return the entry of each layer. Raise ValueError if there are more or fewer than `layers`."""
     sizes: list[Sizes] = list(
         [head_size] * layers if isinstance(head_size, int) else head_size
     )

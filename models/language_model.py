@@ -36,9 +36,9 @@ class LanguageModel(nn.Module, ABC):
         return F.linear(hidden_BTD, *self.softmax_layer())
 
     def own_logits(self, *inputs: Tensor) -> Tensor:
-        """Return logits_BTV as a wrapped model of another library computes them itself.
+        """Return logits_BTV. A wrapper of another library's model returns that model's own logits.
 
-        tasks/size_server/model_contract.py checks that they equal `logits`.
+        tasks/size_server/model_contract.py checks that these equal `logits`.
         """
         return self.logits(self(*inputs))
 

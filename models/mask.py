@@ -1,4 +1,4 @@
-"""Attention masks for rows with several segments. On a CPU, a layout lets attention skip them.
+"""Attention masks for rows with several segments, and a layout that lets a CPU skip hidden keys.
 
 Shapes: B batch, T positions, H heads, P head_size, N segments of all rows, S slots of all segments.
 """

@@ -1,1 +1,1 @@
-"""The attention variants. Each public module defines one class. The module's name names it."""
+"""The attention variants. Each public module defines one variant, which has the module's name."""

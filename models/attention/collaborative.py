@@ -62,8 +62,8 @@ class CollaborativeAttention(nn.Module):
 
         for projection in (self.query, self.key, self.value, self.output):
             glorot_uniform_(projection)
-        # With this variance of the mixing vectors, a logit, which has S terms, has the variance of
-        # a logit of multi-head attention, which has P terms.
+        # A logit has S terms here, and P terms in multi-head attention. With this variance of the
+        # mixing vectors, both sums have the same variance.
         nn.init.normal_(self.mixing, std=math.sqrt(head_size / shared_size))
 
     @property
@@ -81,9 +81,9 @@ class CollaborativeAttention(nn.Module):
         k_BTS = to_heads(self.key, x_BTD, self.mixing.shape[1])
         v_BHTP = to_heads(self.value, x_BTD, self.heads, self.head_size).transpose(1, 2)
 
-        # Use the head size for the scale, not S, because any S approximates the same logits. The
-        # authors' code divides by sqrt(S / heads), which sharpens the attention of compressed
-        # heads.
+        # The scale depends on the head size, not on S, because factors of any S approximate the
+        # same logits. The authors' code divides by sqrt(S / heads), which sharpens the attention of
+        # compressed heads.
         scale = 1 / math.sqrt(self.head_size)
         context_BHTP = attended(
             q_BHTS,

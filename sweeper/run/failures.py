@@ -151,7 +151,7 @@ class Watchdog:
             return ""
         limit = self._limit(seen)
         return (
-            f"no batch finished for {limit:.0f} s; its log has the stack of each thread"
+            f"no batch finished for {limit:.0f} s; the log has the stack of each thread"
         )
 
     def _limit(self, seen: _Watched) -> float:

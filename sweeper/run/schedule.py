@@ -312,9 +312,7 @@ class Schedule:
             elif idle:
                 # The cause is unknown and may not recur, so set one that allows a restart.
                 log = self.backend.start_log(state.handle)
-                reason = (
-                    f"killed: the job ended before it claimed an attempt; see {log}"
-                )
+                reason = f"killed: the job ended while it was starting; its output is in {log}"
                 status = replace(
                     status, cause=Cause.KILLED, reason=reason, heartbeat=None
                 )

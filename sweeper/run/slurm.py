@@ -549,7 +549,9 @@ def _submit(executor: Any, work: Sequence[Any]) -> list[str]:
         sentence = _refusal(answer)
         if _FULL_OR_AWAY.search(answer):
             raise NotNow(sentence) from None
-        raise UserError(f"hydra/launcher=slurm: {sentence}") from None
+        raise UserError(
+            f"hydra/launcher=slurm: {sentence}. Correct the options of hydra.launcher."
+        ) from None
     return [job.job_id for job in jobs]
 
 

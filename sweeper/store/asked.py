@@ -30,7 +30,7 @@ class Asked:
         runs: the ids of the runs of the experiment's points.
         claims: (claim, metric) pairs. The metric decides the claim.
         terms: the terms as text, which `terms_of` returns.
-        late: the terms that no earlier plan had, if runs were already done, with these runs.
+        late: the terms that were new in this plan although some of the runs were already done.
         done: the runs that were done when `forget` removed the plan. Empty for other plans.
     """
 

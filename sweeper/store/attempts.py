@@ -1,4 +1,4 @@
-"""Attempts. Each process that trains a run claims a new attempt, and writes only to its folder."""
+"""Attempts at training a run. Each attempt has a folder, to which only its own process writes."""
 
 import errno
 import fnmatch
@@ -186,7 +186,7 @@ class Attempt:
                     path.unlink(missing_ok=True)
 
     def checkpoint_files(self, pattern: str) -> list[Path]:
-        """Return the files in `checkpoint_dir` that match `pattern`. A linked folder has none."""
+        """Return the files in `checkpoint_dir` that match `pattern`. Return [] if it is a link."""
         if self.checkpoint_dir.is_symlink():
             return []
         names = fnmatch.filter(files.entries(self.checkpoint_dir), pattern)

@@ -72,7 +72,7 @@ class _Source:
 
     Attributes:
         digest: the digest of the syntax tree without docstrings.
-        imports: (number of leading dots, dotted name) pairs.
+        imports: a (number of leading dots, dotted name) pair for each import.
     """
 
     digest: str
@@ -146,7 +146,7 @@ class _Copy:
         return own <= self.parts.items() and self.plugins.issuperset(plugins.values())
 
 
-@functools.cache  # the name of a folder is the digest of its content, so it never changes
+@functools.cache  # a folder is named by the digest of its files, so these never change
 def _copy(folder: Path) -> _Copy:
     paths = [path for path in sorted(folder.rglob("*.py")) if path.is_file()]
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

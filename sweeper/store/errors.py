@@ -36,7 +36,7 @@ class Faults(list[UserError]):
             remedy = (
                 f"plan it again, or remove it: {as_typed('forget')} {sanitize(name)}"
             )
-            problem = f"is damaged or was written by another version ({reason})"
+            problem = f"is damaged, or another version of Headroom wrote it ({reason})"
             self.append(UserError(f"{sanitize(name)} {problem}; {remedy}."))
 
 
@@ -84,7 +84,7 @@ SYNONYMS = {
     "mla": "latent",
     "swish": "silu",
 }
-"""Common names of keys, options and values elsewhere, with Headroom's names for them."""
+"""Names of keys, options and values in other libraries, with Headroom's names for them."""
 
 _HOME = Path(__file__).resolve().parents[2]
 INSTALLED = Path(sys.argv[0]).name == "headroom" or (

@@ -73,7 +73,7 @@ def make_directory(path: Path, mode: int = 0o700) -> None:
             if part.is_file():
                 raise
         if part == path and mode != 0o700:
-            part.chmod(mode)  # mkdir would remove the bits of the umask from it
+            part.chmod(mode)  # mkdir would apply the umask to the mode
         sync_directory(part.parent)
 
 

@@ -63,7 +63,7 @@ def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
     """Write a plan under the next number and return its path.
 
     If the newest plan of these experiments has the same content, write nothing and return the path
-    of that plan. So the `estimate` of the runs' durations stays the first one.
+    of that plan. So the first `estimate` of the runs' durations is kept.
     """
     paths = _paths(outputs)
     for path, known in _readable(reversed(paths)):
@@ -188,8 +188,8 @@ def run_of_words(outputs: Path, words: str) -> str:
 def open_run(given: str, outputs: Path) -> Run:
     """Return the run that the argument `given` of a command names.
 
-    It is the path of a run's folder, or the id or the words of a run in `outputs`. Raise UserError
-    if there is no such run.
+    `given` is the path of a run's folder, or the id or the words (see `run_of_words`) of a run in
+    `outputs`. Raise UserError if there is no such run.
     """
     if "=" in given and not Path(given).exists():
         given = run_of_words(outputs, given)
@@ -214,7 +214,7 @@ def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]
 
 
 def command_of(plan: Mapping[str, Any]) -> str:
-    """Return the command line that trains a plan's runs. It omits `plan_only` from its command."""
+    """Return the command line that made a plan, without `plan_only`, so that it trains the runs."""
     command = map(str, plan.get("command") or ())
     words = shlex.join(word for word in command if not _PLAN_ONLY.match(word))
     return words if words.startswith("python ") else f"python {words}"

@@ -1,6 +1,6 @@
 """The registry of tasks, models, figures and other modules that a config can name.
 
-Headroom has a folder for each kind of module. Plugins register theirs in an entry point group:
+Headroom has its own modules of each kind. A plugin registers a module as an entry point:
 
     [project.entry-points."headroom.attention"]     # in the plugin's pyproject.toml
     gated = "my_package.gated"                      # a module like those in models/attention

@@ -189,7 +189,7 @@ class Run:
             raise invalid_value("run", self.path, expected, "plan the sweep again")
         if not named_by(self.id, record.config):
             expected = (
-                "a config with the hash in the run's id, but run.json was changed"
+                "the config that this run was planned with, but run.json has another"
             )
             remedy = "move the directory away and plan the sweep again"
             raise invalid_value("run", self.path, expected, remedy)
@@ -204,9 +204,9 @@ class Run:
         result = files.read_versioned(path, schema=Result)
         if result is not None and result["id"] != self.id:
             other = sanitize(result["id"])
-            expected = f"the result of run {self.id}, but it belongs to run {other}"
+            expected = f"the result of run {self.id}, but this is that of run {other}"
             raise invalid_value(
-                "result", path, expected, "move it away and train the run again"
+                "result", path, expected, "move the file away and train the run again"
             )
         return result
 
@@ -234,7 +234,7 @@ class Run:
         )
 
     def micro_batches(self) -> int:
-        """Return into how many micro-batches the next attempt has to split a batch."""
+        """Return the number of micro-batches into which the next attempt splits a batch."""
         said = files.read_object(
             self.path / "micro_batches.json", keys=("micro_batches",)
         )
@@ -310,7 +310,7 @@ class Run:
             if living := [pair for pair in known if pair[0].alive(pair[1])]:
                 attempt, heartbeat = living[0]
                 return running(attempt.number, heartbeat)
-            # Read the result again, since the process may have finished after the first look.
+            # Read the result again, since the process may have written it after the first read.
             newest = attempts[-1]
             return self._done() or ended(
                 newest.number, newest.exit(), newest.last_heartbeat()
@@ -428,7 +428,8 @@ class RunStore:
         """
         run = self.run(record.id)
         if not (run.path / FILE).is_file():
-            # Call it for both folders, since it refuses a symbolic link only as its argument.
+            # make_directory refuses a symbolic link only if it is the argument, so call it for both
+            # folders.
             files.make_directory(run.path.parent)
             files.make_directory(run.path)
             if record.save(run.path, replace=False):
@@ -443,7 +444,7 @@ class RunStore:
         for key in differing:
             if key not in NOT_IN_IDENTITY and not key.startswith("logger."):
                 raise UserError(
-                    f"run {run.id} has a different {sanitize(key)} in its record on disk. Move "
+                    f"run {run.id} is already planned with another {sanitize(key)}. Move "
                     f"{sanitize(run.path)} away, or choose another outputs folder."
                 )
         if differing and not (run.path / "result.json").is_file():

@@ -234,7 +234,7 @@ def connected(address: str | None) -> ModuleType:
         ray = import_module("ray")
         ray.init(**arguments, logging_level=logging.ERROR, log_to_driver=False)
     except ImportError:
-        remedy = "pip install 'headroom-attention[ray]'"
+        remedy = "run `pip install 'headroom-attention[ray]'`"
         raise invalid_value(
             "hydra/launcher", "ray", "ray to be installed", remedy
         ) from None

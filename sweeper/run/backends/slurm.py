@@ -49,7 +49,7 @@ def backend(context: BackendContext) -> Backend:
     try:
         import submitit  # noqa: F401
     except ImportError:
-        remedy = "pip install 'headroom-attention[slurm]'"
+        remedy = "run `pip install 'headroom-attention[slurm]'`"
         raise invalid_value(
             "hydra/launcher", "slurm", "submitit to be installed", remedy
         ) from None

@@ -50,7 +50,7 @@ def test_another_config_under_the_same_id_is_refused_by_name(
     run = store.freeze(record)
     other = replace(record, config=record.config | change)
     with pytest.raises(
-        UserError, match=rf"run {run.id} has a different {key} "
+        UserError, match=rf"run {run.id} is already planned with another {key}\. "
     ) as caught:
         store.freeze(other)
     assert str(caught.value).isprintable()
@@ -245,7 +245,7 @@ def test_a_record_whose_seal_was_made_anew_is_not_the_run_of_its_name(tmp_path):
         record = {"format": FORMAT, "id": run.id, "config": {**config, **changed}}
         assert publish_with_checksum(path, record)
         if refused:
-            with pytest.raises(UserError, match="a config with the hash in the run"):
+            with pytest.raises(UserError, match="but run.json has another"):
                 Run.open(run.path)
         else:  # where metrics are mirrored to names no run
             assert Run.open(run.path).record().config == record["config"]
