@@ -65,7 +65,7 @@ def _directions(
 
 
 def _fitted(products_DHD: Tensor, start: list[Tensor]) -> list[Tensor]:
-    """Fit factors to the products by alternating least squares, from the factors `start`."""
+    """Fit factors to the products by alternating least squares that begins with `start`."""
     from tensorly.cp_tensor import CPTensor
     from tensorly.decomposition import parafac
 

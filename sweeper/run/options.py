@@ -94,7 +94,7 @@ class SweepOptions(LimitedOptions):
     equal_failures: Annotated[int, at_least(0)] = 3
 
     def again(self, status: Status, tries: int) -> bool:
-        """Return whether to start a run again that ended with `status` after `tries` starts.
+        """Return whether a run that ended with `status` after `tries` starts may start again.
 
         After a full disk the answer is always True, since the run did not cause the failure.
         """

@@ -92,7 +92,7 @@ class SlurmJob:
         runs: the directories of the runs that have not ended, by handle.
         parent: the job that has to end first, or None.
         state: the state that squeue or sacct reported last.
-        stopping: SIGTERM or SIGKILL if the sweep has sent it to the job, or 0.
+        stopping: the last of SIGTERM and SIGKILL that the sweep sent to the job, or 0.
     """
 
     id: str
@@ -129,7 +129,7 @@ class SlurmBackend(Backend):
         self._outputs = context.outputs.resolve()
         # The message of sbatch if Slurm refused the last submission, or "".
         self._refusal = ""
-        # Whether Slurm did not answer the last squeue.
+        # True if Slurm did not answer the last call of squeue.
         self._silent = False
         # All started runs, by handle.
         self._runs: dict[int, QueuedRun] = {}
@@ -188,7 +188,7 @@ class SlurmBackend(Backend):
         self._of[handle] = job
 
     def _earlier_job(self, run: Path) -> str:
-        """Return the id of the job that an earlier sweep queued for a run. "" if there is none."""
+        """Return the id of the job that an earlier sweep queued for a run, or "" without such."""
         last = read_object(job_file(run), keys=("job", "name"))
         if last is None or (self._earlier or {}).get(last["job"]) != last["name"]:
             return ""

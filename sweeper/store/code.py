@@ -239,10 +239,7 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Remove bytecode, which may differ from the source. Raise UserError for any other addition.
-
-    An addition is a link, or a file that Python could import.
-    """
+    """Remove bytecode, which may differ from the source. Raise UserError for links and new code."""
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         imported = path.is_symlink() or (

@@ -22,7 +22,7 @@ class Record:
     Attributes:
         id: the id of the run.
         config: the nested config.
-        size: the number of parameters, tokens and FLOPs.
+        size: the numbers of parameters, tokens and FLOPs.
         names: the experiment, the arm and the label, for people. They do not affect the id.
     """
 
