@@ -1,4 +1,4 @@
-"""What is left of a schedule, on a clock of its own, and its display in a log and in a terminal."""
+"""Tests of the estimated time left, and of the display of a schedule in a log and a terminal."""
 
 import io
 import re
@@ -37,7 +37,7 @@ def test_a_child_starts_after_its_parent_and_no_slot_waits_for_it():
 
 
 class Story:
-    """Runs a, b, ... of `WHOLE` each in one slot, on a clock that stands still."""
+    """A schedule of runs with the duration `WHOLE` in one slot. Tests set its clock `now`."""
 
     def __init__(self, tell, store, names):
         self.now, self.store, self.learned = 1000.0, store, []
@@ -45,7 +45,7 @@ class Story:
         self.runs = {run[-1]: store.run(run) for run in self.schedule.states}
 
     def begin(self):
-        """A sweep begins; what happened before is what it finds."""
+        """Start to estimate the time left, as a new sweep does after earlier events."""
         self.left = TimeLeft(
             self.store,
             {run.id: STEPS for run in self.runs.values()},
@@ -169,13 +169,13 @@ LABEL = (
 
 
 class Watched:
-    """Two runs, shown on a console that is or is not a terminal."""
+    """The display of two runs on a console, which may be a terminal."""
 
     def __init__(self, tell, store, *, terminal):
         self.schedule, _ = tell([job("a"), job("b")], {}, slots=1)
         self.names = [*self.schedule.states]
         steps = dict.fromkeys(self.names, STEPS)
-        self.now = 0.0  # as on a machine that has just booted
+        self.now = 0.0  # the monotonic clock of a machine that has just booted
         left = TimeLeft(
             store, steps, lambda run: WHOLE, lambda *measured: False, lambda: self.now
         )
