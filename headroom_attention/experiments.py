@@ -147,8 +147,7 @@ def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataF
 
     This runs `python sweep.py -m` with these overrides. After an interruption, call it again to
     continue the saved runs. The columns `state` and `reason` show which runs failed. With
-    `hydra.sweeper.decide=true`, later rounds add seeds. `table(experiment)` has them, the returned
-    plan does not.
+    `hydra.sweeper.decide=true`, later rounds add seeds, which only `table(experiment)` returns.
 
     Raises:
         UserError: the plan is invalid. Nothing was trained.

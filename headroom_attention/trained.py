@@ -36,8 +36,8 @@ def run(id: str, *, outputs: str | Path = "outputs") -> Run:
     """Return a run.
 
     Args:
-        id: a run's id, such as in the column `run` of a table. Or the name that the command
-            `status` prints for it, such as "fig1/fixed heads=8 seed=0".
+        id: the run's id, as in the column `run` of a table, or the name that the command `status`
+            prints for the run, such as "fig1/fixed heads=8 seed=0".
         outputs: the outputs folder.
 
     Raises:

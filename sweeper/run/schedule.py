@@ -375,7 +375,7 @@ class Schedule:
             self._move(state, Phase.FAILED, status.reason)
 
     def _halved(self, name: str, status: Status) -> int:
-        """If a run ran out of GPU memory and has `trainer.micro_batches=auto`, halve their size.
+        """If a run ran out of GPU memory and has `micro_batches=auto`, halve its micro-batches.
 
         Return the new number of micro-batches, or 0 if it is unchanged.
         """

@@ -53,7 +53,7 @@ _FULL_OR_AWAY = re.compile(
     "|Zero Bytes|not responding|connection failure|standby|Transport endpoint",
     re.IGNORECASE,
 )
-"""The messages of sbatch that mean: Slurm's queue is full, or its controller does not answer.
+"""The messages of sbatch if Slurm's queue is full, or if Slurm's controller does not answer.
 
 After such a message, a later submission may succeed.
 """
@@ -188,7 +188,7 @@ class SlurmBackend(Backend):
         self._of[handle] = job
 
     def _earlier_job(self, run: Path) -> str:
-        """Return the id of the job that an earlier sweep queued for a run, or "" without such."""
+        """Return the id of the job that an earlier sweep queued for a run. Return "" otherwise."""
         last = read_object(job_file(run), keys=("job", "name"))
         if last is None or (self._earlier or {}).get(last["job"]) != last["name"]:
             return ""

@@ -11,7 +11,7 @@
             checkpoints/     step-<n>.ckpt
             exit.json        cause, message and traceback, if the attempt ended without a result
             result.json      the former result, moved here when the run is trained again
-        start.log            output of a job before it claims an attempt; removed once it is done
+        start.log            output before the attempt begins; removed once the run is done
         result.json          the result of the first attempt that finished; it marks the run as done
         differs-0002.json    the result of attempt 2, if it finished later with different metrics
     outputs/plans/0001.json  the runs of a sweep, and the points that use them

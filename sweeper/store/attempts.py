@@ -59,7 +59,7 @@ class _Warning(TypedDict):
 
 
 class Cause(StrEnum):
-    """Why an attempt ended."""
+    """The reason why an attempt ended."""
 
     DONE = "done"
     INTERRUPTED = "interrupted"
@@ -102,7 +102,7 @@ class Attempt:
         return files.verified(path, found) if found else found
 
     def heartbeat(self, **fields: Any) -> None:
-        """Write a heartbeat, which shows that the job is alive. `fields` tell its progress.
+        """Write a heartbeat, which shows that the job is alive. `fields` describe its progress.
 
         Omitted fields keep their last values. A heartbeat without fields is flushed to the file
         server at once. This method is thread-safe. If the file cannot be written, for example

@@ -95,7 +95,7 @@ def new_file(
 ) -> Iterator[int]:
     """Yield the descriptor of a temporary file, and rename the file to `path` after the block.
 
-    If the block fails, `path` is unchanged. If `durable` is set, flush the file to disk first.
+    If the block fails, `path` is unchanged. If `durable` is True, flush the file before renaming.
     Raise AlreadyPublished if `path` exists and `replace` is False.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")

@@ -180,7 +180,7 @@ class HeartbeatFile:
         self._longest = max(self._longest, len(text))
         os.pwrite(self._descriptor, text.ljust(self._longest), 0)
         if flush:
-            # An NFS client sends all written data before it changes the file's times.
+            # Changing the file's times makes an NFS client send all written data first.
             os.utime(self._descriptor)
 
     def remove(self) -> None:
@@ -212,8 +212,8 @@ POLL_S = 0.2
 def held(path: Path, watcher: Watcher | None = None) -> Iterator[None]:
     """Hold the lock `path` inside the block. Wait while another living process holds it.
 
-    The folder of `path` must exist. The lock is a file <name>.lock-0001, which is created as a hard
-    link, because only one process can succeed. Each holder removes only its own file. If a holder
+    The folder of `path` must exist. The lock is a file <name>.lock-0001. It is created as a hard
+    link, because only one process can create it. Each holder removes only its own file. If a holder
     died, the next process creates the file with the next number.
 
     A holder on another machine loses the lock if its heartbeat stops for longer than LEASE_SECONDS.

@@ -60,7 +60,7 @@ class MetricsWriter(ExitStack):
         os.fsync(self._file.fileno())
 
     def _repair(self) -> None:
-        """Remove the last row if it is incomplete. If only its newline is missing, add that."""
+        """Remove the last row if it is incomplete. If only its newline is missing, add it."""
         data = read_bytes(self.path) or b""
         tail = data[data.rfind(b"\n") + 1 :]
         if tail and _row(tail):
@@ -78,7 +78,7 @@ def read_metrics(path: Path) -> tuple[list[dict[str, Any]], int]:
 
 
 def spell_float(value: Any) -> Any:
-    """Return nan and infinities as text, since JSON lacks them. Return other values unchanged."""
+    """Return nan, inf and -inf as text, which JSON cannot represent, and other values unchanged."""
     return (
         str(float(value))
         if isinstance(value, float) and not math.isfinite(value)
