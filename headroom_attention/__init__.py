@@ -12,18 +12,18 @@
     run.module(), run.data()                              for pl.Trainer (docs/lightning.md)
     run.attention()                                       its attention weights
 
-`outputs` is always the folder that a sweep wrote, "outputs" by default. An invalid name raises a
-`UserError` of one sentence.
+The argument `outputs` is the folder that a sweep wrote, "outputs" by default. An invalid name
+raises `UserError`, whose message is one sentence.
 
-In an installed package this folder contains all packages of the project. Importing it makes
-`models`, `tasks` and `sweeper` importable by their own names, as in a checkout.
+After `import headroom_attention`, the packages `models`, `tasks` and `sweeper` can be imported too.
 """
 
 import sys
 from pathlib import Path
 
 HOUSE = Path(__file__).resolve().parent
-# In a checkout, these packages are in the parent folder.
+# A wheel has `sweep.py` and the packages `models`, `tasks` and `sweeper` in this folder. A checkout
+# has them in the parent folder.
 if not (HOUSE / "sweep.py").is_file():
     HOUSE = HOUSE.parent
 if str(HOUSE) not in sys.path:

@@ -1,8 +1,10 @@
 """The command `headroom` of an installed package. It provides every command of a checkout.
 
-`headroom sweep` runs sweep.py. `headroom train RUN`, `headroom export` and `headroom squad` run
-`python -m tasks.train RUN` and so on. All other commands, and `headroom train` without a run, are
-those of `python -m sweeper`.
+- `headroom sweep` runs sweep.py.
+- `headroom train RUN`, `headroom export` and `headroom squad` run `python -m tasks.train RUN`,
+  `python -m tasks.export` and `python -m tasks.squad`.
+- Any other command, such as `headroom status`, runs `python -m sweeper` with the same arguments.
+  So does `headroom train` without a run.
 """
 
 import runpy
@@ -12,7 +14,7 @@ from headroom_attention import HOUSE
 
 
 def main() -> int:
-    """Run the command line and return the exit code."""
+    """Run the command in sys.argv and return the exit code."""
     if sys.argv[1:2] == ["sweep"]:
         del sys.argv[1]
         runpy.run_path(str(HOUSE / "sweep.py"), run_name="__main__")

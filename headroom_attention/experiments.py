@@ -1,6 +1,6 @@
 """Experiments from Python: functions that plan, train and evaluate them.
 
-Functions import numeric libraries themselves, so that `headroom --help` stays fast.
+Slow libraries, such as pandas, are imported inside functions, so that `headroom --help` is fast.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from sweeper.results.table import Table
     from sweeper.results.verdict import Verdict
 
-_NOT_STARTED = 2  # the exit code of a sweep with an invalid command line
+_NOT_STARTED = 2  # the exit code of sweep.py if its command line is invalid
 
 
 def table(experiment: str, *, outputs: str | Path = "outputs") -> DataFrame:
     """Return the table of an experiment, with a row for each (arm, point, seed).
 
-    Runs that are not done have rows, too. The first columns are those of
-    outputs/tables/<experiment>.csv, which `COLUMNS` in sweeper/results/table.py describes. They
-    are followed by all other keys of the configs, such as `optimizer.learning_rate`.
+    Unfinished runs have rows, too. The first columns are those of outputs/tables/<experiment>.csv.
+    `COLUMNS` in sweeper/results/table.py describes them. Then each other key of the configs has a
+    column, such as `optimizer.learning_rate`.
 
     Raises:
         UserError: the experiment was never planned in `outputs`.
@@ -63,17 +63,17 @@ def judge(
     baseline: str | None = None,
     history: DataFrame | None = None,
 ) -> list[Verdict]:
-    """Compare each arm of a frame of scores with the baseline, and return a verdict on each.
+    """Compare each arm in a table of scores with the baseline, and return a verdict on each arm.
 
     Args:
         scores: a row for each arm and seed. The columns `seed`, `value`, and at least one of `arm`
             and `point` are required. The columns `metric`, `flops` and `seconds` are optional.
-        better: "lower" or "higher", the direction of better values.
+        better: whether "lower" or "higher" values are better.
         margin: the equivalence margin, such as "1%" or "0.2". None means that there is no margin.
-        pair: the column by which rows of two arms are paired.
-        baseline: the arm with which the others are compared. The default is the first one.
-        history: scores of earlier comparisons, from which the variance between seeds is estimated.
-            If there are several comparisons, the column `comparison` names them.
+        pair: a column. Rows of two arms form a pair if they have the same value in it.
+        baseline: the arm to compare the others with. The default is the first arm.
+        history: scores of earlier comparisons, which help to estimate the variance between seeds.
+            If there are several comparisons, a column `comparison` names them.
 
     Raises:
         UserError: a column is missing, or a cell has an invalid value.
@@ -104,9 +104,9 @@ def figure(experiment: str, *, outputs: str | Path = "outputs") -> Figure:
 def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFrame:
     """Return the runs that a sweep would train: a row for each (experiment, arm, point, seed).
 
-    The columns are those of `table`, and `flops`, the training FLOPs of the run. Trials that
-    choose values have the experiment `<experiment>_trials`. This function starts no job and writes
-    no record.
+    The result has the columns of `table`, and `flops`, the training FLOPs of the run. If an
+    experiment tunes a key such as the learning rate, the trials are rows of the experiment
+    `<experiment>_trials`. This function trains nothing and writes no record.
 
     Args:
         overrides: the arguments of `python sweep.py -m`, such as `["experiment=fig1",
@@ -145,12 +145,12 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
 def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFrame:
     """Train the unfinished runs of a plan, print progress, and return the plan.
 
-    This runs `python sweep.py -m` with these overrides. If it is interrupted, the runs are saved,
-    and the next call continues them. The columns `state` and `reason` show which runs failed. Only
-    `table(experiment)` has the seeds that later rounds added (`hydra.sweeper.decide=true`).
+    This runs `python sweep.py -m` with these overrides. After an interruption, call it again to
+    continue the saved runs. The columns `state` and `reason` show which runs failed. With
+    `hydra.sweeper.decide=true`, later rounds add seeds, which only `table(experiment)` returns.
 
     Raises:
-        UserError: the sweep could not be planned. No job was started.
+        UserError: the plan is invalid. Nothing was trained.
     """
     folder, given = _split_overrides(overrides, outputs)
     own = [] if folder is None else ["--config-dir", folder]
@@ -160,7 +160,8 @@ def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataF
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        start_new_session=True,  # this process forwards Ctrl-C
+        # Ctrl-C must reach the sweep only once. The handler below forwards it.
+        start_new_session=True,
     ) as process:
         assert process.stdout is not None
         line = ""
@@ -179,7 +180,7 @@ def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataF
 def _split_overrides(
     overrides: Sequence[str], outputs: str | Path
 ) -> tuple[str | None, list[str]]:
-    """Return the folder of `--config-dir`, or None, and the other overrides.
+    """Return the folder that `--config-dir` names, or None, and the other overrides.
 
     Raises:
         UserError: `overrides` is not a list of strings, or it contains another flag.
@@ -198,8 +199,10 @@ def _split_overrides(
     parser.add_argument("--config-dir", "-cd")
     try:
         given, rest = parser.parse_known_args(list(overrides))
-    except ArgumentError as error:
-        raise UserError(f"overrides: {error}; pass a folder after it.") from None
+    except ArgumentError:
+        raise UserError(
+            "overrides: --config-dir has no folder; add the folder as the next entry of the list."
+        ) from None
     if flags := [one for one in rest if one.startswith("-")]:
         expected = "no flag other than --config-dir"
         raise invalid_value("overrides", flags[0], expected, "remove it")
@@ -207,9 +210,9 @@ def _split_overrides(
 
 
 def _frame(collected: Table, configs: Mapping[str, Mapping[str, Any]]) -> DataFrame:
-    """Return the rows of a table, with more columns for the other keys of the runs' configs.
+    """Return a table as a DataFrame, with a column for each further key of the runs' configs.
 
-    `configs` has the config of each run, as values by dotted key.
+    `configs` maps each run's id to its flat config, whose keys are dotted.
     """
     import pandas as pd
 
@@ -221,11 +224,11 @@ def _frame(collected: Table, configs: Mapping[str, Mapping[str, Any]]) -> DataFr
         settings = {
             key: plain(value) for key, value in configs.get(row["run"], {}).items()
         }
-        # Before a run is trained, its row has only the keys that its own arm varies. Its config
-        # has the others.
+        # The row of an untrained run has only the keys that its own arm varies. Take the others
+        # from its config.
         known = {key: value for key, value in measured.items() if value is not None}
-        # The only point of an arm that varies no key has no name. An empty string lets pandas
-        # group by it.
+        # An arm that varies no key has a single point, without a name. Use "" instead of None,
+        # because `DataFrame.groupby` drops rows with None.
         rows.append({**measured, **settings, **known, "point": row["point"] or ""})
     return pd.DataFrame(rows)
 

@@ -16,7 +16,7 @@ from sweeper.store.errors import invalid_value
 from sweeper.store.identity import leaves
 from sweeper.store.plans import planned, run_of_words
 
-# Functions import these themselves, so that `headroom --help` stays fast.
+# At run time, functions import these libraries, so that `headroom --help` is fast.
 if TYPE_CHECKING:
     from pandas import DataFrame
     from tokenizers import Tokenizer
@@ -27,15 +27,18 @@ if TYPE_CHECKING:
     from tasks.data import TaskData
     from tasks.module import TaskModule
 
-# The rank and entropy of heads are also measured on four rows (tasks/lm1b/task.py).
+# A finished run reports the rank and entropy of its attention weights on MEASURED_ROWS rows
+# (tasks/lm1b/task.py). `attention` returns the weights on as many rows.
 MAPPED_ROWS = 4
 
 
 def run(id: str, *, outputs: str | Path = "outputs") -> Run:
-    """Return the run with this id, as in the column `run` of a table.
+    """Return a run.
 
-    Instead of the id, words that describe a point can be given, as `status` prints them:
-    `headroom.run("fig1/fixed heads=8 seed=0")`.
+    Args:
+        id: the run's id, as in the column `run` of a table, or the name that the command `status`
+            prints for the run, such as "fig1/fixed heads=8 seed=0".
+        outputs: the outputs folder.
 
     Raises:
         UserError: there is no such run.
@@ -44,8 +47,8 @@ def run(id: str, *, outputs: str | Path = "outputs") -> Run:
         id = run_of_words(Path(outputs), id)
     found = store.RunStore(Path(outputs)).run(id)
     if not (found.path / "run.json").is_file():
-        expected = f"a run that was planned in {outputs}"
-        remedy = "headroom.runs() and the column `run` of a table list them"
+        expected = f"the id of a run that was planned in {outputs}"
+        remedy = "headroom.runs() lists the runs"
         raise invalid_value("run", id, expected, remedy)
     return Run(found)
 
@@ -60,8 +63,8 @@ def runs(
 
     Args:
         experiment: the name of the experiment. None means all experiments.
-        where: config keys with the value of each, such as `{"model.heads": [4, 8], "seed": 0}`. If
-            a value is a list, a set or a column of a table, a run may have any of its elements.
+        where: the wanted value of each config key, such as `{"model.heads": [4, 8], "seed": 0}`. A
+            list, a set or a column of a table means any of its elements.
         outputs: the outputs folder.
 
     Raises:
@@ -135,7 +138,7 @@ class Run:
         """Return the run's data, a `LightningDataModule` that is prepared and set up.
 
         Args:
-            changes: keys of the config to change, such as `{"trainer.steps": 500}`.
+            changes: new values of config keys, such as `{"trainer.steps": 500}`.
         """
         from tasks.parse import data_of
 
@@ -147,15 +150,15 @@ class Run:
     def module(self, changes: Mapping[str, Any] | None = None) -> TaskModule:
         """Return the run's task, a `LightningModule` that `pl.Trainer` can fit and test.
 
-        If the run is done, the module has its trained weights. Otherwise it has the initial weights
-        of the training. If the run starts from a parent's weights, `pl.Trainer` loads them when it
-        starts.
+        The module of a finished run has the trained weights. Any other module has new weights,
+        drawn as at the start of training. If the run starts from a parent's weights, the module
+        loads them when `pl.Trainer` begins to fit it.
 
         Args:
-            changes: keys of the config to change, as in `data`.
+            changes: new values of config keys, such as `{"trainer.steps": 500}`.
 
         Raises:
-            UserError: the weights on disk differ from those that the run published.
+            UserError: a change is invalid, or the file of the final weights is damaged.
         """
         from tasks.checkpoint import final_weights
         from tasks.parse import module_of
@@ -201,14 +204,14 @@ class Run:
         `run.module()(batch)` calls it with the right arguments.
 
         Raises:
-            UserError: the run is not done, or the weights on disk differ from the published ones.
+            UserError: the run is not done, or the file of its final weights is damaged.
         """
         self.metrics()  # raises UserError unless the run is done
         model: nn.Module = self.module().model
         return model.eval()
 
     def tokenizer(self) -> Tokenizer:
-        """Return the tokenizer of the run's text. Raise UserError if its task has no text."""
+        """Return the run's tokenizer. Raise UserError if its task does not train on text."""
         from tasks.export.folder import tokenizer_of
         from tasks.parse import recorded_config
         from tasks.text.tokenizer import load_tokenizer
@@ -228,7 +231,7 @@ class Run:
         return export(self._run, Path(folder))
 
     def batch(self, split: str = "test", rows: int | None = None) -> Batch:
-        """Return the first batch of a split, as tensors of shape (B, ...) by name.
+        """Return the first batch of a split, a dict of tensors of shape (B, ...).
 
         Args:
             split: "train", "validation" or "test".
@@ -250,7 +253,7 @@ class Run:
         The heads are in the order of `model.head_size`.
 
         Args:
-            batch: the inputs of the model. The default is the first four rows of the test split.
+            batch: the inputs. The default is the first four rows of the test split.
 
         Raises:
             UserError: the run is not done, or its heads do not call scaled_dot_product_attention.
@@ -273,14 +276,14 @@ class Run:
         layers = heads_by_layer(parts, *sizes, dim=1)
         if not layers:
             expected = "a model whose heads call scaled_dot_product_attention"
-            remedy = "the weights of other models cannot be read; choose another run"
+            remedy = "choose a run whose attention variant does, such as multi_head"
             raise invalid_value("run", self.id, expected, remedy)
         return layers
 
     def evaluate(
         self, model: nn.Module | None = None, split: str = "test"
     ) -> dict[str, float]:
-        """Evaluate a model on a split, as after training, and return the metrics.
+        """Evaluate a model on a split as the end of training does, and return the metrics.
 
         Args:
             model: a model with the same interface as the run's model, such as a copy of it with an

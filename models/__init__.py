@@ -1,1 +1,1 @@
-"""Plain PyTorch models whose head size is independent of their embedding size."""
+"""PyTorch models whose head size is independent of their embedding size."""

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 # The arguments of scaled_dot_product_attention that may be positional.
 _TAKEN = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 _Taken = TypeVar("_Taken")
-# The rank does not count singular values below this share of the largest one.
+# The rank counts the singular values above this fraction of the largest one.
 TOLERANCE = 0.01
 
 
@@ -26,11 +26,11 @@ class HeadMeasures:
     """Measures of the heads of one layer, averaged over rows.
 
     Attributes:
-        rank_H: the numerical rank of the logits between all positions of a row. First each query's
-            mean logit is subtracted, because the softmax ignores it. The rank is at most the size
-            of queries and keys.
+        rank_H: the numerical rank of the matrix of logits between all positions of a row, after
+            subtraction of each query's mean logit, which the softmax ignores. The rank is at most
+            the size of queries and keys.
         entropy_H: the entropy of a query's attention weights in nats, averaged over the queries
-            that see more than one key.
+            that can attend to more than one key.
     """
 
     rank_H: Tensor
@@ -38,9 +38,10 @@ class HeadMeasures:
 
 
 class _Attended(NamedTuple):
-    """The logits of one attention, their factors left right^T, and the mask.
+    """The logits of one call of scaled_dot_product_attention, and its mask.
 
-    `seen_BHTT` is True where a query (third axis) may attend to a key (last axis).
+    The product left_BHTP right_BHTP^T equals the logits. `seen_BHTT` is True where a query (axis 2)
+    may attend to a key (axis 3).
     """
 
     left_BHTP: Tensor
@@ -54,11 +55,12 @@ def head_measures(
 ) -> list[HeadMeasures]:
     """Return the measures of every attention that `call()` computes, in order.
 
-    Only calls of scaled_dot_product_attention with one key per position are measured. Attention
-    that is computed in another way is not.
+    This measures only calls of scaled_dot_product_attention with one key per position. It cannot
+    see attention that is computed in another way.
 
     Args:
-        real_BT: False at padding, which is left out. If given, attention over rows of another
+        call: a function that calls a model.
+        real_BT: False at padding, which does not count. If given, attention over rows of another
             shape, such as blocks of a row, is not measured.
     """
 
@@ -74,11 +76,10 @@ def head_measures(
 
 
 def attention_weights(call: Callable[[], object]) -> list[Tensor]:
-    """Return the weights_BHTT of every attention that `call()` computes, in order.
+    """Return weights_BHTT of every attention that `head_measures` would measure, in order.
 
-    The last axis has a query's weights of all keys, which add up to 1. A layer with heads of
-    several sizes computes one attention for each size. The same calls are measured as in
-    `head_measures`.
+    Axis 2 is the query, and axis 3 the key. The weights of a query add up to 1. A layer with heads
+    of several sizes computes one attention for each size.
     """
     return _watched(call, _weights)
 
@@ -87,15 +88,15 @@ def _watched(
     call: Callable[[], object], take: Callable[[_Attended], _Taken | None]
 ) -> list[_Taken]:
     watch = _Watch(take)
-    # A compiled graph would hide the call, so run eagerly. With gradients, a GPU may call another
-    # function (see `models.attention._fused`), so turn gradients off.
+    # A compiled graph would hide calls of scaled_dot_product_attention, so run eagerly. With
+    # gradients, a GPU may call a kernel instead (see `models.attention._fused`), so turn them off.
     with torch.no_grad(), torch.compiler.set_stance("force_eager"), watch:
         call()
     return watch.taken
 
 
 class _Watch(TorchFunctionMode):
-    """A mode that applies `take` to the logits of each attention and keeps the results."""
+    """A mode that calls `take` for each attention and collects the results in `taken`."""
 
     def __init__(self, take: Callable[[_Attended], Any]) -> None:
         super().__init__()
@@ -112,8 +113,8 @@ class _Watch(TorchFunctionMode):
         options = dict(kwargs or {})
         if function is F.scaled_dot_product_attention:
             given = {**dict(zip(_TAKEN, args, strict=False)), **options}
-            # Avoid half precision, because small singular values decide the rank. Besides, a GPU
-            # cannot compute eigenvalues in half precision.
+            # Do not use half precision, because the rank depends on small singular values, and a
+            # GPU cannot compute eigenvalues in half precision.
             with without_autocast(given["query"].device):
                 of = _attended(given)
                 found = None if of is None else self._take(of)
@@ -123,7 +124,7 @@ class _Watch(TorchFunctionMode):
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
-    """Return a context in which matrix products have the precision of their factors."""
+    """Return a context manager that turns autocast off, if the device has it."""
     if torch.amp.is_autocast_available(device.type):
         return torch.autocast(device.type, enabled=False)
     return nullcontext()  # the meta device has no autocast
@@ -132,8 +133,8 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
 def _attended(given: Mapping[str, Any]) -> _Attended | None:
     """Return the logits and the mask of a call of scaled_dot_product_attention.
 
-    Keys that rows or heads share are repeated. Return None if queries and keys then do not have the
-    same shape (B, H, T, P).
+    Repeat keys that rows or heads share. If queries and keys still do not have the same shape
+    (B, H, T, P), return None.
 
     Args:
         given: the arguments of the call, by name.
@@ -157,8 +158,9 @@ def _attended(given: Mapping[str, Any]) -> _Attended | None:
         )
         mask = mask.tril() if given.get("is_causal") else mask
     if mask.dtype != torch.bool:
-        # This mask is a term to add to the logits, and -inf where a key is hidden. The sum does not
-        # follow from queries and keys alone, so take the logits themselves as the left factor.
+        # This mask is a tensor that is added to the logits. It is -inf where a key is hidden. The
+        # sum is no product of queries and keys, so use the logits as the left factor, and the
+        # identity matrix as the right one.
         logits_BHTT = logits_BHTT + mask.float().nan_to_num(neginf=0.0)
         left_BHTP = logits_BHTT
         right_BHTP = torch.eye(logits_BHTT.shape[-1], device=mask.device)
@@ -170,7 +172,7 @@ def _measures(of: _Attended, real_BT: Tensor | None) -> HeadMeasures:
     left_BHTP, right_BHTP = of.left_BHTP, of.right_BHTP
     choice_BHT = of.seen_BHTT.sum(-1) > 1  # queries with a choice between keys
     if real_BT is not None:
-        # Replace padding by zero queries and mean keys, which do not increase the rank.
+        # Queries of zeros and the mean key do not increase the rank, so put them at padding.
         real_B1T1 = real_BT[:, None, :, None]
         sum_BH1P = (right_BHTP * real_B1T1).sum(-2, keepdim=True)
         mean_BH1P = sum_BH1P / real_B1T1.sum(-2, keepdim=True)
@@ -189,11 +191,11 @@ def _weights(of: _Attended) -> Tensor:
 
 
 def numerical_rank(left_BHTP: Tensor, right_BHTP: Tensor) -> Tensor:
-    """Return the numerical rank of the logits left right^T minus each query's mean, rank_BH.
+    """Return rank_BH, the numerical rank of the logits left right^T minus each query's mean logit.
 
-    The squared singular values are the eigenvalues of a Gram matrix of size P x P or T x T,
-    whichever is smaller. A GPU computes eigenvalues in batches, but not singular values. In double
-    precision, eight digits remain after squaring.
+    This computes squared singular values, as the eigenvalues of a Gram matrix of size P x P or
+    T x T, whichever is smaller. A GPU computes eigenvalues in batches, but not singular values. In
+    double precision, eight digits remain after squaring.
     """
     left_BHTP = left_BHTP.double()
     centred_BHTP = (right_BHTP - right_BHTP.mean(-2, keepdim=True)).double()

@@ -1,7 +1,7 @@
-"""BERT's output layers on an Encoder, for pre-training and for fine-tuning.
+"""BERT models: an Encoder with output layers for pre-training or fine-tuning.
 
 Shapes: B batch, T positions, D embedding_size, V vocabulary, M masked tokens of a row, C classes,
-N rows of any kind.
+N vectors.
 """
 
 from collections.abc import Mapping
@@ -33,9 +33,9 @@ class Pooler(nn.Module):
 
 
 class MaskedTokenHead(nn.Module):
-    """The layers that predict masked tokens: dense, gelu and LayerNorm, then a softmax layer.
+    """The layers that predict masked tokens: dense, gelu, LayerNorm and a softmax layer.
 
-    The softmax layer has this module's bias and the weight of the token embedding.
+    The softmax layer consists of the `bias` of this module and the weight of the token embedding.
     """
 
     def __init__(self, vocabulary_size: int, embedding_size: int) -> None:
@@ -45,7 +45,7 @@ class MaskedTokenHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary_size))
 
     def forward(self, hidden_ND: Tensor) -> Tensor:
-        """Return the input of the softmax layer. N may stand for several axes."""
+        """Return the input of the softmax layer. The axis N may be several axes."""
         transformed_ND: Tensor = self.norm(F.gelu(self.dense(hidden_ND)))
         return transformed_ND
 
@@ -65,7 +65,7 @@ class _EncoderModel(nn.Module):
 
 
 class PretrainingModel(_EncoderModel):
-    """BERT for pre-training, which predicts masked tokens and whether the second text is random.
+    """BERT for pre-training. It predicts masked tokens, and whether the second text is random.
 
     The paper's Tables 1 to 3 count the parameters of this model.
     """
@@ -77,7 +77,7 @@ class PretrainingModel(_EncoderModel):
         self.next_sentence = _dense(self.embedding_size, 2)
 
     def forward(self, tokens_BT: Tensor, types_BT: Tensor, real_BT: Tensor) -> Tensor:
-        """Return the encoder's hidden_BTD, which the other methods take."""
+        """Return hidden_BTD of the encoder, the input of the other methods."""
         hidden_BTD: Tensor = self.encoder(tokens_BT, types_BT, real_BT)
         return hidden_BTD
 
@@ -91,9 +91,9 @@ class PretrainingModel(_EncoderModel):
     def token_loss(
         self, hidden_BTD: Tensor, places_BM: Tensor, targets_BM: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the sum of the masked tokens' cross-entropy, in nats, and their number.
+        """Return the summed cross-entropy of the masked tokens, in nats, and their number.
 
-        If a row has fewer than M masked tokens, its other targets are IGNORED.
+        If a row has fewer than M masked tokens, set its other targets to IGNORED.
         """
         hidden_ND = self.masked_tokens(_at(hidden_BTD, places_BM).flatten(0, 1))
         targets_N = targets_BM.flatten()
@@ -104,7 +104,7 @@ class PretrainingModel(_EncoderModel):
         return nats, (targets_N != IGNORED).sum()
 
     def next_logits(self, hidden_BTD: Tensor) -> Tensor:
-        """Return logits_B2: the second text follows the first (class 0) or is random (class 1)."""
+        """Return logits_B2 of two classes: 0 if the second text follows the first, 1 if not."""
         logits_B2: Tensor = self.next_sentence(self.pooler(hidden_BTD))
         return logits_B2
 
@@ -134,20 +134,24 @@ class SpanFinder(_EncoderModel):
     def forward(
         self, tokens_BT: Tensor, types_BT: Tensor, real_BT: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return logits_BT of the answer's first token, and logits_BT of its last token."""
+        """Return two tensors logits_BT: for the first and for the last token of the answer."""
         hidden_BTD = self.encoder(tokens_BT, types_BT, real_BT)
         start_BT, end_BT = self.ends(hidden_BTD).unbind(-1)
         return start_BT, end_BT
 
 
 def load_pretrained(model: nn.Module, state: Mapping[str, Tensor]) -> list[str]:
-    """Load those weights of a PretrainingModel's state dict that `model` has too.
+    """Load the weights that a model for fine-tuning has in common with a PretrainingModel.
+
+    Args:
+        model: the model for fine-tuning.
+        state: the state dict of the PretrainingModel.
 
     Returns:
-        The names of the weights that `state` lacks: those of the output layer for fine-tuning.
+        The names of the weights of `model` that `state` lacks. These belong to the output layer.
 
     Raises:
-        ValueError: the two encoders have different weights.
+        ValueError: the encoders of the two models have different weights.
     """
     own = model.state_dict()
     lacking = [name for name in own if name not in state]

@@ -18,8 +18,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """A feed-forward layer D -> F -> D, with dropout on its activations.
 
-    If `gated`, the activation is applied to a second projection, which then multiplies the first
-    (Shazeer 2020). With silu, this is SwiGLU.
+    If `gated` is True, there are two projections D -> F. The activation is applied to one of them,
+    and the result multiplies the other (Shazeer 2020). With silu, this is SwiGLU.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[activation]
-        sizes = [feedforward_size] * (2 if gated else 1)  # the gate comes first
+        sizes = [feedforward_size] * (2 if gated else 1)  # the first one is the gate
         self.gated = gated
         self.expand = nn.Linear(embedding_size, sum(sizes), bias=bias)
         self.dropout = nn.Dropout(dropout)
@@ -59,7 +59,7 @@ class Block(nn.Module):
     Args:
         norm: "pre" normalises the input of a branch, as in tensor2tensor. "post" normalises the sum
             of a branch and its residual, as in BERT and in eq. 8 and 9 of the paper.
-        normalised: the function that makes a normalisation layer, `normalised(embedding_size)`.
+        normalised: a function that makes a normalisation layer, `normalised(embedding_size)`.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Block(nn.Module):
     def forward(
         self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, **rotation: Any
     ) -> Tensor:
-        """Return x_BTD. The argument `rotation`, if given, is passed on to the attention."""
+        """Return x_BTD. If the argument `rotation` is given, pass it to the attention."""
         if self.norm == "pre":
             attended_BTD = self.attention(
                 self.attention_norm(x_BTD), mask_B1TT, **rotation

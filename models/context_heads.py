@@ -1,7 +1,8 @@
-"""Heads that only compute contexts, without values and output, as in the paper's Theorem 1.
+"""Heads that compute only attention weights, without values and output.
 
-As in the paper, a column is a position: the input X is d x n. A context P is n x n, and its entry
-(j, i) is the weight of key j for query i, so each column adds up to one.
+The paper's Theorem 1 is about such heads, and calls the attention weights the context. As in the
+paper, positions are columns. The input X is d x n and the context is n x n. Entry (j, i) of the
+context is the weight of key j for query i, so each column adds up to one.
 Shapes: D embedding_size (d), N positions (n), P head_size (d_p), K problems.
 """
 
@@ -22,20 +23,20 @@ class ContextHeads(nn.Module):
             nn.init.normal_(weight, std=embedding_size**-0.5)
 
     def forward(self, x_KDN: Tensor, *, causal: bool) -> Tensor:
-        """Return the logarithms of contexts_KNN. They are -inf where a causal mask hides a key."""
+        """Return log context_KNN. It is -inf where a causal mask hides a key."""
         return log_context(self.query, self.key, x_KDN, causal=causal)
 
     def embedding_parameters(self) -> list[nn.Parameter]:
-        """Return an empty list: the inputs are vectors and need no embedding."""
+        """Return an empty list, because the inputs are vectors and need no embedding."""
         return []
 
 
 def log_context(
     w_q_PD: Tensor, w_k_PD: Tensor, x_DN: Tensor, *, causal: bool = False
 ) -> Tensor:
-    """Return the logarithm of context_NN = softmax over keys of (W_k X)^T (W_q X) / sqrt(d_p).
+    """Return log context_NN, where the context is softmax((W_k X)^T (W_q X) / sqrt(d_p)) over keys.
 
-    This is eq. 3 of the paper. All axes before the last two are independent heads.
+    This is eq. 3 of the paper. The tensors may have further axes in front, for independent heads.
     """
     logits_NN = (w_k_PD @ x_DN).mT @ (w_q_PD @ x_DN) / math.sqrt(w_q_PD.shape[-2])
     if causal:

@@ -1,9 +1,9 @@
 """The cross-entropy of a linear softmax layer, computed a few rows at a time.
 
-The logits of all positions would be by far the largest tensor of a training step. Here the logits
-and gradients of one chunk of rows are computed, used and freed before the next chunk. On a CPU, a
-chunk is also split into blocks of words.
-Shapes: N rows, D embedding_size, V vocabulary, K words of a block, B blocks.
+The logits of all positions would be by far the largest tensor of a training step. This module
+computes the logits and gradients of one chunk of rows, uses them, and frees them before the next
+chunk. On a CPU, it also splits the vocabulary into blocks.
+Shapes: N rows, D embedding_size, V vocabulary, K tokens of a block, B blocks.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 IGNORED = -100
-"""The target of a position that is not predicted."""
+"""The target of a position whose prediction does not count."""
 
-# On a CPU, a chunk has this many logits, but at least the rows that fast matrix products need.
+# On a CPU, a chunk has _LOGITS_CPU logits, but at least _ROWS_CPU rows, because matrix products
+# with fewer rows are slow.
 _LOGITS_CPU, _ROWS_CPU = 2**22, 512
-# A block has as many words as fit into the cache. Products with 32k words are a tenth slower.
+# A block has this many tokens, so that its weights fit into the cache. Without blocks, products
+# with the weights of 32k tokens take a tenth longer.
 _WORDS_CPU = 4096
-# On a GPU, a chunk has this many logits, such as 8192 rows of 32k words. It uses the whole GPU.
+# On a GPU, a chunk has this many logits, such as 8192 rows of 32k tokens. This is enough to keep
+# the whole GPU busy.
 _LOGITS_GPU = 2**28
 
 
@@ -32,7 +35,7 @@ def linear_cross_entropy(
 ) -> Tensor:
     """Return the sum over rows of -log softmax(hidden weight^T + bias)[target], in nats.
 
-    Rows with the target IGNORED are left out. Gradients are exact.
+    Rows with the target IGNORED do not count. Gradients are exact.
     """
     if torch.is_grad_enabled():
         total: Tensor = _LinearCrossEntropy.apply(
@@ -58,7 +61,7 @@ def _chunks(hidden_ND: Tensor, weight_VD: Tensor) -> list[slice]:
 
 
 def _blocks(words: Tensor) -> list[Tensor]:
-    """Split a tensor along its first axis, the words, into blocks of words."""
+    """Split the first axis of a tensor, the vocabulary, into blocks."""
     size = _WORDS_CPU if words.device.type == "cpu" else len(words)
     return list(torch.split(words, size))
 
@@ -69,12 +72,12 @@ def _scored(
     biases: Sequence[Tensor | None],
     targets_N1: Tensor,
 ) -> tuple[Tensor, list[Tensor]]:
-    """Return the cross-entropies, nats_N1, and their gradients, one gradient_NK for each block.
+    """Return the cross-entropies, nats_N1, and a list with a gradient_NK for each block.
 
     The gradients are with respect to the logits. One softmax per block gives both results. The
     logarithm of its denominator is the largest logit minus the logarithm of the largest
-    probability. That probability is at least 1/K, so unlike the target's it cannot underflow. When
-    the denominators of all blocks are known, each block is rescaled to its share of their sum.
+    probability, which is at least 1/K and cannot underflow. Then the probabilities of each block
+    are multiplied by the block's denominator divided by the sum of all denominators.
     """
     chosen_N1 = torch.zeros((), device=hidden_ND.device)
     gradients, denominators, places, first = [], [], [], 0
@@ -109,8 +112,8 @@ def _scored(
 def _softmax_dtype(logits: Tensor) -> torch.dtype:
     """Return the type in which probabilities are stored. Sums use at least single precision.
 
-    A GPU stores the type of the logits. With logits in bfloat16, it would spend most of its time on
-    writing single precision to memory. A CPU is faster with single precision.
+    On a GPU this is the type of the logits: if they are bfloat16, most of the time would go into
+    writing probabilities in single precision. A CPU is faster with single precision.
     """
     if logits.device.type == "cpu":
         return torch.promote_types(logits.dtype, torch.float32)
@@ -121,12 +124,12 @@ def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
     if left.dtype == right.dtype == total.dtype:
         total.addmm_(left, right)
     else:
-        # Autocast multiplies in lower precision. Add the product in the precision of `total`.
+        # Under autocast the product has a lower precision. Add it in the precision of `total`.
         total += left @ right
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """The function that computes gradients in the forward pass, while a chunk's logits exist."""
+    """The loss with its gradients. The forward pass computes both from each chunk of logits."""
 
     @staticmethod
     def forward(
@@ -137,7 +140,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         bias_V: Tensor | None,
     ) -> Tensor:
         total = torch.zeros((), device=hidden_ND.device)
-        # Sum in single precision even if hidden states are bfloat16. Autograd casts the result.
+        # Sum in single precision even if hidden states are bfloat16. Autograd casts the gradient.
         single = torch.promote_types(hidden_ND.dtype, torch.float32)
         hidden_gradient = torch.zeros_like(hidden_ND, dtype=single)
         weight_gradient = torch.zeros_like(weight_VD)
@@ -145,7 +148,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         weights, weight_gradients = _blocks(weight_VD), _blocks(weight_gradient)
         biases = [None] * len(weights) if bias_V is None else _blocks(bias_V)
         for rows in _chunks(hidden_ND, weight_VD):
-            # Leave out IGNORED targets by a factor 0 per row, which needs no pass over the logits.
+            # Multiply rows with the target IGNORED by 0. This does not need to read the logits.
             kept_N1 = (targets_N[rows] != IGNORED).unsqueeze(1)
             kept_ND = hidden_ND[rows] * kept_N1
             targets_N1 = targets_N[rows].unsqueeze(1) * kept_N1

@@ -1,4 +1,4 @@
-"""Input embeddings: the sums of the vectors of a token, its position and its type.
+"""Input embeddings, which add the vectors of a token, its position and its type.
 
 Shapes: B batch, T positions, D embedding_size, V vocabulary.
 """
@@ -9,18 +9,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# In positions. Wavelengths range from 2 pi to 2 pi * _LONGEST_TIMESCALE.
+# The wavelengths of the sinusoids range from 2 pi to 2 pi * _LONGEST_TIMESCALE positions.
 _LONGEST_TIMESCALE = 1.0e4
 
 
 class TokenEmbedding(nn.Module):
-    """The embedding of a Decoder: token vectors of unit variance plus sinusoidal positions.
+    """The embedding of a Decoder: token vectors plus sinusoidal positions.
 
-    As in tensor2tensor, the weight is drawn with standard deviation d^-0.5, so that the softmax
-    layer can share it. The token vectors are then multiplied by sqrt(d).
+    As in tensor2tensor, the weight has the standard deviation D^-0.5, so that the softmax layer can
+    share it. The token vectors are multiplied by sqrt(D), which gives them unit variance.
 
     Args:
-        scaled: whether to multiply by sqrt(d).
+        scaled: whether to multiply by sqrt(D).
         sinusoidal: whether to add sinusoidal positions.
     """
 
@@ -50,8 +50,8 @@ class TokenEmbedding(nn.Module):
 def sinusoids(positions_BT: Tensor, embedding_size: int) -> Tensor:
     """Return x_BTD: sines in the first half of D, cosines in the second, and a zero if D is odd.
 
-    They are functions of `positions_BT`, so they restart with each segment, as in tensor2tensor's
-    add_timing_signal_1d_given_position.
+    This equals add_timing_signal_1d_given_position of tensor2tensor. If positions restart with each
+    segment, the sinusoids do, too.
     """
     count = embedding_size // 2
     step = math.log(_LONGEST_TIMESCALE) / max(count - 1, 1)
@@ -65,8 +65,8 @@ def sinusoids(positions_BT: Tensor, embedding_size: int) -> Tensor:
 class TypedEmbedding(nn.Module):
     """The embedding of an Encoder: learned token, position and type vectors, as in BERT.
 
-    LayerNorm and dropout are applied to their sum. A row has at most `positions` positions, counted
-    from its start.
+    LayerNorm and dropout are applied to the sum of the vectors. A row has at most `positions`
+    tokens.
     """
 
     def __init__(

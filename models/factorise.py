@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Alternating least squares stops after _SWEEPS sweeps, or when a sweep improves the fit by less
-# than _TOLERANCE.
+# Alternating least squares stops after _SWEEPS iterations, or when an iteration improves the fit by
+# less than _TOLERANCE.
 _SWEEPS, _TOLERANCE = 300, 1e-8
 
 
@@ -17,9 +17,9 @@ def factorise(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return query_DS, mixing_HS, key_DS with query diag(mixing_i) key^T close to W_Q^i W_K^iT.
 
-    If S is at least W, the factors are exact. Otherwise they are fitted by alternating least
-    squares, which starts from the S largest singular directions of the single heads. Nothing is
-    random. All computations are in double precision.
+    If S is at least W, the two are equal. Otherwise alternating least squares fits the factors. It
+    starts from the S largest singular directions of the single heads, so the result is not random.
+    All computations are in double precision.
 
     Args:
         size: S, the number of shared coordinates.
@@ -43,9 +43,9 @@ def factorise(
 def _directions(
     query_HPD: Tensor, key_HPD: Tensor, size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return factors made of the largest singular directions of the single heads.
+    """Return factors that consist of the largest singular directions of the single heads.
 
-    In the mixing matrix, a direction has weight 1 for its own head and 0 for all others.
+    The mixing matrix has 1 for the head that a direction comes from, and 0 for all others.
     """
     heads, head_size, _ = query_HPD.shape
     left, values, right = torch.linalg.svd(query_HPD.mT @ key_HPD, full_matrices=False)
@@ -65,7 +65,7 @@ def _directions(
 
 
 def _fitted(products_DHD: Tensor, start: list[Tensor]) -> list[Tensor]:
-    """Return factors of the products, fitted by alternating least squares."""
+    """Fit factors to the products by alternating least squares that begins with `start`."""
     from tensorly.cp_tensor import CPTensor
     from tensorly.decomposition import parafac
 
@@ -79,9 +79,10 @@ def _fitted(products_DHD: Tensor, start: list[Tensor]) -> list[Tensor]:
 def _balanced(
     query_DS: Tensor, mixing_HS: Tensor, key_DS: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Rescale each coordinate of the factors, without changing their product.
+    """Rescale each of the S coordinates, without changing the product of the factors.
 
-    Afterwards, query and key have equal norms, and mixing has norm 1.
+    Afterwards the query and key columns of a coordinate have equal norms, and its mixing column has
+    norm 1.
     """
     norms = [
         factor.norm(dim=0).clamp_min(1e-300) for factor in (query_DS, mixing_HS, key_DS)

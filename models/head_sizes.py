@@ -20,12 +20,12 @@ HeadSize = int | Sequence[Sizes]
 
 
 def sizes_by_layer(head_size: HeadSize, layers: int) -> list[Sizes]:
-    """Return the entry of each layer; raise ValueError if their number is not `layers`."""
+    """Return the entry of each layer. Raise ValueError if there are more or fewer than `layers`."""
     sizes: list[Sizes] = list(
         [head_size] * layers if isinstance(head_size, int) else head_size
     )
     if len(sizes) != layers:
-        raise ValueError(f"{len(sizes)} head sizes for {layers} layers")
+        raise ValueError(f"head_size has {len(sizes)} entries for {layers} layers")
     return sizes
 
 
@@ -52,14 +52,14 @@ def attention_layers(
 ) -> Iterator[nn.Module]:
     """Yield the attention of each layer.
 
-    Each attention is built only when it is requested. If the caller builds the other parts of a
-    layer in between, the weights are drawn layer by layer.
+    Each attention is built only when the caller asks for it. So a caller that builds the rest of a
+    layer in between draws random weights layer by layer.
     """
     for sizes in sizes_by_layer(head_size, layers):
         if isinstance(sizes, int):
             yield attention(embedding_size, heads, sizes, **options)
         elif len(sizes) != heads:
-            raise ValueError(f"{len(sizes)} head sizes for {heads} heads")
+            raise ValueError(f"head_size has {len(sizes)} entries for {heads} heads")
         else:
             yield UnevenAttention(attention, embedding_size, sizes, **options)
 
@@ -70,15 +70,15 @@ def heads_by_layer(
     """Join the measures of attentions into one tensor per layer.
 
     A layer with heads of several sizes computes one attention per size, the smallest size first.
-    Its heads are put in the order of `head_size`. A variant may also compute several attention maps
-    per head. These stay in the order in which they were computed.
+    This function restores the order of `head_size`. If a variant computes several attention maps
+    per head, it keeps the order in which they were computed.
 
     Args:
         parts: the measures of each attention, in the order of computation.
         dim: the axis of the heads.
 
     Returns:
-        One tensor per layer, or [] if the parts do not make `layers` equally large layers.
+        One tensor per layer, or [] if `parts` cannot be joined to `layers` tensors of equal size.
     """
     found: list[Tensor] = []
     maps = sum(part.shape[dim] for part in parts) // layers
@@ -93,7 +93,7 @@ def heads_by_layer(
     if not isinstance(head_size, int) and maps == heads:
         for place, sizes in enumerate(head_size):
             if not isinstance(sizes, int):
-                # The position of each head if heads are sorted by size.
+                # order_H is the position of each head if heads are sorted by size.
                 order_H = torch.tensor(sizes).argsort(stable=True).argsort()
                 order_H = order_H.to(parts[0].device)
                 found[place] = found[place].index_select(dim, order_H)
@@ -101,19 +101,19 @@ def heads_by_layer(
 
 
 def cached_numbers(layers: Iterable[Any]) -> int | None:
-    """Return the sum of the `cached_numbers` of attention layers, or None if a layer has none.
+    """Return how many numbers all attention layers cache per position.
 
-    A layer's `cached_numbers` is the size of its cache per position, in numbers.
+    Return None if a layer has no attribute `cached_numbers`.
     """
     numbers: list[Any] = [getattr(layer, "cached_numbers", None) for layer in layers]
     return None if None in numbers else sum(numbers)
 
 
 class UnevenAttention(nn.Module):
-    """A layer with heads of several sizes, made of one attention for each size.
+    """A layer with heads of several sizes. It has one attention of any variant for each size.
 
-    The attentions can be of any variant, and their outputs are added. The sum equals one projection
-    of all concatenated heads, because V_o (the paper's eq. 9) has separate columns for each head.
+    Its output is the sum of the outputs of these attentions. This equals one projection of all
+    concatenated heads, because V_o (the paper's eq. 9) has separate columns for each head.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class UnevenAttention(nn.Module):
     def forward(
         self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, **rotation: Any
     ) -> Tensor:
-        """Return x_BTD. The mask is True where a query (third axis) may attend to a key (last)."""
+        """Return x_BTD. The mask is True where a query (axis 2) may attend to a key (axis 3)."""
         first, *others = self.groups
         output_BTD: Tensor = first(x_BTD, mask_B1TT, **rotation)
         for group in others:
@@ -149,10 +149,10 @@ class UnevenAttention(nn.Module):
 
 @torch.no_grad()
 def _draw_as_part(group: MultiHeadAttention, width: int) -> None:
-    """Rescale the weights of a group to the variance of a layer with this width.
+    """Rescale the weights of the heads of one size, which are part of a layer of size `width`.
 
-    Glorot's variance is 2 / (embedding_size + width), but the group was drawn with its own width.
-    Other variants, and heads that share keys, are not rescaled.
+    Glorot's variance is 2 / (embedding_size + width), but the weights of `group` were drawn with
+    the width of the group.
     """
     embedding_size, own = group.qkv.in_features, group.output.in_features
     share = math.sqrt((embedding_size + own) / (embedding_size + width))

@@ -10,8 +10,10 @@ def glorot_uniform_(linear: nn.Linear, *, stacked: Sequence[int] = ()) -> None:
     """Draw the weight of a projection from Glorot's uniform distribution and set its bias to zero.
 
     Args:
-        stacked: the output sizes of the matrices, if several are stacked in one layer. Each is
-            drawn by its own shape, because the shape of the stack would give too small weights.
+        linear: the projection.
+        stacked: the output sizes of the matrices, if the weight is a stack of several matrices.
+            Each matrix is then drawn with its own shape. The larger shape of the stack would give
+            smaller weights.
     """
     for weight in torch.split(linear.weight, [*stacked] or len(linear.weight)):
         nn.init.xavier_uniform_(weight)
@@ -20,10 +22,10 @@ def glorot_uniform_(linear: nn.Linear, *, stacked: Sequence[int] = ()) -> None:
 
 
 def truncated_normal_(module: nn.Module) -> None:
-    """Draw the weight of a Linear or Embedding as in BERT, and set the bias to zero.
+    """Draw the weight of a Linear or Embedding as BERT does, and set the bias to zero.
 
     The distribution is normal with standard deviation 0.02, truncated at two standard deviations.
-    Other modules stay unchanged, so `model.apply` can call this function.
+    Any other module stays unchanged, so that `model.apply` can call this function.
     """
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.trunc_normal_(module.weight, std=0.02, a=-0.04, b=0.04)

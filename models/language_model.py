@@ -1,4 +1,4 @@
-"""The interface of a language model, with the loss that all of them share.
+"""The base class of language models, with the loss that they share.
 
 Shapes: B batch, T positions, D embedding_size, V vocabulary.
 """
@@ -22,31 +22,38 @@ class LanguageModel(nn.Module, ABC):
     ) -> Tensor:
         """Return hidden_BTD, the input of the softmax layer.
 
-        A position may depend on itself and on earlier positions of its own segment. Segment 0 is
-        padding. Positions count from 0 within each segment.
+        The hidden state of a position may depend on the tokens at this position and at earlier
+        positions of its segment. Segment 0 is padding. `positions_BT` restarts at 0 in each
+        segment.
         """
 
     @abstractmethod
     def softmax_layer(self) -> tuple[Tensor, Tensor | None]:
-        """Return weight_VD and bias_V of the softmax layer; the bias may be None."""
+        """Return weight_VD and bias_V of the softmax layer. The bias may be None."""
 
     def logits(self, hidden_BTD: Tensor) -> Tensor:
         """Return logits_BTV of the next token at every position."""
         return F.linear(hidden_BTD, *self.softmax_layer())
 
     def own_logits(self, *inputs: Tensor) -> Tensor:
-        """Return logits_BTV as the model computes them outside Headroom; for a check."""
+        """Return logits_BTV. A wrapper of another library's model returns that model's own logits.
+
+        tasks/size_server/model_contract.py checks that these equal `logits`.
+        """
         return self.logits(self(*inputs))
 
     def loss(self, hidden_BTD: Tensor, targets_BT: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the summed cross-entropy, in nats, and the number of targets, without IGNORED."""
+        """Return the summed cross-entropy, in nats, and the number of targets.
+
+        Targets that are IGNORED do not count.
+        """
         weight_VD, bias_V = self.softmax_layer()
         hidden_ND, targets_N = hidden_BTD.flatten(0, 1), targets_BT.flatten()
         nats = linear_cross_entropy(hidden_ND, weight_VD, targets_N, bias_V)
         return nats, (targets_BT != IGNORED).sum()
 
     def embedding_parameters(self) -> list[Any]:
-        """Return the tables of all embeddings and the weight of the softmax layer, each once."""
+        """Return the weights of all embeddings and of the softmax layer. List a shared one once."""
         kinds = nn.Embedding | TokenEmbedding
         tables = [part.weight for part in self.modules() if isinstance(part, kinds)]
         return [*dict.fromkeys([*tables, self.softmax_layer()[0]])]

@@ -1,4 +1,4 @@
-"""Attention masks for rows with several segments, and a layout for CPUs that skips masked keys.
+"""Attention masks for rows with several segments, and a layout that lets a CPU skip hidden keys.
 
 Shapes: B batch, T positions, H heads, P head_size, N segments of all rows, S slots of all segments.
 """
@@ -14,16 +14,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Segment lengths are rounded up to a multiple of STEP. Segments of equal length are computed
-# together.
+# Segment lengths are rounded up to a multiple of STEP, because attention computes segments of equal
+# length together.
 STEP = 8
 
 
 def attention_mask(segments_BT: Tensor, *, causal: bool) -> Tensor:
-    """Return mask_B1TT, True where the query (third axis) may attend to the key (last axis).
+    """Return mask_B1TT, which is True where a query (axis 2) may attend to a key (axis 3).
 
-    A segment is a stretch of equal numbers, and a position attends only to its own segment. Padding
-    is segment 0. Every position attends at least to itself, because a softmax over no keys is NaN.
+    Adjacent positions with equal numbers form a segment. A position attends only to its own
+    segment. Padding is segment 0. Every position attends at least to itself, because a softmax over
+    no keys is NaN.
     """
     mask_B1TT = (segments_BT[:, :, None] == segments_BT[:, None, :]).unsqueeze(1)
     if causal:
@@ -32,7 +33,7 @@ def attention_mask(segments_BT: Tensor, *, causal: bool) -> Tensor:
             length, length, dtype=torch.bool, device=segments_BT.device
         ).tril()
         mask_B1TT = mask_B1TT & earlier_TT
-    # On a GPU, use the plain mask, because the host would wait to read the segments.
+    # A layout needs the segments on the CPU. Reading them from a GPU would make the CPU wait.
     if segments_BT.device.type != "cpu":
         mask_B1TT.causal = causal  # type: ignore[attr-defined]  # for models.attention._fused
         return mask_B1TT
@@ -54,9 +55,10 @@ class SegmentLayout:
     Attributes:
         rows: B, the number of rows.
         groups: (number of segments, slots per segment) of each group.
-        source_S: the position in each slot. Padding repeats the segment's last position.
-        slot_BT: the slot of each position.
-        real_S: False for padding.
+        source_S: for each slot, the index of its position in the flattened batch. A slot of padding
+            has the last position of its segment.
+        slot_BT: for each position, the index of its slot.
+        real_S: False for slots of padding.
     """
 
     rows: int
@@ -67,7 +69,7 @@ class SegmentLayout:
 
     @classmethod
     def of(cls, segments_BT: Tensor) -> Self:
-        """Return the layout of a batch whose rows have these segments."""
+        """Return the layout of a batch with these segments."""
         rows, length = segments_BT.shape
         numbers_BT = segments_BT.numpy()
         first_BT = np.ones((rows, length), bool)
@@ -104,8 +106,8 @@ class SegmentLayout:
 class SegmentMask(Tensor):
     """A mask that makes `F.scaled_dot_product_attention` compute one group of segments at a time.
 
-    For all other functions it is an ordinary mask_B1TT, like `torch.nn.attention.bias.CausalBias`.
-    Results differ from those of the plain mask only by rounding.
+    All other functions treat it as an ordinary mask_B1TT. `torch.nn.attention.bias.CausalBias`
+    works in the same way. Results equal those with the ordinary mask up to rounding.
     """
 
     segments: SegmentLayout
@@ -141,14 +143,14 @@ class SegmentMask(Tensor):
         *_: Any,
         **__: Any,
     ) -> bool:
-        """Return whether queries, keys and values have the layout's rows and positions."""
+        """Return whether queries, keys and values have as many rows and positions as the mask."""
         here = (attn_mask.shape[0], attn_mask.shape[-1])
         return all(
             part.dim() == 4 and part.shape[::2] == here for part in (query, key, value)
         )
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]  # each batch has another layout
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # each batch would be compiled anew
 def _by_segment(
     query: Tensor,
     key: Tensor,
@@ -160,7 +162,7 @@ def _by_segment(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Return context_BHTP of query_BHTP, key_BHTP and value_BHTP, one group at a time."""
+    """Compute context_BHTP from query_BHTP, key_BHTP and value_BHTP, one group at a time."""
     assert not is_causal  # torch forbids is_causal together with a mask
     layout = attn_mask.segments
     sizes = [count * slots for count, slots in layout.groups]

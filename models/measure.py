@@ -1,4 +1,4 @@
-"""Counts of the parameters, FLOPs and cache bytes of a model, taken from the model itself."""
+"""Functions that count the parameters, FLOPs and cache bytes of a model."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +10,9 @@ from torch.utils.flop_counter import FlopCounterMode
 def parameter_counts(model: Any) -> dict[str, int]:
     """Return params_total, params_embedding, params_non_embedding and params_attention.
 
-    Shared parameters count once. Attention parameters are those of submodules named `attention`,
-    including biases. A model without such submodules has no such count. Embedding parameters are
-    those of `model.embedding_parameters()`.
+    A shared parameter counts once. Embedding parameters are those that the method
+    `embedding_parameters` of the model returns. Attention parameters are those of submodules named
+    `attention`, including biases. Without such submodules, params_attention is absent.
     """
     total = sum(p.numel() for p in model.parameters())
     embedding = sum(p.numel() for p in model.embedding_parameters())
@@ -29,7 +29,7 @@ def parameter_counts(model: Any) -> dict[str, int]:
 def cache_bytes(model: Any) -> dict[str, int]:
     """Return cache_bytes_per_token, the size of the KV cache per token with two bytes per number.
 
-    Return {} for a model without `cached_numbers`, such as an encoder.
+    Return {} for a model without the attribute `cached_numbers`, such as an encoder.
     """
     numbers = getattr(model, "cached_numbers", None)
     return {} if numbers is None else {"cache_bytes_per_token": 2 * numbers}
@@ -39,7 +39,7 @@ def forward_flops(call: Callable[[], object]) -> int:
     """Return the number of floating-point operations in the matrix products of `call()`.
 
     A multiplication and an addition count as two operations. Attention counts in full, including
-    masked pairs. With meta tensors, `call()` computes nothing and its operations still count.
+    masked pairs. `call()` may use meta tensors, which count without being computed.
     """
     counter = FlopCounterMode(display=False)
     # With the MATH backend, attention counts the same for every mask, head size and device.

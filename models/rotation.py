@@ -1,8 +1,8 @@
 """Rotary position encoding (RoFormer, Su et al. 2021).
 
-It rotates queries and keys by angles that grow with their position. A logit then depends on the
-distance between query and key. As in Hugging Face's `transformers`, dimension i of the first half
-of the rotated dimensions forms a pair with dimension i of the second half.
+It rotates queries and keys by angles that grow with their position. So a logit depends on the
+distance between query and key. A rotation acts on pairs of dimensions. As in Hugging Face's
+`transformers`, dimension i forms a pair with dimension i + R / 2.
 Shapes: B batch, T positions, H heads, P head_size, R rotated dimensions of a head.
 """
 
@@ -13,10 +13,9 @@ from torch import Tensor
 
 
 class Rotation:
-    """The rotation of one batch's queries and keys, for each head size.
+    """The rotation of the queries and keys of one batch.
 
-    A decoder makes it once per batch, from positions that restart with each segment. The attention
-    of every layer calls it.
+    A decoder makes it once per batch. The attention of every layer calls it.
     """
 
     def __init__(
@@ -25,8 +24,9 @@ class Rotation:
         """Compute the sines and cosines.
 
         Args:
-            turned: R for each head size. The first R dimensions of a head are rotated. R must be
-                even.
+            positions_BT: the positions, which restart with each segment.
+            turned: the number of rotated dimensions R, by head size. R must be even. The first R
+                dimensions of a head are rotated.
             base: the base of the angles. The angle of pair i at position t is t base^(-2 i / R).
         """
         self._turns = {
@@ -34,7 +34,7 @@ class Rotation:
         }
 
     def __call__(self, x_BTHP: Tensor, head_size: int) -> Tensor:
-        """Return rotated queries or keys. P may exceed `head_size`, due to padding for a GPU."""
+        """Rotate queries or keys. With padding for a GPU, P may be larger than `head_size`."""
         cos_BT1R, sin_BT1R = self._turns[head_size]
         count = cos_BT1R.shape[-1]
         x_BTHR, rest = x_BTHP[..., :count], x_BTHP[..., count:]
@@ -45,7 +45,7 @@ class Rotation:
 
 
 def _turn(positions_BT: Tensor, count: int, base: float) -> tuple[Tensor, Tensor]:
-    """Return cos_BT1R and sin_BT1R. The sine is negated in the first half of R."""
+    """Return cos_BT1R and sin_BT1R. The first half of sin_BT1R has the negative sines."""
     if count % 2:
         raise ValueError(
             f"rotary position encoding needs an even number of dimensions, not {count}"

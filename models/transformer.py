@@ -30,14 +30,14 @@ Each layer calls it as `builder(embedding_size, heads, head_size, bias=..., drop
 class Decoder(LanguageModel):
     """A language model of pre-LN blocks with a causal mask. Attention and softmax have no bias.
 
-    With the default options it is tensor2tensor's model, which the paper trained on LM1B. Its
-    layers, `blocks`, have equal shapes, so that they can be compiled or sharded.
+    With the default options it is tensor2tensor's model, which the paper trained on LM1B. The
+    layers are in `blocks`. They have equal shapes, so that they can be compiled or sharded.
 
     Args:
         position_encoding: "sinusoidal" adds sinusoids to the embeddings. "rotary" rotates queries
             and keys (see `models.rotation`), and the attention must take a rotation. "none" does
             neither.
-        rotary_size: the number of dimensions of a head to rotate; by default, all.
+        rotary_size: the number of dimensions of a head to rotate. None means all.
         normalisation: "layer" for LayerNorm, "rms" for RMSNorm.
         feedforward: "plain", or "gated" for a second projection that multiplies the activations.
         biases: whether feed-forward layers and LayerNorms have biases.
@@ -144,7 +144,7 @@ class Decoder(LanguageModel):
 class Encoder(nn.Module):
     """BERT without output layers: bidirectional post-LN blocks with biases and learned positions.
 
-    Its layers are `blocks`, as in Decoder. A row has at most `positions` tokens.
+    The layers are in `blocks`. A row has at most `positions` tokens.
     """
 
     def __init__(  # noqa: PLR0913  (one keyword for each option of the model)

@@ -1,1 +1,1 @@
-"""The attention variants. Each public module defines one, which has the name of the module."""
+"""The attention variants. Each public module defines one variant, which has the module's name."""

@@ -1,6 +1,6 @@
 """Scaled dot-product attention with the fused kernels of a GPU.
 
-Symbols as in `multi_head`.
+multi_head.py defines the symbols of shapes.
 """
 
 import math
@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 HALF = (torch.bfloat16, torch.float16)
-# The kernel needs head sizes and row lengths that are multiples of these.
+# The GPU kernel needs head sizes that are multiples of SIZES, and row lengths that are multiples of
+# LENGTHS.
 SIZES, LENGTHS = 8, 16
 
 
@@ -23,12 +24,12 @@ def attended(
     dropout: float,
     scale: float,
 ) -> Tensor:
-    """Return context_BHTP. Values may have another size than queries and keys.
+    """Return context_BHTP. The size of values may differ from that of queries and keys.
 
     `F.scaled_dot_product_attention` takes either a mask or `is_causal`. Its GPU kernel takes both
     and then skips all keys above the diagonal, which gives the same bits in two thirds of the time.
-    Training therefore calls the kernel directly. Evaluation calls the function, which
-    `models.attention_map` can intercept.
+    Therefore training on a GPU calls the kernel directly. Evaluation does not, because
+    `models.attention_map` can only intercept calls of `F.scaled_dot_product_attention`.
     """
     qkv = (q_BHTP, k_BHTP, v_BHTP)
     if mask is None or not (torch.is_grad_enabled() and _can_skip(*qkv, mask)):

@@ -1,24 +1,27 @@
-"""Projections into heads and back, padded to head sizes that a GPU's fused attention takes.
+"""Projections into heads and back, with head sizes that a GPU's fused attention accepts.
 
 A GPU's fused kernels do not store the logits, but need head sizes that are multiples of 8. For
-other sizes PyTorch uses a kernel that stores all logits. On a GPU, the weights of each head are
-therefore padded with zeros. The zeros change no product. Parameters, gradients and checkpoints do
+other sizes PyTorch uses a kernel that stores all logits. Therefore the weights of each head are
+padded with zeros on a GPU. The zeros change no product. Parameters, gradients and checkpoints do
 not contain them.
 
-Symbols as in `multi_head`. On a GPU, P here may be larger than head_size.
+multi_head.py defines the symbols of shapes. In this file, P includes the padding.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# Head sizes are padded to a multiple of this, by type of device. bfloat16 needs 8, and single
-# precision would need 4.
+# For each type of device, head sizes are padded to a multiple of this number. bfloat16 needs 8.
+# Single precision would only need 4.
 MULTIPLES = {"cuda": 8}
 
 
 def to_heads(projection: nn.Linear, x_BTD: Tensor, *shape: int) -> Tensor:
-    """Return the projection of x_BTD as x_BT..P. `shape` has the axes `..` and the head size."""
+    """Project x_BTD, and replace its last axis by the axes `shape`.
+
+    The last number of `shape` is the head size. The returned tensor includes the padding there.
+    """
     weight_WD: Tensor = projection.weight
     bias_W: Tensor | None = projection.bias
     zeros = -shape[-1] % MULTIPLES.get(x_BTD.device.type, 1)
@@ -31,7 +34,7 @@ def to_heads(projection: nn.Linear, x_BTD: Tensor, *shape: int) -> Tensor:
 
 
 def from_heads(projection: nn.Linear, context_BHTP: Tensor) -> Tensor:
-    """Return the projection of the concatenated heads, x_BTD."""
+    """Concatenate the heads and return their projection, x_BTD."""
     context_BTW = context_BHTP.transpose(1, 2).flatten(2)
     weight_DW: Tensor = projection.weight
     heads = context_BHTP.shape[1]
@@ -44,7 +47,7 @@ def from_heads(projection: nn.Linear, context_BHTP: Tensor) -> Tensor:
 class HeadNorm(nn.Module):
     """Normalisation of queries and keys by their root mean square, with learned scales.
 
-    As in Qwen3, all query heads share one scale of size P, and all key heads share another.
+    As in Qwen3, all query heads share one vector of scales, and all key heads share another.
     """
 
     def __init__(self, heads: int, key_value_heads: int, head_size: int) -> None:
@@ -54,13 +57,13 @@ class HeadNorm(nn.Module):
         self.heads, self.key_value_heads = heads, key_value_heads
 
     def forward(self, qk_BTHP: Tensor) -> Tensor:
-        """Return normalised queries and keys. Axis H has the query heads, then the key heads."""
+        """Normalise queries and keys. On the axis H, query heads come first, then key heads."""
         head_size = len(self.query)
         rows = (
             self.query.expand(self.heads, -1),
             self.key.expand(self.key_value_heads, -1),
         )
-        # Leave the padding for a GPU out of the mean.
+        # The padding for a GPU must not enter the mean.
         normed_BTHP = F.rms_norm(qk_BTHP[..., :head_size], (head_size,), eps=1.0e-6)
         return widened(
             (normed_BTHP * torch.cat(rows)).to(qk_BTHP.dtype), qk_BTHP.shape[-1]
@@ -68,7 +71,7 @@ class HeadNorm(nn.Module):
 
 
 def filled(x: Tensor) -> Tensor:
-    """Pad the last axis of x with zeros to the next size that a GPU's fused attention takes."""
+    """Pad the last axis of x with zeros to a size that fused attention on its device accepts."""
     return widened(x, x.shape[-1] + -x.shape[-1] % MULTIPLES.get(x.device.type, 1))
 
 

@@ -1,16 +1,18 @@
 """Collaborative attention: heads that share query and key projections (Cordonnier et al. 2020).
 
-Symbols as in `multi_head`, and S shared_size (their D~_k). All heads read the same queries and keys
-of size S. Head i weights their coordinates by its own mixing vector m_i:
+multi_head.py defines the symbols of shapes. S is shared_size, which the paper calls D~_k. All heads
+read the same queries and keys of size S. Head i weights their coordinates by its own mixing vector
+m_i:
 
     logits of head i = X W_Q diag(m_i) (X W_K)^T / sqrt(P)
 
-So the logits of each head have rank up to S, but all heads share the projections of size S. Values
-and output are those of multi-head attention. Multi-head attention itself is the case
-S = heads * head_size, where m_i is one on the coordinates of head i and zero elsewhere.
+So each head's logits can have rank S, although all heads share one query and one key projection of
+this size. Values and output are those of multi-head attention. Multi-head attention itself is the
+case S = heads * head_size, where m_i is one on the coordinates of head i and zero elsewhere.
 
-The variant takes no rotation. Rotary positions rotate pairs of coordinates, which diag(m_i) weights
-separately. The factors of a trained multi-head attention would then no longer equal its products.
+The variant does not support rotary positions. They rotate pairs of coordinates, but diag(m_i)
+scales each coordinate separately. So after a rotation, the factors of a trained multi-head
+attention (`from_factors`) would not give its logits.
 """
 
 from __future__ import annotations
@@ -30,9 +32,9 @@ from models.initialisation import glorot_uniform_
 class CollaborativeAttention(nn.Module):
     """Attention with shared queries and keys of size `shared_size`, by default heads * head_size.
 
-    With `bias`, each head has a content bias: a vector whose product with the input of a key is
-    added to the logits of that key. It has the effect of a bias of the queries. A bias of the keys
-    would cancel in the softmax.
+    With `bias`, each head has a content bias. This is a vector of size D. Its product with the
+    input at a position is added to all logits for the key at this position. A bias of the queries
+    would have the same effect. A bias of the keys would cancel in the softmax.
     """
 
     def __init__(
@@ -60,28 +62,28 @@ class CollaborativeAttention(nn.Module):
 
         for projection in (self.query, self.key, self.value, self.output):
             glorot_uniform_(projection)
-        # With this variance, the S terms of a logit together vary as much as the P terms of a logit
-        # of multi-head attention.
+        # A logit has S terms here, and P terms in multi-head attention. With this variance of the
+        # mixing vectors, both sums have the same variance.
         nn.init.normal_(self.mixing, std=math.sqrt(head_size / shared_size))
 
     @property
     def cached_numbers(self) -> int:
-        """The size of the cache per position, in numbers: shared keys, content biases, values."""
+        """The count of numbers in the cache per position: shared keys, content biases, values."""
         biases = 0 if self.content_bias is None else self.heads
         return self.mixing.shape[1] + biases + self.heads * self.head_size
 
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
-        """Return x_BTD. The mask is True where a query (third axis) may attend to a key (last)."""
+        """Return x_BTD. The mask is True where a query (axis 2) may attend to a key (axis 3)."""
         q_BTS = to_heads(self.query, x_BTD, self.mixing.shape[1])
-        # Under autocast, the product without this cast would have the precision of the weights.
+        # Under autocast, the product would have the precision of `mixing` without this cast.
         mixing_HS = widened(self.mixing, q_BTS.shape[-1]).to(q_BTS.dtype)
         q_BHTS = q_BTS.unsqueeze(1) * mixing_HS.unsqueeze(1)
         k_BTS = to_heads(self.key, x_BTD, self.mixing.shape[1])
         v_BHTP = to_heads(self.value, x_BTD, self.heads, self.head_size).transpose(1, 2)
 
-        # The scale uses the head size, not S, because fewer shared coordinates approximate the
-        # same products. (The authors' code divides by sqrt(S / heads), which sharpens the
-        # attention of compressed heads.)
+        # The scale depends on the head size, not on S, because factors of any S approximate the
+        # same logits. The authors' code divides by sqrt(S / heads), which sharpens the attention of
+        # compressed heads.
         scale = 1 / math.sqrt(self.head_size)
         context_BHTP = attended(
             q_BHTS,
@@ -96,9 +98,9 @@ class CollaborativeAttention(nn.Module):
     def _with_content_bias(
         self, x_BTD: Tensor, mask_B1TT: Tensor | None, scale: float
     ) -> Tensor | None:
-        """Return the mask and the content biases as one term to add to the logits.
+        """Return a tensor to add to the logits: content biases, and -inf where the mask is False.
 
-        Return the mask itself if there are no content biases.
+        Without content biases, return the mask.
         """
         if self.content_bias is None:
             return mask_B1TT
@@ -117,10 +119,10 @@ class CollaborativeAttention(nn.Module):
         mixing_HS: Tensor,
         key_DS: Tensor,
     ) -> CollaborativeAttention:
-        """Return collaborative attention with these factors and the other weights of `attention`.
+        """Return collaborative attention whose queries and keys have these factors.
 
-        The product query_DS diag(m_i) key_DS^T replaces the product W_Q^i W_K^iT of head i, before
-        the scale. Content bias, values and output come from `attention`.
+        In the logits of head i, query_DS diag(m_i) key_DS^T replaces the product W_Q^i W_K^iT of
+        `attention`. Content bias, values and output are those of `attention`.
         """
         weight, has_bias = attention.qkv.weight, attention.qkv.bias is not None
         made = cls(

@@ -1,8 +1,8 @@
-"""Multi-head attention whose values have another size than its queries and keys.
+"""Multi-head attention with separate sizes for values and for queries and keys.
 
-Symbols as in `multi_head`, and U value_size. Theorem 1 concerns queries and keys, whose size P
-limits the rank of a head's logits. In `multi_head` U equals P, so values and output have as many
-parameters as queries and keys. Here U is a separate option.
+multi_head.py defines the symbols of shapes. U is value_size. The paper's Theorem 1 is about queries
+and keys: their size P limits the rank of a head's logits. In `multi_head`, values have the size P,
+too, so a larger P also makes values and output larger. This variant can change P alone.
 """
 
 import math
@@ -35,7 +35,7 @@ class DecoupledAttention(nn.Module):
         value_size = head_size if value_size is None else value_size
         self.heads, self.head_size, self.value_size = heads, head_size, value_size
         self.dropout = dropout
-        self.rotary_size = head_size  # a rotation acts on whole heads
+        self.rotary_size = head_size  # rotary positions rotate whole heads
 
         self.query_key = nn.Linear(embedding_size, 2 * heads * head_size, bias=bias)
         self.value = nn.Linear(embedding_size, heads * value_size, bias=bias)
@@ -46,7 +46,7 @@ class DecoupledAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """The size of the KV cache per position, in numbers: keys and values."""
+        """The count of numbers in the KV cache per position: keys and values."""
         return self.heads * (self.head_size + self.value_size)
 
     def forward(
@@ -55,7 +55,7 @@ class DecoupledAttention(nn.Module):
         mask_B1TT: Tensor | None = None,
         rotation: Rotation | None = None,
     ) -> Tensor:
-        """Return x_BTD. The mask is True where a query (third axis) may attend to a key (last)."""
+        """Return x_BTD. The mask is True where a query (axis 2) may attend to a key (axis 3)."""
         qk_BTHP = to_heads(self.query_key, x_BTD, 2 * self.heads, self.head_size)
         if rotation is not None:
             qk_BTHP = rotation(qk_BTHP, self.head_size)

@@ -1,7 +1,7 @@
 """Latent attention: the keys and values of all heads come from one small vector per position.
 
-It is the multi-head latent attention of DeepSeek-V2 (DeepSeek-AI 2024, eq. 9 to 19). Symbols as in
-`multi_head`, and C latent_size, R rotary_size, U value_size:
+It is the multi-head latent attention of DeepSeek-V2 (DeepSeek-AI 2024, eq. 9 to 19). multi_head.py
+defines the symbols of shapes. C is latent_size, R rotary_size, U value_size:
 
     c, r              norm(W_C x) and W_R x; decoding caches only these C + R numbers per position
     q of head i       a part of size P without positions, and a rotary part of size R
@@ -9,8 +9,9 @@ It is the multi-head latent attention of DeepSeek-V2 (DeepSeek-AI 2024, eq. 9 to
     v of head i       W_V^i c, of size U
     scale             1/sqrt(P + R)
 
-Only r is rotated. Rotated keys are no fixed function of c, so decoding could not compute them from
-a cached c. If `query_latent_size` is given, queries come from a normalised latent of that size.
+Only the rotary parts are rotated. A rotation of all of k would depend on the position, and decoding
+would have to compute the keys of all earlier positions again at each step. If `query_latent_size`
+is given, queries come from a normalised latent of that size.
 """
 
 import math
@@ -28,11 +29,11 @@ from models.rotation import Rotation
 class LatentAttention(nn.Module):
     """Attention whose keys and values are functions of a latent and of one shared rotary key.
 
-    Each matrix is drawn Glorot-uniform by its own shape. The latent and the rotary key count as two
-    matrices. The norm removes the scale of the latent, so the variance of the keys depends only on
-    the matrix after the norm. Keys start with the variance 2 C / (C + H P), and those of
-    `multi_head` with 2 D / (D + H P). PyTorch's default would give the smaller 1 / 3 for both. In a
-    pilot with shared keys (`grouped_query`), that default was worse.
+    Each matrix has the Glorot-uniform distribution of its own shape. W_C and W_R count as two
+    matrices. The norm removes the scale of the latent, so only W_K sets the variance of the keys.
+    It is 2 C / (C + H P) at the start of training, and 2 D / (D + H P) in `multi_head`. PyTorch's
+    default distribution would give 1 / 3 for both. In a pilot with `grouped_query`, that default
+    was worse.
     """
 
     def __init__(  # noqa: PLR0913  (the arguments of every variant, and four options)
@@ -70,7 +71,7 @@ class LatentAttention(nn.Module):
         )
         self.shared = nn.Linear(embedding_size, latent_size + rotary_size, bias=bias)
         self.latent_norm = RMSNorm(latent_size)
-        # Keys have no bias. It would add the same number to all logits of a query.
+        # A bias of the keys would add the same number to all logits of a query, so omit it.
         self.key = nn.Linear(latent_size, heads * head_size, bias=False)
         self.value = nn.Linear(latent_size, heads * value_size, bias=bias)
         self.output = nn.Linear(heads * value_size, embedding_size, bias=bias)
@@ -81,7 +82,7 @@ class LatentAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """The size of the cache per position, in numbers: the latent and the shared rotary key."""
+        """The count of numbers in the cache per position: the latent and the rotary key."""
         return self.latent_size + self.rotary_size
 
     def forward(
@@ -90,7 +91,7 @@ class LatentAttention(nn.Module):
         mask_B1TT: Tensor | None = None,
         rotation: Rotation | None = None,
     ) -> Tensor:
-        """Return x_BTD. The mask is True where a query (third axis) may attend to a key (last)."""
+        """Return x_BTD. The mask is True where a query (axis 2) may attend to a key (axis 3)."""
         latent_BTC, r_BTR = self.shared(x_BTD).split(
             [self.latent_size, self.rotary_size], -1
         )

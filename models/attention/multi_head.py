@@ -1,21 +1,21 @@
 """Multi-head attention whose number of heads and head size are independent of the embedding size.
 
-The whole project uses these symbols. The paper's are in parentheses (Bhojanapalli et al. 2020, eq.
-8 and 9):
+The whole project uses these symbols for shapes. The symbols in parentheses are those of the paper
+(Bhojanapalli et al. 2020, eq. 8 and 9):
 
     B batch   T positions (n)   D embedding_size (d)   H heads (h)   P head_size (d_p)
     W width = heads * head_size, the size of all heads together
     K key_value_heads, which equals H unless heads share keys and values (`grouped_query`)
 
-    q, k, v of head i    the paper's V_q^i X, V_k^i X, V_v^i X; a row here is a column there
+    q, k, v of head i    the paper's V_q^i X, V_k^i X, V_v^i X, transposed
     scale                1/sqrt(d_p), from the head size and not from d/h
     output               the paper's V_o, which maps W back to D
 
 With head_size = embedding_size / heads this is the paper's standard MultiHead (eq. 8). With any
 other head size it is FixedMultiHead (eq. 9).
 
-Stop 7 of the road: a task (stop 6) builds one attention for each layer, from the config's section
-`model`. sweeper/results/collect.py (stop 8) collects the measurements of its runs.
+Stop 7 of the road (CONTRIBUTING.md): a task (stop 6) builds one attention for each layer, from the
+config's section `model`. sweeper/results/collect.py (stop 8) collects the results of trained runs.
 """
 
 import math
@@ -37,12 +37,11 @@ class MultiHeadAttention(nn.Module):
         qk_norm: whether to divide the queries and keys of each head by their root mean square and
             multiply them by learned scales, before rotary positions rotate them (Henry et al. 2020,
             as in Qwen3).
-        glorot: the matrix whose shape sets the initial variance of queries and keys. "matrix" is
-            that of all heads (D to H P), as in the paper's code. Initial logits then have a
-            variance proportional to 1 / (D + H P)^2, so more heads start with smaller logits. With
-            D = 64 and P = 32, 16 heads start with a twentieth of the variance of 2 heads. "head" is
-            the matrix of one head (D to P). The variance then does not depend on the number of
-            heads.
+        glorot: the shape for Glorot's initialisation of queries and keys. "matrix" is the shape of
+            all heads together (D x H P), as in the paper's code. Initial logits then have a
+            variance proportional to 1 / (D + H P)^2, so they are smaller if there are more heads:
+            for D = 64 and P = 32, 16 heads have a twentieth of the variance of 2 heads. "head" is
+            the shape of a single head (D x P), so the number of heads does not affect the variance.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.heads, self.head_size, self.dropout = heads, head_size, dropout
-        self.rotary_size = head_size  # a rotation acts on whole heads
+        self.rotary_size = head_size  # rotary positions rotate whole heads
         self.key_value_heads = key_value_heads or heads
         width, shared_width = heads * head_size, self.key_value_heads * head_size
         self.qkv = nn.Linear(embedding_size, width + 2 * shared_width, bias=bias)
@@ -77,7 +76,7 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """The size of the KV cache per position, in numbers: keys and values."""
+        """The count of numbers in the KV cache per position: keys and values."""
         return 2 * self.key_value_heads * self.head_size
 
     def forward(
@@ -86,7 +85,7 @@ class MultiHeadAttention(nn.Module):
         mask_B1TT: Tensor | None = None,
         rotation: Rotation | None = None,
     ) -> Tensor:
-        """Return x_BTD. The mask is True where a query (third axis) may attend to a key (last)."""
+        """Return x_BTD. The mask is True where a query (axis 2) may attend to a key (axis 3)."""
         heads, shared = self.heads, self.key_value_heads
         qkv_BTHP = to_heads(self.qkv, x_BTD, heads + 2 * shared, self.head_size)
         qk_BTHP, v_BTKP = torch.split(qkv_BTHP, [heads + shared, shared], dim=2)
@@ -96,7 +95,7 @@ class MultiHeadAttention(nn.Module):
             qk_BTHP = rotation(qk_BTHP, self.head_size)
         q_BTHP, k_BTKP = torch.split(qk_BTHP, [heads, shared], dim=2)
 
-        # With a mask, no fused kernel of a GPU takes fewer key heads than query heads.
+        # No fused kernel of a GPU accepts both a mask and fewer key heads than query heads.
         if shared < heads:
             k_BTKP = k_BTKP.repeat_interleave(heads // shared, dim=2)
             v_BTKP = v_BTKP.repeat_interleave(heads // shared, dim=2)

@@ -1,1 +1,1 @@
-"""The execution of runs: the schedule, its backends, the watchdog and the progress display."""
+"""The package that executes runs: the schedule, its backends, the watchdog and the display."""

@@ -63,7 +63,7 @@ class BackendContext:
         resources: the resources that the runs of the plan need.
         logger: the logger that jobs import, "none" or "wandb".
         outputs: the outputs folder.
-        process: the size server, which forks jobs on this machine.
+        process: the size server. The local backend forks jobs from it.
     """
 
     options: Any
@@ -79,9 +79,9 @@ class Job:
 
     Attributes:
         run: the id of the run.
-        cost: its training FLOPs. Of jobs with the same rank, the largest starts first.
-        parent: the id of the run whose weights it starts from.
-        rank: its priority. Jobs with lower ranks start first.
+        cost: its training FLOPs. Among jobs of equal rank, the most expensive one starts first.
+        parent: the id of the run whose weights it starts from, or None.
+        rank: its place in the order of starts. Jobs with lower ranks start first.
     """
 
     run: str
@@ -91,10 +91,10 @@ class Job:
 
 
 class Backend(Protocol):
-    """The interface of a backend, which starts runs from their records and reports ended jobs.
+    """The interface of a backend, which starts a job for each run and reports ended jobs.
 
     Attributes:
-        code: the folder of the code that jobs start from, unless the size server forks them.
+        code: the folder of the code that jobs execute. The local backend does not use it.
         poll_s: the shortest time between two polls of a job. It limits the load on shared disks.
         queues: whether `start` accepts a run whose parent is still running.
         slots: the number of runs that the backend executes at the same time.
@@ -109,7 +109,7 @@ class Backend(Protocol):
 
     @property
     def note(self) -> str:
-        """The event that the backend waits for, in one line. Empty if it does not wait."""
+        """The reason why the backend cannot start runs at present. Empty if it can."""
         return ""
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
@@ -123,7 +123,7 @@ class Backend(Protocol):
         """
 
     def warm(self) -> None:
-        """Begin to prepare the backend, so that the first run starts fast. Return at once."""
+        """Prepare the backend in the background, so that the first run starts fast."""
         return
 
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
@@ -144,7 +144,7 @@ class Backend(Protocol):
         """Send the signal `number` to a job."""
 
     def start_log(self, job: int | None) -> str:
-        """Describe where a job writes its output before it claims an attempt, for messages."""
+        """Describe where a user can read the output of a job that ended during its start."""
         return f"{START_LOG} in the run's folder"
 
     def devices(self, slot: int) -> str:

@@ -1,4 +1,4 @@
-"""Reactions to failures: a watchdog for hanging jobs, and a breaker that stops starting jobs."""
+"""Reactions to failures: a watchdog kills hanging jobs, and a breaker prevents further starts."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from sweeper.run.options import SweepOptions
 from sweeper.store.attempts import Cause
 from sweeper.store.runs import RunStore, Status
 
-# Causes that come from a run's own settings. They do not suggest that other runs will fail.
+# These causes come from a run's own settings, so the breaker does not count them.
 OWN = (Cause.NAN, Cause.OUT_OF_GPU_MEMORY, Cause.OUT_OF_HOST_MEMORY)
 
 DUMP = signal.SIGUSR1  # on this signal a job writes the stack of each thread to its log
-SLOW = 10  # a batch may take this many times the median time before the job counts as hanging
+SLOW = 10  # a job hangs only if a batch takes this many times the median batch
 Progress = tuple[int, object, object]  # (finished batches, step, phase)
 
 
 @dataclass
 class Breaker:
-    """A circuit breaker. It trips after equal failures in a row, or when the budget is spent.
+    """A circuit breaker, which prevents further starts of jobs.
+
+    It trips when several runs in a row fail for the same reason, or when the budget is spent.
 
     Attributes:
-        policy: the options of the sweep, which set both limits.
+        policy: the options of the sweep. They set the number of equal failures and the budget.
         spent_h: the device hours of finished runs, including those of earlier sweeps.
-        tripped: the reason why no more jobs start. Empty while jobs may start.
+        tripped: why it has tripped. Empty while jobs may start.
     """
 
     policy: SweepOptions
@@ -54,7 +56,7 @@ class Breaker:
             )
 
     def failed(self, run: str, status: Status) -> None:
-        """Count the failure of a run that will not start again."""
+        """Count the failure of a run that the schedule will not start again."""
         if status.cause in OWN or not self.policy.equal_failures:
             return
         reason = re.sub(r"\d+", "#", status.reason.replace(run, "#"))
@@ -78,13 +80,13 @@ def hours(store: RunStore, runs: Iterable[str]) -> float:
 
 @dataclass
 class _Watched:
-    """The progress of one attempt that the watchdog observed.
+    """The watchdog's observations of one attempt.
 
     Attributes:
-        progress: the last progress.
-        since: the time of the last progress.
-        paces: the seconds per batch of the last batches.
-        sent: the last signal that was sent to the attempt.
+        progress: the progress at the last poll.
+        since: the time when the progress last changed.
+        paces: the durations of recent batches, in seconds.
+        sent: the signal that the watchdog sent last, or None.
         sent_at: the time of this signal.
     """
 
@@ -99,9 +101,14 @@ class _Watched:
 class Watchdog:
     """A watchdog for running attempts. If an attempt hangs, `due` returns the signal to send.
 
-    A process that writes heartbeats may still hang, such as in an endless loop of a library. So
-    only finished batches (`work` in the heartbeat) and changes of step and phase count as progress.
-    A hanging attempt first gets SIGUSR1, then SIGTERM, and after `grace_s` seconds SIGKILL.
+    A hanging process may still write heartbeats, for example if a library loops forever. So only
+    finished batches (`work` in the heartbeat) and changes of step and phase count as progress. A
+    hanging attempt first gets SIGUSR1, then SIGTERM, and `grace_s` seconds later SIGKILL.
+
+    Attributes:
+        limit_s: the longest time without progress, in seconds. It is longer for slow batches.
+        grace_s: the seconds between SIGTERM and SIGKILL.
+        clock: a function that returns the time in seconds.
     """
 
     limit_s: float
@@ -124,7 +131,7 @@ class Watchdog:
         )
         if seen.sent is DUMP:
             return self._send(seen, signal.SIGTERM, now)
-        # Progress after SIGTERM does not count, as it may be the last batch before the end.
+        # After SIGTERM, ignore progress: the attempt may only be finishing its last batch.
         if seen.sent is not None:
             late = now - seen.sent_at > self.grace_s
             return self._send(seen, signal.SIGKILL, now) if late else None
@@ -144,7 +151,7 @@ class Watchdog:
             return ""
         limit = self._limit(seen)
         return (
-            f"no batch finished for {limit:.0f} s; its log has the stack of each thread"
+            f"no batch finished for {limit:.0f} s; the log has the stack of each thread"
         )
 
     def _limit(self, seen: _Watched) -> float:

@@ -13,12 +13,13 @@ def makespan(
 ) -> float:
     """Return the seconds until all runs have ended.
 
-    Waiting runs start in order when a slot is free and their parent has ended.
+    A waiting run can start when its parent has ended and a slot is free. If several runs can start,
+    the first one in `waiting` does.
 
     Args:
-        under_way: the seconds left of each running job. There may be more jobs than slots.
-        waiting: the seconds and the parent of each waiting run. A parent that is in neither mapping
-            has ended.
+        under_way: how many seconds each running job has left. There may be more jobs than slots.
+        waiting: the duration in seconds and the parent of each waiting run. A parent that is in
+            neither mapping has ended.
         slots: the number of runs that execute at the same time.
     """
     slots = max(slots, len(under_way))
@@ -42,18 +43,20 @@ def makespan(
             heapq.heappush(ready, place)
 
 
-def remaining(whole: Taken, share: float) -> float:
-    """Return the seconds that a run takes if it starts from a checkpoint.
+def remaining(duration: Taken, share: float) -> float:
+    """Return the seconds that a run still takes after a checkpoint.
 
-    `share` is the share of its steps that the checkpoint has done.
+    Args:
+        duration: the duration of the run from its first step.
+        share: the fraction of the run's steps before the checkpoint.
     """
-    return whole.training * (1 - share) + whole.beside
+    return duration.training * (1 - share) + duration.overhead
 
 
 def share_done(run: Run, steps: int) -> float:
-    """Return the share of a run's steps that need not be repeated.
+    """Return the fraction of its steps that a run has done.
 
-    If the run is in training, count all steps so far. Otherwise count the steps of its newest
+    While the run trains, this counts all its steps. Otherwise it counts the steps up to the newest
     checkpoint.
     """
     if not steps or not run.attempts():

@@ -1,7 +1,7 @@
 """The options of a sweep, and the base class for the options of backends.
 
-The options are dataclasses that describe parts of the config's section `hydra`. Hydra checks their
-keys and types, and construction checks their ranges. The yaml files in conf/hydra/ repeat the
+These dataclasses are the schema of `hydra.sweeper` and `hydra.launcher`. Hydra checks keys and
+types. `__post_init__` checks the ranges of the values. The yaml files in conf/hydra/ repeat the
 defaults and explain each option.
 """
 
@@ -19,16 +19,17 @@ from sweeper.store.runs import Status
 
 LONGEST_WAIT_S = 600.0
 LEAST_S = 3 * HEARTBEAT_SECONDS  # a shorter limit could expire between two heartbeats
-# A second start may succeed after these. Any other failure would repeat, as runs are deterministic.
+# After a failure with one of these causes, another start may succeed. Runs are deterministic, so
+# any other failure would repeat.
 TRANSIENT = (Cause.INTERRUPTED, Cause.KILLED, Cause.HANG, Cause.DISK_FULL)
 
 
 class Limit(NamedTuple):
-    """A condition on the value of an option, used as `Annotated[int, limit]`.
+    """A condition on the value of an option. The option's type is `Annotated[int, limit]`.
 
     Attributes:
         fits: a function that returns whether a value meets the condition.
-        expected: the condition in words, for messages.
+        expected: the condition, for messages.
     """
 
     fits: Callable[[Any], object]
@@ -45,7 +46,7 @@ def at_least(least: float, at_most: float = math.inf) -> Limit:
 
 
 WORD = Limit(re.compile(r"[!-~]+").fullmatch, "a word without blanks")
-"""A single word. It cannot add a second argument or line to a script."""
+"""The condition that a value is a single word. Such a value cannot add an argument to a command."""
 LINES = Limit(
     lambda lines: all(map(str.isprintable, lines)), "a list of printable lines"
 )
@@ -55,11 +56,11 @@ LINES = Limit(
 class LimitedOptions:
     """The base class of the options of a sweep or a backend. It checks their ranges."""
 
-    # The section of the config that sets the options.
+    # The section of the config that holds these options.
     section: ClassVar[str] = "hydra.launcher"
 
     def __post_init__(self) -> None:
-        """Raise UserError if a value violates its limit. Skip null, which Hydra has checked."""
+        """Raise UserError if a value violates its limit. Hydra has already checked null values."""
         for name, hint in get_type_hints(type(self), include_extras=True).items():
             for limit in getattr(hint, "__metadata__", ()):
                 value = getattr(self, name)
@@ -69,7 +70,7 @@ class LimitedOptions:
 
 
 Retrain = StrEnum("Retrain", ["changed"])
-"""The finished runs to train again. `changed` selects the runs whose code has changed since."""
+"""A selection of finished runs to train again. `changed` selects runs whose code has changed."""
 
 
 @dataclass
@@ -93,14 +94,14 @@ class SweepOptions(LimitedOptions):
     equal_failures: Annotated[int, at_least(0)] = 3
 
     def again(self, status: Status, tries: int) -> bool:
-        """Return whether a run that ended with `status` starts again after `tries` starts.
+        """Return whether a run that ended with `status` after `tries` starts may start again.
 
-        After a full disk it always does, since the run did not cause the failure.
+        After a full disk the answer is always True, since the run did not cause the failure.
         """
         if status.cause not in TRANSIENT:
             return False
         return status.cause is Cause.DISK_FULL or tries < self.tries
 
     def wait(self, tries: int) -> float:
-        """Return the seconds to wait before the next start. They double with each failed start."""
+        """Return the seconds to wait before the next start. The wait doubles with each try."""
         return float(min(LONGEST_WAIT_S, self.wait_s * 2 ** (min(tries, 32) - 1)))

@@ -1,7 +1,8 @@
 """The progress of a schedule: the time left, and the display in a terminal or a log.
 
-The time left is estimated from the measured times of similar runs. `TimeLeft` passes these to the
-function `learn`: the speed of a running job after PACE_S seconds, and the times of a finished run.
+`TimeLeft` estimates the time left from the measured times of similar runs. It passes its
+measurements to a function `learn`: the duration of each finished run, and, after PACE_S seconds,
+the speed of each running job.
 """
 
 import time
@@ -21,37 +22,37 @@ from sweeper.run.schedule import JobState, Phase, Schedule, counts
 from sweeper.store.numbers import clock
 from sweeper.store.runs import RunStore, Taken
 
-# The share of the time outside training that comes after it, mostly evaluation.
+# This fraction of a run's overhead comes after its last training step, mostly for evaluation.
 AFTER = 0.85
 PACE_S = 3.0  # observe a run for this long before using its speed
 HEARTBEAT_S = 60.0  # print a line to a log at least this often
 BAR_WIDTH = 40
-REST = 20  # after an estimate took t seconds, compute the next one no sooner than 20 t later
+REST = 20  # an estimate that took t seconds to compute is reused for 20 t
 
 Learn = Callable[[str, float, float | None, float], bool]
-"""A function `learn(run, training, beside, share)` that updates the estimates with a measurement.
+"""A function `learn(run, training, overhead, share)` that updates the estimates.
 
-The run trained `share` of its steps in `training` seconds. `beside` is the time of its process
-outside training, in seconds, or None if the run has not ended. The function returns whether the
-times of all runs can now be estimated.
+The run trained the fraction `share` of its steps in `training` seconds. `overhead` is the time that
+its process spent on anything but training steps, in seconds, or None if the run has not ended. The
+function returns whether it can now estimate the durations of all runs.
 """
 
 
 @dataclass
 class _Running:
-    """The state of a running job at its newest heartbeat that has a step.
+    """The progress of a running job.
 
     Attributes:
-        at: the time of that heartbeat. Before the first such heartbeat, the time of the start.
-        share: the share of the steps done at that time.
-        beside: the share of the time outside training that was left at that time.
-        first: the time and the share of steps at the first heartbeat that has a step.
-        heartbeat: the newest heartbeat.
+        at: the time when the job last reported a new step, or started.
+        share: the fraction of its steps that was done at that time.
+        overhead: the fraction of its overhead that was left at that time.
+        first: the time of its first reported step, and the fraction of steps done then.
+        heartbeat: its newest heartbeat.
     """
 
     at: float
     share: float
-    beside: float = 1.0
+    overhead: float = 1.0
     first: tuple[float, float] | None = None
     heartbeat: Mapping[str, Any] = field(default_factory=dict)
 
@@ -96,9 +97,9 @@ class TimeLeft:
             self._shares[run] = share_done(self.store.run(run), self.steps[run])
         elif state.phase is Phase.DONE:
             result = self.store.run(run).result() or {}
-            training, beside = result.get("seconds"), result.get("overhead_seconds")
+            training, overhead = result.get("seconds"), result.get("overhead_seconds")
             if training is not None:
-                self.measured = self.learn(run, training, beside, 1.0)
+                self.measured = self.learn(run, training, overhead, 1.0)
 
     def follow(self, states: Mapping[str, JobState]) -> None:
         """Record the newest heartbeats of the running jobs."""
@@ -109,20 +110,20 @@ class TimeLeft:
             share = job.heartbeat.get("step", 0) / max(self.steps[run], 1)
             if not share or (job.first and share == job.share):
                 continue
-            job.at, job.share, job.beside = now, share, AFTER
+            job.at, job.share, job.overhead = now, share, AFTER
             job.first = job.first or (now, share)
             seconds = now - job.first[0]
             if seconds >= PACE_S:
                 self.measured = self.learn(run, seconds, None, share - job.first[1])
 
     def heartbeat(self, run: str) -> Mapping[str, Any]:
-        """Return the heartbeat of a running job that `follow` last recorded."""
+        """Return the newest heartbeat that `follow` has recorded of a running job."""
         return self._running[run].heartbeat
 
     def of_run(self, run: str) -> float:
         """Return the seconds until a running job ends."""
         job, whole = self._running[run], self.expected(run)
-        left = whole.training * (1 - job.share) + whole.beside * job.beside
+        left = whole.training * (1 - job.share) + whole.overhead * job.overhead
         return max(0.0, left - (self.clock() - job.at))
 
     def seconds(self, schedule: Schedule) -> float:
@@ -137,8 +138,9 @@ class TimeLeft:
                 for run, state in schedule.states.items()
                 if state.phase is Phase.WAITING
             }
+            # In these cases the schedule starts no more jobs.
             if schedule.stopping or schedule.breaker.tripped:
-                waiting = {}  # because waiting jobs will not start
+                waiting = {}
             under_way = {run: self.of_run(run) for run in self._running}
             self._end = now + makespan(under_way, waiting, schedule.backend.slots)
             self._due = now + REST * (self.clock() - now)
@@ -149,15 +151,16 @@ class TimeLeft:
 class Display(ExitStack):
     """The display of a schedule: a live table in a terminal, or lines in a log.
 
-    The schedule calls `changed`. A log gets a line for each run that ends, and a line after each
-    minute without one.
+    The schedule calls `changed` to update it. A log gets a line for each run that ends. After a
+    minute without one it gets a line with totals.
 
     Attributes:
         console: the terminal or log.
         labels: the readable name of each run.
-        metrics: the metric of each run that is shown when the run is done.
+        metrics: the name of the metric to print when a run is done, by run.
         time_left: the estimate of the time left.
-        about: a function that returns the line above the table, given the seconds of training.
+        about: a function that returns the headline of the table. Its argument is the total duration
+            of all runs so far, in seconds.
         of: words to append to the time left, such as " of this round".
     """
 
@@ -167,7 +170,7 @@ class Display(ExitStack):
     time_left: TimeLeft
     about: Callable[[float], str] = lambda seconds: ""
     of: str = ""
-    # The start times of running jobs, and the total seconds of finished ones.
+    # The start times of running jobs, and the total duration of finished runs.
     _begun: dict[str, float] = field(default_factory=dict)
     _spent: float = 0.0
     _noted: str = ""
@@ -185,13 +188,13 @@ class Display(ExitStack):
             )
             self._live = self.enter_context(live)
             if len({label.partition("/")[0] for label in self.labels.values()}) == 1:
-                # Omit the experiment's name to save space, since all runs belong to it.
+                # All runs belong to one experiment, so omit its name to save space.
                 self.labels = {
                     run: label.partition("/")[2] for run, label in self.labels.items()
                 }
 
     def changed(self, schedule: Schedule, state: JobState | None) -> None:
-        """Update the display after `state` changed its phase, or after some time if it is None."""
+        """Update the display. `state` is the job that changed its phase, or None if none did."""
         if state is None:
             self.time_left.follow(schedule.states)
             note = schedule.backend.note
@@ -223,7 +226,7 @@ class Display(ExitStack):
     ) -> None:
         """Print a line for a run that is done, failed, or will start again.
 
-        `seconds` is how long it ran in this sweep, or None if it did not run.
+        `seconds` is the duration of the run in this sweep, or None if it did not run.
         """
         name = self.labels[state.job.run]
         done = counts(schedule.states)[Phase.DONE]
@@ -250,12 +253,12 @@ class Display(ExitStack):
         after = "" if value is None else f"  {metric} {value:.4g}"
         if seconds is not None:
             after += f"  {clock(seconds)}"
-        # The live table shows the time left in another place.
+        # The live display has the time left below its table.
         if not self._live:
             after += self._left(schedule)
         label = Text(self.labels[run])
         if self._live:
-            # Cut the label, since the terminal would break a longer line.
+            # Shorten the label, so that the line fits the terminal.
             room = self.console.width - len(before) - len(after)
             label.truncate(max(BAR_WIDTH, room), overflow="ellipsis")
         return Text(f"{before}{label}{after}", style="green")
@@ -268,7 +271,8 @@ class Display(ExitStack):
     def _table(self, schedule: Schedule) -> Group:
         """Return the table of running jobs, with the sweep's progress bar below it."""
         table = Table(box=None, pad_edge=False, header_style="bold")
-        # rich narrows columns that may wrap first. This one does, but its text is cut instead.
+        # In a narrow terminal, rich shrinks columns without `no_wrap` first. Only this column lacks
+        # it. Its cells have it, so rich ends long names with an ellipsis.
         table.add_column("running")
         for column in ("step", "loss", "tokens/s", "left"):
             table.add_column(column, justify="right", no_wrap=True)

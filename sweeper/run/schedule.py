@@ -1,7 +1,7 @@
 """The schedule of a sweep. It starts the jobs, parents first, and handles the end of each.
 
-Stop 4 of the road. In: frozen records, as jobs with costs and parents, and a backend. Out: each run
-is done or failed. Next: tasks/training/job.py, in the process of a job.
+Stop 4 of the road (CONTRIBUTING.md). In: a backend, and a job for each frozen record, with its cost
+and its parent. Out: each run is done or failed. Next: tasks/training/job.py, which a job executes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from sweeper.store.attempts import Cause
 from sweeper.store.liveness import send
 from sweeper.store.runs import Run, RunStore, State, Status, running
 
-# Seconds between two checks for ended jobs, and between two updates of the display.
-POLL_S = 0.5
-MANY = 15  # poll each run less often if more are running, to limit the load on the file server
+POLL_S = 0.5  # seconds between two checks for ended jobs, and between two updates of the display
+# If more runs than this are running, poll each of them less often, to spare the file server.
+MANY = 15
 
 
 class Phase(StrEnum):
@@ -33,7 +33,8 @@ class Phase(StrEnum):
     DONE = "done"
     FAILED = "failed"
     BLOCKED = "blocked"
-    STOPPED = "stopped"  # by Ctrl-C or SIGTERM; repeating the command continues the run
+    # Ctrl-C or SIGTERM stopped the run. Repeating the command continues it.
+    STOPPED = "stopped"
 
 
 @dataclass
@@ -41,16 +42,18 @@ class JobState:
     """The state of a run in this sweep.
 
     Attributes:
-        job: the run.
+        job: the run, as a job to schedule.
         phase: its phase.
-        slot: the slot that it takes up. None if it is unknown, or if the run does not execute.
+        slot: the slot that it takes up. None if the slot is unknown, or while the run does not
+            execute.
         handle: the backend's handle of its job. None while another sweep's process trains the run.
         own: whether this sweep has ever started the run.
-        before: the newest attempt before the last start. 0 if the backend queues runs.
+        before: the number of the run's newest attempt when this sweep last started it. 0 if there
+            was none, or if the backend has a queue.
         tries: the number of starts since an attempt last reached a new highest step.
         furthest: the highest step of any attempt.
         not_before: the earliest time of the next start.
-        reason: the reason for the phase.
+        reason: why the run is in this phase, for messages.
         status: the status at the last poll, while the run executes.
     """
 
@@ -76,17 +79,22 @@ def counts(states: Mapping[str, JobState]) -> dict[Phase, int]:
 
 @dataclass
 class StatusPoller:
-    """A reader of run statuses that limits how often it reads files."""
+    """A reader of run statuses that limits how often it reads files.
+
+    Attributes:
+        store: the store of the runs.
+        interval_s: the shortest time between two polls of a run, in seconds.
+    """
 
     store: RunStore
-    interval_s: float  # the shortest time between two polls of a run
+    interval_s: float
     _due: float = 0.0
     _runs: dict[str, Run] = field(default_factory=dict)
     _done: set[str] = field(default_factory=set)
     _next: tuple[str, float, State] = ("", 0.0, State.NEW)
 
     def poll(self, states: Sequence[JobState]) -> bool:
-        """Update the status of each of these runs. Return False if it is too early for a poll."""
+        """Update the status of each run in `states`. If it is too early, return False instead."""
         now = time.monotonic()
         if now < self._due:
             return False
@@ -108,7 +116,7 @@ class StatusPoller:
         return True
 
     def before_start(self, run: str) -> State:
-        """Return the state of the run that starts next. It may be `interval_s` seconds old."""
+        """Return the state of the run that starts next. It can be up to `interval_s` old."""
         asked, until, state = self._next
         now = time.monotonic()
         if asked != run or now >= until:
@@ -118,7 +126,7 @@ class StatusPoller:
         return state
 
     def done(self, run: str) -> bool:
-        """Return whether a run outside the schedule is done. Remember runs that are done."""
+        """Return whether a run outside the schedule is done. Cache a positive answer."""
         if run not in self._done and self.store.run(run).status().state is State.DONE:
             self._done.add(run)
         return run in self._done
@@ -131,16 +139,16 @@ class Schedule:
     Attributes:
         store: the store of the runs.
         backend: the backend that executes the jobs.
-        jobs: the jobs.
+        jobs: the jobs to execute, in any order.
         policy: the options of the sweep.
-        changed: a function that is called with each job that changes its phase, and with None every
-            POLL_S seconds.
-        check_for_stop: a function that is called every POLL_S seconds. It raises KeyboardInterrupt
-            to stop the sweep.
+        changed: a callback. Its arguments are the schedule and a job that changed its phase. The
+            schedule also calls it every POLL_S seconds with None instead of a job.
+        check_for_stop: a callback without arguments, which the schedule calls every POLL_S seconds.
+            It raises KeyboardInterrupt to stop the sweep.
         clock: a function that returns the time in seconds.
         spent_h: the device hours of earlier runs, which count against the budget.
         states: the state of each job, by run.
-        poller: the reader of the statuses of running jobs.
+        poller: the reader of run statuses.
         breaker: the circuit breaker, which can prevent further starts.
         watchdog: the watchdog for hanging jobs. None if the options disable it.
         stopping: whether the sweep is being stopped.
@@ -171,8 +179,9 @@ class Schedule:
     def execute(self) -> bool:
         """Run all jobs. Return whether all runs are done.
 
-        On KeyboardInterrupt (Ctrl-C), ask the jobs to save and stop, and then raise it again. A
-        second Ctrl-C kills the jobs.
+        Raises:
+            KeyboardInterrupt: the user pressed Ctrl-C, and the running jobs have saved and stopped.
+                A second Ctrl-C kills them.
         """
         try:
             while self._start_jobs() or self._in(Phase.RUNNING):
@@ -183,7 +192,7 @@ class Schedule:
         return all(state.phase is Phase.DONE for state in self.states.values())
 
     def _start_jobs(self) -> bool:
-        """Start jobs while there are free slots. Return whether any jobs are still waiting."""
+        """Start jobs until no slot is free. Return whether any jobs are still waiting."""
         if self.breaker.tripped:
             return False
         room = True
@@ -214,7 +223,7 @@ class Schedule:
         self._move(state, Phase.RUNNING)
 
     def _startable(self) -> Iterator[JobState]:
-        """Yield the jobs that may start now. Mark jobs whose parent failed as blocked."""
+        """Yield the jobs that may start now. Mark a job as blocked if its parent failed."""
         for state in self._in(Phase.WAITING):
             parent = self._parent_phase(state.job.parent)
             if parent in (Phase.FAILED, Phase.BLOCKED):
@@ -232,7 +241,7 @@ class Schedule:
                     yield state
 
     def _free(self) -> list[int]:
-        """Return the free slots. Each adopted run without a known slot also takes up one slot."""
+        """Return the free slots. An adopted run whose slot is unknown takes up any one of them."""
         running = self._in(Phase.RUNNING)
         taken = {state.slot for state in running}
         adopted = sum(state.slot is None for state in running)
@@ -240,7 +249,7 @@ class Schedule:
         return free[: max(0, len(free) - adopted)]
 
     def _adopt(self, state: JobState) -> None:
-        """Adopt a run that another sweep's process trains. It takes up the slot with its GPUs."""
+        """Wait for a run that another sweep's process trains. It takes up the slot of its GPUs."""
         run = self.store.run(state.job.run)
         gpus = run.attempt(run.status().attempt).info().get("visible_gpus")
         taken = {other.slot for other in self._in(Phase.RUNNING) if other is not state}
@@ -274,7 +283,7 @@ class Schedule:
         self.check_for_stop()
 
     def _signal_if_hung(self, state: JobState, status: Status) -> None:
-        """If the watchdog finds that a run hangs, send the signal that it returns."""
+        """If the watchdog finds that a run hangs, send the run the signal that is due."""
         if self.stopping or not self.watchdog:
             return
         run = state.job.run
@@ -287,8 +296,8 @@ class Schedule:
     def _final_status(self, state: JobState) -> Status:
         """Return the status of a run whose process has ended.
 
-        If the process could not write why it ended, the schedule may know the cause. The disk is
-        full, the job ended before it claimed an attempt, or the watchdog ended a hanging job.
+        A process may end without writing a cause. Then find the cause here: the disk is full, the
+        job ended during its start, or the watchdog killed it.
         """
         run = self.store.run(state.job.run)
         status = run.status()
@@ -301,11 +310,9 @@ class Schedule:
                 reason = "disk_full: the job could not write its results"
                 status = replace(status, cause=Cause.DISK_FULL, reason=reason)
             elif idle:
-                # The cause is unknown and may be gone, so choose one that allows another start.
+                # The cause is unknown and may not recur, so set one that allows a restart.
                 log = self.backend.start_log(state.handle)
-                reason = (
-                    f"killed: the job ended before it claimed an attempt; see {log}"
-                )
+                reason = f"killed: the job ended while it was starting; its output is in {log}"
                 status = replace(
                     status, cause=Cause.KILLED, reason=reason, heartbeat=None
                 )
@@ -321,7 +328,7 @@ class Schedule:
         return run.status()
 
     def _settle(self, state: JobState) -> None:
-        """Move a job that ended to its next phase, such as done, failed, or waiting to restart."""
+        """Move a job that ended to its next phase: done, failed, stopped, or waiting to restart."""
         status = self._final_status(state)
         if status.state is State.RUNNING and state.handle is not None:
             # Another sweep's job trains the run, or the backend has lost this sweep's job.
@@ -348,7 +355,9 @@ class Schedule:
         elif (
             self._parent_phase(state.job.parent) is not Phase.DONE and not self.stopping
         ):
-            state.tries = 0  # since it was queued behind a parent that did not finish
+            # The backend had queued the run behind its parent, which did not finish. So this start
+            # does not count.
+            state.tries = 0
             self._move(state, Phase.WAITING, "its parent has to be done first")
         elif not self.stopping and (parts := self._halved(state.job.run, status)):
             state.tries = 0
@@ -357,7 +366,7 @@ class Schedule:
         elif not self.stopping and (adopted or self.policy.again(status, state.tries)):
             state.not_before = self.clock() + self.policy.wait(max(1, state.tries))
             if status.cause is Cause.DISK_FULL:
-                # The disk is full for every run, so let the others wait, too.
+                # The disk is full for all runs, so delay the other waiting runs, too.
                 for waiting in self._in(Phase.WAITING):
                     waiting.not_before = max(waiting.not_before, state.not_before)
             self._move(state, Phase.WAITING, status.reason)
@@ -366,7 +375,7 @@ class Schedule:
             self._move(state, Phase.FAILED, status.reason)
 
     def _halved(self, name: str, status: Status) -> int:
-        """After a run out of GPU memory, halve its micro-batches if its config allows it.
+        """If a run ran out of GPU memory and has `micro_batches=auto`, halve its micro-batches.
 
         Return the new number of micro-batches, or 0 if it is unchanged.
         """
@@ -378,7 +387,7 @@ class Schedule:
         return run.halve_micro_batches(run.attempt(status.attempt))
 
     def _stop(self) -> None:
-        """Ask this sweep's jobs to save and stop, and wait. Kill them at a second Ctrl-C."""
+        """Ask this sweep's jobs to save and stop, and wait for them. Another Ctrl-C kills them."""
         self.stopping = True
         for number in (signal.SIGTERM, signal.SIGKILL):
             with suppress(KeyboardInterrupt):

@@ -1,8 +1,9 @@
-"""Runs as Slurm jobs. Jobs with equal resources form job arrays, and children wait for parents.
+"""The backend that trains runs as Slurm jobs. Jobs that need equal resources form a job array.
 
-At its start a sweep submits as many jobs as the cluster accepts, and the others as jobs end. Queued
-jobs run without the sweep. If the sweep's command is repeated, it adopts the queued jobs, because
-outputs/slurm/<run>.json names the job of each run.
+A sweep submits as many jobs as the cluster accepts. When jobs end, it submits more. Slurm holds the
+job of a run until its parent's job has ended. Queued jobs start even if the sweep has ended. If the
+user repeats the sweep's command, the new sweep finds them, because outputs/slurm/<run>.json names
+the job of each run.
 
 Slurm restarts a preempted job. Before its time limit a job saves and requeues itself (see
 slurm_job.py). The backend polls squeue. It asks sacct about jobs that squeue no longer lists.
@@ -40,29 +41,30 @@ OVER = frozenset(
 )
 """The states of jobs that have ended, from `man squeue`, JOB STATE CODES.
 
-GONE is our own state, for a job that neither squeue nor sacct lists.
+Slurm has no state GONE. This backend uses it for a job that neither squeue nor sacct lists.
 """
 ENDS = (signal.SIGTERM, signal.SIGKILL)
 # Submit\w*Limit matches AssocMaxSubmitJobLimit, QOSMaxSubmitJobPerUserLimit and
-# QOSGrpSubmitJobsLimit. An invalid job array may exceed MaxArraySize. Its jobs fit one by one.
+# QOSGrpSubmitJobsLimit. Slurm calls a job array invalid if it exceeds MaxArraySize. Its jobs can
+# then be submitted one by one.
 _FULL_OR_AWAY = re.compile(
     "Submit\\w*Limit|Invalid job array"
     "|temporarily|job queue full|contact slurm controller|timed out|Connection refused"
     "|Zero Bytes|not responding|connection failure|standby|Transport endpoint",
     re.IGNORECASE,
 )
-"""Messages of sbatch after which a later submission may succeed.
+"""The messages of sbatch if Slurm's queue is full, or if Slurm's controller does not answer.
 
-Slurm's queue is full, or its controller is down.
+After such a message, a later submission may succeed.
 """
 SILENT = "Slurm does not answer; queued jobs continue"
 TAKEN_AWAY = frozenset("BOOT_FAIL NODE_FAIL PREEMPTED REVOKED".split())
-"""The states of jobs that the cluster ended. It does not count as a try of their runs."""
+"""The states of jobs that the cluster ended. Such an end does not count as a failure of the run."""
 FINAL = {
     "CANCELLED": "was cancelled",
     "OUT_OF_MEMORY": "was killed because it used too much host memory",
 }
-"""The states of jobs whose runs are not started again, and the words for them in messages."""
+"""The states after which a job's runs are not started again, with their messages."""
 _FAILED = OVER - {"COMPLETED"}
 
 
@@ -73,7 +75,7 @@ class QueuedRun:
     Attributes:
         path: the directory of the run.
         needed: the resources that the run needs.
-        after: the handle of its parent, if the parent was still running at the run's start.
+        after: the handle of its parent, if the parent was still running when `start` was called.
     """
 
     path: Path
@@ -90,7 +92,7 @@ class SlurmJob:
         runs: the directories of the runs that have not ended, by handle.
         parent: the job that has to end first, or None.
         state: the state that squeue or sacct reported last.
-        stopping: the last signal by which the sweep asked the job to end, or 0.
+        stopping: the last of SIGTERM and SIGKILL that the sweep sent to the job, or 0.
     """
 
     id: str
@@ -102,8 +104,8 @@ class SlurmJob:
     def ended(self) -> list[int]:
         """Return the handles of the runs that ended with the job.
 
-        The other runs have to be submitted again. These are the unfinished runs of a job that the
-        cluster ended, and the runs that a failed job had not begun.
+        The others have to be submitted again: unfinished runs of a job that the cluster ended, and
+        runs that the job did not begin because it failed before.
         """
         if self.stopping or self.state == "CANCELLED":
             return [*self.runs]
@@ -125,16 +127,17 @@ class SlurmBackend(Backend):
     def __init__(self, context: BackendContext) -> None:
         self._options: Options = context.options
         self._outputs = context.outputs.resolve()
-        # The message of sbatch if it refused the last submission.
+        # The message of sbatch if Slurm refused the last submission, or "".
         self._refusal = ""
+        # True if Slurm did not answer the last call of squeue.
         self._silent = False
         # All started runs, by handle.
         self._runs: dict[int, QueuedRun] = {}
-        # The handles of the runs that wait for their submission.
+        # The handles of the runs that have to be submitted.
         self._waiting: list[int] = []
         # The handles of the runs that will not be submitted. `ended` reports them as ended.
         self._dropped: list[int] = []
-        # The jobs with runs that have not ended.
+        # The jobs that still have runs to train.
         self._jobs: list[SlurmJob] = []
         # The job of each submitted run, by handle.
         self._of: dict[int, SlurmJob] = {}
@@ -163,9 +166,10 @@ class SlurmBackend(Backend):
         return free[0] if free else None
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
-        """Find the queued job of a run, or collect the run for the next submission.
+        """Return a new handle for a run.
 
-        Return the run's handle.
+        If an earlier sweep has submitted the run and its job is still queued, wait for that job.
+        Otherwise submit the run at the next call of `ended`.
         """
         handle, path = next(self._handles), run.resolve()
         self._runs[handle] = QueuedRun(path, Resources.of_record(path), after)
@@ -184,7 +188,7 @@ class SlurmBackend(Backend):
         self._of[handle] = job
 
     def _earlier_job(self, run: Path) -> str:
-        """Return the id of the queued job that an earlier sweep submitted for a run, or ""."""
+        """Return the id of the job that an earlier sweep queued for a run. Return "" otherwise."""
         last = read_object(job_file(run), keys=("job", "name"))
         if last is None or (self._earlier or {}).get(last["job"]) != last["name"]:
             return ""
@@ -203,7 +207,7 @@ class SlurmBackend(Backend):
         self._next_poll = time.monotonic() + self._options.poll_s
         self._silent = queued is None
         if queued is None:
-            return over  # the jobs continue although Slurm does not answer
+            return over  # Slurm does not answer, so assume that all jobs continue
 
         states = {id: state for id, (state, _) in queued.items()}
         if forgotten := {job.id for job in self._jobs} - states.keys():
@@ -216,7 +220,7 @@ class SlurmBackend(Backend):
         return over
 
     def _close(self, job: SlurmJob) -> list[int]:
-        """Return the runs that ended with a job. Collect its other runs for another submission."""
+        """Return the runs that ended with a job. Its other runs wait for the next submission."""
         ended = job.ended()
         for handle in sorted(job.runs.keys() - ended):
             del self._of[handle]
@@ -229,9 +233,9 @@ class SlurmBackend(Backend):
         return job in self._of and self._of[job].state != "PENDING"
 
     def signal(self, job: int, number: int) -> None:
-        """Send a signal to a job. SIGTERM and SIGKILL cancel a job that is still pending.
+        """Send a signal to the job of a run. SIGTERM and SIGKILL cancel a job that is pending.
 
-        If a job has several runs, send each of these two signals only once.
+        Runs may share a job, so send each of these two signals only once.
         """
         if job not in self._of:
             if number in ENDS:
@@ -259,17 +263,17 @@ class SlurmBackend(Backend):
             and ended.parent
             and ended.parent.state in _FAILED
         ):
-            return ""  # since Slurm itself cancels a job whose parent job failed
+            return ""  # Slurm, not the user, cancelled the job, because its parent's job failed
         return f"its Slurm job {ended.id} {FINAL[ended.state]}"
 
     def _drop(self, handle: int) -> None:
-        # A second signal may arrive before the run is reported as ended.
+        # A second signal may arrive before `ended` reports the run. It is no longer waiting then.
         if handle in self._waiting:
             self._waiting.remove(handle)
             self._dropped.append(handle)
 
     def _submit_waiting(self) -> None:
-        """Submit the collected runs, one array per set of resources, until Slurm refuses a job."""
+        """Submit the waiting runs, one job array per group of `_kinds`, until Slurm refuses one."""
         self._refusal = ""
         for (needed, parent), runs in self._kinds().items():
             # A job on several nodes trains a single run, with one task on each node.
@@ -282,13 +286,13 @@ class SlurmBackend(Backend):
                 return
 
     def _kinds(self) -> dict[tuple[Resources, SlurmJob | None], list[int]]:
-        """Group the collected runs by their resources and the job of their parent.
+        """Group the waiting runs, as jobs of one array need equal resources and the same parent.
 
         Leave out runs whose parent is not submitted yet. Drop runs whose parent failed or was
         dropped.
 
         Returns:
-            The handles of the runs, by (resources, parent job).
+            A dict from (resources, parent's job) to the handles of the runs.
         """
         kinds: dict[tuple[Resources, SlurmJob | None], list[int]] = {}
         for handle in [*self._waiting]:
@@ -299,7 +303,8 @@ class SlurmBackend(Backend):
             if run.after and parent is None:
                 self._drop(handle)
                 continue
-            # If the parent has ended, the run needs its result but no job to wait for.
+            # If the parent has ended, the job does not have to wait. But it needs the parent's
+            # result.
             if run.after and parent and run.after not in parent.runs:
                 if not Run(self._runs[run.after].path).result():
                     self._drop(handle)
@@ -311,12 +316,12 @@ class SlurmBackend(Backend):
     def _submit_jobs(
         self, jobs: Sequence[Sequence[int]], needed: Resources, parent: SlurmJob | None
     ) -> None:
-        """Submit jobs in arrays. Raise NotNow if Slurm refuses a job.
+        """Submit jobs as job arrays. Raise NotNow if Slurm refuses a job.
 
-        If Slurm refuses an array, it may still accept some of its jobs. So submit them one by one.
+        If Slurm refuses an array, submit its jobs one by one, because Slurm may accept some.
 
         Args:
-            jobs: the handles of the runs of each job.
+            jobs: for each job, the handles of its runs.
             needed: the resources that each run needs.
             parent: the job that has to end first, or None.
         """
@@ -347,24 +352,24 @@ class SlurmBackend(Backend):
     def _submit_runs(
         self, jobs: Sequence[Sequence[Path]], needed: Resources, held_by: str
     ) -> list[str]:
-        """Submit one job, or an array of several jobs, and return the ids of the jobs.
+        """Submit one job, or an array of several jobs, and return their ids.
 
-        The job file of each run is written before the submission. Slurm may accept a job although
-        it reports an error. Such a job later finds that its runs belong to another job, and skips
-        them.
+        Write the job file of each run before the submission. Slurm may accept a job although it
+        reports an error, and the runs are then submitted again. The first job reads the job files,
+        finds that its runs belong to the second job, and skips them.
 
         Args:
-            jobs: the directories of the runs of each job.
+            jobs: for each job, the directories of its runs.
             needed: the resources that each run needs.
             held_by: the id of the job that has to complete first, or "".
 
         Raises:
-            NotNow: Slurm accepted no job, but may accept them later.
+            NotNow: Slurm refused the jobs, but may accept them later.
             UserError: Slurm will never accept the jobs, or other users may change the code that the
                 jobs execute.
         """
-        # Use a new name for each batch. After a new installation of Slurm, job ids start from 1
-        # again, and submitit would mix the files of old and new jobs.
+        # submitit keeps a job's files in a folder that has this name. The name must be new, because
+        # a reinstalled Slurm numbers its jobs from 1 again, and files of old jobs may exist.
         name = secrets.token_hex(6)
         executor = self._executor(name, needed, held_by)
         _write_job_files(jobs, [""] * len(jobs), name)
@@ -374,7 +379,7 @@ class SlurmBackend(Backend):
         return ids
 
     def _executor(self, name: str, needed: Resources, held_by: str = "") -> Any:
-        """Return submitit's executor for jobs with this name. It has a folder of its own."""
+        """Return submitit's executor for jobs called `name`. It uses the folder slurm/`name`."""
         import submitit
 
         folder = self._outputs / "slurm"
@@ -395,7 +400,7 @@ class SlurmBackend(Backend):
 def requested_gpus(options: Options, needed: Resources) -> int:
     """Return the number of GPUs that a run requests on each node.
 
-    With `trainer.accelerator=auto` it requests GPUs if any node has some.
+    With `trainer.accelerator=auto`, a run requests GPUs if any node of the partition has some.
     """
     auto = needed.accelerator == "auto" and not options.gres
     if needed.accelerator == "cpu" or (auto and not _has_gpus(options.partition)):
@@ -406,10 +411,10 @@ def requested_gpus(options: Options, needed: Resources) -> int:
 def request(
     options: Options, needed: Resources, code: Path, held_by: str = ""
 ) -> dict[str, Any]:
-    """Return the parameters of sbatch for a run, under submitit's names.
+    """Return the sbatch parameters of a job, with submitit's names for them.
 
-    On each node one task starts a process per device. `held_by` is the id of the job that has to
-    complete first, or "".
+    Each node runs one task, which starts a process per device. `held_by` is the id of the job that
+    has to complete first, or "".
     """
     gpus = requested_gpus(options, needed)
     unchanged = (
@@ -447,7 +452,7 @@ def _has_gpus(partition: str | None) -> bool:
 
 
 def check_room(options: Options, needed: Resources) -> None:
-    """Raise UserError if sbatch would refuse such runs even with an empty queue."""
+    """Raise UserError if Slurm will never accept a job with these options and resources."""
     asked = request(options, needed, Path.cwd())
     names = "partition account qos constraint nodelist exclude time nodes ntasks_per_node".split()
     names += ["cpus_per_task", "mem", "gres", "gpus_per_node"]
@@ -475,7 +480,7 @@ def _refusal(answer: str) -> str:
 def queue() -> dict[str, tuple[str, str]] | None:
     """Return the state and the name of each of the user's jobs, by id.
 
-    Return None if Slurm does not answer. For some minutes Slurm also lists jobs that have ended.
+    Slurm lists a job for some minutes after its end. Return None if Slurm does not answer.
     """
     fields = "--format=%i|%T|%j"
     rows = _rows("squeue", "--me", "--noheader", "--array", "--states=all", fields)
@@ -483,10 +488,10 @@ def queue() -> dict[str, tuple[str, str]] | None:
 
 
 def read_accounts(jobs: Collection[str]) -> dict[str, str]:
-    """Return the states of jobs that squeue no longer lists, by id, if Slurm has accounting."""
+    """Return the states of these jobs from Slurm's accounting, by id. Omit unknown jobs."""
     ids = ("--jobs", ",".join(jobs), "--allocations")
     rows = _rows("sacct", *ids, "--noheader", "--parsable2", "--format=JobID,State")
-    # A state may have more words, such as "CANCELLED by 0".
+    # sacct may add words to a state, as in "CANCELLED by 0".
     return {row[0]: row[1].split()[0] for row in rows or []}
 
 
@@ -504,9 +509,9 @@ def send(job: str, number: signal.Signals) -> None:
 
 
 def leave_allocation() -> None:
-    """Remove the environment variables of the Slurm job that this process runs in.
+    """If this process runs in a Slurm job, remove the job's environment variables.
 
-    sbatch would pass them on, or prefer them to its arguments.
+    sbatch would pass them on to new jobs, or use their values instead of its arguments.
     """
     for name in [*os.environ]:
         if name.startswith(("SLURM_", "SBATCH_", "SRUN_")) and name != "SLURM_CONF":
@@ -514,11 +519,11 @@ def leave_allocation() -> None:
 
 
 class NotNow(Exception):
-    """The error that sbatch accepts no more jobs at present. Its text is the message of sbatch."""
+    """Raised when Slurm accepts no more jobs at present. It contains the message of sbatch."""
 
 
 def refuse_shared(*folders: Path) -> None:
-    """Raise UserError if other users may write to a folder, since jobs execute its code."""
+    """Raise UserError if other users can write to a folder. Jobs execute code from it."""
     for folder in folders:
         status = folder.stat()
         if status.st_uid != os.getuid() or status.st_mode & (
@@ -544,7 +549,9 @@ def _submit(executor: Any, work: Sequence[Any]) -> list[str]:
         sentence = _refusal(answer)
         if _FULL_OR_AWAY.search(answer):
             raise NotNow(sentence) from None
-        raise UserError(f"hydra/launcher=slurm: {sentence}") from None
+        raise UserError(
+            f"hydra/launcher=slurm: {sentence}. Correct the options of hydra.launcher."
+        ) from None
     return [job.job_id for job in jobs]
 
 
@@ -557,7 +564,7 @@ def _write_job_files(
 
 
 def _rows(*command: str) -> list[list[str]] | None:
-    """Return the output of a Slurm command, with each line split at "|".
+    """Run a Slurm command and return the lines of its output, each split at "|".
 
     Return None if the command is missing or fails.
     """

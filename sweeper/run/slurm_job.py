@@ -1,4 +1,4 @@
-"""The function of a Slurm job: it trains runs one after the other."""
+"""The code that a Slurm job executes: it trains runs one after the other."""
 
 import contextlib
 import os
@@ -13,18 +13,19 @@ from typing import Any
 from sweeper.store.files import read_object
 
 INTERRUPTED = 75
-"""The exit code of `tasks.train` if it was asked to stop, and of the Slurm job in that case."""
+"""The exit code of `tasks.train` after SIGTERM. The Slurm job then exits with it, too."""
 
 
 def job_file(run: Path) -> Path:
-    """Return the path of the file that names the last Slurm job to which a run was submitted."""
+    """Return the path of the file that names the Slurm job of a run."""
     return run.parent.parent / "slurm" / f"{run.name}.json"
 
 
 def belongs(run: Path, name: str) -> bool:
-    """Return whether the job with this name should train a run.
+    """Return whether the job with this name has to train a run.
 
     If a run was submitted twice, it belongs to the later job. So two jobs never train the same run.
+    A finished run belongs to no job.
     """
     job = read_object(job_file(run), keys=("name",)) or {}
     return job.get("name") == name and not (run / "result.json").exists()
@@ -32,14 +33,15 @@ def belongs(run: Path, name: str) -> bool:
 
 @dataclass
 class RunsWork:
-    """The function that submitit calls in a Slurm job, in one task on each node.
+    """A callable that trains runs one after the other. submitit calls it in a Slurm job.
 
-    It trains runs one after the other. If a run fails, it still starts the next one. submitit calls
-    the object when the job starts, and again when Slurm requeues the job. Before the time limit a
-    signal handler of submitit calls `checkpoint` and requeues the job.
+    submitit calls it once per node, each time the job starts or Slurm requeues it. If a run fails,
+    the next one still starts. Before the time limit, submitit calls `checkpoint` and requeues the
+    job.
 
     A run receives SIGTERM from Slurm at a preemption or scancel, and from `checkpoint` before the
-    time limit. It then saves and exits with INTERRUPTED. The next start of the job continues it.
+    time limit. It then saves and exits with INTERRUPTED. If the job starts again, it continues the
+    run.
 
     Attributes:
         runs: the directories of the runs.
@@ -60,15 +62,15 @@ class RunsWork:
             nonlocal stopping
             stopping = True
 
-        # Slurm sends both signals to the processes of the runs as well. The watchdog sends SIGUSR1
-        # to get the stacks of a run, so ignore it here.
+        # Slurm sends SIGTERM and SIGUSR1 to this process and to the run's process. SIGUSR1 comes
+        # from the watchdog, which wants the run's stacks, so ignore it here.
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, stop)
         environment = dict(os.environ)
         if os.environ.get("SLURM_NNODES", "1") != "1":
             from submitit.helpers import TorchDistributedEnvironment
 
-            # tasks.ranks reads these variables.
+            # In the run's process, tasks.ranks reads these variables.
             node = TorchDistributedEnvironment()
             environment |= {
                 "NODE_RANK": str(node.rank),
@@ -107,7 +109,7 @@ class RunsWork:
 
         def ignore_notice() -> None:
             # Before the time limit Slurm sends SIGUSR2 to every process of a job, which would kill
-            # the command. submitit handles the signal in this process by calling `checkpoint`.
+            # the command. In the parent process, submitit handles it by calling `checkpoint`.
             signal.signal(signal.SIGUSR2, signal.SIG_IGN)
 
         self._process = subprocess.Popen(
@@ -116,8 +118,8 @@ class RunsWork:
         return self._wait(self._process)
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int:
-        # process.wait() would hold a lock, but `checkpoint` may interrupt this thread here and wait
-        # for the same process.
+        # `checkpoint` may interrupt this thread here and wait for the same process. That would
+        # deadlock with process.wait(), which holds a lock.
         code = os.waitstatus_to_exitcode(os.waitpid(process.pid, 0)[1])
         process.returncode, self._process = code, None
         return code if code >= 0 else 128 - code

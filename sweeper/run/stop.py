@@ -9,7 +9,7 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopped(KeyboardInterrupt):
-    """A request to stop the sweep by a signal. `code` is the exit code that reports this signal."""
+    """Raised when a signal asks the sweep to stop. `code` is the exit code for this signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -19,9 +19,9 @@ class Stopped(KeyboardInterrupt):
 class StopSignals(ExitStack):
     """Handlers of SIGINT and SIGTERM that raise Stopped.
 
-    They raise it at once, or inside `held` at the next call of `check`. A schedule runs inside
-    `held`. Otherwise an exception between the start of a job and the assignment of its handle would
-    leave a job that the sweep cannot stop.
+    Inside the context `held`, only `check` raises it. A schedule runs inside `held`, because an
+    exception between the start of a job and the assignment of its handle would leave a job that the
+    sweep cannot stop.
     """
 
     def __init__(self, numbers: Collection[int] = STOPS) -> None:

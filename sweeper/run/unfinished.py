@@ -1,6 +1,6 @@
-"""The training of an outputs folder's unfinished runs, from their records alone.
+"""The command `python -m sweeper train`, which trains the unfinished runs of an outputs folder.
 
-`python -m sweeper train` calls it. It works without Hydra and rich.
+It reads only the records of the runs, and imports neither Hydra nor rich.
 """
 
 from collections.abc import Collection
@@ -25,16 +25,16 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
 
     Args:
         outputs: the absolute path of the folder.
-        slots: the number of runs to train at the same time. None means as many as the machine has
-            room for.
+        slots: the number of runs to train at the same time. None means as many as the GPUs allow,
+            or the cores if there is no GPU.
         jobs_per_device: the number of runs that share one GPU.
 
     Returns:
         The exit code: 0 if all runs are done, 1 if not, 130 after Ctrl-C and 143 after SIGTERM.
-        Both signals let the running jobs save.
+        After either signal, the running jobs save before they end.
 
     Raises:
-        UserError: there is no run, or the machine cannot train the runs. No job was started.
+        UserError: the folder has no runs, or this machine cannot train them. Nothing was trained.
     """
     options = local.Options(jobs_per_device=jobs_per_device, slots=slots)
     store = RunStore(outputs)
@@ -101,11 +101,14 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
 
 
 def _logger(names: Collection[str]) -> str:
-    """Return the logger that jobs import. If a run needs W&B but it is missing, print a note."""
+    """Return the logger that jobs import. If W&B is needed and not installed, print a note."""
     if "wandb" not in names:
         return "none"
     if find_spec("wandb") is None:
-        _print("wandb is not installed: these runs will not appear in Weights & Biases")
+        _print(
+            "wandb is not installed, so these runs will not appear in Weights & Biases; "
+            "to log them, stop and run `pip install wandb`"
+        )
         return "none"
     return "wandb"
 

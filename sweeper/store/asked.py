@@ -1,8 +1,8 @@
-"""The history of the claims, margins and error rates that the plans of an outputs folder asked for.
+"""The detection of claims, margins and error rates that were chosen after results were known.
 
-A term is a claim, a margin or an error rate. The first plan that asks for a term lists the runs
-that were already done, so that a reader sees which terms were chosen after results were known.
-A forgotten plan leaves a line in `history.jsonl`. It still counts as the first to ask.
+A claim, a margin or an error rate is called a term. The first plan of an outputs folder that has a
+term also lists the runs that were already done. The command `forget` moves plans to
+`history.jsonl`, where they still count.
 """
 
 import json
@@ -16,9 +16,9 @@ from sweeper.store.plans import ERROR, plans
 
 HISTORY = "history.jsonl"
 Terms = dict[str, list[str]]
-"""The runs that were done before a term was first asked for, by term.
+"""For each term, the runs that were done before any plan had the term.
 
-Terms that were asked for before any run was done are absent.
+Terms without such runs are absent.
 """
 
 
@@ -28,10 +28,10 @@ class Asked:
 
     Attributes:
         runs: the ids of the runs of the experiment's points.
-        claims: pairs of a claim and the metric that judges it.
-        terms: the terms in words, as `terms_of` returns them.
-        late: the terms that this plan was the first to ask for after runs were done.
-        done: the runs that were done when the plan was forgotten; empty if it is not forgotten.
+        claims: (claim, metric) pairs. The metric decides the claim.
+        terms: the terms as text, which `terms_of` returns.
+        late: the terms that were new in this plan although some of the runs were already done.
+        done: the runs that were done when `forget` removed the plan. Empty for other plans.
     """
 
     runs: frozenset[str]
@@ -42,7 +42,7 @@ class Asked:
 
 
 def terms_of(experiment: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the claims, margins and error rate of an experiment, one text each."""
+    """Return the claims, margins and error rate of an experiment, each as a string."""
     margins = (experiment.get("margin") or {}).items()
     return (
         *(f"claim {claim}" for claim in experiment.get("claims") or ()),
@@ -52,7 +52,7 @@ def terms_of(experiment: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _size(margin: Any) -> str:
-    """Return a margin in its standard spelling: "1%", "1 %" and "1.0 %" all become "1 %"."""
+    """Return a margin as normalized text: "1%", "1 %" and "1.0 %" all become "1 %"."""
     text = str(margin).strip()
     unit = " %" if text.endswith("%") else ""
     return f"{float(text.rstrip('% ')):g}{unit}"
@@ -79,9 +79,9 @@ def asked_of(plan: Mapping[str, Any], name: str) -> Asked:
 
 
 def asked_in(outputs: Path) -> list[Asked]:
-    """Return the claims and terms of all plans, first the forgotten plans and then the others.
+    """Return the claims and terms of each experiment in each plan, oldest plan first.
 
-    Both are in the order in which they were written.
+    All forgotten plans come before the other plans.
     """
     every = (*_forgotten(outputs), *plans(outputs))
     return [asked_of(plan, name) for plan in every for name in plan["experiments"]]
@@ -90,12 +90,15 @@ def asked_in(outputs: Path) -> list[Asked]:
 def late_terms(
     own: Asked, known: Sequence[Asked], done: Callable[[str], bool]
 ) -> Terms:
-    """Return the terms that were first asked for after runs were done, with these runs.
+    """Return the terms of a plan that were chosen after some of its runs were done.
 
     Args:
-        own: the claims and terms of the present plan.
-        known: the claims and terms of all earlier plans, in order.
+        own: the claims and terms of the plan.
+        known: the claims and terms of all earlier plans, oldest first.
         done: a function that returns whether the run with an id is done.
+
+    Returns:
+        The ids of these runs, by term.
     """
     before = [one for one in known if one.runs & own.runs]
     forgotten = frozenset().union(*(one.done for one in before))
@@ -113,9 +116,9 @@ def late_terms(
 
 
 def shared_claims(own: Asked, known: Sequence[Asked]) -> list[tuple[str, str]]:
-    """Return the (claim, metric) pairs that other plans judge on any of the same runs.
+    """Return the claims that other plans judge on runs of `own`, as (claim, metric) pairs.
 
-    Leave out the pairs that this plan judges as well.
+    Leave out the claims of `own` itself.
     """
     every = {pair for one in known if one.runs & own.runs for pair in one.claims}
     return sorted(every - own.claims)
@@ -127,10 +130,13 @@ def note_forgotten(
     forgotten: Sequence[Mapping[str, Any]],
     done: Sequence[str],
 ) -> None:
-    """Append a line to the history for each plan that is forgotten under `name`.
+    """Append plans that `forget` removes to the history, one per line.
 
-    A line holds the plan's experiments and points, and the runs that were done. If no plan is
-    forgotten, append one line with the runs alone.
+    Args:
+        outputs: the outputs folder.
+        name: the argument of `forget`.
+        forgotten: the removed plans. If there are none, append one line that has only `done`.
+        done: the ids of the runs that were done.
     """
     when = datetime.now(UTC).isoformat(timespec="seconds")
     with (outputs / HISTORY).open("a", encoding="utf-8") as file:

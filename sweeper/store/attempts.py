@@ -1,4 +1,4 @@
-"""Attempts at training a run. Only the process that claimed an attempt writes into its folder."""
+"""Attempts at training a run. Each attempt has a folder, to which only its own process writes."""
 
 import errno
 import fnmatch
@@ -26,15 +26,15 @@ from sweeper.store.liveness import (
 )
 from sweeper.store.metrics import MetricsWriter, spell_float
 
-START_LOG = "start.log"  # in the run's folder
+START_LOG = "start.log"  # a file in the run's folder
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-# The values of VISIBLE that hide all GPUs. Slurm sets NoDevFiles.
+# The values of CUDA_VISIBLE_DEVICES that hide all GPUs. Slurm sets NoDevFiles.
 NO_GPUS = ("", "-1", "NoDevFiles")
-_WARNING = "warning.json"  # in the attempt's folder
+_WARNING = "warning.json"  # a file in the attempt's folder
 
 
 class Info(TypedDict, total=False):
-    """The keys of attempt.json that the claiming process provides, without its identity."""
+    """The keys of attempt.json that callers of `claim_attempt` may provide."""
 
     continues: int
     folder: str
@@ -59,7 +59,7 @@ class _Warning(TypedDict):
 
 
 class Cause(StrEnum):
-    """Why an attempt ended."""
+    """The reason why an attempt ended."""
 
     DONE = "done"
     INTERRUPTED = "interrupted"
@@ -77,14 +77,14 @@ class Cause(StrEnum):
 
 
 class Attempt:
-    """The folder of an attempt. The process that claimed it writes; any process may read."""
+    """The folder of an attempt. Any process may read it. Only the one that claimed it writes."""
 
     def __init__(self, path: Path, watcher: Watcher) -> None:
         self.path = path
         self.number = int(path.name)
         self.log_path = path / "log.txt"
         self.metrics_path = path / "metrics.jsonl"
-        self.checkpoint_dir = path / "checkpoints"  # created with the claim
+        self.checkpoint_dir = path / "checkpoints"  # `claim_attempt` creates it
         self._heartbeat_file = HeartbeatFile(path / "beat.json")
         self._watcher = watcher
         self._fields: dict[str, Any] = {}
@@ -93,17 +93,20 @@ class Attempt:
         self._lock = threading.Lock()
 
     def info(self) -> dict[str, Any]:
-        """Return attempt.json: number, folder, process, resumed_from, and `info` of the claim."""
+        """Return the content of attempt.json, or {} if there is no such file.
+
+        Raise UserError if the file is damaged.
+        """
         path = self.path / "attempt.json"
         found = files.read_object(path, schema=Info) or {}
         return files.verified(path, found) if found else found
 
     def heartbeat(self, **fields: Any) -> None:
-        """Write a heartbeat, which shows that the job is alive, with its progress in `fields`.
+        """Write a heartbeat, which shows that the job is alive. `fields` describe its progress.
 
         Omitted fields keep their last values. A heartbeat without fields is flushed to the file
-        server at once. This method is thread-safe. It ignores errors of writing, such as a full
-        disk, so that the job continues.
+        server at once. This method is thread-safe. If the file cannot be written, for example
+        because the disk is full, the job continues without this heartbeat.
         """
         with suppress(OSError), self._lock:
             self._heartbeats += 1
@@ -116,7 +119,7 @@ class Attempt:
         self._work += 1
 
     def last_heartbeat(self) -> dict[str, Any] | None:
-        """Return the newest heartbeat; None if none can be read."""
+        """Return the newest heartbeat, or None if it is absent or cannot be read."""
         return read_heartbeat(self.path / "beat.json", Heartbeat)
 
     def metrics(self) -> MetricsWriter:
@@ -124,10 +127,10 @@ class Attempt:
         return MetricsWriter(self.metrics_path)
 
     def log_end(self, most: int) -> str:
-        """Return the last lines of log.txt, at most `most` bytes; empty without a log."""
+        """Return the last lines of log.txt, at most `most` bytes. Return "" if there is no log."""
         data = files.read_bytes(self.log_path, most + 1) or b""
         if len(data) > most:
-            # The first line is cut: drop it, unless it is the only one.
+            # The first line may be incomplete, so drop it, unless it is the only line.
             data = data.partition(b"\n")[2] or data[1:]
         return data.decode("utf-8", "replace")
 
@@ -141,8 +144,8 @@ class Attempt:
     ) -> bool:
         """Write the reason why the attempt ended to exit.json. Return whether it was written.
 
-        An existing exit.json is replaced only if `overrule` is set. A sweep sets it after it has
-        killed a hanging attempt.
+        Replace an existing exit.json only if `overrule` is True. A sweep overrules an attempt that
+        it has killed because it hung.
         """
         value = {
             "cause": Cause(cause).value,
@@ -157,50 +160,50 @@ class Attempt:
             files.publish_json(self.path / _WARNING, {"words": words}, replace=True)
 
     def warning(self) -> str:
-        """Return the warning of the attempt; empty if there is none or it cannot be read."""
+        """Return the warning that the attempt saved. Return "" if there is no readable one."""
         with suppress(UserError):
             found = files.read_object(self.path / _WARNING, schema=_Warning)
             return str(found["words"]) if found else ""
         return ""
 
     def clear(self) -> None:
-        """Remove the heartbeat. Call this after the result is published."""
+        """Remove the heartbeat. Call this after the result is written."""
         with self._lock:
             self._heartbeat_file.remove()
 
     def exit(self) -> dict[str, Any] | None:
-        """Return exit.json (cause, message, traceback), or None if there is none.
+        """Return exit.json, which has the keys cause, message and traceback.
 
-        The attempt that finished the run has a result.json instead.
+        Return None if there is no such file. The attempt that finishes the run leaves none.
         """
         return files.read_object(self.path / "exit.json", keys=("cause",))
 
     def discard_leftovers(self) -> None:
-        """If the job is dead, remove its half-written checkpoints, which could fill the disk."""
+        """If the attempt's process is dead, remove its incomplete checkpoints to free the disk."""
         with suppress(UserError):
             if alive(self.info()) is False:
                 for path in self.checkpoint_files(".*.tmp"):
                     path.unlink(missing_ok=True)
 
     def checkpoint_files(self, pattern: str) -> list[Path]:
-        """Return the files in `checkpoint_dir` that match `pattern`; none if it is a link."""
+        """Return the files in `checkpoint_dir` that match `pattern`. Return [] if it is a link."""
         if self.checkpoint_dir.is_symlink():
             return []
         names = fnmatch.filter(files.entries(self.checkpoint_dir), pattern)
         return [self.checkpoint_dir / name for name in names]
 
     def alive(self, heartbeat: Mapping[str, Any] | None = None) -> bool:
-        """Return whether the attempt's process may still write (see liveness.py).
+        """Return whether the attempt's process may still write to this folder (see liveness.py).
 
-        Pass the newest `heartbeat` if it has just been read, to save reading it again.
+        If `heartbeat` is None, read the newest one.
         """
         info, heartbeat = self.info(), heartbeat or self.last_heartbeat()
         living = self._watcher.alive(str(self.path), info, heartbeat)
         return living and not self._copied(info) and self.exit() is None
 
     def _copied(self, info: Mapping[str, Any]) -> bool:
-        """Return whether this folder is a copy, so that the attempt's process writes elsewhere."""
-        # If the recorded folder is gone, this folder was moved and is no copy.
+        """Return whether this folder is a copy. The attempt's process then writes elsewhere."""
+        # If the folder named in attempt.json is gone, this folder was moved and is no copy.
         with suppress(OSError):
             return bool(alive(info)) and not self.path.samefile(
                 info.get("folder", self.path)

@@ -1,9 +1,9 @@
-"""The files that a run depends on, and those of them that changed since the run was trained.
+"""The search for source files that changed since a run was trained.
 
 A run depends on its task, its architecture, its attention variant and the training loop, and on all
 modules of models/ and tasks/ that these import. If its config names a plugin, it depends on the
-whole package. Changes of comments, docstrings and layout do not count. The code that trained a run
-is read from its copy in outputs/code.
+plugin's whole package. Changes of comments, docstrings and formatting do not count. outputs/code
+has a copy of the code that trained the run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 def state_of_files(files: Files, config: Mapping[str, Any]) -> State | None:
     """Return the digests of the files that a run depends on.
 
-    Return None if the code of a thing that the config names is missing.
+    Return None if `files` lacks the code of a task, model or plugin that the config names.
 
     Args:
         files: the files of models/ and tasks/, and of the plugins that the config names.
@@ -50,7 +50,7 @@ def state_of_files(files: Files, config: Mapping[str, Any]) -> State | None:
         ]
         starts = [own] if own in files else plugin
         if not starts and kind is registry.OPTIMIZERS:
-            # Older code has no folder of optimizers. Its AdamW is in files that others import.
+            # Older code has no tasks/optimizers/. Its AdamW is in a file that is imported anyway.
             continue
         if not starts:
             return None
@@ -72,14 +72,14 @@ class _Source:
 
     Attributes:
         digest: the digest of the syntax tree without docstrings.
-        imports: pairs of the number of leading dots and the dotted name.
+        imports: a (number of leading dots, dotted name) pair for each import.
     """
 
     digest: str
     imports: Sequence[tuple[int, str]]
 
 
-@functools.cache  # because versions of the code share most files
+@functools.cache  # versions of the code have most files in common
 def _parsed(source: bytes) -> _Source:
     try:
         tree = ast.parse(source)
@@ -103,7 +103,7 @@ def _parsed(source: bytes) -> _Source:
 
 
 def _imported(importer: str, imports: Sequence[tuple[int, str]]) -> Iterator[str]:
-    """Yield the paths in models/ and tasks/ that a file may import. Some of them do not exist."""
+    """Yield the paths in models/ and tasks/ that a file may import. Some may not exist."""
     for level, name in imports:
         package = importer.split("/")[:-level] if level else []
         parts = [*package, *filter(None, name.split("."))]
@@ -125,14 +125,20 @@ def _imported(importer: str, imports: Sequence[tuple[int, str]]) -> Iterator[str
 
 @dataclass(frozen=True)
 class _Copy:
-    """A copy of the code in outputs/code."""
+    """A copy of the code in outputs/code.
+
+    Attributes:
+        files: the content of its files, by path.
+        parts: the digests of its parts (see code.py).
+        plugins: the digests of the plugins in it.
+    """
 
     files: Files
     parts: Mapping[str, str]
-    plugins: frozenset[str]  # the digests of the plugins' packages
+    plugins: frozenset[str]
 
     def trained(self, attempt: Mapping[str, Any]) -> bool:
-        """Return whether `attempt` (its attempt.json) was trained by this code."""
+        """Return whether this code trained the attempt whose attempt.json is given."""
         packages = attempt.get("packages", [])
         plugins = {f"package {one['package']}": one["sha256"] for one in packages}
         parts = attempt["code_parts"].items()
@@ -140,7 +146,7 @@ class _Copy:
         return own <= self.parts.items() and self.plugins.issuperset(plugins.values())
 
 
-@functools.cache  # safe, because a folder is named by the digest of its content
+@functools.cache  # a folder is named by the digest of its files, so these never change
 def _copy(folder: Path) -> _Copy:
     paths = [path for path in sorted(folder.rglob("*.py")) if path.is_file()]
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
@@ -157,7 +163,7 @@ def _copy(folder: Path) -> _Copy:
 
 @dataclass
 class TrainedCode:
-    """The code that trained the runs of an outputs folder, with a cache."""
+    """A cached reader of the code that trained the runs of an outputs folder."""
 
     outputs: Path
     _states: dict[str, State | None] = field(default_factory=dict)
@@ -165,7 +171,7 @@ class TrainedCode:
     def states(
         self, config: Mapping[str, Any], attempts: Iterable[Mapping[str, Any]]
     ) -> list[State | None]:
-        """Return the state of each attempt's code, or None where outputs/code has no copy of it."""
+        """Return the state of each attempt's code. It is None if outputs/code lacks that code."""
         return [self._state(config, attempt) for attempt in attempts]
 
     def _state(
@@ -197,16 +203,21 @@ class TrainedCode:
 
 @dataclass
 class Changes:
-    """The differences between the current code and the code that trained runs."""
+    """The differences between the current code and the code that trained runs.
+
+    Attributes:
+        trained: the code that trained runs.
+        code: the current code.
+    """
 
     trained: TrainedCode
-    code: Code  # the current code
+    code: Code
     _parts: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _states: dict[str, State | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, outputs: Path, code: Code) -> Changes:
-        """Return the differences between `code` and the code of an outputs folder's runs."""
+        """Return the differences between `code` and the code that trained the runs in `outputs`."""
         return cls(TrainedCode(outputs), code)
 
     def since(self, run: Run, attempt: int) -> list[str] | None:
@@ -217,9 +228,9 @@ class Changes:
         try:
             config, attempts = run.record().config, lineage(run, attempt)
         except UserError:
-            return None  # tables and `status` report the damaged file
+            return None  # a file is damaged, which tables and `status` report
         if not all(one.get("code_parts") for one in attempts):
-            return None  # early versions recorded only the commit
+            return None  # an early version of Headroom trained the run, and recorded only a commit
         if all(one["code_parts"] == self._parts_now(config) for one in attempts):
             return []
         states = [*self.trained.states(config, attempts), self._state_now(config)]

@@ -1,7 +1,7 @@
 """The code that trains runs: its files, its commit, and the digest of each part.
 
-A part is a folder of models/ or tasks/, or an installed package. A run does not depend on other
-tasks, nor on the code of plans, tables and figures. Queued jobs start from a copy of the code,
+A part is a folder of models/ or tasks/, or the package of a plugin. A run depends neither on other
+tasks nor on the code that plans sweeps or draws figures. Queued jobs execute a copy of the code in
 outputs/code/<digest>, so that edits of the checkout do not affect them.
 """
 
@@ -28,7 +28,7 @@ from sweeper.store.identity import digest_of
 from sweeper.store.registry import ROOT
 
 DISTRIBUTION = "headroom-attention"
-# A file in each copy. It lists the revisions that have exactly these files, the newest first.
+# Each copy of the code has this file. It lists the revisions that have the same code, newest first.
 REVISION = "REVISION"
 
 TRAINS = ("models", "tasks")
@@ -42,7 +42,12 @@ _NO_PARTS = ("tasks/size_server", "tasks/export")  # training does not use them
 
 @dataclass(frozen=True)
 class Code:
-    """The source files that jobs start from: their folder and their content by path."""
+    """The source files that jobs execute.
+
+    Attributes:
+        root: their folder.
+        files: their content, by path relative to `root`.
+    """
 
     root: Path
     files: Mapping[str, bytes]
@@ -62,7 +67,7 @@ class Code:
         """Return the digest of each part that the results of a task depend on.
 
         Args:
-            task: the name of the task; None for all tasks.
+            task: the name of the task. None means all tasks.
             packages: the plugins of a run, as `registry.made_of` returns them.
         """
         others = {f"tasks/{name}" for name in registry.names(registry.TASKS)} - {
@@ -91,7 +96,7 @@ class Code:
         """
         with suppress(OSError):
             return (self.root / REVISION).read_text("utf-8").strip().partition("\n")[0]
-        # Without .git here, git would find the repository of a parent folder.
+        # An installed package has no .git. git would then find the repository of a parent folder.
         if not (self.root / ".git").exists():
             with suppress(importlib.metadata.PackageNotFoundError):
                 return f"{DISTRIBUTION} {importlib.metadata.version(DISTRIBUTION)}"
@@ -102,8 +107,9 @@ class Code:
         return f"{commit}{dirty}" if commit else "unknown"
 
     def _git(self, *words: str) -> str:
-        # In a container the checkout may belong to another user, and git then refuses to read it.
-        # Environment variables may name another repository, and settings may change git's output.
+        # In a container the checkout may belong to another user. git reads it only if it is in
+        # `safe.directory`. Ignore the user's settings and variables, which may change the output
+        # or name another repository.
         environment = {
             name: value
             for name, value in os.environ.items()
@@ -140,7 +146,7 @@ class Code:
 def sources(root: Path, folders: Iterable[str]) -> list[Path]:
     """Return the Python files below these folders of `root`."""
     found = [path for folder in folders for path in (root / folder).rglob("*.py")]
-    # Editors create dangling links and hidden files next to an open file.
+    # Leave out the dangling links and hidden files that editors create next to an open file.
     return [path for path in found if path.is_file() and not path.name.startswith(".")]
 
 
@@ -151,14 +157,17 @@ def loaded_code() -> Code:
 
 
 def state_of(attempt: Mapping[str, Any]) -> dict[str, str]:
-    """Return the digests of the code's parts from attempt.json. Early versions recorded none."""
+    """Return the digests of the code's parts that attempt.json records.
+
+    Return {} if an early version of Headroom wrote the file.
+    """
     return attempt.get("code_parts") or {}
 
 
 def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the parts whose digests differ between these states.
+    """Return the parts that have different digests in these states.
 
-    A state that lacks a part is ignored for this part.
+    Compare each part only between the states that have it.
     """
     parts = sorted({part for state in states for part in state})
     return [
@@ -167,9 +176,9 @@ def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
-    """Return the files that jobs with these configs start from, by path.
+    """Return the content of the files that jobs with these configs execute, by path.
 
-    They include the packages of the plugins that the configs name.
+    This includes the packages of the plugins that the configs name.
     """
     named = {found for config in configs for found in registry.named_by(config)}
     outside = [registry.files_of(*found) for found in sorted(named)]
@@ -183,8 +192,8 @@ def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, bytes]
 def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path:
     """Copy the code for jobs with these configs to a folder of outputs/code. Return the folder.
 
-    If the folder exists, check its files and remove their bytecode. Raise UserError if it holds
-    other code or is a link.
+    If the folder exists, check its files and remove bytecode. Raise UserError if it contains other
+    code or a link.
     """
     files = needed(code, configs)
     root = outputs.resolve() / "code"
@@ -215,7 +224,7 @@ def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path
 
 
 def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Create a folder with these files atomically, unless another sweep has created it."""
+    """Create a folder with these files atomically. Do nothing if another sweep has created it."""
     made = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}.tmp")
     try:
         for name, content in files.items():
@@ -230,7 +239,7 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Remove bytecode, which is unchecked. Raise UserError for other importable files and links."""
+    """Remove bytecode, which may differ from the source. Raise UserError for links and new code."""
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         imported = path.is_symlink() or (
@@ -247,5 +256,5 @@ def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def revisions(folder: Path) -> list[str]:
-    """Return the revisions whose code is the copy in `folder`, the newest first."""
+    """Return the revisions that have the code in `folder`, newest first."""
     return (read_bytes(folder / REVISION) or b"").decode().splitlines()

@@ -17,9 +17,9 @@ class Faults(list[UserError]):
 
     @contextmanager
     def of(self, name: str) -> Iterator[None]:
-        """Collect the error that the block raises for the item `name`. Do not raise it.
+        """Append the error that the block raises to this list, with the item's name.
 
-        The item's files may have been edited by hand, so that its data can cause any kind of error.
+        A user may have edited the files of the item, so their data can cause errors of many types.
         """
         try:
             yield
@@ -36,14 +36,14 @@ class Faults(list[UserError]):
             remedy = (
                 f"plan it again, or remove it: {as_typed('forget')} {sanitize(name)}"
             )
-            problem = f"is damaged or was written by another version ({reason})"
+            problem = f"is damaged, or another version of Headroom wrote it ({reason})"
             self.append(UserError(f"{sanitize(name)} {problem}; {remedy}."))
 
 
 def collect_errors(faults: Faults | None, name: str) -> AbstractContextManager[None]:
-    """Return a context that collects errors of the item `name` in `faults`.
+    """Return a context manager that appends the error of the item `name` to `faults`.
 
-    If `faults` is None, the context lets the errors pass.
+    If `faults` is None, it does not catch the error.
     """
     return nullcontext() if faults is None else faults.of(name)
 
@@ -84,7 +84,7 @@ SYNONYMS = {
     "mla": "latent",
     "swish": "silu",
 }
-"""The names of keys, options and values in other programs, with their names in Headroom."""
+"""Names of keys, options and values in other libraries, with Headroom's names for them."""
 
 _HOME = Path(__file__).resolve().parents[2]
 INSTALLED = Path(sys.argv[0]).name == "headroom" or (
@@ -94,7 +94,7 @@ INSTALLED = Path(sys.argv[0]).name == "headroom" or (
 
 
 def as_typed(name: str) -> str:
-    """Return the command line of the command `name`.
+    """Return what a user types to run the command `name`.
 
     `as_typed("collect")` returns `headroom collect` for an installed package and
     `python -m sweeper collect` in a checkout.
@@ -109,7 +109,7 @@ def as_typed(name: str) -> str:
 def sanitize(value: object, limit: int = 300) -> str:
     """Return `value` as one line of printable characters, safe for a terminal.
 
-    Text of more than `limit` characters is cut.
+    Longer text is cut to `limit` characters.
     """
     text = str(value)
     if len(text) > limit:
@@ -133,5 +133,5 @@ def exit_without_package(error: ModuleNotFoundError) -> NoReturn:
 
 
 def drop_output() -> None:
-    """Discard the buffered text of stdout. After a broken pipe, Python would fail to write it."""
+    """Discard the buffered text of stdout, because Python cannot write it to a broken pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -26,18 +26,18 @@ from pydantic import TypeAdapter, ValidationError
 from sweeper.store.errors import UserError, invalid_value, sanitize
 
 FORMAT = 1
-CHECKSUM = "sha256"  # the key under which a file holds the digest of its other keys
+CHECKSUM = "sha256"  # the value of this key is the digest of all other keys of a file
 
-PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # a name that may become a path
+PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # names that are safe in paths
 
 
-# With O_NONBLOCK, opening a named pipe does not block.
+# Without O_NONBLOCK, opening a named pipe would wait for a writer.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class AlreadyPublished(FileExistsError):
-    """The error that another process has already written this file."""
+    """Raised when another process has already written a file."""
 
 
 def child(root: Path, name: str) -> Path:
@@ -69,11 +69,11 @@ def make_directory(path: Path, mode: int = 0o700) -> None:
         try:
             part.mkdir(mode=0o700)
         except FileExistsError:
-            # Another machine may have made the folder meanwhile.
+            # Another machine may have created the folder in the meantime.
             if part.is_file():
                 raise
         if part == path and mode != 0o700:
-            part.chmod(mode)  # since mkdir applies the umask
+            part.chmod(mode)  # mkdir would apply the umask to the mode
         sync_directory(part.parent)
 
 
@@ -95,7 +95,7 @@ def new_file(
 ) -> Iterator[int]:
     """Yield the descriptor of a temporary file, and rename the file to `path` after the block.
 
-    If the block fails, `path` is unchanged. If `durable` is set, flush the file to disk first.
+    If the block fails, `path` is unchanged. If `durable` is True, flush the file before renaming.
     Raise AlreadyPublished if `path` exists and `replace` is False.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
@@ -145,7 +145,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 def publish(
     path: Path, data: bytes | str, *, replace: bool = True, durable: bool = True
 ) -> bool:
-    """Write `data` to `path` atomically. Return False if it exists and `replace` is False."""
+    """Write `data` to `path` atomically. Return False if `path` exists and `replace` is False."""
     content = data.encode() if isinstance(data, str) else data
     try:
         with new_file(path, replace=replace, durable=durable) as descriptor:
@@ -161,7 +161,7 @@ def publish_json(
     """Write `value` as JSON to `path` atomically.
 
     Return False if `path` exists and `replace` is False. Raise ValueError for nan and inf, which
-    JSON lacks.
+    JSON cannot represent.
     """
     return publish(path, as_json(value), replace=replace, durable=durable)
 
@@ -177,7 +177,7 @@ def publish_with_checksum(path: Path, value: dict[str, Any]) -> bool:
 
 
 def with_checksum(value: dict[str, Any]) -> dict[str, Any]:
-    """Return `value` with the checksum that `read_versioned` verifies."""
+    """Return a copy of `value` with the checksum that `read_versioned` verifies."""
     plain = {name: entry for name, entry in value.items() if name != CHECKSUM}
     return {**plain, CHECKSUM: sha256_of(plain)}
 
@@ -223,7 +223,7 @@ def entries(folder: Path, *, folders: bool = False) -> list[str]:
 def read_bytes(path: Path, last: int | None = None) -> bytes | None:
     """Return the content of a regular file, or its `last` bytes. Return None if it is absent.
 
-    Raise OSError if it cannot be read or is not a regular file. A symbolic link is not one.
+    Raise OSError if it cannot be read or is not a regular file, such as a symbolic link.
     """
     try:
         file = opened(path)
@@ -242,7 +242,10 @@ def digest_of_file(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any | None:
-    """Return the value in a JSON file, or None if it is absent. Raise UserError if unreadable."""
+    """Return the value in a JSON file, or None if there is no file.
+
+    Raise UserError if the file is not valid JSON or cannot be read.
+    """
     try:
         data = read_bytes(path)
         if data is None:
@@ -262,8 +265,8 @@ def read_object(
     Args:
         path: the file.
         keys: the keys that the object must have.
-        schema: the type of the object, a TypedDict or a dataclass of pydantic. Keys that it lacks
-            are ignored.
+        schema: the type of the object, a TypedDict or a pydantic dataclass. The object may have
+            more keys.
 
     Raises:
         UserError: the file cannot be read, lacks a key, or does not fit the schema.
@@ -277,7 +280,7 @@ def read_object(
 def read_versioned(
     path: Path, *, keys: Collection[str] = (), schema: Any = dict
 ) -> dict[str, Any] | None:
-    """Return an object as `read_object` does, after verifying its format and checksum."""
+    """Return the object in a JSON file, as `read_object` does. Verify its format and checksum."""
     value = read_json(path)
     if value is None:
         return None
@@ -291,16 +294,19 @@ def read_versioned(
 
 
 def verified(path: Path, value: dict[str, Any]) -> dict[str, Any]:
-    """Return an object without its checksum. Raise UserError if it is missing or wrong."""
+    """Remove the checksum from `value` and return it.
+
+    Raise UserError if the checksum is missing or wrong. `path` is the file for the message.
+    """
     if CHECKSUM not in value:
         raise _unreadable(
             path,
-            f"it has no {CHECKSUM}, as in version 0.1.0, which commit 5941da1b can read",
+            f"it has no {CHECKSUM}. If version 0.1.0 wrote it, commit 5941da1b can read it",
         )
     try:
         unchanged = value.pop(CHECKSUM) == sha256_of(value)
     except ValueError:
-        # A number that is too large for a float was parsed as inf, which has no canonical text.
+        # Python parses a number that is too large for a float as inf, which is not valid JSON.
         unchanged = False
     if not unchanged:
         raise _unreadable(path, "it was changed after it was written")
@@ -317,7 +323,7 @@ def _check(path: Path, value: Any, keys: Collection[str], schema: Any) -> None:
         expected = f" with the keys {', '.join(keys)}" if keys else ""
         raise _unreadable(path, f"it is not a JSON object{expected}")
     try:
-        # In strict mode, pydantic accepts no mapping for a dataclass.
+        # In strict mode, pydantic does not convert a dict to a dataclass.
         _adapter(schema).validate_python(value, strict=not is_dataclass(schema))
     except ValidationError as error:
         first = error.errors()[0]
@@ -354,10 +360,10 @@ def check_writable(outputs: Path) -> None:
         publish(paths[1], "probe", replace=False)
     except OSError as error:
         expected = (
-            "a folder in which files can be written, renamed and hard-linked, but got the error "
-            f'"{sanitize(error)}"'
+            "a folder in which files can be written, renamed and hard-linked, but this failed "
+            f'with "{sanitize(error)}"'
         )
-        remedy = "repair the folder, free some space, or choose another folder"
+        remedy = "free some space, correct the permissions, or choose another folder"
         raise invalid_value("outputs", outputs, expected, remedy) from error
     finally:
         for path in paths:

@@ -1,4 +1,4 @@
-"""Names of runs. Each contains a hash of all config keys that can change the run's result."""
+"""The ids of runs. Each contains a hash of all config keys that can change the run's result."""
 
 import re
 from collections.abc import Mapping
@@ -6,12 +6,12 @@ from typing import Any
 
 from sweeper.store.files import sha256_of
 
-# Sections and keys that do not change a run's result, but only how it is executed or shown. (The
-# device and the number of threads change the last bits of floats. attempt.json records them.)
+# Sections and keys that do not change a run's result. The device and the number of threads change
+# only the last bits of floats. attempt.json records them.
 NOT_IN_IDENTITY = frozenset(
     {
         "logger",
-        "data.root",  # because data.digest identifies the text
+        "data.root",  # data.digest identifies the text
         "trainer.accelerator",
         "trainer.devices",
         "trainer.num_nodes",
@@ -50,7 +50,7 @@ _DIGEST = re.compile(r"-([0-9a-f]{12})$")
 
 
 def identity(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the keys of a config that are hashed into the run's name. Floats like 1.0 become 1.
+    """Return the part of a config that is hashed into the run's id. Floats like 1.0 become 1.
 
     Args:
         config: a config, or a section of it.
@@ -77,7 +77,7 @@ def can_change_results(key: str) -> bool:
 
 
 def leaves(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the values of a config by dotted key. An empty section counts as a value."""
+    """Flatten a nested config to a dict with dotted keys. An empty section counts as a value."""
     found: dict[str, Any] = {}
     for key, value in config.items():
         if type(value) in PLAIN or not (isinstance(value, Mapping) and value):
@@ -105,7 +105,7 @@ def digest_of(value: Any) -> str:
 def run_id(config: Mapping[str, Any]) -> str:
     """Return the id of a run: `<task>-d<embedding>-h<heads>[x<head size>]-s<seed>-<12 hex digits>`.
 
-    The hash at the end identifies the run. The words before it are for the reader.
+    The hash at the end identifies the run. The words before it make the id readable.
     """
     model = config.get("model") or {}
     words = [_word(config["task"]["name"])]
@@ -121,7 +121,7 @@ def run_id(config: Mapping[str, Any]) -> str:
 
 
 def named_by(name: str, config: Mapping[str, Any]) -> bool:
-    """Return whether the hash at the end of a name is this config's, or the name has no hash."""
+    """Return whether a name ends in the hash of this config, or has no hash."""
     digest = _DIGEST.search(name)
     return digest is None or digest[1] == sha256_of(identity(config))[:12]
 

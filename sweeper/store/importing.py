@@ -36,7 +36,7 @@ def import_apart(module: str) -> ModuleType:
 def _streams_apart() -> Iterator[None]:
     """Make stdin empty and send stdout to stderr inside the block. Restore the streams after it.
 
-    Stdin and stdout may carry a protocol, or the output of a command.
+    The process may use stdin and stdout for a protocol, or to print results.
     """
     sys.stdout.flush()
     streams = sys.stdin, sys.stdout, sys.stderr
@@ -48,7 +48,7 @@ def _streams_apart() -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError, ValueError):  # raised if the block closed the stream
+        with suppress(OSError, ValueError):  # the block may have closed the stream
             streams[1].flush()
         for number, copy in enumerate(kept):
             os.dup2(copy, number)

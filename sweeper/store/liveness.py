@@ -1,8 +1,8 @@
 """Liveness of processes on machines that share a folder: identities, heartbeats and locks.
 
-A process of this machine is looked up in /proc. A process of another machine counts as alive while
-its heartbeat changes. Locks are hard links, because flock and fcntl grant the same lock to every
-machine on NFS mounts with `local_lock=all`.
+/proc tells whether a process on this machine is alive. A process on another machine counts as alive
+while its heartbeat changes. Locks are hard links, because on NFS mounts with `local_lock=all`
+several machines could hold the same flock or fcntl lock at once.
 """
 
 import itertools
@@ -27,18 +27,18 @@ HEARTBEAT_SECONDS = 5.0
 """A living job writes a heartbeat at least this often."""
 
 LEASE_SECONDS = 90.0
-"""A heartbeat may look unchanged this long, although its process is alive.
+"""A process on another machine counts as dead if its heartbeat is unchanged for longer than this.
 
-NFS caches files for up to a minute.
+NFS may show an old heartbeat for up to a minute.
 """
 
 _PROC = Path("/proc")
 
 
 def identity() -> dict[str, Any]:
-    """Return keys that identify this process across machines and reboots.
+    """Return a dict that identifies this process across machines and reboots.
 
-    `pid_started` is the start time in clock ticks since the boot.
+    Its key `pid_started` is the time when the process started, in clock ticks since the boot.
     """
     stat = _stat(os.getpid())
     pid_namespace = ""
@@ -57,10 +57,10 @@ def identity() -> dict[str, Any]:
 def alive(info: Mapping[str, Any]) -> bool | None:
     """Return whether the process with the identity `info` is alive.
 
-    Return None if this machine cannot tell, since the process is on another one.
+    Return None if the process runs on another machine or in another container.
     """
     here = identity()
-    # Machines cloned from the same image share their name and machine-id, but not the boot id.
+    # Machines that were cloned from one image have the same machine id, but different boot ids.
     same = all(
         info.get(key) == here[key] for key in ("boot", "machine", "pid_namespace")
     )
@@ -79,14 +79,15 @@ def alive(info: Mapping[str, Any]) -> bool | None:
 def send(info: Mapping[str, Any], number: signal.Signals) -> bool:
     """Send a signal to the process with the identity `info`. Return False if it is gone.
 
-    If another process has taken its pid meanwhile, that process receives no signal.
+    Another process may have the same pid by now. It receives no signal.
     """
     if not alive(info):
         return False
     with suppress(ProcessLookupError):
         handle = os.pidfd_open(info["pid"])
         try:
-            # Check again, since another process may have taken the pid before the handle was open.
+            # Check again, since the process may have ended before pidfd_open, and the handle may be
+            # that of a new process with the same pid.
             if alive(info):
                 signal.pidfd_send_signal(handle, number)
                 return True
@@ -99,9 +100,9 @@ def send(info: Mapping[str, Any], number: signal.Signals) -> bool:
 class Watcher:
     """A watcher that decides which attempts are alive.
 
-    If /proc cannot tell, an attempt counts as alive if its heartbeat changed within the last
-    `lease` seconds. The watcher measures this with its own monotonic clock, because wall clocks and
-    file times differ between machines. An attempt counts as alive when the watcher first sees it.
+    An attempt on another machine counts as alive if its heartbeat changed within the last `lease`
+    seconds. The watcher measures this time with its own monotonic clock, because wall clocks and
+    file times differ between machines. When it first sees an attempt, the attempt counts as alive.
     """
 
     lease: float = LEASE_SECONDS
@@ -111,7 +112,13 @@ class Watcher:
     def alive(
         self, name: str, info: Mapping[str, Any], heartbeat: Mapping[str, Any] | None
     ) -> bool:
-        """Return whether an attempt with this name, identity and heartbeat counts as alive."""
+        """Return whether an attempt counts as alive.
+
+        Args:
+            name: a unique name of the attempt.
+            info: the identity of its process.
+            heartbeat: its newest heartbeat, or None.
+        """
         proof = alive(info)
         if proof is not None:
             return proof
@@ -130,7 +137,7 @@ def _stat(pid: int) -> tuple[str, int] | None:
         text = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The program's name, in parentheses, may contain spaces. Read the fields after it.
+    # The second field, the program's name in parentheses, may contain spaces. Skip it.
     fields = text.rpartition(")")[2].split()
     return fields[0], int(fields[19])
 
@@ -141,14 +148,14 @@ def _first_line(path: Path) -> str:
     return ""
 
 
-_CRC = "crc"  # the key of a checksum, which detects a heartbeat that is being written
+_CRC = "crc"  # the value of this key is a checksum, by which readers detect a partial write
 
 
 class HeartbeatFile:
     """The writer of one heartbeat file. It keeps the file open and overwrites the content.
 
-    Creating a new file for each heartbeat would take five requests to the file server. With 500
-    jobs these would be hundreds of requests per second.
+    A new file for each heartbeat would take five requests to the file server, which are 500
+    requests per second for 500 jobs.
     """
 
     def __init__(self, path: Path) -> None:
@@ -160,7 +167,8 @@ class HeartbeatFile:
     def write(self, value: Mapping[str, Any], *, flush: bool) -> None:
         """Replace the content by `value`. After `remove`, do nothing.
 
-        If `flush` is set, send it to the file server at once. Raise ValueError for nan and inf.
+        If `flush` is True, send the content to the file server at once. Raise ValueError for nan
+        and inf.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         if self._closed:
@@ -172,7 +180,7 @@ class HeartbeatFile:
         self._longest = max(self._longest, len(text))
         os.pwrite(self._descriptor, text.ljust(self._longest), 0)
         if flush:
-            # An NFS client sends the written data before it changes the times.
+            # Changing the file's times makes an NFS client send all written data first.
             os.utime(self._descriptor)
 
     def remove(self) -> None:
@@ -185,7 +193,7 @@ class HeartbeatFile:
 
 
 def read_heartbeat(path: Path, schema: Any = dict) -> dict[str, Any] | None:
-    """Return the heartbeat in a file. Return None if it is absent, damaged or half written."""
+    """Return the heartbeat in a file. Return None if the file is absent, damaged or incomplete."""
     with suppress(UserError):
         value = read_object(path, schema=schema)
         if value is not None and value.pop(_CRC, None) in (None, _crc(value)):
@@ -204,12 +212,12 @@ POLL_S = 0.2
 def held(path: Path, watcher: Watcher | None = None) -> Iterator[None]:
     """Hold the lock `path` inside the block. Wait while another living process holds it.
 
-    The folder of `path` must exist. The lock is a file <name>.lock-0001. It is created by a hard
-    link, which succeeds for one process only. Each holder removes only its own file. If a holder
-    died, the next process takes the next number.
+    The folder of `path` must exist. The lock is a file <name>.lock-0001. It is created as a hard
+    link, because only one process can create it. Each holder removes only its own file. If a holder
+    died, the next process creates the file with the next number.
 
-    A holder on another machine loses the lock if its heartbeat stops for longer than the lease.
-    Two processes may then run the block at once, so running it twice must be harmless.
+    A holder on another machine loses the lock if its heartbeat stops for longer than LEASE_SECONDS.
+    Then two processes may execute the block at once, so this must be harmless.
     """
     watcher = watcher or Watcher()
     while (own := _acquire(path, watcher)) is None:
@@ -240,7 +248,7 @@ def _acquire(path: Path, watcher: Watcher) -> Path | None:
     taken = [(int(match[1]), found) for match, found in files if match]
     number, newest = max(taken, default=(0, None))
     if newest is not None:
-        # The file may be damaged, removed, or not visible yet. Its holder is then unknown.
+        # If the file is damaged, removed, or not visible yet, its holder is unknown.
         holder = read_heartbeat(newest) or {}
         if watcher.alive(str(newest), holder, holder):
             return None

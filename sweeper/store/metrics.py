@@ -1,4 +1,4 @@
-"""Metrics of a run: one JSON row per line, each with a checksum. Readers skip damaged lines."""
+"""The file metrics.jsonl of a run. Each line is a JSON row and its checksum."""
 
 import json
 import math
@@ -20,7 +20,7 @@ _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 class MetricsWriter(ExitStack):
-    """A writer that appends rows to a file. It first removes an incomplete row at the end."""
+    """A writer that appends rows to a file. If the last row is incomplete, it first removes it."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class MetricsWriter(ExitStack):
             isinstance(value, dict | list | tuple) for value in row.values()
         ):
             raise ValueError(
-                "a row must not contain collections or the key crc, which is the checksum"
+                "a row cannot contain collections, nor the key crc, which is its checksum"
             )
         plain = {"step": step} | {
             name: spell_float(value) for name, value in row.items()
@@ -56,11 +56,11 @@ class MetricsWriter(ExitStack):
         self._torn = False
 
     def sync(self) -> None:
-        """Flush all rows to disk. If this fails, some rows may be lost."""
+        """Flush all rows to disk. Raise OSError if this fails."""
         os.fsync(self._file.fileno())
 
     def _repair(self) -> None:
-        """Remove an incomplete last row, or add its newline if nothing else is missing."""
+        """Remove the last row if it is incomplete. If only its newline is missing, add it."""
         data = read_bytes(self.path) or b""
         tail = data[data.rfind(b"\n") + 1 :]
         if tail and _row(tail):
@@ -71,14 +71,14 @@ class MetricsWriter(ExitStack):
 
 
 def read_metrics(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """Return the rows of a file in the order they were written, and the number of damaged lines."""
+    """Return the rows of a file, oldest first, and the number of damaged lines, which it skips."""
     lines = [line for line in (read_bytes(path) or b"").split(b"\n") if line]
     rows = [row for line in lines if (row := _row(line)) is not None]
     return rows, len(lines) - len(rows)
 
 
 def spell_float(value: Any) -> Any:
-    """Return nan and infinities as text, since JSON lacks them. Return other values unchanged."""
+    """Return nan, inf and -inf as text, which JSON cannot represent, and other values unchanged."""
     return (
         str(float(value))
         if isinstance(value, float) and not math.isfinite(value)

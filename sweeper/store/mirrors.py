@@ -1,11 +1,11 @@
-"""Weights & Biases: its folders inside an outputs folder, and the tags that it shows for runs."""
+"""The folders of Weights & Biases in an outputs folder, and the tags of runs in W&B."""
 
 import glob
 from pathlib import Path
 
 from sweeper.store.plans import newest, runs_of
 
-MOST_LETTERS = 64  # the longest tag: W&B rejects a run with a longer one
+MOST_LETTERS = 64  # W&B rejects a run that has a longer tag
 
 
 def folders(outputs: Path, id: str, *, offline: bool = False) -> list[Path]:
@@ -23,7 +23,7 @@ def folders(outputs: Path, id: str, *, offline: bool = False) -> list[Path]:
 
 
 def tags(outputs: Path) -> dict[str, list[str]]:
-    """Return the tags of each run: the names of the experiments whose newest plan uses the run."""
+    """Return the tags of each run, by run. A tag is the name of an experiment that uses the run."""
     found: dict[str, list[str]] = {}
     for name, plan in newest(outputs).items():
         for run in runs_of(plan, name):

@@ -1,15 +1,15 @@
-"""Numbers in a readable form: counts with a unit prefix, times as on a clock."""
+"""Functions that format numbers, counts and durations for people."""
 
 _UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def short(value: float, digits: int = 4) -> str:
-    """Return a number as an axis shows it, such as `13.12M`, `512` or `0.25`."""
+    """Format a number for a table or an axis, such as `13.12M`, `512` or `0.25`."""
     # Round first, so that 999,999 becomes 1M and not 1000k.
     size = float(f"{abs(value):.{digits}g}")
     unit, letter = next((one for one in _UNITS if size >= max(one[0], 10_000)), (1, ""))
     rounded = float(f"{value / unit:.{digits}g}")
-    # With fewer than 4 digits, 280 would become 2.8e+02.
+    # With 2 digits, the format "g" would print 280 as 2.8e+02.
     return f"{rounded:.{max(digits, 4)}g}{letter}"
 
 
@@ -19,7 +19,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Return a time as `4.2 s`, `3:05`, `2:03:05`, `2.5 days` or `3.1 years`."""
+    """Format a duration, such as `4.2 s`, `3:05`, `2:03:05`, `2.5 days` or `3.1 years`."""
     for unit, size in (("years", 365 * 86400), ("days", 86400)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"

@@ -1,4 +1,7 @@
-"""Plans on disk. They are numbered, and the newest plan of an experiment has the highest number."""
+"""Plans on disk: the runs of a sweep, and the points of experiments that use these runs.
+
+Plans are numbered. A newer plan has a higher number.
+"""
 
 import itertools
 import re
@@ -50,17 +53,17 @@ class Plan(TypedDict, total=False):
 
 
 ERROR = 0.05
-"""The default error rate: the chance that any claim of an experiment ever gets a wrong verdict."""
+"""The default error rate: the probability that any claim of an experiment gets a wrong verdict."""
 
-# Keys that may differ between two plans of the same command.
+# Two plans with the same content may differ in these keys.
 _VOLATILE = ("format", "number", "estimate", "asked")
 
 
 def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
     """Write a plan under the next number and return its path.
 
-    If the newest plan of these experiments has the same content, write nothing and return its
-    path. It then keeps its first `estimate`, the seconds of training by run.
+    If the newest plan of these experiments has the same content, write nothing and return the path
+    of that plan. So the first `estimate` of the runs' durations is kept.
     """
     paths = _paths(outputs)
     for path, known in _readable(reversed(paths)):
@@ -95,7 +98,10 @@ def without(plan: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def runs_of(plan: Mapping[str, Any], name: str) -> dict[str, None]:
-    """Return the runs of an experiment's points, each followed by the runs that it starts from."""
+    """Return the runs of an experiment's points, and the runs that these start from.
+
+    The keys of the returned dict are the runs. A run's parent follows it.
+    """
     found: dict[str, None] = {}
     for point in plan["points"]:
         run = point["run"] if point["experiment"] == name else None
@@ -120,7 +126,7 @@ def plans(outputs: Path) -> list[dict[str, Any]]:
 
 
 def damaged(outputs: Path) -> list[UserError]:
-    """Return the error of each plan that cannot be read."""
+    """Return an error for each plan that cannot be read."""
     faults = []
     for path in _paths(outputs):
         try:
@@ -147,7 +153,7 @@ def describe_values(values: Mapping[str, Any]) -> str:
 
 
 def in_words(point: Mapping[str, Any]) -> str:
-    """Return a point's arm, task, values and seed in words, such as `fixed lm1b heads=8 seed=0`."""
+    """Describe a point by its arm, task, values and seed, such as `fixed lm1b heads=8 seed=0`."""
     words = (
         point.get("arm"),
         point.get("task"),
@@ -159,8 +165,8 @@ def in_words(point: Mapping[str, Any]) -> str:
 def run_of_words(outputs: Path, words: str) -> str:
     """Return the id of the run that `words` describe, such as `fig1/fixed heads=8 seed=0`.
 
-    `status` prints these words for each point. Words that are not needed to tell the points apart
-    may be omitted. Raise UserError if no run, or more than one, has all these words.
+    `status` prints such words for each point. The user may omit words as long as only one run has
+    all the others. Raise UserError if no run, or more than one, has all words.
     """
     name, _, rest = words.partition("/")
     wanted = {*rest.split()}
@@ -180,9 +186,10 @@ def run_of_words(outputs: Path, words: str) -> str:
 
 
 def open_run(given: str, outputs: Path) -> Run:
-    """Return the run that a user named by its folder, by its id, or by the words of its point.
+    """Return the run that the argument `given` of a command names.
 
-    An id or words must name a run in `outputs`. Raise UserError if there is no such run.
+    `given` is the path of a run's folder, or the id or the words (see `run_of_words`) of a run in
+    `outputs`. Raise UserError if there is no such run.
     """
     if "=" in given and not Path(given).exists():
         given = run_of_words(outputs, given)
@@ -191,10 +198,10 @@ def open_run(given: str, outputs: Path) -> Run:
 
 
 def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the plans that `plan` would replace although they hold other results, by experiment.
+    """Return the plans that `plan` replaces although they have other results, by experiment.
 
-    These are the newest plans of the experiments of `plan`, if another command wrote them and they
-    use runs that `plan` lacks.
+    Such a plan is the newest one of an experiment, was written by another command, and uses runs
+    that `plan` lacks.
     """
     found = {}
     for name in plan["experiments"]:
@@ -207,7 +214,7 @@ def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]
 
 
 def command_of(plan: Mapping[str, Any]) -> str:
-    """Return the command line that trains a plan: the plan's command without `plan_only`."""
+    """Return the command line that made a plan, without `plan_only`, so that it trains the runs."""
     command = map(str, plan.get("command") or ())
     words = shlex.join(word for word in command if not _PLAN_ONLY.match(word))
     return words if words.startswith("python ") else f"python {words}"
@@ -243,7 +250,7 @@ def planned(
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return the plan in a file, or {} if the file is gone. Raise UserError if it is unreadable."""
+    """Return the plan in a file, or {} if the file is gone. Raise UserError if it is damaged."""
     plan = files.read_versioned(path, schema=Plan) or {}
     runs = plan.get("runs", {})
     for run in runs:
@@ -259,7 +266,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _readable(paths: Iterable[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the plans that can be read, each with its path."""
+    """Yield a (path, plan) pair for each plan that can be read."""
     for path in paths:
         with suppress(UserError):
             if plan := _read(path):

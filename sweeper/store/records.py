@@ -17,9 +17,13 @@ FILE = "run.json"
 
 @dataclass(frozen=True, config=ConfigDict(extra="ignore"))
 class Record:
-    """One planned training job, which run.json stores.
+    """The content of run.json: a run as it was planned.
 
-    `names` (experiment, arm and label) is for people and dashboards, and does not affect the id.
+    Attributes:
+        id: the id of the run.
+        config: the nested config.
+        size: the numbers of parameters, tokens and FLOPs.
+        names: the experiment, the arm and the label, for people. They do not affect the id.
     """
 
     id: str
@@ -43,13 +47,13 @@ class Record:
 
     @property
     def label(self) -> str:
-        """The experiment, the arm and the label in one text."""
+        """The readable name of the run, such as "fig1/fixed heads=8 seed=0"."""
         names = self.names
         return sanitize(f"{names['experiment']}/{names['arm']} {names['label']}")
 
     @property
     def parent(self) -> str | None:
-        """The id of the run whose weights this one starts from."""
+        """The id of the run whose weights this run starts from, or None."""
         parent: str | None = self.config.get("parent")
         return parent
 

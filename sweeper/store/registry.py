@@ -1,11 +1,11 @@
-"""The registry of tasks, models, figures and other things that a config can name.
+"""The registry of tasks, models, figures and other modules that a config can name.
 
-Each kind of thing has a place among Headroom's files, and an entry point group for plugins:
+Headroom has its own modules of each kind. A plugin registers a module as an entry point:
 
     [project.entry-points."headroom.attention"]     # in the plugin's pyproject.toml
     gated = "my_package.gated"                      # a module like those in models/attention
 
-A name from a config is never imported directly. It is looked up among the registered names.
+A config can name only registered modules. No other module is imported.
 """
 
 import functools
@@ -29,12 +29,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Kind(NamedTuple):
-    """A kind of thing that a config can name.
+    """A kind of module that a config can name.
 
     Attributes:
-        word: what messages call it.
+        word: the name of the kind, for messages.
         group: the entry point group for plugins.
-        place: the path of its files in Headroom, with `<name>` for the name.
+        place: the path of its files in Headroom. `<name>` stands for the name in a config.
     """
 
     word: str
@@ -54,7 +54,7 @@ FIGURES = Kind("figure", "headroom.figures", "sweeper/results/figures/<name>.py"
 CLAIMS = Kind("claim", "headroom.claims", "sweeper/results/claims.py:<name>")
 BACKENDS = Kind("backend", "headroom.backends", "sweeper/run/backends/<name>.py")
 CONF = "headroom.conf"
-"""The entry point group for the yaml folders of plugins, which are laid out like conf/."""
+"""The entry point group of plugins' config folders, which have the same subfolders as conf/."""
 
 
 _FUNCTION = re.compile(r"^def ([a-z]\w*)", re.MULTILINE)
@@ -66,13 +66,13 @@ class _Found(NamedTuple):
 
     @property
     def owner(self) -> str:
-        return f"the package {self.package.name}" if self.package else "this program"
+        return f"the package {self.package.name}" if self.package else "Headroom"
 
 
 def names(kind: Kind) -> list[str]:
-    """Return the sorted names of all things of a kind, without importing their modules.
+    """Return the sorted names of all modules of a kind, without importing them.
 
-    Raise UserError if two things have the same name.
+    Raise UserError if two modules have the same name.
     """
     return sorted(_registered(kind))
 
@@ -87,10 +87,16 @@ def check(kind: Kind, name: Any, key: str) -> None:
 
 
 def function(kind: Kind, name: Any, key: str, called: str) -> Callable[..., Any]:
-    """Return the function `called` of a registered module, or else its function `name`.
+    """Return a function of a registered module.
 
-    Raise UserError if `name`, the value of `key`, is unknown, or if the module has no such
-    function.
+    Args:
+        kind: the kind of the module.
+        name: the registered name.
+        key: the config key whose value is `name`, for messages.
+        called: the name of the function. If the module lacks it, return its function `name`.
+
+    Raises:
+        UserError: the name is not registered, or the module has neither function.
     """
     module = _module(kind, name, key)
     found: Callable[..., Any] | None = vars(module).get(called) or vars(module).get(
@@ -104,7 +110,8 @@ def function(kind: Kind, name: Any, key: str, called: str) -> Callable[..., Any]
 def class_of(kind: Kind, name: Any, key: str, base: type) -> type:
     """Return the public subclass of `base` that a registered module defines.
 
-    Raise UserError if `name`, the value of `key`, is unknown, or if there is not exactly one class.
+    Raise UserError if `name`, the value of `key`, is not registered, or if the module does not
+    define exactly one such class.
     """
     module = _module(kind, name, key)
     classes = [
@@ -122,9 +129,9 @@ def class_of(kind: Kind, name: Any, key: str, base: type) -> type:
 
 
 def made_of(kind: Kind, name: Any) -> dict[str, str]:
-    """Return the package, the version and the sha256 of the plugin that registers a name.
+    """Return the name, package, version and sha256 of the plugin that registers a name.
 
-    Return {} for an unknown name and for a name of Headroom itself.
+    Return {} if the name is unknown or belongs to Headroom itself.
     """
     found = _registered(kind).get(name) if isinstance(name, str) else None
     if found is None or found.package is None:
@@ -138,7 +145,7 @@ def made_of(kind: Kind, name: Any) -> dict[str, str]:
 
 
 def digest_of_source(files: Mapping[str, bytes]) -> str:
-    """Return the sha256 of source files, whose content is given by path."""
+    """Return the sha256 of source files. `files` maps each path to the content of the file."""
     digest = hashlib.sha256()
     for name, source in sorted(files.items()):
         digest.update(f"{name} {len(source)}\n".encode() + source)
@@ -146,7 +153,7 @@ def digest_of_source(files: Mapping[str, bytes]) -> str:
 
 
 def top_module(kind: Kind, name: Any) -> str | None:
-    """Return the name of the top-level package that a registered thing is in.
+    """Return the name of the top-level package of a registered module.
 
     Return None for an unknown name.
     """
@@ -155,8 +162,8 @@ def top_module(kind: Kind, name: Any) -> str | None:
 
 
 def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
-    """Return a (kind, name) pair for each thing in a config that training depends on."""
-    default = INTRODUCED_AS["optimizer.name"]  # older records lack the key
+    """Return a (kind, name) pair for each registered module that a config's training uses."""
+    default = INTRODUCED_AS["optimizer.name"]  # older records do not have this key
     attention = config["model"].get("attention")
     return [
         (TASKS, config["task"]["name"]),
@@ -167,15 +174,15 @@ def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
 
 
 def files_of(kind: Kind, name: Any) -> dict[str, bytes]:
-    """Return the source and metadata of the plugin that registers a name, by path.
+    """Return the files of the plugin that registers a name, and its metadata, by path.
 
-    Return {} if Headroom itself registers the name.
+    Return {} if the name belongs to Headroom itself.
     """
     found = _registered(kind).get(name)
     if found is None or found.package is None:
         return {}
-    # Installers use this name for the metadata folder. With another name, Python would find the
-    # package twice.
+    # Name the metadata folder as installers do. Otherwise importlib.metadata would count the copy
+    # and the installed package as two packages.
     about = f"{re.sub(r'[-_.]+', '_', found.package.name)}-{found.package.version}.dist-info"
     metadata = {
         one: found.package.read_text(one) for one in ("METADATA", "entry_points.txt")
@@ -187,9 +194,9 @@ def files_of(kind: Kind, name: Any) -> dict[str, bytes]:
 
 
 def folders_of_conf() -> dict[str, Path]:
-    """Return the yaml folders of plugins by their registered names.
+    """Return the config folders of plugins, by registered name.
 
-    Raise UserError if a plugin and conf/ have a file of the same name. Hydra would ignore one.
+    Raise UserError if a plugin and conf/ both have a file. Hydra would ignore one of them.
     """
     found = {}
     for entry in sorted(entry_points(group=CONF)):
@@ -197,15 +204,15 @@ def folders_of_conf() -> dict[str, Path]:
             for path in sorted(folder.rglob("*.yaml")):
                 if (ROOT / "conf" / (name := path.relative_to(folder))).exists():
                     raise UserError(
-                        f"the package {entry.dist and entry.dist.name} has a file {name}, but so "
-                        "does conf/ of Headroom; rename the package's file, or uninstall the "
+                        f"the package {entry.dist and entry.dist.name} and Headroom's folder conf/ "
+                        f"both have a file {name}; rename the package's file, or uninstall the "
                         "package."
                     )
             found[entry.name] = folder
     return found
 
 
-@functools.cache  # because it is called for every config of a sweep
+@functools.cache  # a sweep calls it for every config
 def _registered(kind: Kind) -> dict[str, _Found]:
     outside = sorted(entry_points(group=kind.group))
     found: dict[str, _Found] = {}
@@ -216,7 +223,7 @@ def _registered(kind: Kind) -> dict[str, _Found]:
         if name in found:
             raise UserError(
                 f"{kind.word} {name}: {found[name].owner} and {one.owner} both register this "
-                f"name; rename it in {kind.group} of the package, or uninstall the package."
+                f"name; rename the package's entry point in {kind.group}, or uninstall the package."
             )
         found[name] = one
     return found
@@ -264,7 +271,7 @@ def _unlike(kind: Kind, name: str, expected: str, found: str) -> UserError:
 
 @functools.cache
 def _digest(module: str) -> str:
-    """Return the sha256 of all Python files of a module's top-level package."""
+    """Return the sha256 of all Python files in the top-level package of a module."""
     paths = _source(module).items()
     return digest_of_source(
         {name: path.read_bytes() for name, path in paths if path.suffix == ".py"}
@@ -272,7 +279,7 @@ def _digest(module: str) -> str:
 
 
 def _source(module: str) -> dict[str, Path]:
-    """Return the files of a module's top-level package, by a path such as `package/file.py`."""
+    """Return the files in the top-level package of a module, by name, such as `package/file.py`."""
     top = module.partition(".")[0]
     found = {
         path.relative_to(folder.parent).as_posix(): path

@@ -23,7 +23,7 @@ from sweeper.store.records import FILE, Record
 
 
 class State(StrEnum):
-    """The state of a run, as derived from the files in its directory."""
+    """The state of a run, which `Run.status` derives from the files in its directory."""
 
     NEW = "new"
     RUNNING = "running"
@@ -39,8 +39,8 @@ class Status:
     Attributes:
         state: the state.
         reason: the reason, for messages.
-        attempt: the number of the newest attempt, or of the attempt that finished the run. 0 if
-            there is no attempt yet.
+        attempt: the number of the newest attempt, or, once the run is done, of the attempt that
+            finished it. 0 if there is no attempt yet.
         heartbeat: the newest heartbeat of this attempt. None once the run is done.
         cause: why the attempt ended.
         seconds: the duration of the training, once the run is done.
@@ -57,10 +57,15 @@ class Status:
 
 
 class Taken(NamedTuple):
-    """The duration of a run, in seconds."""
+    """The duration of a run, in seconds.
 
-    training: float  # of the training steps
-    beside: float  # of the rest of the process, such as its start and the evaluation
+    Attributes:
+        training: the duration of the training steps.
+        overhead: the duration of everything else, such as the start and the evaluation.
+    """
+
+    training: float
+    overhead: float
 
 
 def running(number: int, heartbeat: dict[str, Any] | None) -> Status:
@@ -99,8 +104,8 @@ def _progress(heartbeat: Mapping[str, Any] | None) -> str:
 def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
     """Merge the metrics of attempts, oldest first, into one row per step.
 
-    Rows after the step at which the last attempt resumed are those of that attempt. Rows up to this
-    step are those of the earlier attempts. If several of these have a step, the latest one counts.
+    Up to the step at which the last attempt resumed, use the rows of the earlier attempts. Newer
+    attempts override older ones. After this step, use only the rows of the last attempt.
     """
     if not attempts:
         return []
@@ -117,7 +122,7 @@ def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
 def lineage(run: Run, number: int) -> list[dict[str, Any]]:
     """Return attempt.json of an attempt and of the attempts that it continued, oldest first.
 
-    The attempts of early versions do not record which attempt they continue.
+    Early versions of Headroom did not record which attempt another one continued.
     """
     found: list[dict[str, Any]] = []
     while number:
@@ -129,7 +134,7 @@ def lineage(run: Run, number: int) -> list[dict[str, Any]]:
 
 
 def _by_step(attempt: Attempt) -> dict[int, dict[str, Any]]:
-    """Return the rows of an attempt by step, with the training and validation row joined."""
+    """Return the rows of an attempt by step. Join the rows of training and validation."""
     joined: dict[int, dict[str, Any]] = {}
     for row in read_metrics(attempt.metrics_path)[0]:
         joined.setdefault(row["step"], {}).update(row)
@@ -176,7 +181,7 @@ class Run:
         return run
 
     def record(self) -> Record:
-        """Return the record of the run. Raise UserError if the folder does not hold its record."""
+        """Return the record of the run. Raise UserError if it is missing or of another run."""
         record = Record.load(self.path)
         if record is None or record.id != self.id:
             holds = f"run {sanitize(record.id)}" if record else "no run.json"
@@ -184,7 +189,7 @@ class Run:
             raise invalid_value("run", self.path, expected, "plan the sweep again")
         if not named_by(self.id, record.config):
             expected = (
-                "a config whose hash is in the run's id, but run.json has another one"
+                "the config that this run was planned with, but run.json has another"
             )
             remedy = "move the directory away and plan the sweep again"
             raise invalid_value("run", self.path, expected, remedy)
@@ -199,9 +204,9 @@ class Run:
         result = files.read_versioned(path, schema=Result)
         if result is not None and result["id"] != self.id:
             other = sanitize(result["id"])
-            expected = f"the result of run {self.id}, but it belongs to run {other}"
+            expected = f"the result of run {self.id}, but this is that of run {other}"
             raise invalid_value(
-                "result", path, expected, "move it away and train the run again"
+                "result", path, expected, "move the file away and train the run again"
             )
         return result
 
@@ -229,17 +234,17 @@ class Run:
         )
 
     def micro_batches(self) -> int:
-        """Return the number of micro-batches per batch for the next attempt."""
+        """Return the number of micro-batches into which the next attempt splits a batch."""
         said = files.read_object(
             self.path / "micro_batches.json", keys=("micro_batches",)
         )
         return int(said["micro_batches"]) if said else 1
 
     def halve_micro_batches(self, attempt: Attempt) -> int:
-        """Halve the size of the micro-batches for the attempt after `attempt`. Return their number.
+        """Double the number of micro-batches, for the attempt after `attempt`, and return it.
 
-        Return 0 if a micro-batch of `attempt` was a single row. A second call with the same attempt
-        changes nothing.
+        Return 0 if each micro-batch of `attempt` already has a single row. A second call with the
+        same attempt changes nothing.
         """
         asked = int(attempt.info().get("micro_batches", 1))
         most = (attempt.last_heartbeat() or {}).get("most_parts", 2 * asked)
@@ -252,8 +257,8 @@ class Run:
     def publish_result(self, attempt: Attempt, result: Mapping[str, Any]) -> bool:
         """Write result.json, which marks the run as done. Return False if it exists already.
 
-        In that case another attempt finished first. If its metrics differ from these, write this
-        result to differs-NNNN.json, which the command `status` reports.
+        If it exists, another attempt finished first. If that attempt has other metrics, write
+        `result` to differs-NNNN.json, which the command `status` reports.
         """
         metrics = files.canonical(result["metrics"])
         fixed = {"format": files.FORMAT, "id": self.id, "attempt": attempt.number}
@@ -297,15 +302,15 @@ class Run:
             attempts = self.attempts()
             if not attempts:
                 return Status(State.NEW, "no attempt yet", 0)
-            # An older attempt may be alive, too. Its process may have been suspended for longer
-            # than its lease. Ask all attempts, so that all leases begin now.
+            # An older attempt may be alive, too, if its process was suspended for longer than the
+            # lease. Check every attempt now, so that the leases of all of them begin now.
             known = [
                 (attempt, attempt.last_heartbeat()) for attempt in reversed(attempts)
             ]
             if living := [pair for pair in known if pair[0].alive(pair[1])]:
                 attempt, heartbeat = living[0]
                 return running(attempt.number, heartbeat)
-            # Read again, since the process may have written its last files in the meantime.
+            # Read the result again, since the process may have written it after the first read.
             newest = attempts[-1]
             return self._done() or ended(
                 newest.number, newest.exit(), newest.last_heartbeat()
@@ -314,7 +319,7 @@ class Run:
             return Status(State.FAILED, sanitize(error), 0)
 
     def history(self) -> list[dict[str, Any]]:
-        """Return one row of metrics per step, in order, as an uninterrupted run would have."""
+        """Return a row of metrics for each step, in order, also if the run was interrupted."""
         result = self.result()
         attempts = self.attempts()
         if result is not None:
@@ -325,9 +330,10 @@ class Run:
         return merged_rows(attempts)
 
     def checkpoints(self) -> list[Path]:
-        """Return the paths of all checkpoints, unverified, from the highest step to the lowest.
+        """Return the paths of all checkpoints, from the highest step to the lowest.
 
-        Of checkpoints with the same step, that of the newest attempt comes first.
+        Among checkpoints of the same step, the newest attempt comes first. The files may be
+        damaged.
         """
         found = [
             (int(name[1]), attempt.number, path)
@@ -389,9 +395,10 @@ class RunStore:
         return Run(files.child(self.outputs / "runs", run_id), self._watcher)
 
     def in_training(self, ids: Iterable[str]) -> str | None:
-        """Return the id of one of these runs that is being trained, or None if none is.
+        """Return the id of a run, among `ids`, that a process is training. Return None if none is.
 
-        For attempts on other machines, wait for a new heartbeat until the lease is over.
+        If the process may run on another machine, wait for its next heartbeat, until the lease is
+        over.
         """
         now = first = {id: self.run(id).status() for id in ids}
         while now := {id: one for id, one in now.items() if one.state is State.RUNNING}:
@@ -416,12 +423,13 @@ class RunStore:
     def freeze(self, record: Record) -> Run:
         """Write the record of a run. If the run has a record, check that its config is the same.
 
-        Keys that cannot change a result may differ. Unless the run is done, the record takes
-        their new values. Raise UserError if another key differs.
+        Keys that cannot change a result may differ. Their new values are written to the record,
+        unless the run is done. Raise UserError if another key differs.
         """
         run = self.run(record.id)
         if not (run.path / FILE).is_file():
-            # Two calls, so that a symbolic link at either place raises UserError.
+            # make_directory refuses a symbolic link only if it is the argument, so call it for both
+            # folders.
             files.make_directory(run.path.parent)
             files.make_directory(run.path)
             if record.save(run.path, replace=False):
@@ -429,14 +437,14 @@ class RunStore:
 
         wait_until_visible(lambda: (run.path / FILE).is_file() or None)
         known, config = run.record(), json.loads(files.canonical(record.config))
-        # As in run ids, 1 equals 1.0, and a missing key has the value of INTRODUCED_AS.
+        # As for run ids, 1 equals 1.0, and a missing key has its value in INTRODUCED_AS.
         old, new = (INTRODUCED_AS | leaves(one) for one in (known.config, config))
         keys = sorted(old.keys() | new.keys())
         differing = [key for key in keys if old.get(key, ...) != new.get(key, ...)]
         for key in differing:
             if key not in NOT_IN_IDENTITY and not key.startswith("logger."):
                 raise UserError(
-                    f"run {run.id} has a different {sanitize(key)} in its record on disk. Move "
+                    f"run {run.id} is already planned with another {sanitize(key)}. Move "
                     f"{sanitize(run.path)} away, or choose another outputs folder."
                 )
         if differing and not (run.path / "result.json").is_file():

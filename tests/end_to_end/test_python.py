@@ -137,7 +137,7 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "run": (
         lambda at: headroom.run("lm1b", **at),
-        "run=lm1b: expected a run that was planned in",
+        "run=lm1b: expected the id of a run that was planned in",
     ),
     "key": (
         lambda at: headroom.runs(None, {"model.head": 2}, **at),
@@ -161,7 +161,7 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "no folder": (
         lambda at: headroom.plan(["seed=1", "--config-dir"], **at),
-        "pass a folder after it",
+        "add the folder as the next entry",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Models small enough to check by hand, with a different prime for every size."""
+"""Small models and inputs. Every size is a different prime, so that mixed-up axes raise errors."""
 
 import math
 
@@ -30,7 +30,7 @@ ENCODER = {
 
 @pytest.fixture
 def decoder():
-    """Build a Decoder in double precision and evaluation mode; keywords override its sizes."""
+    """Build a Decoder in double precision and evaluation mode. Keywords override its sizes."""
 
     def build(**changes):
         return Decoder(**{**DECODER, **changes}).double().eval()
@@ -59,7 +59,7 @@ def pack():
 
 @pytest.fixture
 def encoder():
-    """Build an Encoder in double precision and evaluation mode; keywords override its sizes."""
+    """Build an Encoder in double precision and evaluation mode. Keywords override its sizes."""
 
     def build(**changes):
         return Encoder(**{**ENCODER, **changes}).double().eval()
@@ -69,7 +69,7 @@ def encoder():
 
 @pytest.fixture
 def batch():
-    """Five rows of different lengths: tokens_BT, types_BT, and real_BT, which are not padding."""
+    """Five rows of different lengths: tokens_BT, types_BT and real_BT (False at padding)."""
     lengths = torch.tensor([[11], [7], [1], [5], [3]])
     tokens_BT = torch.randint(ENCODER["vocabulary_size"], (5, 11))
     return tokens_BT, torch.randint(2, (5, 11)), torch.arange(11) < lengths
@@ -89,7 +89,7 @@ def attended(monkeypatch):
 
 
 def influence(model, batch, position):
-    """Return the gradient_BTD of a position's hidden vectors with respect to every embedding."""
+    """Return gradient_BTD of the hidden states at a position with respect to the embeddings."""
     seen = []
     handle = model.embedding.register_forward_hook(lambda *call: seen.append(call[-1]))
     hidden_BD = model(*batch)[:, position]
@@ -101,7 +101,7 @@ def influence(model, batch, position):
 
 
 def sum_over_heads(x_TD, queries, keys, values, outputs):
-    """Return the paper's sum (eq. 8 and 9) over heads, each with its own weights."""
+    """Return the paper's sum over heads (eq. 8 and 9). The arguments list the heads' weights."""
     total_TD = torch.zeros_like(x_TD)
     for query_PD, key_PD, value_UD, output_DU in zip(
         queries, keys, values, outputs, strict=True

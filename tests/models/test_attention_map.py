@@ -1,4 +1,4 @@
-"""Rank and entropy of heads are what the definitions say, for every attention variant.
+"""Rank and entropy of heads agree with their definitions, for every attention variant.
 
 Shapes: B batch, T positions, D embedding_size, H heads, P head_size.
 """
@@ -59,14 +59,14 @@ def test_the_rank_is_counted_as_by_singular_values(head_size, independent, monke
         torch.linalg, "eigvalsh", lambda x: seen.append(x) or eigvalsh(x)
     )
     assert torch.equal(numerical_rank(left, right).long(), expected)
-    # What takes long is of the heads' size, where that is less than the sequence.
+    # The eigenvalues, which take long, are those of a matrix as small as the head or the sequence.
     assert [one.shape[-2:] for one in seen] == [(min(head_size, T),) * 2]
 
 
 @pytest.mark.parametrize("name", names(ATTENTION))
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
 def test_autocast_does_not_reach_the_measures(name, bias, monkeypatch):
-    """A GPU has no eigenvalues in bfloat16."""
+    """A GPU cannot compute eigenvalues in bfloat16."""
     attention = variant(name)(D, H, 2, bias=bias)
     x_BTD = torch.randn(B, T, D)
     products = []

@@ -1,4 +1,4 @@
-"""Decoding token by token needs what a variant says it keeps of a position, and nothing else.
+"""Decoding token by token needs only the numbers that `cached_numbers` of a variant counts.
 
 Shapes: T positions so far, D embedding_size, H heads, P head_size, M cached_numbers.
 """
@@ -25,7 +25,7 @@ ROTARY = {"position_encoding": "rotary", "rotary_size": 4}
 
 
 def _turned(x_THP, start, attention, decoder):
-    """Return the vectors of positions from `start` on as the decoder would turn them."""
+    """Apply the decoder's rotary encoding to vectors whose first position is `start`."""
     positions_1T = torch.arange(start, start + len(x_THP))[None]
     if not decoder.turned:
         return x_THP
@@ -103,7 +103,7 @@ def _latent(attention, x_D, memory_TM, turn):
 
 
 def decoded(decoder, tokens_T, step):
-    """Return hidden_TD, each position from the caches of those before it, and the caches."""
+    """Decode token by token with caches. Return hidden_TD and the cache of each layer."""
     caches = [
         torch.zeros(0, block.attention.cached_numbers).double()
         for block in decoder.blocks
@@ -156,7 +156,7 @@ def test_decoding_from_the_counted_numbers_equals_the_whole_row(
 
 
 def published():
-    """The rows of the published decoders in docs/today.md, without their sources."""
+    """Return the rows of the table "Published decoders" in docs/today.md, without the sources."""
     today = Path(__file__).resolve().parents[2] / "docs" / "today.md"
     table = today.read_text("utf-8").partition("\n## Published decoders\n")[2]
     rows = [
@@ -182,6 +182,5 @@ def test_width_and_cache_of_published_decoders_are_those_of_our_layers():
         assert (
             width == f"{int(heads) * (int(own) + int(turned or 0)) / int(size):.2f}"
         ), name
-        assert cache == f"{2 * int(layers) * layer.cached_numbers:,}", (
-            name
-        )  # two bytes a number
+        # Each number takes two bytes.
+        assert cache == f"{2 * int(layers) * layer.cached_numbers:,}", name

@@ -27,7 +27,7 @@ def _multi_head(bias):
 
 
 def _of_full_size(attention):
-    """The collaborative attention of full shared size that computes the same."""
+    """Return collaborative attention of full size that computes the same as `attention`."""
     w_q, w_k, _ = attention.qkv.weight.chunk(3)
     mixing_HS = (
         torch.eye(attention.heads).to(w_q).repeat_interleave(attention.head_size, dim=1)
@@ -61,7 +61,7 @@ def test_equals_its_formula_with_the_scale_of_the_head_size(shared_size, bias):
 def test_any_factors_of_its_products_give_the_outputs_of_multi_head_attention(
     bias, extra
 ):
-    """A decomposition may come in any order and scale, and larger than it need be."""
+    """The coordinates of the factors may have any order and scale, and some may be unused."""
     attention, x_BTD = _multi_head(bias), torch.randn(B, T, D, dtype=torch.float64)
     mask_B1TT = (torch.rand(B, 1, T, T) < 0.5) | torch.eye(T, dtype=torch.bool)
     full = _of_full_size(attention)
@@ -124,7 +124,8 @@ def test_fresh_logits_are_as_large_as_those_of_multi_head_attention():
             embedding_size, heads, head_size, shared_size=shared_size
         )
         with torch.no_grad():
-            # Glorot draws by the width of a projection; what is compared is the sum over it.
+            # The scale of queries and keys depends on the width of the projection, so divide by it.
+            # The test compares the sums over coordinates.
             q_BTS, k_BTS = (
                 p(x_BTD) / p(x_BTD).std() for p in (attention.query, attention.key)
             )
@@ -145,7 +146,7 @@ def _error(query_HPD, key_HPD, size):
 
 
 def test_heads_that_share_are_found_to_share():
-    """Products with common factors of size 2, under projections of size 5 a head."""
+    """All heads have common factors of size 2, although each head has the size 5."""
     pytest.importorskip("tensorly")
     common_QD, common_KD = torch.randn(2, 2, D, dtype=torch.float64)
     into_HPQ = torch.randn(H, P, 2, dtype=torch.float64)

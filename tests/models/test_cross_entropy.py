@@ -1,4 +1,4 @@
-"""The chunked cross-entropy equals PyTorch's on all logits at once, gradients included."""
+"""The chunked cross-entropy and its gradients equal those of PyTorch on all logits at once."""
 
 import pytest
 import torch
@@ -7,8 +7,9 @@ import torch.nn.functional as F
 from models import cross_entropy
 from models.cross_entropy import IGNORED, linear_cross_entropy
 
-ROWS, WORDS = 13, 9  # of a chunk, of a block
-N, D, V = 2 * ROWS + 5, 7, 31  # more than two chunks and blocks, the last ones short
+ROWS, WORDS = 13, 9  # rows of a chunk, tokens of a block
+# These sizes give at least three chunks and blocks, and the last ones are shorter.
+N, D, V = 2 * ROWS + 5, 7, 31
 PARTS = {
     "chunks": (ROWS, V),
     "blocks": (N, WORDS),
@@ -19,7 +20,7 @@ PARTS = {
 
 @pytest.fixture(autouse=True, params=PARTS.values(), ids=PARTS)
 def parts(request, monkeypatch):
-    """Let that many rows and words be scored at a time."""
+    """Set the number of rows of a chunk and of tokens of a block."""
     monkeypatch.setattr(cross_entropy, "_LOGITS_CPU", 0)
     monkeypatch.setattr(cross_entropy, "_ROWS_CPU", request.param[0])
     monkeypatch.setattr(cross_entropy, "_WORDS_CPU", request.param[1])
@@ -50,7 +51,7 @@ def test_equals_all_logits_at_once(with_bias):
     with torch.no_grad():
         without_gradients = linear_cross_entropy(hidden_ND, weight_VD, targets_N, bias)
     torch.testing.assert_close(without_gradients, expected)
-    # A mean and a weight are how a loss is used: the incoming gradient is not 1.
+    # In training, a loss is averaged and weighted. So test an incoming gradient other than 1.
     torch.testing.assert_close(
         torch.autograd.grad(actual * 0.3 / N, inputs),
         torch.autograd.grad(expected * 0.3 / N, inputs),
@@ -91,7 +92,7 @@ def test_nothing_to_predict_costs_nothing():
 def test_under_autocast_the_score_and_the_sum_over_chunks_stay_in_single_precision(
     as_on, dtype, monkeypatch
 ):
-    if as_on == "cuda":  # no copy of the logits in more than their own precision
+    if as_on == "cuda":  # a GPU stores probabilities in the precision of the logits
         monkeypatch.setattr(
             cross_entropy, "_softmax_dtype", lambda logits: logits.dtype
         )

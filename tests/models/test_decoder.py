@@ -1,4 +1,4 @@
-"""The language model sees the past of its own sentence and nothing else.
+"""The language model sees only its own sentence up to the current position.
 
 Shapes: T positions, D embedding_size.
 """
@@ -71,7 +71,7 @@ def test_the_activation_is_the_one_asked_for(activation, feedforward, decoder):
         getattr(torch.nn.functional, activation),
     )
     hidden = layer.expand(x)
-    gates = hidden[:, :-17]  # empty for a plain layer, whose hidden numbers are 17
+    gates = hidden[:, :-17]  # empty for a plain layer, which has 17 hidden numbers
     hidden = (
         function(gates) * hidden[:, -17:]
         if feedforward == "gated"
@@ -102,7 +102,7 @@ def test_norms_biases_and_the_scale_are_those_asked_for(decoder, pack):
 
 
 def test_dropout_acts_at_four_places_in_training_and_nowhere_else(decoder, pack):
-    """The embedding sum, residual branches, activations and attention weights."""
+    """These are the embedding sum, residual branches, activations and attention weights."""
     row = pack(5, 7)
     model = decoder(dropout=0.3)
     assert torch.equal(model(*row), model(*row))

@@ -1,4 +1,4 @@
-"""BERT's encoder and the heads on it: the numbers of Hugging Face's, and what each is told."""
+"""The encoder and its output layers compute the same as BERT in Hugging Face's `transformers`."""
 
 import warnings
 
@@ -13,7 +13,7 @@ from tests.models.conftest import ENCODER, influence
 
 
 def _hugging_face(weights):
-    """Build their model with these weights of ours."""
+    """Build the model of `transformers` with the weights of ours."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         transformers = pytest.importorskip(
@@ -38,7 +38,8 @@ def _hugging_face(weights):
 
 def test_equals_hugging_faces_bert(encoder, batch):
     model = PretrainingModel(encoder()).double()
-    for parameter in model.parameters():  # so large that nothing is nearly linear
+    # With weights this large, no activation is nearly linear.
+    for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.5)
     reference = _hugging_face(model.state_dict())
     tokens_BT, types_BT, real_BT = batch
@@ -64,13 +65,12 @@ def test_every_real_position_sees_every_real_position_and_no_padding(encoder, ba
     assert (gradient_BTD[real_BT] != 0).any(-1).all()
     assert (gradient_BTD[~real_BT] == 0).all()
     assert model(*batch).isfinite().all()
-    assert (
-        model(*batch[:2], torch.zeros_like(real_BT)).isfinite().all()
-    )  # padding alone
+    # Rows that contain only padding give finite numbers, too.
+    assert model(*batch[:2], torch.zeros_like(real_BT)).isfinite().all()
 
 
 def test_dropout_is_where_bert_has_it(encoder, batch):
-    """On embeddings, on what a block adds and on attention weights, not on activations."""
+    """This is on embeddings, residual branches and attention weights, not on activations."""
     model = encoder(dropout=1.0).train()
     assert (model.embedding(*batch[:2]) == 0).all()
     block, x_BTD = model.blocks[0], torch.randn(2, 7, 15, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Heads of several sizes: the plain model where sizes are alike, the paper's sum where they differ.
+"""Heads of equal sizes give the plain model. Heads of different sizes give the paper's sum.
 
 Shapes: B batch, T positions, D embedding_size.
 """
@@ -33,7 +33,7 @@ def test_weights_of_heads_stand_in_the_order_of_their_sizes():
     layer, x_BTD = UnevenAttention(MultiHeadAttention, D, SIZES), torch.randn(B, T, D)
     parts = attention_weights(lambda: layer(x_BTD))
     [found_BHTT] = heads_by_layer(parts, 1, len(SIZES), [SIZES], dim=1)
-    smallest, middle, largest = parts  # two heads of 2, one of 5, one of 13
+    smallest, middle, largest = parts  # two heads of size 2, one of 5 and one of 13
     expected = (middle[:, 0], smallest[:, 0], largest[:, 0], smallest[:, 1])
     assert torch.equal(found_BHTT, torch.stack(expected, 1))
 
@@ -71,7 +71,7 @@ def test_every_variant_can_have_heads_of_several_sizes(name):
 
 @pytest.mark.parametrize("head_size", [[5], [5, 5, 5], [[5, 5], [5, 5, 5]]])
 def test_a_list_of_the_wrong_length_is_refused(head_size, decoder):
-    with pytest.raises(ValueError, match="head sizes for"):
+    with pytest.raises(ValueError, match=r"head_size has . entries for"):
         decoder(head_size=head_size)
 
 
@@ -95,7 +95,7 @@ def test_heads_that_share_keys_stay_as_they_were_drawn_also_where_one_stands_alo
 
 def test_heads_of_any_size_are_drawn_as_in_a_layer_of_all_of_them():
     layer = UnevenAttention(MultiHeadAttention, 32, [4, 8, 16, 36])
-    bound = (6 / (32 + 64)) ** 0.5  # Glorot's, of 32 by all heads
+    bound = (6 / (32 + 64)) ** 0.5  # Glorot's bound for a matrix of 32 x 64
     for group in layer.groups:
         for weight in (group.qkv.weight, group.output.weight):
             assert weight.abs().max().item() == pytest.approx(bound, rel=0.05)

@@ -1,4 +1,4 @@
-"""Attention worked off segment by segment is that under the whole mask, and less work."""
+"""Attention by segments equals attention with the whole mask, and takes fewer operations."""
 
 import pytest
 import torch
@@ -12,11 +12,12 @@ from sweeper.store.registry import ATTENTION, names
 from tasks.config.architecture import variant
 
 B, T, D, H, P = 3, 40, 12, 3, 5
+# The lengths of the segments in each row; the rest of a row is padding.
 LENGTHS = [
     (1, 9, 8, 3, 16),
     (17, 2, 5, 8),
     (8, 8, 8, 7, 9),
-]  # of segments; a row's rest is padding
+]
 
 ways = pytest.mark.parametrize("causal", [True, False], ids=["causal", "both_ways"])
 
@@ -33,7 +34,7 @@ def _plain(mask_B1TT):
 
 
 def _both(mask_B1TT, *qkv, **options):
-    """Return the attention under a mask, and under the plain mask that is equal to it."""
+    """Return attention with a mask, and attention with the equal plain mask."""
     return [
         F.scaled_dot_product_attention(*qkv, attn_mask=one, **options)
         for one in (mask_B1TT, _plain(mask_B1TT))
@@ -64,7 +65,7 @@ def test_every_variant_computes_what_it_does_under_the_plain_mask(name, causal, 
 def test_segments_of_any_lengths(causal, seed, monkeypatch):
     monkeypatch.setattr(mask.SegmentLayout, "saves", True)
     torch.manual_seed(seed)
-    # Mostly short, sometimes the whole row; numbers that come again in other rows.
+    # Most segments are short, and some fill a row. Different rows have the same segment numbers.
     starts_BT = torch.rand(B, T) < torch.rand(B, 1) ** 3
     mask_B1TT = attention_mask(starts_BT.cumsum(1), causal=causal)
     q, k, v = torch.randn(3, B, H, T, P, dtype=torch.float64)

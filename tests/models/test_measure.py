@@ -1,7 +1,7 @@
-"""Counts of parameters and of cached bytes equal closed forms, and the numbers that are published.
+"""Counts of parameters and cached bytes equal closed forms and published numbers.
 
-BERT's counts are in tests/tasks/pretraining, FLOPs there and in tests/tasks/size_server. That
-decoders of today compute what transformers computes is in tests/tasks/export.
+tests/tasks/pretraining tests BERT's counts. It and tests/tasks/size_server test FLOPs.
+tests/tasks/export tests that modern decoders compute the same as Hugging Face's `transformers`.
 """
 
 from functools import partial
@@ -15,7 +15,7 @@ from models.measure import cache_bytes, parameter_counts
 from models.transformer import Decoder
 from tests.models.conftest import DECODER
 
-# Vocabulary, layers, embedding size, width, feed-forward size of the model in conftest.py.
+# The vocabulary, layers, embedding size, width and feed-forward size of the model in conftest.py.
 V, LAYERS, D, W, F = 23, 2, 13, 15, 17
 
 

@@ -1,6 +1,6 @@
-"""Multi-head attention equals PyTorch's; a variant with a value size is the paper's sum.
+"""Multi-head attention equals PyTorch's. A variant with a value size equals the paper's sum.
 
-That multi-head attention is the paper's sum over heads is in test_head_sizes.py.
+test_head_sizes.py tests that multi-head attention is the paper's sum over heads.
 
 Shapes: B batch, T positions, D embedding_size, H heads, P head_size, U value_size.
 """
@@ -34,7 +34,7 @@ def _copied(reference, bias):
 @pytest.mark.parametrize("masked", [True, False], ids=["masked", "unmasked"])
 def test_equals_torch_at_the_standard_head_size(bias, masked):
     reference = nn.MultiheadAttention(H * P, H, bias=bias, batch_first=True).double()
-    if bias:  # PyTorch starts them at zero, where a forgotten bias would not show
+    if bias:  # PyTorch initialises biases to zero, which would hide a forgotten bias
         nn.init.normal_(reference.in_proj_bias)
         nn.init.normal_(reference.out_proj.bias)
     attention = _copied(reference, bias)
@@ -125,7 +125,7 @@ def test_heads_that_share_keys_are_heads_with_copies_of_them(shared, qk_norm):
 
 
 def test_heads_that_cannot_share_keys_evenly_are_refused():
-    with pytest.raises(ValueError, match="6 heads cannot share 4 keys evenly"):
+    with pytest.raises(ValueError, match="heads=6 is not a multiple"):
         GroupedQueryAttention(D, 6, P, key_value_heads=4)
 
 

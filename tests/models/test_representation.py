@@ -1,4 +1,4 @@
-"""Theorem 1 as printed, its counterexamples, and the head sizes that contexts really take."""
+"""Theorem 1 as printed, its counterexamples, and the smallest head sizes for contexts."""
 
 import pytest
 import torch
@@ -51,7 +51,8 @@ def test_theorem_1_holds_in_the_layer_that_is_trained():
     w_q_PD, w_k_PD = represent(x_DN, wanted_NN, length)
     attention = MultiHeadAttention(size, 1, length).double()
     with torch.no_grad():
-        # Values and output that show the context itself: W_v X is the identity.
+        # With these values and this output, the layer returns the context, as W_v X is the
+        # identity.
         attention.qkv.weight.copy_(torch.cat((w_q_PD, w_k_PD, torch.linalg.pinv(x_DN))))
         attention.output.weight.copy_(torch.eye(size, length))
     shown_TD = attention(x_DN.T[None])[0]
@@ -70,7 +71,7 @@ def test_the_papers_impossible_example_is_out_of_reach_of_any_projections(size, 
                 formed_N, torch.full((length,), 1 / length).double()
             )
     assert (wanted_NN[:, -1] - 1 / length).abs().max() >= 0.25
-    if length == 2:  # as printed
+    if length == 2:  # the example that the paper prints
         assert x_DN.tolist() == [[1, 0]]
         assert wanted_NN.tolist() == [[0.5, 0.75], [0.5, 0.25]]
 

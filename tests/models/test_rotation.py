@@ -1,4 +1,4 @@
-"""Rotary positions turn queries and keys, so that logits depend on distances within a segment.
+"""Rotary positions rotate queries and keys, so that logits depend on distances within a segment.
 
 Shapes: B batch, T positions, D embedding_size, H heads, P head_size.
 """
@@ -28,10 +28,8 @@ def _decoder(name, **changes):
 def test_a_pair_of_numbers_turns_by_its_own_angle():
     x = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0]).view(1, 1, 1, 5).double()
     rotation = Rotation(torch.tensor([[3]]), {5: 4}, base=100.0)
-    (a, b), (c, d) = (
-        (3 * 1.0, 3 / 10),
-        (math.cos, math.sin),
-    )  # 100^(-2 i / 4) is 1 and 1 / 10
+    # The angles of the pairs i = 0 and 1 at position 3, since 100^(-2 i / 4) is 1 and 1 / 10.
+    (a, b), (c, d) = (3 * 1.0, 3 / 10), (math.cos, math.sin)
     expected = [
         c(a) - 3 * d(a),
         2 * c(b) - 4 * d(b),
@@ -64,9 +62,8 @@ def test_a_packed_sentence_equals_the_sentence_alone(name, rotary_size, pack):
         alone = model(tokens[None], torch.ones(1, length), places)[0]
         torch.testing.assert_close(packed, alone, rtol=0, atol=1e-12)
         moved = model(tokens[None], torch.ones(1, length), places + 100)[0]
-        torch.testing.assert_close(
-            moved, alone, rtol=0, atol=1e-4
-        )  # angles in single precision
+        # The tolerance is larger here, because angles have single precision.
+        torch.testing.assert_close(moved, alone, rtol=0, atol=1e-4)
         stretched = model(tokens[None], torch.ones(1, length), 2 * places)[0]
         assert (length == 1) == torch.allclose(stretched, alone, rtol=0, atol=1e-3)
 

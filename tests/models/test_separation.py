@@ -1,4 +1,4 @@
-"""Theorem 2: whatever a standard layer is, a layer of larger heads differs from it somewhere."""
+"""Theorem 2: for a layer with larger heads, every standard layer differs from it on some input."""
 
 import itertools
 import math
@@ -11,12 +11,15 @@ from torch import Tensor
 from models.attention.multi_head import MultiHeadAttention
 from tests.models.theorem_1 import context
 
-_TOLERANCE = 1e-9  # relative; closer than this two matrices count as equal
+_TOLERANCE = 1e-9  # matrices count as equal if their relative difference is smaller
 
 
 @dataclass(frozen=True)
 class Heads:
-    """A layer without residual and LayerNorm: sum over heads of W_o^i W_v^i X P^i (eq. 8 and 9)."""
+    """A layer without residual and LayerNorm (eq. 8 and 9).
+
+    It computes the sum over heads of W_o^i W_v^i X P^i, where P^i is the context of head i.
+    """
 
     query_HPD: Tensor
     key_HPD: Tensor
@@ -29,15 +32,15 @@ class Heads:
         return (self.moves_HDD() @ x_DN @ contexts_HNN).sum(0)
 
     def moves_HDD(self):
-        """Return W_o^i W_v^i, what a head makes of a position it attends to."""
+        """Return W_o^i W_v^i of each head, which maps an attended position to the output."""
         return self.output_HDP @ self.value_HPD
 
     def forms_HDD(self):
-        """Return W_k^iT W_q^i / sqrt(P): the logit of key x for query y is x^T (form) y."""
+        """Return the form W_k^T W_q / sqrt(P) of each head. The logit of key x is x^T form y."""
         return self.key_HPD.mT @ self.query_HPD / math.sqrt(self.query_HPD.shape[1])
 
     def widened(self, head_size):
-        """Return the same function with larger heads, as section 3.1 notes that there is one."""
+        """Return a layer with larger heads that computes the same function (section 3.1)."""
         heads, size, embedding_size = self.query_HPD.shape
         zeros = self.query_HPD.new_zeros(heads, head_size - size, embedding_size)
         query_HPD = self.query_HPD * math.sqrt(head_size / size)
@@ -50,18 +53,18 @@ class Heads:
 
 @dataclass(frozen=True)
 class Witness:
-    """An input_DN on which the two layers differ, and the case of the proof that it is from."""
+    """An input_DN on which two layers differ, and the case of the proof that constructs it."""
 
     case: int
     input_DN: Tensor
 
 
 def witness(standard, fixed, length):
-    """Return where the layers differ; length n is at least 2.
+    """Return an input of at least 2 positions on which the layers differ, by cases.
 
-    1. The heads' W_o W_v add up to different matrices: X = v 1^T, on which no context matters.
-    2. They add up to the same, but in some head v^T W_k^T W_q v differs: X = v e_1^T.
-    3. In all heads it is the same for every v: X = [v1, v2, 0 ... 0].
+    1. The sums of W_o W_v over heads differ. Then X = v 1^T, for which all contexts are equal.
+    2. These sums are equal, but in some head v^T W_k^T W_q v differs. Then X = v e_1^T.
+    3. In every head these quadratic forms are equal for every v. Then X = [v1, v2, 0 ... 0].
     """
     sums_DD = fixed.moves_HDD().sum(0), standard.moves_HDD().sum(0)
     gap_DD = sums_DD[0] - sums_DD[1]
@@ -81,10 +84,11 @@ def witness(standard, fixed, length):
 
 
 def _farthest(case, columns, standard, fixed, head, length):
-    """Return the input with these first columns, moved a little and scaled, of largest difference.
+    """Return an input with a large difference between the layers. It begins with these columns.
 
-    The columns make the contexts of `head` differ. The outputs could still agree if what differs
-    were in the null space of W_v; some step along a direction that W_v keeps leaves it.
+    The columns make the contexts of `head` differ. The outputs may still be equal, if the
+    difference is in the null space of W_v. So add several multiples of a direction outside this
+    null space to the first column, scale the others, and take the best of these inputs.
     """
     kept_D = torch.linalg.svd(standard.value_HPD[head]).Vh[0]
     zeros = [torch.zeros_like(kept_D)] * (length - len(columns))
@@ -98,7 +102,7 @@ def _farthest(case, columns, standard, fixed, head, length):
     return Witness(case, inputs[differences.index(max(differences))])
 
 
-# d, h, d_p, n with d_p > d/h
+# Each row has d, h, d_p and n, where d_p > d/h.
 SIZES = [
     (3, 3, 2, 2),
     (5, 5, 3, 7),
@@ -115,7 +119,7 @@ def _random(*shape):
 
 
 def _fixed(size, heads, head_size, form_DD=None):
-    """Return a layer as the theorem has it; `form_DD` is V_k^T V_q / sqrt(d_p), of rank d_p."""
+    """Return the theorem's layer, in which all heads have the same form of rank d_p."""
     form_DD = (
         _random(size, head_size) @ _random(head_size, size)
         if form_DD is None
@@ -138,7 +142,7 @@ def _layer(size, heads, head_size):
 
 
 def _with_the_sum_of(fixed, standard):
-    """Return the standard layer with another W_o, so that W_o W_v adds up to the fixed layer's."""
+    """Change W_o of `standard`, so that both layers have equal sums of W_o W_v over heads."""
     heads, head_size, size = standard.value_HPD.shape
     output_DD = fixed.moves_HDD().sum(0) @ standard.value_HPD.flatten(0, 1).inverse()
     return replace(
@@ -147,7 +151,7 @@ def _with_the_sum_of(fixed, standard):
 
 
 def _with_the_quadratic_forms_of_a_standard_layer(size, heads, head_size):
-    """Return a fixed and a standard layer that differ by a skew-symmetric matrix in every head."""
+    """Return a fixed and a standard layer whose forms differ by a skew-symmetric matrix."""
     small = size // heads
     key_PD, query_PD = _random(small, size), _random(small, size)
     spread_DE = _random(size, head_size - small)
@@ -174,7 +178,8 @@ def test_case_1_different_sums(size, heads, head_size, length):
     assert x_DN.shape == (size, length)
     assert torch.equal(x_DN, x_DN[:, :1].expand(-1, length))
     _assert_differ(fixed, standard, x_DN)
-    for layer in (fixed, standard):  # no context matters where all positions are alike
+    # If all positions are equal, the context does not affect the output.
+    for layer in (fixed, standard):
         torch.testing.assert_close(
             layer(x_DN), layer.moves_HDD().sum(0) @ x_DN, atol=1e-9, rtol=0
         )
@@ -191,7 +196,10 @@ def test_case_2_equal_sums(size, heads, head_size, length):
     _assert_differ(fixed, standard, found.input_DN)
 
     def first_column(layer):
-        """On paper: a head's weight on v is e^a / (e^a + n - 1), a its quadratic form at v."""
+        """Compute the first output column by hand.
+
+        A head attends to v with the weight e^a / (e^a + n - 1), where a = v^T form v.
+        """
         weights_H = torch.sigmoid(v_D @ layer.forms_HDD() @ v_D - math.log(length - 1))
         return (weights_H.unsqueeze(1) * (layer.moves_HDD() @ v_D)).sum(0)
 
@@ -201,7 +209,7 @@ def test_case_2_equal_sums(size, heads, head_size, length):
         )
 
 
-# The difference of two forms has rank d_p - d/h, which for a skew-symmetric matrix is even.
+# The rank of the forms' difference is d_p - d/h. It must be even for a skew-symmetric matrix.
 SKEW = [
     (3, 3, 3, 2),
     (5, 5, 3, 7),

@@ -1,4 +1,4 @@
-"""Every attention variant that exists keeps the contract a block relies on."""
+"""Every attention variant behaves as a block expects."""
 
 import pytest
 import torch
@@ -61,7 +61,7 @@ def test_dropout_is_for_training_only(name):
 
 
 def _seen(attention, attended):
-    """Return the last axes of what is attended with, the output and the gradients."""
+    """Return the sizes of queries, keys and values, the output and the gradients."""
     attended.clear()
     attention.zero_grad()
     torch.manual_seed(1)
@@ -82,7 +82,7 @@ def test_every_parameter_has_a_gradient_which_zeros_added_for_a_gpu_do_not_chang
     for parameter in attention.parameters():
         nn.init.normal_(parameter)
     axes, expected_BTD, expected = _seen(attention, attended)
-    assert set(axes) <= {P, H * P, P + R}  # on a CPU as they are
+    assert set(axes) <= {P, H * P, P + R}  # on a CPU there is no padding
     assert all((gradient != 0).any() for gradient in expected.values())
     monkeypatch.setattr(_heads, "MULTIPLES", {"cpu": 8})
     wider, output_BTD, gradients = _seen(attention, attended)

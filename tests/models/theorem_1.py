@@ -1,15 +1,17 @@
-"""Which contexts a single head can form, and the projections that form them (Theorem 1).
+"""The smallest head that can form a context P, and its projections (Theorem 1).
 
-The paper shows that head size n suffices. Two sharper statements are derived here and hold for
-every X of full column rank. Softmax ignores what is added to all logits of a query, so:
+The paper shows that head size n suffices. This module computes the smallest head size for a given
+context and every X of full column rank. The softmax ignores a number that is added to all logits of
+a query. So the logits of a head that forms P are log P + 1 c^T for some c.
 
-- Without a mask, P takes a head of size rank(log P - its first row), at most n - 1: whatever forms
-  P has logits log P + 1 c^T, and taking the first key's row off them adds nothing to their rank.
-- Under a causal mask the logits of later keys are free, so it takes the least rank of a completion
-  of a triangular matrix, which is found row by row. A generic P takes floor(n / 2); the worst, such
-  as a P whose every query has the same logits but for its own position, n - 1.
+- Without a mask, the smallest head size is the rank of log P minus its first row. Subtracting the
+  first row from logits does not increase their rank. It is at most n - 1.
+- With a causal mask, the logits of later keys are arbitrary. So the smallest head size is the
+  smallest rank of a completion of a triangular matrix, which is found row by row. A generic P needs
+  floor(n / 2). The worst P needs n - 1, such as one where each query has equal logits except for
+  its own position.
 
-Everything is in double precision. Shapes as in models/context_heads.py.
+All tensors have double precision. models/context_heads.py explains the shapes.
 """
 
 import math
@@ -18,16 +20,18 @@ import torch
 
 from models.context_heads import log_context, visible
 
-_TOLERANCE = 1e-9  # relative; below it a singular value or a residual counts as zero
+_TOLERANCE = (
+    1e-9  # relative size below which a singular value or a residual counts as zero
+)
 
 
 def context(w_q_PD, w_k_PD, x_DN, *, causal=False):
-    """Return context_NN of one head (eq. 3); axes before the last two are heads of their own."""
+    """Return context_NN of a head (eq. 3). Further axes in front are independent heads."""
     return log_context(w_q_PD, w_k_PD, x_DN, causal=causal).exp()
 
 
 def theorem_1(x_DN, context_NN, diagonal_N):
-    """Return w_q_DD and w_k_DD that form the context, constructed as in eq. 4 to 7.
+    """Return w_q_DD and w_k_DD that form the context, by the paper's eq. 4 to 7.
 
     `diagonal_N` is the paper's arbitrary positive D_0. X must have full column rank, so d >= n, and
     the context must be positive with columns that add up to one.
@@ -42,11 +46,11 @@ def theorem_1(x_DN, context_NN, diagonal_N):
 
 
 def impossible_example(embedding_size, length):
-    """Return the x_DN and a context_NN that no projections form (the paper's d < n case).
+    """Return x_DN and a context_NN that no projections form (the paper's case d < n).
 
-    X is columns of ones but for the last, which is zero: its query weighs all keys alike, and the
-    context asks for something else. This X has rank one, so the example says nothing of head size:
-    it fails for heads of any size. What a small head cannot form, `smallest_head_size` says.
+    The columns of X are ones, except for the last one, which is zero. So the last query has equal
+    weights for all keys, unlike in the returned context. The rank of X is 1, and no head of any
+    size forms this context. So the example tells nothing about the head size.
     """
     x_DN = torch.ones(embedding_size, length, dtype=torch.float64)
     x_DN[:, -1] = 0
@@ -57,14 +61,14 @@ def impossible_example(embedding_size, length):
 
 
 def smallest_head_size(context_NN, *, causal=False):
-    """Return the least head size that forms the context from every X of full column rank."""
+    """Return the smallest head size that can form the context for every X of full column rank."""
     return int(
         torch.linalg.matrix_rank(_simplest_logits(context_NN, causal), rtol=_TOLERANCE)
     )
 
 
 def represent(x_DN, context_NN, head_size, *, causal=False):
-    """Return w_q_PD and w_k_PD of the given head size, at least the smallest, for the context."""
+    """Return w_q_PD and w_k_PD that form the context. `head_size` must be large enough for it."""
     logits_NN = _simplest_logits(context_NN, causal)
     left_NN, values_N, right_NN = torch.linalg.svd(logits_NN)
     rank = int((values_N > _TOLERANCE * values_N[0]).sum())
@@ -77,16 +81,17 @@ def represent(x_DN, context_NN, head_size, *, causal=False):
 
 
 def _simplest_logits(context_NN, causal):
-    """Return logits of least rank among those whose softmax is the context."""
+    """Return the logits of smallest rank whose softmax is the context."""
     if not causal:
         logarithms_NN = context_NN.log()
         return logarithms_NN - logarithms_NN[0]
     seen_NN = visible(len(context_NN))
     logarithms_NN = torch.where(seen_NN, context_NN, 1).log()
-    # Every query sees the first key, so its row can be the one that is taken off here too.
+    # Every query sees the first key, so its row can be subtracted with a causal mask, too.
     logits_NN = torch.where(seen_NN, logarithms_NN - logarithms_NN[0], 0)
     for key in range(2, len(logits_NN)):
-        # Where it sees, a row that the rows above can combine to is so combined where it does not.
+        # If a combination of the rows above equals the visible part of this row, use the same
+        # combination for its hidden part, so that the rank does not increase.
         above, row = logits_NN[1:key], logits_NN[key]
         weights = torch.linalg.lstsq(
             above[:, key:].T, row[key:], driver="gelsd"

@@ -1,6 +1,6 @@
-"""The backends, on which runs execute: one file for each value of `hydra/launcher`.
+"""The backends, which execute runs. Each value of `hydra/launcher` names a file in this folder.
 
-The function `backend(context)` of a file returns a `Backend` (sweeper/run/backend.py). The class
-`Options` describes the keys of conf/hydra/launcher/<name>.yaml. Every sweep imports all files. So a
-file imports its engine, such as Ray, only inside functions.
+In each file the function `backend(context)` returns a `Backend` (sweeper/run/backend.py), and the
+class `Options` is the schema of conf/hydra/launcher/<name>.yaml. Every sweep imports all files, so
+each file imports its engine, such as Ray, only inside functions.
 """

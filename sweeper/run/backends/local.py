@@ -1,4 +1,4 @@
-"""Runs on this machine. The size server forks a new process for each run."""
+"""The backend that trains runs on this machine. The size server forks a process for each run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sweeper.store.attempts import NO_GPUS, START_LOG, VISIBLE
 from sweeper.store.cores import cores
 from sweeper.store.errors import invalid_value
 
-_TIMEOUT_S = 20.0  # for nvidia-smi, which may hang if the driver is broken
+_TIMEOUT_S = 20.0  # nvidia-smi may hang if the driver is broken
 _GPU = re.compile(r"GPU \d+: .*\(UUID: (GPU-[^)]+)\)")
 _MIG_PART = re.compile(r"\s+MIG .*\(UUID: (MIG-[^)]+)\)")
 
@@ -35,9 +35,9 @@ class Options(LimitedOptions):
 
 
 def backend(context: BackendContext) -> LocalBackend:
-    """Return a backend with slots on this machine's GPUs, or on its cores if it has no GPU.
+    """Return a backend whose slots share this machine's GPUs, or its cores if it has no GPU.
 
-    Raise UserError if the machine has too few GPUs for a run or for the requested slots.
+    Raise UserError if the machine has too few GPUs for a run or for `hydra.launcher.slots`.
     """
     options: Options = context.options
     for needed in context.resources:
@@ -54,25 +54,25 @@ def backend(context: BackendContext) -> LocalBackend:
 
 
 def _gpu_slots(gpus: list[str], devices: int, options: Options) -> list[str]:
-    """Return the value of CUDA_VISIBLE_DEVICES of each slot.
-
-    `devices` is the number of GPUs that a run uses.
-    """
+    """Return the value of CUDA_VISIBLE_DEVICES for each slot. A run uses `devices` GPUs."""
     if devices > 1:
         # A process can use only one MIG instance.
         gpus = [gpu for gpu in gpus if not gpu.startswith("MIG")]
     if len(gpus) < devices:
         whole = max(len(gpus), 1)
-        expected = f"at most {whole}, the number of whole GPUs on this machine"
+        expected = f"at most {whole} here (MIG instances cannot be combined)"
         remedy = f"set trainer.devices={whole}"
         raise invalid_value("trainer.devices", devices, expected, remedy)
     firsts = range(0, len(gpus) - devices + 1, devices)
     groups = [",".join(gpus[first : first + devices]) for first in firsts]
-    # The first slots of all groups come before the second ones, so that runs spread over the GPUs.
+    # Slots are filled in order, so list all groups once before any group again. This spreads the
+    # runs over the GPUs.
     slots = groups * options.jobs_per_device
     if options.slots and options.slots > len(slots):
-        expected = f"at most {len(slots)}, the number of runs that the GPUs here can train at once"
-        remedy = "for more runs per GPU, set hydra.launcher.jobs_per_device=2"
+        expected = (
+            f"at most {len(slots)}, the number of runs that the GPUs have room for"
+        )
+        remedy = "reduce it, or increase hydra.launcher.jobs_per_device"
         raise invalid_value("hydra.launcher.slots", options.slots, expected, remedy)
     return slots[: options.slots]
 
@@ -82,13 +82,13 @@ class LocalBackend(Backend):
     """A backend that forks each job from the size server, with the GPUs of its slot.
 
     Attributes:
-        context: the arguments of the backend.
-        gpus: the value of CUDA_VISIBLE_DEVICES of each slot. Slots may share a GPU.
+        context: the arguments of the function `backend`.
+        gpus: the value of CUDA_VISIBLE_DEVICES for each slot. Slots may share a GPU.
     """
 
     context: BackendContext
     gpus: Sequence[str]
-    # The time of the last start of a run, by GPUs.
+    # The time of the last start of a run, by the value of CUDA_VISIBLE_DEVICES.
     _started: dict[str, float] = field(default_factory=dict)
     _warmed: bool = False
 
@@ -100,8 +100,8 @@ class LocalBackend(Backend):
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
         """Return the free slot whose GPU has the fewest runs.
 
-        Return None if the last start on each free GPU was less than `stagger_s` seconds ago. Runs
-        need more memory at their start, so runs that share a GPU must not start together.
+        Starts on the same GPU are at least `stagger_s` seconds apart, because a run needs more
+        memory while it starts. Return None if no free slot has a GPU that may be used yet.
         """
         taken = [gpu for slot, gpu in enumerate(self.gpus) if slot not in free]
         latest = time.monotonic() - self.context.options.stagger_s
@@ -114,17 +114,15 @@ class LocalBackend(Backend):
         return min(ready, key=lambda slot: taken.count(self.gpus[slot]), default=None)
 
     def warm(self) -> None:
-        """Make the size server import the modules of jobs, so that each job starts fast.
+        """Make the size server import what jobs import, so that forked jobs start fast.
 
         Raise UserError if a run needs a GPU and the machine has none.
         """
         asked = any(needed.accelerator == "gpu" for needed in self.context.resources)
         if asked and self.device == "cpu":
             expected = "a GPU on this machine, but nvidia-smi lists none"
-            remedy = (
-                "train on a machine with a GPU, or plan with trainer.accelerator=cpu"
-            )
-            remedy += " (the scales gpu and paper need a GPU)"
+            remedy = "use a machine with a GPU, or plan with trainer.accelerator=cpu"
+            remedy += " (not at the scales gpu and paper, which need a GPU)"
             raise invalid_value("trainer.accelerator", "gpu", expected, remedy)
         if not self._warmed:
             self.process.tell({"op": "preload", "logger": self.context.logger})
@@ -158,11 +156,11 @@ class LocalBackend(Backend):
 def visible_gpus() -> list[str]:
     """Return the GPUs in CUDA_VISIBLE_DEVICES, or all GPUs if it is not set.
 
-    Return the UUIDs of GPUs, unless the variable has numbers, because CUDA and nvidia-smi number
-    GPUs differently. Each MIG instance of a GPU has a UUID of its own.
+    GPUs are returned as UUIDs, because CUDA and nvidia-smi number GPUs differently. Numbers in
+    CUDA_VISIBLE_DEVICES are returned unchanged. Each MIG instance has its own UUID.
 
-    Ask nvidia-smi for the GPUs. A process that has initialized CUDA could not fork processes that
-    use it.
+    This asks nvidia-smi, since a process that has initialized CUDA cannot fork processes that use
+    it.
     """
     listed: list[str] = []
     if shutil.which("nvidia-smi"):
@@ -183,7 +181,8 @@ def visible_gpus() -> list[str]:
                 whole = match[1]
                 listed.append(whole)
             elif match := _MIG_PART.match(line):
-                # Remove the whole GPU, whose UUID CUDA would take for its first MIG instance.
+                # List the MIG instances instead of their GPU. Given the UUID of the GPU, CUDA would
+                # use its first instance.
                 listed = [gpu for gpu in listed if gpu != whole] + [match[1]]
 
     chosen = os.environ.get(VISIBLE)

@@ -1,7 +1,7 @@
-"""Runs on a Ray cluster, or on a local Ray instance that ends with the sweep.
+"""The backend that trains runs on a Ray cluster, or on a local Ray instance of this sweep.
 
-Ray only chooses the node of each run. The schedule restarts runs, and their results are files. For
-each run, an actor starts `python -m tasks.train` with the run's folder.
+Ray only places each run on a node, as an actor that starts `python -m tasks.train`. The schedule
+restarts failed runs, not Ray. Runs write their results as files, not as Ray objects.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ from sweeper.store.errors import UserError, invalid_value, sanitize
 def backend(context: BackendContext) -> RayBackend:
     """Return a backend on the cluster at `hydra.launcher.address`, or on a new local instance.
 
-    Raise UserError if Ray is not installed, if it cannot reach the cluster, if an option is
-    invalid, or if no node has room for a run.
+    Raises:
+        UserError: Ray is not installed, the cluster cannot be reached, an option is invalid, or no
+            node has room for a run.
     """
     options: Options = context.options
     for needed in context.resources:
         needed.refuse_nodes("ray")
         options.request(needed, gpus=True)
     made = RayBackend(connected(options.address), context)
-    # If the user sets the number of slots, the cluster may still grow until it has room for them.
+    # A cluster that scales automatically may have no room yet. For such a cluster the user sets
+    # `slots`, so check only if it is unset.
     if not options.slots:
         made.check_room()
     return made
@@ -55,14 +57,14 @@ class Options(LimitedOptions):
     def request(self, needed: Resources, *, gpus: bool) -> dict[str, float]:
         """Return the resources that Ray reserves for a run.
 
-        `gpus` says whether a node of the cluster has GPUs. Raise UserError if Ray cannot reserve
-        this fraction of GPUs.
+        `gpus` says whether any node of the cluster has GPUs. Raise UserError for an amount such as
+        1.5 GPUs, which Ray cannot reserve.
         """
         uses = needed.accelerator == "gpu" or (needed.accelerator == "auto" and gpus)
         wanted = self.gpus_per_device * needed.devices if uses else 0
         if wanted > 1 and wanted != int(wanted):
             expected = (
-                f"a whole number, since a run has trainer.devices={needed.devices}"
+                f"a whole number, since Ray cannot reserve {wanted:g} GPUs for a run"
             )
             raise invalid_value(
                 "hydra.launcher.gpus_per_device",
@@ -90,8 +92,8 @@ class RayBackend(Backend):
         self._resources = context.resources
         self._nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         self._actors: dict[int, Any] = {}
-        self._running: dict[Any, int] = {}  # handles, by the reference to `work`
-        self._placing: dict[int, Any] = {}  # references to `placed`, by handle
+        self._running: dict[Any, int] = {}  # the handle of each call of `Place.work`
+        self._placing: dict[int, Any] = {}  # the call of `Place.placed` for each handle
         self._numbers = itertools.count(1)
         resources = context.resources
         self.slots = self._options.slots or max(1, min(map(self._room, resources)))
@@ -136,7 +138,7 @@ class RayBackend(Backend):
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         number = next(self._numbers)
-        # Allow two calls at the same time, since `signal` must run while `work` waits for the run.
+        # Allow two concurrent calls, because `signal` has to execute while `work` waits.
         actor = self._ray.remote(max_concurrency=2, max_restarts=0, max_task_retries=0)(
             Place
         )
@@ -160,7 +162,7 @@ class RayBackend(Backend):
         ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=timeout)
         numbers = [self._running.pop(reference) for reference in ready]
         for number in numbers:
-            self._ray.kill(self._actors.pop(number))  # frees its resources
+            self._ray.kill(self._actors.pop(number))  # frees the node's resources
             self._placing.pop(number, None)
         return numbers
 
@@ -168,7 +170,7 @@ class RayBackend(Backend):
         if job in self._actors and self.begun(job):
             self._actors[job].signal.remote(int(number))
         elif job in self._actors:
-            # The actor still waits for a node, so it cannot receive a call.
+            # Ray has not placed the actor yet, so it cannot execute `signal`.
             self._ray.kill(self._actors[job])
 
 
@@ -182,13 +184,13 @@ class Place:
         self._asked_to_stop = False
 
     def placed(self) -> None:
-        """Return as soon as Ray has found a node for the actor."""
+        """Do nothing. The result of this call is ready when Ray has placed the actor on a node."""
 
     def work(self) -> int:
         """Train the run and return its exit code."""
         if self._asked_to_stop:
             return 1
-        # Keep Ray's variables from the run, which does not use Ray and must not know its token.
+        # The run does not use Ray and must not know its token, so remove Ray's variables.
         own = {
             name: value
             for name, value in os.environ.items()
@@ -200,12 +202,12 @@ class Place:
         return self._process.wait()
 
     def signal(self, number: int) -> None:
-        """Send a signal to the run. SIGTERM and SIGKILL also keep it from starting later."""
+        """Send a signal to the run. If it is SIGTERM or SIGKILL, a later `work` starts no run."""
         self._asked_to_stop |= number in (signal.SIGTERM, signal.SIGKILL)
         if self._process is None or self._process.poll() is not None:
             return
         if number == signal.SIGKILL:
-            os.killpg(self._process.pid, number)  # kills its child processes, too
+            os.killpg(self._process.pid, number)  # also kills child processes
         else:
             self._process.send_signal(number)
 
@@ -213,10 +215,9 @@ class Place:
 def connected(address: str | None) -> ModuleType:
     """Connect to the cluster at `address` and return the module `ray`.
 
-    If `address` is None, start a local instance. It accepts only processes that know its random
-    token.
+    If `address` is None, start a local instance that accepts only processes with its random token.
     """
-    # Ray reads these variables when it is imported.
+    # Ray reads the environment variables RAY_* when it is imported.
     kept = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
     if address is None or kept or Path("~/.ray/auth_token").expanduser().exists():
         os.environ.setdefault("RAY_AUTH_MODE", "token")
@@ -233,12 +234,12 @@ def connected(address: str | None) -> ModuleType:
         ray = import_module("ray")
         ray.init(**arguments, logging_level=logging.ERROR, log_to_driver=False)
     except ImportError:
-        remedy = "pip install 'headroom-attention[ray]'"
+        remedy = "run `pip install 'headroom-attention[ray]'`"
         raise invalid_value(
             "hydra/launcher", "ray", "ray to be installed", remedy
         ) from None
     except Exception as error:
-        # Ray raises any kind of error if there is no cluster.
+        # If there is no cluster, Ray may raise an exception of any class.
         failed = (
             "Ray cannot start on this machine"
             if address is None
@@ -249,7 +250,7 @@ def connected(address: str | None) -> ModuleType:
             "set it to the address of a running cluster."
         ) from error
 
-    # Restore the sweep's handlers, which Ray has replaced.
+    # ray.init replaces the sweep's signal handlers, so restore them.
     for number, handler in handlers.items():
         signal.signal(number, handler)
     return ray

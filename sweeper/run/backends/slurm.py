@@ -1,4 +1,7 @@
-"""Runs as Slurm jobs, submitted by submitit. sweeper/run/slurm.py has the backend."""
+"""The options of the Slurm backend, and the checks before a sweep uses it.
+
+The backend itself is in sweeper/run/slurm.py.
+"""
 
 import shutil
 from dataclasses import dataclass
@@ -39,13 +42,14 @@ class Options(LimitedOptions):
 def backend(context: BackendContext) -> Backend:
     """Return a backend on the Slurm cluster that this machine belongs to.
 
-    Raise UserError if Slurm or submitit is missing, if other users may write to the outputs folder,
-    or if no node has room for a run.
+    Raises:
+        UserError: Slurm or submitit is missing, other users can write to the outputs folder, or
+            Slurm would refuse the job of a run.
     """
     try:
         import submitit  # noqa: F401
     except ImportError:
-        remedy = "pip install 'headroom-attention[slurm]'"
+        remedy = "run `pip install 'headroom-attention[slurm]'`"
         raise invalid_value(
             "hydra/launcher", "slurm", "submitit to be installed", remedy
         ) from None
@@ -53,10 +57,10 @@ def backend(context: BackendContext) -> Backend:
         expected = "a machine with the command sbatch"
         remedy = "run the sweep on a login node of the cluster"
         raise invalid_value("hydra/launcher", "slurm", expected, remedy)
-    # Import this only here. It imports submitit, and every sweep imports this file.
+    # The import is here, because the backend imports `Options` from this file.
     from sweeper.run import slurm
 
-    # Check the folder now to fail early. The backend checks it again before each submission.
+    # The backend checks the folder before each submission. Check it here as well, to fail early.
     if context.outputs.exists():
         slurm.refuse_shared(context.outputs)
     slurm.leave_allocation()

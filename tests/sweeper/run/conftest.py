@@ -1,4 +1,4 @@
-"""What schedules are tested with: a backend that trains nothing, and jobs that do as told."""
+"""Fixtures for tests of schedules: a backend that trains nothing, and jobs with given ends."""
 
 from collections import deque
 
@@ -13,7 +13,7 @@ HALF_AN_HOUR = 1800.0
 
 
 class FakeBackend(Backend):
-    """Jobs do what the story says, one at a time, in the order they were started."""
+    """A backend whose jobs end one at a time, in the order of their starts, as `story` says."""
 
     poll_s = 0.0
 
@@ -77,7 +77,8 @@ def tell(store):
             config = {"seed": job.run, "trainer": trainer or {}}
             store.freeze(Record(job.run, config))
         backend = FakeBackend(store, story, slots)
-        options.setdefault("policy", policy())  # no waits, three tries
+        # The default is three tries without waits between them.
+        options.setdefault("policy", policy())
         return Schedule(store, backend, jobs, **options), backend
 
     return story

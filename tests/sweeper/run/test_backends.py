@@ -1,4 +1,4 @@
-"""Every backend, and the slots of the local one on cores and GPUs."""
+"""Tests of all backends, and of the local backend's slots on cores and GPUs."""
 
 import os
 from dataclasses import replace
@@ -32,12 +32,9 @@ def test_ray_is_asked_for_parts_of_a_gpu_or_for_whole_ones():
 @pytest.mark.parametrize(
     ("nodes", "slots", "device"),
     [
-        (
-            [{"CPU": 3}, {"CPU": 2}],
-            2,
-            "cpu",
-        ),  # a run that takes 2 CPUs fits once on each
-        ([{"CPU": 8, "GPU": 4}, {"CPU": 2}], 2, "gpu"),  # 2 CPUs and 2 GPUs a run
+        # A run needs 2 CPUs, so one fits on each node.
+        ([{"CPU": 3}, {"CPU": 2}], 2, "cpu"),
+        ([{"CPU": 8, "GPU": 4}, {"CPU": 2}], 2, "gpu"),  # a run needs 2 CPUs and 2 GPUs
     ],
     ids=["no GPU", "a GPU"],
 )
@@ -68,7 +65,7 @@ def on(needed, **options):
 
 @pytest.fixture
 def gpus(tmp_path, monkeypatch):
-    """Return a function that gives this machine GPUs, the first of them with MIG parts."""
+    """Return a function that fakes nvidia-smi with GPUs. The first one may have MIG instances."""
 
     def fake(count, parts=()):
         first, *others = (f"GPU {n}: one (UUID: GPU-{n}a)" for n in range(count))
@@ -86,7 +83,7 @@ def gpus(tmp_path, monkeypatch):
 
 
 def shown(backend):
-    """Return CUDA_VISIBLE_DEVICES of the job that starts in each slot."""
+    """Start a job in each slot, and return their values of CUDA_VISIBLE_DEVICES."""
     for slot in range(backend.slots):
         backend.start(Path("run"), slot)
     given = [call.kwargs["environment"] for call in backend.process.fork.call_args_list]
@@ -134,7 +131,7 @@ def test_a_run_starts_on_the_gpu_that_has_the_fewest(gpus):
 
 @pytest.mark.parametrize("demand", [CPU, GPU], ids=["cpu", "none found"])
 def test_a_run_that_is_granted_no_gpu_sees_none(demand, monkeypatch):
-    """Else every job of a machine without nvidia-smi takes its first GPU."""
+    """Otherwise every job on a machine without nvidia-smi would use the first GPU."""
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert shown(on(demand, slots=2)) == ["", ""]
@@ -162,10 +159,10 @@ TWO = Resources("gpu", devices=2, nodes=1, threads=1)
 @pytest.mark.parametrize(
     ("needed", "count", "parts", "visible", "slots"),
     [
-        # By their UUIDs: CUDA numbers them in another order than nvidia-smi.
+        # Slots have UUIDs, because CUDA and nvidia-smi number GPUs differently.
         (TWO, 5, (), None, ["GPU-0a,GPU-1a", "GPU-2a,GPU-3a"]),
         (GPU, 2, ("3g.40gb", "1g.10gb+me"), None, ["MIG-0b", "MIG-1b", "GPU-1a"]),
-        (GPU, 3, (), "GPU-1", ["GPU-1a"]),  # as much of a UUID as tells it apart
+        (GPU, 3, (), "GPU-1", ["GPU-1a"]),  # the start of a UUID identifies it
         (GPU, 3, (), "2, 0", ["2", "0"]),
     ],
     ids=["several a run", "parts", "a UUID", "numbers"],
@@ -193,7 +190,7 @@ def test_each_slot_has_gpus_to_itself_of_those_given(
             "slots=5000: expected a number of at least 1 and at most 1000",
         ),
         (Resources("gpu", 3, 1, 1), {}, "trainer.devices=3: expected at most 2"),
-        (TWO, {}, "trainer.devices=2: expected at most 1, the number of whole"),
+        (TWO, {}, "trainer.devices=2: expected at most 1 here"),
         (Resources("cpu", 1, 2, 1), {}, "trainer.num_nodes=2: expected 1"),
     ],
 )
@@ -204,7 +201,7 @@ def test_what_cannot_be_is_one_sentence(gpus, needed, options, words):
 
 
 def test_defaults_of_options_are_those_of_conf():
-    """`python -m sweeper train` reads no yaml."""
+    """`python -m sweeper train` reads no yaml file, so it uses the defaults of the class."""
     assert local.Options() == launcher("local")
     configured = vars(OmegaConf.to_object(shipped().compose([]).hydra.sweeper))
     assert {**vars(SweepOptions()), "_target_": configured["_target_"]} == configured

@@ -1,4 +1,4 @@
-"""Which failures are tried again, and which runs count as hanging."""
+"""Tests of the failures after which a run starts again, and of the detection of hanging runs."""
 
 import signal
 
@@ -57,7 +57,11 @@ def test_a_runs_own_setting_says_nothing_about_the_next_and_zero_never_stops(cau
 
 @pytest.fixture
 def watched():
-    """A watchdog (100 s, a grace of 7 s) on a clock: what it sends at each (seconds, batches)."""
+    """Return a function that polls a watchdog at moments (seconds, finished batches).
+
+    The watchdog has a limit of 100 s and a grace of 7 s. The function returns the signals that it
+    sends, and how it describes the hang.
+    """
     now = [0.0]
     watchdog = Watchdog(100, 7, lambda: now[0])
 

@@ -1,4 +1,4 @@
-"""What is left of a schedule, on a clock of its own, and its display in a log and in a terminal."""
+"""Tests of the estimated time left, and of the display of a schedule in a log and a terminal."""
 
 import io
 import re
@@ -15,7 +15,7 @@ from sweeper.store.runs import Taken
 from tests.sweeper.run.conftest import job
 
 STEPS = 100
-WHOLE = Taken(training=50.0, beside=10.0)
+WHOLE = Taken(training=50.0, overhead=10.0)
 
 
 def test_runs_take_turns_in_the_slots_and_the_longest_of_few_decides():
@@ -37,7 +37,7 @@ def test_a_child_starts_after_its_parent_and_no_slot_waits_for_it():
 
 
 class Story:
-    """Runs a, b, ... of `WHOLE` each in one slot, on a clock that stands still."""
+    """A schedule of runs with the duration `WHOLE` in one slot. Tests set its clock `now`."""
 
     def __init__(self, tell, store, names):
         self.now, self.store, self.learned = 1000.0, store, []
@@ -45,7 +45,7 @@ class Story:
         self.runs = {run[-1]: store.run(run) for run in self.schedule.states}
 
     def begin(self):
-        """A sweep begins; what happened before is what it finds."""
+        """Start to estimate the time left, as a new sweep does after earlier events."""
         self.left = TimeLeft(
             self.store,
             {run.id: STEPS for run in self.runs.values()},
@@ -132,8 +132,8 @@ def test_a_run_that_is_watched_tells_its_pace_and_in_the_end_what_it_took(story)
     assert one.learned == [], "too short to tell"
     attempt.heartbeat(step=40, steps=STEPS)
     one.wait(PACE_S)
-    [(_, seconds, beside, share)] = one.learned
-    assert (seconds, beside, share) == (1.5 * PACE_S, None, pytest.approx(0.3))
+    [(_, seconds, overhead, share)] = one.learned
+    assert (seconds, overhead, share) == (1.5 * PACE_S, None, pytest.approx(0.3))
     one.runs["a"].publish_result(
         attempt, {"metrics": {}, "seconds": 5.5, "overhead_seconds": 2.0}
     )
@@ -169,13 +169,13 @@ LABEL = (
 
 
 class Watched:
-    """Two runs, shown on a console that is or is not a terminal."""
+    """The display of two runs on a console, which may be a terminal."""
 
     def __init__(self, tell, store, *, terminal):
         self.schedule, _ = tell([job("a"), job("b")], {}, slots=1)
         self.names = [*self.schedule.states]
         steps = dict.fromkeys(self.names, STEPS)
-        self.now = 0.0  # as on a machine that has just booted
+        self.now = 0.0  # the monotonic clock of a machine that has just booted
         left = TimeLeft(
             store, steps, lambda run: WHOLE, lambda *measured: False, lambda: self.now
         )

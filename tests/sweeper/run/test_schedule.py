@@ -1,4 +1,4 @@
-"""The schedule with a backend that trains nothing: order, retries, budget and polls."""
+"""Tests of the schedule with a backend that trains nothing: order, retries, budget and polls."""
 
 import io
 import os
@@ -51,7 +51,8 @@ def test_a_run_of_another_sweep_is_adopted_and_counts_against_the_slots(tell, st
     jobs = [job("a"), job("b"), job("c")]
     schedule, backend = tell(jobs, {}, slots=1)
     run = store.run(jobs[0].run)
-    other = run.claim({})  # this test's own process: alive, not ours to start
+    # The process of this test trains the run, like that of another sweep.
+    other = run.claim({})
     looks = []
 
     def changed(schedule, state):
@@ -62,7 +63,7 @@ def test_a_run_of_another_sweep_is_adopted_and_counts_against_the_slots(tell, st
     schedule.changed = changed
     assert schedule.execute()
     assert run.id not in backend.started
-    assert looks[3] == 0  # nothing was started while the only slot was taken
+    assert looks[3] == 0  # no job started while the only slot was taken
 
 
 def test_an_adopted_run_keeps_the_slot_of_its_gpu(tell, store):
@@ -70,7 +71,7 @@ def test_an_adopted_run_keeps_the_slot_of_its_gpu(tell, store):
     schedule, backend = tell(jobs, {}, slots=2)
     backend.devices = ("GPU-1a", "GPU-2a").__getitem__
     other = store.run(jobs[0].run).claim({"visible_gpus": "GPU-1a"})
-    late = store.run(jobs[0].run).claim({"visible_gpus": "GPU-2a"})  # it gives way
+    late = store.run(jobs[0].run).claim({"visible_gpus": "GPU-2a"})
     late.finish("interrupted")
     slots = []
 
@@ -153,7 +154,7 @@ def done(run, attempt):
 
 
 def test_a_job_whose_server_is_gone_but_which_lives_is_adopted(tell, store):
-    """The backend says that it ended; the record says that it trains."""
+    """The backend reports the end of the job, but its heartbeats show that it still trains."""
     schedule, backend = tell([job("a")], {})
     run, attempts = store.run(job("a").run), []
     backend.ended = lambda timeout: [1]
@@ -170,7 +171,7 @@ def test_a_job_whose_server_is_gone_but_which_lives_is_adopted(tell, store):
 
 
 def test_starts_of_a_job_that_seemed_to_live_on_count_too(tell, store):
-    """Where no process table tells, a dead job seems to live for a lease, and is adopted."""
+    """On another machine, a dead job counts as alive for a lease, so the schedule adopts it."""
     schedule, backend = tell([job("a")], {})
     run, attempts = store.run(job("a").run), []
 
@@ -299,7 +300,7 @@ def test_a_run_out_of_gpu_memory_is_started_again_with_half_the_rows_at_a_time(
 
 
 def test_what_a_queue_dropped_is_blocked_by_its_parent_or_handed_in_again(tell):
-    """ "dropped" leaves no attempt, as a job does that its engine never started."""
+    """A job that is "dropped" has no attempt, because the queue never started it."""
     jobs = [job("p", 1), job("c", 9, "p"), job("q", 1), job("d", 9, "q")]
     story = {jobs[0].run: ["nan"], jobs[1].run: ["dropped"], jobs[2].run: ["interrupted", "done"],
              jobs[3].run: ["dropped", "done"]}  # fmt: skip
@@ -378,7 +379,11 @@ TRAINER = {"accelerator": "gpu", "devices": 2, "num_nodes": 1, "threads": 1}
 
 @pytest.fixture
 def swept(tell, store):
-    """Sweeps five runs, one after the other, each half an hour on two devices; what was started."""
+    """Return a function that sweeps five runs with a budget, one after the other.
+
+    Each run takes half an hour on two devices, which is one device hour. The function returns
+    whether all runs are done, the numbers of started and waiting runs, and why the breaker tripped.
+    """
 
     def sweep(limit, chosen=0.0):
         jobs = [job(name) for name in "abcde"]
@@ -409,7 +414,7 @@ def test_nothing_more_is_started_once_it_is_spent_and_typed_again_with_more_it_g
 
 @pytest.fixture
 def asked(store, monkeypatch):
-    """The names below the outputs folder that were opened, listed or asked about."""
+    """The list of paths in the outputs folder that are opened, listed or passed to stat."""
     paths = []
 
     def noted(call):
@@ -427,7 +432,7 @@ def asked(store, monkeypatch):
 
 @pytest.fixture
 def moments(monkeypatch):
-    """A clock of the poller that a test sets."""
+    """The time of the poller's clock, in a list so that a test can set it."""
     now = [0.0]
     monkeypatch.setattr("sweeper.run.schedule.time.monotonic", lambda: now[0])
     return now
@@ -470,7 +475,7 @@ def test_a_run_whose_heartbeat_stands_still_is_looked_at_in_full(tell, store, mo
 def test_of_many_runs_each_is_looked_at_the_more_rarely(tell, store, moments):
     states, _ = begun(tell, store, 2)
     poller = StatusPoller(store, 30.0)
-    assert poller.poll(states * MANY)  # twice as many
+    assert poller.poll(states * MANY)  # twice as many runs as MANY
     moments[0] += 59.0
     assert not poller.poll(states * MANY)
     moments[0] += 1.0

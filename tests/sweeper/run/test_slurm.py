@@ -1,4 +1,4 @@
-"""The Slurm backend and its jobs, without a Slurm."""
+"""Tests of the Slurm backend and its jobs on a simulated cluster."""
 
 import itertools
 import os
@@ -27,7 +27,7 @@ from tests.tasks.jobs import config, freeze
 
 
 class Cluster:
-    """A cluster that takes a few jobs and answers as a test says, with a backend on it."""
+    """A simulated cluster that accepts a few jobs, and a backend on it. Tests set the states."""
 
     def __init__(self, outputs, monkeypatch, *, room=100, **options):
         self.outputs, self.room = outputs, room
@@ -114,9 +114,8 @@ def test_a_child_is_submitted_behind_its_parent_and_never_before(cluster):
     assert slurm.submitted == [(["parent"], ""), (["child"], "1")]
     slurm.states |= {"1": "FAILED", "2": "CANCELLED"}
     assert slurm.poll() == [parent, child]
-    assert (
-        slurm.backend.exit_reason(child) == ""
-    )  # Slurm dropped it, and nobody cancelled it
+    # Slurm cancelled the child, not a user, so it may start again.
+    assert slurm.backend.exit_reason(child) == ""
 
 
 def test_a_child_whose_parent_failed_before_there_was_room_is_not_submitted(cluster):
@@ -224,7 +223,7 @@ def test_a_job_of_several_runs_ends_only_what_it_had_begun(cluster):
     assert "used too much host memory" in slurm.backend.exit_reason(handles[0])
     slurm.poll()
     assert slurm.submitted[1:] == [(["b", "c", "d"], "")]
-    # Before it had begun anything: this counts as a try of the runs.
+    # The job failed before it began any run, which counts as a try of all its runs.
     slurm.states["2"] = "FAILED"
     assert slurm.poll() == handles[1:]
 
@@ -301,7 +300,7 @@ def test_a_word_cannot_become_two_lines_of_the_script(value):
         launcher("slurm", partition=f"'{value}'")
 
 
-WAITS, DONE_AT_ONCE = -1, -2  # codes of a run that goes on until it is told to stop
+WAITS, DONE_AT_ONCE = -1, -2  # with these codes a run trains until it receives SIGTERM
 TRAIN = f"""\
 import os, pathlib, signal, sys, time
 
@@ -324,7 +323,7 @@ sys.exit(code)
 
 
 class Watched(RunsWork):
-    """The work of a job that notes which runs it starts; while the first runs, `when` is called."""
+    """A job that records which runs it starts. While the first run trains, it calls `when`."""
 
     def __init__(self, runs, root, name="own", when=lambda work: None):
         super().__init__([*map(str, runs)], str(root), name)
@@ -341,7 +340,7 @@ class Watched(RunsWork):
         return super()._wait(process)
 
     def ends(self):
-        """Do the work; return the exit code."""
+        """Execute the job and return its exit code."""
         try:
             self()
         except SystemExit as end:
@@ -349,7 +348,7 @@ class Watched(RunsWork):
         return 0
 
     def names(self, file=""):
-        """Return the names of the runs that it started, of those that have a file."""
+        """Return the names of the started runs whose folder has this file."""
         return "".join(run.name for run in self.started if (run / file).exists())
 
 
@@ -360,19 +359,23 @@ def signal_all(work):
 
 
 def requeue(work):
-    """Do as submitit does before the time limit."""
+    """Stop the job as submitit does before the time limit."""
     work.checkpoint()
     sys.exit(-1)
 
 
 @pytest.fixture
 def work(tmp_path):
-    """Make a job of runs that end with codes; `when` is called once, while one runs."""
+    """Return a function that makes a job of runs with given exit codes.
+
+    The job calls `when` once, while a run trains.
+    """
     before = {
         number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)
     }
     (tmp_path / "tasks").mkdir()
-    (tmp_path / "tasks" / "__init__.py").touch()  # before another on PYTHONPATH
+    # With this file, Python prefers the package here to the one on PYTHONPATH.
+    (tmp_path / "tasks" / "__init__.py").touch()
     (tmp_path / "tasks" / "train.py").write_text(TRAIN)
     make_directory(tmp_path / "outputs" / "slurm")
 
@@ -409,7 +412,7 @@ def test_a_run_is_trained_by_the_job_that_it_was_handed_in_as_last(tmp_path):
         ((0, 75, 0), None, 75, "ab", ""),
         ((WAITS, 0), signal_all, 75, "a", "a"),
         ((WAITS, 0), requeue, -1, "a", "a"),
-        # Even if the run ends as if it had not been asked.
+        # The run finishes in spite of SIGTERM.
         ((DONE_AT_ONCE, 0), signal_all, 75, "a", "a"),
     ],
     ids=[
@@ -425,9 +428,8 @@ def test_a_job_trains_its_runs_in_order_until_it_is_asked_to_stop(
     work, codes, when, code, trained, saved
 ):
     if when is requeue:
-        pytest.importorskip(
-            "submitit"
-        )  # before the run starts: a skip would leave it behind
+        # Skip before the run starts. Otherwise its process would stay.
+        pytest.importorskip("submitit")
     one = work(codes, when or (lambda work: None))
     assert one.ends() == code
     assert (one.names(), one.names("saved")) == (trained, saved)

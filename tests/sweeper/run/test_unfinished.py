@@ -1,4 +1,4 @@
-"""The training of an outputs folder from its records, with a backend that trains nothing."""
+"""Tests of `python -m sweeper train` with a backend that trains nothing."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ NAMES = {"experiment": "fig2", "arm": "standard"}
 
 
 class Machine(FakeBackend):
-    """A machine with one slot; it keeps what it was asked for."""
+    """A backend with one slot, which keeps the context that it receives."""
 
     device = "cpu"
 
@@ -25,7 +25,7 @@ class Machine(FakeBackend):
         self.context = None
 
     def open(self, context):
-        """Return itself as the backend of a context."""
+        """Return this backend. It replaces the function `backend` of a module."""
         self.context = context
         return self
 

@@ -1,4 +1,4 @@
-"""A store in a temporary folder, and processes that work on it beside the test."""
+"""Fixtures: a store in a temporary folder, and processes that use it besides the test."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from sweeper.store.runs import RunStore
 
 @pytest.fixture
 def record():
-    """What the planner freezes."""
+    """A record as the planner makes it."""
     return Record(
         id="lm1b-d256-h8x32-s0",
         config={
@@ -42,7 +42,7 @@ def run(store, record):
 
 @pytest.fixture
 def failing():
-    """Makes a call of the operating system fail while a block runs."""
+    """Return a context manager in which a call of the operating system fails."""
 
     @contextmanager
     def failing(call, code):
@@ -55,7 +55,7 @@ def failing():
 
 @pytest.fixture
 def start():
-    """Starts Python code in a process of its own; the code waits where it reads its stdin."""
+    """Return a function that starts Python code in a new process, with pipes to it."""
     environment = {**os.environ, "PYTHONPATH": str(Path(sweeper.__file__).parents[1])}
     started: list[subprocess.Popen[str]] = []
 
@@ -78,9 +78,10 @@ def start():
 
 @pytest.fixture
 def race(start):
-    """Runs the same code in several processes that set off together; returns what each printed.
+    """Return a function that executes code in several processes at once, and returns their output.
 
-    The code gets its number as the last argument. What stands before the line "GO" is preparation.
+    The last argument of each process is its number. All processes execute the code before the line
+    "GO", wait for each other, and then execute the rest.
     """
 
     def run_together(code, count, *arguments):
@@ -98,9 +99,10 @@ def race(start):
 
 @pytest.fixture
 def on_tmpfs(start, tmp_path):
-    """Runs code with a small file system of its own as `sys.argv[1]`; returns what it printed.
+    """Return a function that executes code on a small new file system, and returns its output.
 
-    The second argument is a shell command, "$1" the mount point, that prepares it.
+    `sys.argv[1]` is the mount point. Before the code, the shell command `prepare` is executed, in
+    which "$1" is the mount point.
     """
     private = ["unshare", "--mount"]
     if os.geteuid() != 0:

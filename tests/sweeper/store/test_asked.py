@@ -1,4 +1,4 @@
-"""What is asked of runs after they are done is noted, also if they were forgotten since."""
+"""Claims that were chosen after runs were done are noted, even if `forget` removed the runs."""
 
 from sweeper.store.asked import Asked, asked_in, late_terms, note_forgotten, terms_of
 

@@ -1,4 +1,4 @@
-"""An attempt belongs to one process, lives as long as it does, and adds to its run."""
+"""An attempt belongs to one process, is alive as long as the process, and adds to its run."""
 
 import errno
 import json
@@ -118,8 +118,8 @@ def test_the_causes_are_those_of_the_format_and_others_are_refused(run):
     ("most", "end"),
     [
         (0, ""),
-        (6, "third\n"),  # as many bytes as the line has: it is whole
-        (5, "hird\n"),  # no line fits, so a part of one
+        (6, "third\n"),  # the length of the last line
+        (5, "hird\n"),  # shorter than the last line, so a part of it is returned
         (12, "third\n"),
         (13, "second\nthird\n"),
         (999, "first\nsecond\nthird\n"),
@@ -288,7 +288,7 @@ def test_attempts_add_up_to_the_history_of_one_run(run, spans, winner, expected)
 
 
 def test_a_row_that_a_resumed_attempt_writes_at_the_step_it_resumed_at_joins(run):
-    """A job stopped in the validation of step 5 resumes from 5 and validates again."""
+    """A job that stopped in the validation of step 5 resumes at step 5 and validates again."""
     attempt_with(run, 0, 5, "first")
     with run.claim({"resumed_from": 5}).metrics() as metrics:
         metrics.write({"step": 5, "validation/loss": 2.0})

@@ -1,4 +1,4 @@
-"""The state of the code: what of it matters to whom, and a copy that stays as it is."""
+"""Tests of the code's parts, on which runs depend, and of copies that do not change."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ def git(folder, *words):
 
 @pytest.fixture(scope="module")
 def committed(tmp_path_factory):
-    """A program as far as its places go, committed."""
+    """A git repository with the folders of Headroom and files without real code."""
     program = tmp_path_factory.mktemp("committed") / "program"
     for name in FILES:
         (program / name).parent.mkdir(parents=True, exist_ok=True)
@@ -88,12 +88,12 @@ def test_two_dirty_trees_are_told_apart_and_what_trains_alone_makes_one_dirty(ro
     assert len(commit) == 12
     (root / "sweeper/results/judge.py").write_text("edited\n")
     assert Code.read(root).revision == commit
-    (root / "models" / "new.py").write_text("one\n")  # which git does not know yet
+    (root / "models" / "new.py").write_text("one\n")  # a file that git does not track
     one = Code.read(root)
     assert one.revision.startswith(f"{commit}-dirty-")
     (root / "models" / "new.py").write_text("other\n")
     assert Code.read(root).revision not in (commit, one.revision)
-    assert one.revision == one.revision  # remembered: it is of what was read
+    assert one.revision == one.revision  # cached, so that it belongs to the files read
 
 
 def test_what_is_pinned_stays_and_is_shared_by_all_that_have_the_same_code(
@@ -116,9 +116,7 @@ def test_what_is_pinned_stays_and_is_shared_by_all_that_have_the_same_code(
     assert pin(tmp_path, Code.read(root), []) == folder
     assert (folder / "models" / "block.py").stat().st_ino == inode
     (root / "models/block.py").write_text("edited\n")
-    assert (
-        pin(tmp_path, code, []) == folder
-    )  # what was read is kept, whatever lies there now
+    assert pin(tmp_path, code, []) == folder  # later edits do not change the copy
     other = pin(tmp_path, Code.read(root), [])
     assert other != folder
     assert (other / "models" / "block.py").read_text() == "edited\n"
@@ -172,9 +170,8 @@ def test_a_package_that_a_run_names_is_pinned_with_it(tmp_path, installed, monke
     assert not (own / "of_mine").exists()
     assert (beside / "of_mine" / "__init__.py").read_text() == "class Mine: ..."
     assert (beside / "of_mine-1.2.3.dist-info" / "entry_points.txt").exists()
-    monkeypatch.syspath_prepend(
-        beside
-    )  # as jobs start, and the package is installed, too
+    # A job has the copy on its path, besides the installed package.
+    monkeypatch.syspath_prepend(beside)
     assert len(entry_points(group="headroom.attention", name="wide")) == 1
 
 
@@ -183,10 +180,8 @@ def test_what_was_continued_comes_of_all_that_trained_it(tmp_path):
     for facts in (
         {"code": "old", "code_parts": {"models": "z"}},
         {"code": "one", "code_parts": {"models": "a"}, "continues": 1},
-        {
-            "code": "lost",
-            "code_parts": {"models": "b"},
-        },  # from the beginning: of nothing else
+        # This attempt started from step 0.
+        {"code": "lost", "code_parts": {"models": "b"}},
         {"code": "two", "code_parts": {"models": "c"}, "continues": 2},
     ):
         run.claim(facts)

@@ -1,4 +1,4 @@
-"""The cores of a container with a CPU quota."""
+"""Tests of the number of cores in a container with a CPU quota."""
 
 import os
 

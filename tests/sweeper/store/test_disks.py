@@ -1,4 +1,4 @@
-"""An outputs folder on a full, read-only or unsuitable disk."""
+"""Tests of outputs folders on full, read-only or unsuitable disks."""
 
 import errno
 import os

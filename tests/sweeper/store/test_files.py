@@ -1,4 +1,4 @@
-"""Files hold the old or the new content; names and messages are harmless."""
+"""A file has either its old or its new content, and unsafe names are refused."""
 
 import errno
 import os
@@ -24,14 +24,14 @@ CALLS = ("open", "write", "fsync", "close", "rename", "link", "unlink")
 
 
 class Injected(OSError):
-    """The failure that a test made."""
+    """The error that a test injects."""
 
 
 @contextmanager
 def failing_at(number: int, *, after: bool = False) -> Iterator[list[str]]:
-    """Make a call to the operating system fail, before or after it did its work; yield all calls.
+    """Make the call number `number` to the operating system fail, and yield all calls.
 
-    It is the call of this number; 0 makes none fail.
+    If `after` is True, the call does its work before it fails. With the number 0 no call fails.
     """
     calls: list[str] = []
 
@@ -55,7 +55,7 @@ def failing_at(number: int, *, after: bool = False) -> Iterator[list[str]]:
 
 
 def finished(path: Path) -> list[Path]:
-    """The files in the folder of `path` that readers look at."""
+    """Return the files in the folder of `path` that readers do not ignore."""
     return [other for other in path.parent.iterdir() if not other.name.startswith(".")]
 
 
@@ -140,7 +140,7 @@ def test_publish_is_durable_before_it_is_visible_or_never_waits_for_the_disk(tmp
 
 @pytest.fixture
 def victim(tmp_path):
-    """A file that nothing may be written into."""
+    """A file outside the store, which the test must not change."""
     path = tmp_path / "victim"
     path.write_text("untouched")
     yield path

@@ -1,4 +1,4 @@
-"""A run is named by what determines its result, and by nothing else."""
+"""The id of a run depends on the config keys that can change its result, and on no others."""
 
 import copy
 import functools
@@ -36,7 +36,10 @@ def changed(config: dict, values: dict) -> dict:
 
 
 def keys_and_ids(config: dict, *, volatile: bool) -> dict[str, str]:
-    """The keys that count for an id, or the others, with the id of another value."""
+    """Return keys of a config, each with the id of the run if the key has another value.
+
+    `volatile` selects the keys that do not enter ids.
+    """
     keys = [key for key in leaves(config) if below(key, NOT_IN_IDENTITY) == volatile]
     return {key: run_id(changed(config, {key: "something else"})) for key in keys}
 
@@ -63,9 +66,9 @@ def test_paths_devices_loggers_and_cadences_do_not_change_the_id(config):
 
 
 def test_runs_that_were_trained_keep_their_names(config):
-    """A new name means that everything is trained again: see CONTRIBUTING.md, run ids.
+    """If the id of a run changes, users have to train it again (CONTRIBUTING.md, run ids).
 
-    The paper's settings stand still; where another scale's are tuned, its runs get new names.
+    The paper's settings must not change. Other scales may be tuned, which gives their runs new ids.
     """
     assert run_id(changed(config, INTRODUCED_AS)) == "lm1b-d256-h8-s0-5b0822e6411f"
 
@@ -114,7 +117,7 @@ OPTIONS = [
 
 
 def keys_of(option: str) -> set[str]:
-    """The keys of an option that are part of a run's name, whatever their values."""
+    """Return the keys of an option that enter the id of a run, whatever their values."""
     section = option.partition("=")[0].replace("/", ".")
     inner = [
         group.replace("/", ".") for group in GROUPS if group.startswith(f"{section}/")
@@ -129,7 +132,7 @@ def keys_of(option: str) -> set[str]:
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_a_new_key_says_what_it_was_before_it_came(option):
-    """Fails for whoever adds a key without saying so: else all that it touches trains again."""
+    """A new key without a value in INTRODUCED_AS would change the ids of all runs that have it."""
     known = json.loads(KNOWN.read_text("utf-8"))
     assert option in known, (
         f"{option} is new: add the keys of its runs' names to {KNOWN.name}."

@@ -1,4 +1,4 @@
-"""Processes that live or are dead, and the locks that they hold."""
+"""Tests of the detection of dead processes, and of locks."""
 
 import json
 import os
@@ -31,7 +31,7 @@ LEASE = 89.0
 
 @pytest.fixture
 def child(start):
-    """A process of its own, and what it says of itself."""
+    """A new process, and the identity that it prints."""
     process = start(TELL)
     return process, json.loads(process.stdout.readline())
 
@@ -55,9 +55,8 @@ def test_only_the_process_meant_is_signalled_and_then_it_is_dead(child):
     "elsewhere",
     [
         {"boot": "x", "host": "another"},
-        {
-            "boot": "x"
-        },  # another machine of the same image, or this one before it was started anew
+        # This is another machine from the same image, or this machine before a reboot.
+        {"boot": "x"},
         {"boot": "x", "machine": "another"},
         {"pid_namespace": "pid:[1]"},  # a container on this host
         {"pid": None},
@@ -75,7 +74,7 @@ FOREIGN = {"host": "another", "boot": "another", "pid": 101, "pid_started": 103}
 
 @pytest.fixture
 def now():
-    """A monotonic clock that a test moves."""
+    """The time of a monotonic clock, which a test advances."""
     return [1009.0]
 
 
@@ -164,7 +163,7 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path):
 def test_a_lock_elsewhere_is_waited_for_as_long_as_it_is_told_of(
     content, tmp_path, monkeypatch
 ):
-    """That of another machine, or one that says nothing: nobody waits for it without end."""
+    """The holder is on another machine or unknown. Its lock ends with the lease."""
     now, moments = [0.0], []
     other = tmp_path / "data.lock-0001"
     other.write_bytes(content)

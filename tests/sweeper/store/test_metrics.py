@@ -1,4 +1,4 @@
-"""A damaged line of metrics costs itself and nothing else."""
+"""If a line of metrics is damaged, only its own row is lost."""
 
 import json
 import math
@@ -31,7 +31,7 @@ def written(path: Path, rows: list[dict[str, Any]]) -> bytes:
 
 
 def line_spans(data: bytes) -> list[tuple[int, int]]:
-    """Where each line begins and where its line end stands."""
+    """Return the positions of the first byte and of the line end of each line."""
     ends = [at for at, byte in enumerate(data) if byte == ord("\n")]
     return [*zip((0, *(end + 1 for end in ends)), ends, strict=False)]
 
@@ -77,7 +77,7 @@ def test_with_any_byte_changed_only_its_line_is_lost_and_no_wrong_row_is_read(
     spans = line_spans(data)
     for at, old in enumerate(data):
         path.write_bytes(data[:at] + bytes([change(old)]) + data[at + 1 :])
-        others = [  # a lost line end costs the row after it, too
+        others = [  # without its line end, the next row is lost, too
             row for row, (a, b) in zip(ROWS, spans, strict=True) if not a - 1 <= at <= b
         ]
         rows, damaged = read_metrics(path)
@@ -132,7 +132,7 @@ def test_floats_that_json_lacks_come_back_as_floats(tmp_path, value):
         {"train/loss": 1.0},
         {"step": 1.5},
         {"step": True},
-        {"step": 1, "crc": "x"},  # the name of the checksum
+        {"step": 1, "crc": "x"},  # the key of the checksum
         {"step": 1, "nested": {"a": 1}},
     ],
     ids=str,

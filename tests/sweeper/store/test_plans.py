@@ -1,4 +1,4 @@
-"""Plans are numbered, written once, and found again by experiment."""
+"""Plans are numbered, written once, and found by the names of their experiments."""
 
 from typing import Any
 
@@ -36,9 +36,8 @@ def test_a_plan_of_other_experiments_in_between_makes_no_new_one(tmp_path):
     both = write_plan(tmp_path, plan("fig3", "fig4"))
     assert write_plan(tmp_path, plan("fig1")) == first
     assert write_plan(tmp_path, plan("fig3")) != both
-    assert (
-        write_plan(tmp_path, plan("fig3", "fig4")) != both
-    )  # it would not be fig3's newest
+    # The earlier plan is no longer the newest of fig3.
+    assert write_plan(tmp_path, plan("fig3", "fig4")) != both
 
 
 def test_plans_are_numbered_and_the_latest_of_an_experiment_is_found(tmp_path):

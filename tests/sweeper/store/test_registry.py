@@ -1,4 +1,4 @@
-"""A name is compared with our own files and with what packages register; it is never imported."""
+"""A name is looked up among Headroom's files and the entry points of packages, never imported."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def test_a_name_that_stands_for_two_things_is_one_sentence(installed, first):
     taken = "fig1" if first == "ours" else "mine"
     for package in ("one", "two") if first == "theirs" else ("two",):
         installed(package, "", {"headroom.figures": f"{taken} = {package}"})
-    owner = "this program" if first == "ours" else "the package one"
+    owner = "Headroom" if first == "ours" else "the package one"
     with pytest.raises(
         UserError, match=f"figure {taken}: {owner} and the package two both register"
     ):
@@ -89,7 +89,7 @@ def draw(table): return table
 
 
 def test_a_package_that_prints_or_takes_the_streams_leaves_them_as_they_were(installed):
-    """In a process of its own, since pytest has its own streams."""
+    """This needs a new process, since pytest replaces the streams."""
     module = installed("takes", TAKES, {"headroom.figures": "takes = takes"})
     source = (
         "import sys; from sweeper.store import registry; "
@@ -149,19 +149,19 @@ def test_of_an_outside_thing_its_package_and_its_source_are_told(installed):
         "name": "attention variant wide", "package": "mine", "version": "1.2.3",
     }  # fmt: skip
     assert before == made_of(ATTENTION, "wide")
-    (module.parent / "helper.py").write_text(
-        "SIZE = 2"
-    )  # what it imports belongs to it
+    # The digest is that of the whole package, so another module of it counts, too.
+    (module.parent / "helper.py").write_text("SIZE = 2")
     installed.forget()
     after = made_of(ATTENTION, "wide")
     assert after["sha256"] != before["sha256"]
     assert {**after, "sha256": ""} == {**before, "sha256": ""}
     assert "mine" not in sys.modules
+    # The first name is Headroom's own. The others are unknown.
     for none in (
         "multi_head",
         "nope",
         None,
-    ):  # of our own and of the unknown nothing is told
+    ):
         assert made_of(ATTENTION, none) == {}
 
 
@@ -175,7 +175,7 @@ def test_yaml_of_a_package_is_read_unless_one_of_ours_would_hide_it(installed, n
     path.touch()
     if "fig1" in name:
         with pytest.raises(
-            UserError, match=f"package mine has a file {name}, but so does conf"
+            UserError, match=f"package mine and Headroom's .* have a file {name}"
         ):
             registry.folders_of_conf()
     else:
