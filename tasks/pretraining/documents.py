@@ -271,7 +271,7 @@ class Library(Source):
     def open(self, data: Mapping[str, Any], rule: str, folder: Path) -> Documents:
         """Return the documents that the config's section `data` names.
 
-        Each row of a data set on the hub is one document. If the source is the sample, write it to
+        Each row of a data set on the hub is one document. Generated text is first written to
         `folder`.
         """
         own = {"hub": "file", "sample": "blank_line"}.get(data["source"], rule)
