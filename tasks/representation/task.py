@@ -41,9 +41,8 @@ class Contexts(TaskData):
     """
 
     section: RepresentationSection
-    separable = (
-        False  # a row belongs to its own head, so it cannot move to another batch
-    )
+    # The model has one head for each row, so every device computes all rows.
+    separable = False
 
     @functools.cached_property
     def _batch(self) -> Batch:
