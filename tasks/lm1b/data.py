@@ -42,7 +42,7 @@ ABOUT = "rows.json"
 
 
 class PackedRows:
-    """The packed rows of a split. `rows` returns those with given numbers.
+    """The packed rows of a split. `rows` reads them by number.
 
     Raises:
         UserError: the arrays are missing, incomplete or changed.
@@ -207,7 +207,7 @@ class SplitWriter:
         }
 
     def _append(self, rows: list[bytearray]) -> None:
-        # Zero bytes are PAD, which has the id 0.
+        # Pad with zero bytes, because the id of PAD is 0.
         padded = b"".join(row.ljust(self._packer.row_bytes, b"\0") for row in rows)
         self._add("rows", np.frombuffer(padded, PIECES))
         self.counts["rows"] += len(rows)
@@ -270,7 +270,7 @@ class PackedText(PreparedRows):
 
     @staticmethod
     def spelled(content: Mapping[str, Any]) -> str:
-        # Leave out joined=false, because the names of folders that older versions made lack it.
+        # Leave out joined=false, so that data from versions without this key is still found.
         known = {
             key: value
             for key, value in content.items()

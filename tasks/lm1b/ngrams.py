@@ -34,9 +34,9 @@ ROWS_TOGETHER = 4096  # read this many rows at a time
 def perplexities(data: PackedText, steps: int) -> dict[str, float]:
     """Return the test perplexity per piece of each model in ORDERS, as `test/<name>_perplexity`.
 
-    The models are fitted to the training rows that a run with seed 0 sees in `steps` steps, but
-    only once to each row, and to at most MOST_PIECES pieces. The results are saved beside the data,
-    and runs with other seeds read them there. Without steps, return no perplexities.
+    The models are fitted to the training rows that a run with seed 0 sees in `steps` steps. Each
+    row is used once, and at most MOST_PIECES pieces are used in all. The results are saved in the
+    folder of the data, where runs with other seeds read them. If `steps` is 0, return {}.
     """
     if steps == 0:
         return {}

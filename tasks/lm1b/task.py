@@ -62,9 +62,8 @@ class LanguageModel(TaskModule):
         "test/attention_rank",
         "test/attention_entropy",
     )
-    _layers: Sequence[
-        dict[str, list[float]]
-    ] = ()  # for each layer, its heads' measures
+    # For each layer, the rank and the entropy of each head.
+    _layers: Sequence[dict[str, list[float]]] = ()
 
     def build(self) -> Model:
         model = self.config.model.build(self.section.vocabulary_size)
@@ -97,7 +96,7 @@ class LanguageModel(TaskModule):
             f"{split}/perplexity": _exponential(nats / tokens),
         }
         # Count words and sentence ends, as tensor2tensor does. Models with different tokenizers are
-        # comparable in this metric. It is infinite for text without spaces, which has few words.
+        # comparable in this metric. It can be infinite for text without spaces, which has few words.
         per_word = _exponential(nats / (about["words"] + about["sentences"]))
         if math.isfinite(per_word):
             found[f"{split}/perplexity_per_word"] = per_word
@@ -111,7 +110,7 @@ class LanguageModel(TaskModule):
         if split != "test":
             return found
         heads = {}
-        # Check only models that have not diverged. The loss of a diverged model shows it.
+        # A diverged model needs no check, because its loss shows that it diverged.
         if all(map(math.isfinite, found.values())):
             first = next(iter(self.data.batches("test")))
             self.check_contract(first, "in the trained model")
@@ -121,10 +120,10 @@ class LanguageModel(TaskModule):
     def check_contract(self, batch: Batch, where: str) -> None:
         """Raise UserError if an output depends on later tokens, another segment or another row.
 
-        The check of attention variants uses untrained layers and random inputs. A trained model, or
-        a row of text, may still let a variant look ahead, so this check uses them. It draws a
-        position in each row, and keeps the tokens up to this position in its segment. It replaces
-        all other tokens by those of another row. The outputs at the kept tokens must not change.
+        The size server has checked the attention variant with untrained layers on random inputs.
+        This check also finds variants that look ahead only after training, or only on text. In each
+        row, keep the tokens of one segment up to a random position, and replace all others by those
+        of another row. The outputs at the kept tokens must not change.
 
         Args:
             where: what the message calls this model, such as "in the trained model".

@@ -50,7 +50,7 @@ DTYPES: dict[str, np.dtype] = {
     "sentences": STARTS,
     "documents": STARTS,
 }
-# The most pieces of a sentence. A longer one, such as a table or a list, becomes several.
+# The most pieces of a sentence. A longer sentence, such as a table or a list, is cut into several.
 LONGEST_SENTENCE = 128
 CHUNK = 256  # encode this many documents at a time
 
@@ -131,7 +131,7 @@ LINES_TOGETHER = 100  # a sentence may extend over at most this many lines
 MOST_SINGLE = 0.5
 # A split needs this many documents, because a pair may take its second text from another document.
 FEWEST = 2
-# Hold out this share of the documents, but at most this many, which keeps evaluation fast.
+# Hold out this share of the documents, but at most this many, so that evaluation stays fast.
 VALIDATION = (0.01, 500)
 TEST = (0.05, 2000)
 

@@ -108,9 +108,9 @@ class PairSource:
 
     Each epoch divides the pieces of the split into intervals as long as a row, with a random
     offset. Each interval gives one pair. From its start, take as many sentences of the document as
-    fill a row, and divide them into two texts at a random sentence. In half of the pairs, another
-    document's text replaces the second text. Longer documents therefore give more pairs, and few
-    rows are short.
+    fill a row, and divide them into two texts at a random sentence. In half of the pairs, replace
+    the second text by one from another document. So longer documents give more pairs, and few rows
+    are short.
     """
 
     def __init__(
@@ -152,9 +152,8 @@ class PairSource:
 
         own_B, after_B = self._span(*self._of_document(document_B))
         other_B = rng.whole(Purpose.OTHER_PLACE, self._pieces - after_B)
-        other_B += np.where(
-            other_B >= own_B, after_B, 0
-        )  # skip the pair's own document
+        # Skip the document of the first text.
+        other_B += np.where(other_B >= own_B, after_B, 0)
 
         rest_B = np.maximum(wanted_B - length_B, 1)
         other_first_B, other_end_B, _ = self._stretch(other_B, rest_B)
@@ -169,7 +168,7 @@ class PairSource:
     def truncated(self, pairs: Pairs, rng: CounterRng) -> Pairs:
         """Shorten the pairs to fit a row. Shorten the longer text first, then both equally.
 
-        Cut pieces from the start and the end of a text. How many from the start is random.
+        Remove a random number of pieces from the start of a text, and the others from its end.
         """
         limit_B = np.maximum((self._room + 1) // 2, self._room - pairs.second_length)
         first_B = np.minimum(pairs.first_length, limit_B)
@@ -208,11 +207,11 @@ class PairSource:
         return first_B, last_B, document_B
 
     def _of_document(self, document_B: Whole) -> tuple[Whole, Whole]:
-        """Return the index of each document's first sentence, and of the next document's first."""
+        """Return the index of each document's first sentence, and of the first one after it."""
         return self._documents[document_B], self._documents[document_B + 1]
 
     def _span(self, first_B: Whole, end_B: Whole) -> tuple[Whole, Whole]:
-        """Return the first piece and the length of these sentences. `end_B` is exclusive."""
+        """Return the first piece and the length of sentences. `end_B` is exclusive."""
         start_B = self._sentences[first_B]
         return start_B, self._sentences[end_B] - start_B
 
@@ -328,7 +327,7 @@ def mask(
     Returns:
         `tokens`, (B, T), after masking, and three arrays (B, M). `places` has the masked positions,
         and `targets` the pieces that were there. A row may have fewer than M of them. `hidden` is
-        then False at the remaining elements, whose `places` and `targets` mean nothing.
+        then False at the remaining elements. Ignore their `places` and `targets`.
     """
     rows, length = tokens_BT.shape
     most = predictions(length)

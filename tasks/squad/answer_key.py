@@ -209,7 +209,7 @@ class AnswerKey:
 def with_marks(text: str, stop: int) -> int:
     """Return the first position from `stop` on that is not a combining mark.
 
-    The tokenizer strips accents, so the last piece of an answer ends before them.
+    The tokenizer strips accents, so the last piece of an answer ends before such marks.
     """
     while stop < len(text) and unicodedata.category(text[stop]) == "Mn":
         stop += 1

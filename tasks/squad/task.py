@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 class SQuAD(DataSet[Question]):
     """The reader of SQuAD v1.1 and of data sets in its format.
 
-    SQuADShifts can replace the training set. XQuAD, which is a part of the dev set, can replace it.
+    SQuADShifts can replace the training set. XQuAD, a part of the dev set, can replace the dev set.
     """
 
     title = "SQuAD v1.1"

@@ -31,7 +31,7 @@ Item = TypeVar("Item")
 # The number of members of a family. A model that ignores the context must guess one of them.
 MEMBERS = 3
 FEWEST_PRESENT, FAMILIES = 4, 200
-# If `directions` is 0, a text for decoders has this many families, and one for encoders has fewer.
+# The number of families if `directions` is 0: in texts for decoders, and in texts for encoders.
 UNPLANTED = 64
 UNPLANTED_COUPLES = 12
 SYLLABLES = [f"{consonant}{vowel}" for consonant in "BDKLMNRS" for vowel in "aeiou"]
@@ -271,8 +271,8 @@ def document(number: int, world: World) -> list[str]:
     """Return the two sentences of a document, which depend only on its number and the world.
 
     The first sentence names the people who came, the second names their families in the same order.
-    So the name at the same position of the other sentence tells a masked name. It also tells
-    whether the second sentence belongs to the first.
+    So a model can predict a masked name from the name at the same position of the other sentence.
+    It can also predict whether the second sentence belongs to the first.
     """
     rng = StableRandom(f"document {number}")
     came = world.arrivals(rng)

@@ -116,8 +116,8 @@ class Corpus:
         name: the name of the text in messages.
         train: the texts from which the splits are made.
         test: the texts of the source's own test split, or None.
-        together: divide blocks of this many consecutive lines instead of single lines. The first
-            kept line decides the split of its block.
+        together: the number of consecutive lines in a block. All lines of a block are in the split
+            of its first kept line, so that equal lines may be in different splits.
     """
 
     name: str

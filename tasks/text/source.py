@@ -26,10 +26,10 @@ from tasks.synthetic.samples import Sample, World
 
 Item = TypeVar("Item")
 
-# Skip lines of more bytes. They probably come from a file without line ends.
+# Skip lines of more bytes than this. They probably come from a file without line ends.
 LINE_LIMIT = 1_000_000
-# Skip lines with a word of more letters. The time to train a tokenizer grows with the square of the
-# length of a word.
+# Skip lines with a word of more letters than this. The time to train a tokenizer grows with the
+# square of the length of a word.
 WORD_LIMIT = 20_000
 _WORD = re.compile(r"\w+|\s+|[^\w\s]+")
 REPLACEMENT = "\ufffd"
@@ -460,9 +460,9 @@ class Source:
     def digest(self, data: Mapping[str, Any]) -> str:
         """Return a digest of the text.
 
-        For local text it is a hash of all files, for generated text one of the generator's output.
-        For the hub it is the name and the revision, which do not show whether the text has changed.
-        If the data set is a folder on this machine, it has a hash of the files, too.
+        For local text, it is a hash of all files. For generated text, it is a hash of the beginning
+        of the text. For the hub, it is the name and the revision of the data set, and a hash of the
+        files if the data set is a local folder.
         """
         if data["source"] == "hub":
             folder = Path(str(data["hub"]["path"]))
