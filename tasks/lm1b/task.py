@@ -96,7 +96,7 @@ class LanguageModel(TaskModule):
             f"{split}/perplexity": _exponential(nats / tokens),
         }
         # Count words and sentence ends, as tensor2tensor does. Models with different tokenizers are
-        # comparable in this metric. It can be infinite for text without spaces, which has few words.
+        # comparable in this metric. It can be infinite for text without spaces, with few words.
         per_word = _exponential(nats / (about["words"] + about["sentences"]))
         if math.isfinite(per_word):
             found[f"{split}/perplexity_per_word"] = per_word

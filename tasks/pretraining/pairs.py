@@ -211,7 +211,7 @@ class PairSource:
         return self._documents[document_B], self._documents[document_B + 1]
 
     def _span(self, first_B: Whole, end_B: Whole) -> tuple[Whole, Whole]:
-        """Return the first piece and the length of sentences. `end_B` is exclusive."""
+        """Return the start and length, in pieces, of the sentences `first_B` to before `end_B`."""
         start_B = self._sentences[first_B]
         return start_B, self._sentences[end_B] - start_B
 
