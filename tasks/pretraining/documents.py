@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweeper.store.errors import NOTE, UserError
-from sweeper.store.numbers import plural
 from tasks.synthetic import samples
 from tasks.text.corpus import PIECES, STARTS, Arrays, new_arrays
 from tasks.text.source import (
@@ -191,12 +190,10 @@ class SplitDocuments:
         hashes = np.array(checksums)
         different = np.unique(hashes)
         count = len(different)
-        fewest = (2 if found.test else 3) * FEWEST
-        if count < fewest:
+        if count < (2 if found.test else 3) * FEWEST:
             raise UserError(
-                f"{found.name} has {plural(count, 'different document')}: expected at least "
-                f"{fewest}; add text, or change what ends a document "
-                f"(task.documents={found.rule})."
+                f"{found.name} has too few different documents ({count}) for three splits; add "
+                f"text, or change what ends a document (task.documents={found.rule})."
             )
 
         validation, test = (

@@ -16,7 +16,6 @@ from models.bert_heads import PretrainingModel
 from models.cross_entropy import IGNORED
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import publish_json
-from sweeper.store.numbers import plural
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch, of_arrays
 from tasks.config.schema import Problem, whole
@@ -118,8 +117,8 @@ class MaskedDocuments(PreparedData):
         for split, total in totals.items():
             if total["documents"] < FEWEST:
                 raise UserError(
-                    f"{found.name} has {plural(total['documents'], 'document')} in the split "
-                    f"{split}: expected at least {FEWEST}; add more text."
+                    f"{found.name} has fewer than {FEWEST} documents in the split {split}; add "
+                    "more text."
                 )
             of_it = {"split": split, "vocabulary_size": tokenizer.get_vocab_size()}
             about = {"format": FORMAT, **of_it, **total, **noted}

@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sweeper.store.errors import UserError
 from sweeper.store.files import make_directory, new_file, read_object, write_all
-from sweeper.store.numbers import plural
 from tasks.synthetic import samples
 from tasks.text.source import SPLITS, Counts, Line, Source, Texts, batches, read_line
 
@@ -165,11 +164,9 @@ class Corpus:
     def check(self, split: str, counts: Counts) -> None:
         """Raise UserError if all lines of a split were skipped, or if it has none."""
         if not counts.kept:
-            skipped = (
-                f" ({plural(counts.total, 'line')} skipped)" if counts.total else ""
-            )
-            long = counts.skipped["too_long"]
-            remedy = "break its long lines" if long else "add more text"
+            skipped = f" (skipped lines: {counts.total})" if counts.total else ""
+            has_long = counts.skipped["too_long"]
+            remedy = "break long lines" if has_long else "add more text"
             raise UserError(
                 f"{self.name} has no text in the split {split}{skipped}; {remedy}."
             )
