@@ -92,7 +92,6 @@ def encode(
 
         for chunk in batches(documents, CHUNK):
             for split, pieces_N, sizes_S in _encoded(tokenizer, chunk):
-                # Skip documents without pieces.
                 if len(pieces_N):
                     total = totals[split]
                     starts_S = total["pieces"] + np.cumsum(sizes_S) - sizes_S

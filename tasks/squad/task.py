@@ -110,7 +110,7 @@ class SQuAD(DataSet[Question]):
 
     def trainable(self, example: Question) -> Question | Malformed:
         found = example.start >= 0
-        return example if found else Malformed("no answer stands in the context")
+        return example if found else Malformed("no answer occurs in the context")
 
     def group(self, example: Question) -> str:
         return example.context

@@ -219,7 +219,7 @@ def by_family(people: Sequence[Person]) -> str:
 LAYOUT = "1-billion-word-language-modeling-benchmark-r13output"
 TRAIN_SHARD = "training-monolingual.tokenized.shuffled/news.en-00001-of-00100"
 TEST_SHARD = "heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-of-00050"
-HELD_OUT_EVERY = 50  # every 50th sentence is held out
+HELD_OUT_EVERY = 50
 
 
 def sentences(world: World) -> Iterator[str]:
@@ -309,7 +309,7 @@ DOCUMENTS = Sample(
 
 # Examples in the official formats of data sets for fine-tuning
 
-TEST_EVERY = 8  # every 8th example belongs to the test set
+TEST_EVERY = 8
 MNLI_FILES = ("multinli_1.0_train.jsonl", "multinli_1.0_dev_matched.jsonl")
 SQUAD_FILES = ("train-v1.1.json", "dev-v1.1.json")
 LABELS = ("entailment", "contradiction", "neutral")

@@ -16,7 +16,7 @@ from tests.tasks.small import SQUAD, evaluated, opened
 from tests.tasks.squad import official_evaluator
 
 WORLD = World(competitors=5, directions=23)
-NOWHERE = "no answer stands in the context"
+NOWHERE = "no answer occurs in the context"
 CONTEXT = "The caf\u00e9 sold gold. Gold, not old gold paint, was cheap."
 
 
