@@ -1,8 +1,8 @@
 """Packed rows of text on disk.
 
-A row has whole segments, one after the other, and is padded with PAD. A segment is a sentence,
-followed by END. A sentence that is longer than a row is cut into segments: full rows and a rest. If
-sentences are joined, a row is one segment.
+A row consists of whole segments and is padded with PAD. A segment is a sentence and END. A sentence
+that is longer than a row becomes several segments. With `task.joined=true`, sentences are joined
+before they are cut into rows, and each row is one segment.
 
 Only targets are stored, because the inputs follow from them. A segment with targets [t1 .. tn] has
 inputs [PAD, t1 .. tn-1], as in tensor2tensor. So the model predicts every piece exactly once,
@@ -42,7 +42,7 @@ ABOUT = "rows.json"
 
 
 class PackedRows:
-    """The rows of a split, read by row number.
+    """The packed rows of a split. `rows` reads them by number.
 
     Raises:
         UserError: the arrays are missing, incomplete or changed.
@@ -61,10 +61,10 @@ class PackedRows:
         return len(self._targets_RT)
 
     def rows(self, numbers: NDArray[np.integer[Any]]) -> dict[str, NDArray[np.int64]]:
-        """Return tokens, targets, segments and positions of the rows `numbers`, each (B, T) int64.
+        """Return the tokens, targets, segments and positions of the rows with these `numbers`.
 
-        Segments are numbered from 1 in each row, positions from 0 in each segment. Both are 0 on
-        padding.
+        Each array has the shape (B, T). Segments are numbered from 1 in each row, positions from 0
+        in each segment. Padding has segment 0 and position 0.
         """
         return expand(self._targets_RT[numbers], self._joined)
 
@@ -115,7 +115,7 @@ class FirstFit:
     def __init__(self, sequence_length: int) -> None:
         self.sequence_length = sequence_length
         self.row_bytes = sequence_length * PIECES.itemsize
-        self.open: list[bytearray] = []  # the oldest first
+        self.open: list[bytearray] = []  # rows with room left, the oldest first
 
     def add(self, segment: bytes) -> bytearray | None:
         """Add a segment of 1 to sequence_length pieces; return the row that it closes, or None."""
@@ -151,11 +151,11 @@ COUNTED = ("rows", "tokens", "words", "bytes", "sentences", "segments")
 
 
 class SplitWriter:
-    """A writer that packs the sentences of one split into rows and counts them.
+    """A writer that packs the sentences of one split into rows and counts what it writes.
 
     Attributes:
-        lines: the counts of lines. The caller adds the lines that it reads.
-        hashes: an 8-byte hash of each sentence.
+        lines: the counts of the lines that `pack` has read for this split.
+        hashes: the hashes of all sentences, 8 bytes each.
     """
 
     def __init__(self, add: Add, tokenizer: Tokenizer, packer: FirstFit) -> None:
@@ -180,7 +180,7 @@ class SplitWriter:
             self.hashes += hashlib.blake2b(sentence, digest_size=8).digest()
             self.counts["tokens"] += len(ids) + 1
             self.counts["words"] += len(text.split())
-            self.counts["bytes"] += len(text.encode()) + 1  # with the line end
+            self.counts["bytes"] += len(text.encode()) + 1  # 1 for the line end
 
         self.counts["sentences"] += len(texts)
         self._append(rows)
@@ -207,7 +207,7 @@ class SplitWriter:
         }
 
     def _append(self, rows: list[bytearray]) -> None:
-        # PAD is 0.
+        # Pad with zero bytes, because the id of PAD is 0.
         padded = b"".join(row.ljust(self._packer.row_bytes, b"\0") for row in rows)
         self._add("rows", np.frombuffer(padded, PIECES))
         self.counts["rows"] += len(rows)
@@ -219,10 +219,11 @@ def pack(
     tokenizer: Tokenizer,
     packer: Callable[[], FirstFit],
 ) -> None:
-    """Encode and pack a corpus one chunk after another, each split into its own folder.
+    """Encode a corpus chunk by chunk, and write the packed rows of each split to its folder.
 
     Args:
-        packer: a function that makes the packer of a split.
+        folders: the folder of each split.
+        packer: a function that returns a new packer. Each split gets its own.
     """
     with ExitStack() as stack:
         writers = {}
@@ -254,8 +255,8 @@ def pack(
         publish_json(folders[split] / ABOUT, writer.about(split))
 
 
-# When sentences are joined, this many consecutive lines stay in one split. They fill about five
-# rows of 256 pieces.
+# When sentences are joined, keep this many consecutive lines in one split, so that most rows are
+# consecutive text. They fill about five rows of 256 pieces.
 LINES_TOGETHER = 50
 
 
@@ -269,7 +270,7 @@ class PackedText(PreparedRows):
 
     @staticmethod
     def spelled(content: Mapping[str, Any]) -> str:
-        # Folders that are older than the key `joined` keep their names.
+        # Leave out joined=false, so that data from versions without this key is still found.
         known = {
             key: value
             for key, value in content.items()

@@ -32,11 +32,11 @@ ROWS_TOGETHER = 4096  # read this many rows at a time
 
 
 def perplexities(data: PackedText, steps: int) -> dict[str, float]:
-    """Return the perplexity per piece of each model in ORDERS, as `test/<name>_perplexity`.
+    """Return the test perplexity per piece of each model in ORDERS, as `test/<name>_perplexity`.
 
-    The models are fitted to the training rows that a run of `steps` steps with seed 0 sees, each
-    row once, and to at most MOST_PIECES pieces. The results are saved in the folder of the data.
-    All seeds share them. A run without steps sees no rows, so it has no such models.
+    The models are fitted to the training rows that a run with seed 0 sees in `steps` steps. Each
+    row is used once, and at most MOST_PIECES pieces are used in all. The results are saved in the
+    folder of the data, where runs with other seeds read them. If `steps` is 0, return {}.
     """
     if steps == 0:
         return {}
@@ -46,8 +46,10 @@ def perplexities(data: PackedText, steps: int) -> dict[str, float]:
     path = data.folder / f"ngrams-{seen}.json"
     found = _stored(path)
     if found is None:
-        with suppress(OSError), held(path):  # the folder may be read-only
-            found = _stored(path)  # meanwhile another process may have saved them
+        # Suppress OSError, because the folder may be read-only. Read the file again under the lock,
+        # because another process may have written it meanwhile.
+        with suppress(OSError), held(path):
+            found = _stored(path)
             if found is None:
                 found = _computed(data.splits, seen)
                 publish_with_checksum(path, {"format": FORMAT, "perplexities": found})
@@ -86,7 +88,7 @@ def _trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
     third_BT, second_BT = batch["targets"], batch["tokens"]
     first_BT = np.zeros_like(second_BT)
     first_BT[:, 1:] = second_BT[:, :-1]
-    # At the start of a segment, the piece before belongs to another segment.
+    # At position 0, the shifted token belongs to the segment before.
     first_BT[batch["positions"] == 0] = 0
     trigrams_BT = (first_BT * size + second_BT) * size + third_BT
     return trigrams_BT[batch["segments"] > 0]
@@ -110,7 +112,9 @@ def _interpolated(
 
     p(w | context) = (max(c(context w) - D, 0) + D types(context) p(w | shorter)) / c(context)
 
-    The model of the shorter context is fitted to the distinct n-grams without their first piece.
+    c counts occurrences in `fitted_N`, D is DISCOUNT, and types(context) is the number of different
+    pieces that follow the context. p(w | shorter) comes from the model one order lower, which is
+    fitted to the distinct n-grams, each without its first piece.
     """
     if order == 0:
         return np.full(len(tested_T), 1 / size)

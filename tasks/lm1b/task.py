@@ -1,7 +1,7 @@
 """Language modelling on packed sentences: the paper's LM1B experiments (section 4.1).
 
-In: batches of packed rows (data.py). Out: nats of a step, perplexities of a split. On the road: the
-model is models/transformer.py, or any other models/language_model.py.
+In: batches of packed rows (data.py). Out: the loss of a step in nats, and the perplexities of a
+split. Next: models/transformer.py, or another model with the interface of models/language_model.py.
 """
 
 import math
@@ -27,9 +27,10 @@ from tasks.module import TaskModule
 from tasks.seeds import permutation
 from tasks.text.tokenizer import LARGEST_VOCABULARY, SMALLEST_BPE
 
-# Of the test split, for the rank and entropy of heads: they hardly vary.
+# Measure the rank and entropy of heads on this many test rows. They hardly vary between rows.
 MEASURED_ROWS = 4
-# Of the largest output. A kernel may add up in another order, in bfloat16 with two or three digits.
+# Accept differences up to this share of the largest output. A kernel may add numbers in another
+# order, and bfloat16 has only two or three digits.
 ROUNDING = {"bf16-mixed": 1e-2, "32-true": 1e-4, "64-true": 1e-4}
 
 
@@ -38,12 +39,12 @@ class LanguageModelSection(TextSection):
 
     vocabulary_size: Annotated[int, whole(SMALLEST_BPE, LARGEST_VOCABULARY, 32_768)]
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
-    # Records from before the key.
+    # The default is for records of versions without this key.
     joined: Annotated[bool, given("true or false", False)] = False
 
 
 class LanguageModel(TaskModule):
-    """Predicts every piece of every sentence, its end included, from the pieces before it."""
+    """A language model that predicts each piece of a sentence, and its end, from earlier pieces."""
 
     Section = LanguageModelSection
     section: LanguageModelSection
@@ -61,7 +62,8 @@ class LanguageModel(TaskModule):
         "test/attention_rank",
         "test/attention_entropy",
     )
-    _layers: Sequence[dict[str, list[float]]] = ()  # rank and entropy of each head
+    # For each layer, the rank and the entropy of each head.
+    _layers: Sequence[dict[str, list[float]]] = ()
 
     def build(self) -> Model:
         model = self.config.model.build(self.section.vocabulary_size)
@@ -93,13 +95,13 @@ class LanguageModel(TaskModule):
             f"{split}/loss": nats / tokens,
             f"{split}/perplexity": _exponential(nats / tokens),
         }
-        # Per word and end of sentence, as tensor2tensor counts them: independent of the pieces.
+        # Count words and sentence ends, as tensor2tensor does. Models with different tokenizers are
+        # comparable in this metric. It can be infinite for text without spaces, with few words.
         per_word = _exponential(nats / (about["words"] + about["sentences"]))
-        if math.isfinite(
-            per_word
-        ):  # a line of a script without spaces has hardly any words
+        if math.isfinite(per_word):
             found[f"{split}/perplexity_per_word"] = per_word
-        if "bytes" in about:  # data prepared by older versions lack it
+        # Data that older versions prepared lack the number of bytes.
+        if "bytes" in about:
             found[f"{split}/bits_per_byte"] = nats / math.log(2) / about["bytes"]
         return found
 
@@ -108,9 +110,8 @@ class LanguageModel(TaskModule):
         if split != "test":
             return found
         heads = {}
-        if all(
-            map(math.isfinite, found.values())
-        ):  # else it diverged, and its loss says so
+        # A diverged model needs no check, because its loss shows that it diverged.
+        if all(map(math.isfinite, found.values())):
             first = next(iter(self.data.batches("test")))
             self.check_contract(first, "in the trained model")
             heads = self._measure_heads()
@@ -119,13 +120,13 @@ class LanguageModel(TaskModule):
     def check_contract(self, batch: Batch, where: str) -> None:
         """Raise UserError if an output depends on later tokens, another segment or another row.
 
-        The contract of attention variants tries fresh layers on noise. A variant may look ahead
-        only in trained models or in real rows, so the first batch of the test split is tried too.
-        In each row, all tokens but those up to a random position of its segment are replaced by
-        those of another row.
+        The size server has checked the attention variant with untrained layers on random inputs.
+        This check also finds variants that look ahead only after training, or only on text. In each
+        row, keep the tokens of one segment up to a random position, and replace all others by those
+        of another row. The outputs at the kept tokens must not change.
 
         Args:
-            where: the words for this model.
+            where: what the message calls this model, such as "in the trained model".
         """
         rows, length = batch["tokens"].shape
         kept = permutation(length - 1, 0, "kept positions")[
@@ -136,27 +137,27 @@ class LanguageModel(TaskModule):
         replaced = apart_BT | (torch.arange(length) > last_B1)
         batch = moved({**batch, "replaced": replaced}, self.device)
         tokens_BT, replaced_BT = batch["tokens"], batch["replaced"]
-        other_BT = tokens_BT.roll(
-            (1, 1), (0, 1)
-        )  # a single row is replaced by itself, shifted
+        # Also shift along the row, so that a batch of one row gets other tokens.
+        other_BT = tokens_BT.roll((1, 1), (0, 1))
 
         y_BTD = self._hidden(batch)
         changed = {**batch, "tokens": torch.where(replaced_BT, other_BT, tokens_BT)}
-        # Nothing is predicted at padding.
+        # Ignore padding, where the model predicts nothing.
         ignored_BT = replaced_BT | (batch["segments"] == 0)
         moved_BT = (
             (self._hidden(changed) - y_BTD).abs().amax(-1).masked_fill(ignored_BT, 0)
         )
         rounding = ROUNDING[self.config.trainer.precision] * y_BTD.abs().max()
-        if not (moved_BT <= rounding).all():  # NaN is a fault, too
+        # A comparison with NaN is False, so an output of NaN fails the check.
+        if not (moved_BT <= rounding).all():
             expected = (
-                f"outputs that depend on earlier tokens of their own segment only, but {where} "
-                "other tokens change them"
+                "outputs that depend on earlier tokens of their own segment only, but "
+                f"{where} other tokens change them"
             )
             remedy = "mend its code, or choose another"
             if not self.section.joined:
                 remedy += (
-                    "; if it cannot keep packed sentences apart, give task.joined=true"
+                    "; if it cannot keep packed sentences apart, set task.joined=true"
                 )
             raise invalid_value(*self.config.model.called, expected, remedy)
 
@@ -166,7 +167,8 @@ class LanguageModel(TaskModule):
         batch = moved(self.data.take("test", few), self.device)
         with self.autocast():
             measures = head_measures(lambda: self(batch), batch["segments"] > 0)
-        if not measures:  # the variant weighs positions in another way
+        # Only variants that use scaled_dot_product_attention are measured.
+        if not measures:
             return {}
         model: Any = self.config.model
         layers = getattr(model, "layers", len(measures))

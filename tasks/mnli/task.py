@@ -64,7 +64,7 @@ class MultiNLI(DataSet[Pair]):
     """The reader of MultiNLI. The test split is the matched development set."""
 
     title = "MNLI"
-    # Such as the authors' multinli_1.0_train.jsonl and GLUE's train.tsv.
+    # The patterns match the authors' files, such as multinli_1.0_train.jsonl, and GLUE's train.tsv.
     train = re.compile(r"(multinli_[\d.]+_)?train([._-].*)?\.(jsonl|tsv|txt)")
     test = re.compile(
         r"(multinli_[\d.]+_)?(dev|validation)_matched([._-].*)?\.(jsonl|tsv|txt)"
@@ -76,7 +76,9 @@ class MultiNLI(DataSet[Pair]):
     hub_test = "validation_matched"
 
     def read_file(self, path: Path) -> Iterator[tuple[str, Pair | Malformed]]:
-        """Yield (line number, pair) for each row of a .jsonl file or a table.
+        """Yield pairs (line number, `Pair` or the reason why the row is malformed).
+
+        The file is a .jsonl file or a table with tabs.
 
         Raises:
             UserError: the file cannot be read, or a table lacks a column.
@@ -111,7 +113,7 @@ class MultiNLI(DataSet[Pair]):
         reports: Mapping[str, RowReport],
         hub: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """Return `labels`, the names of the classes, if the hub's data set has another order.
+        """Return {"labels": class names in order} if their order differs from LABELS, else {}.
 
         Raises:
             UserError: the classes are not LABELS, or a split has no row of one class.
@@ -144,7 +146,10 @@ class MultiNLI(DataSet[Pair]):
 
 
 def pair_of(row: Any) -> Pair | Malformed:
-    """Return the pair of a row, or Malformed. The label may be a name in LABELS or its index."""
+    """Return the pair in a row, or the reason why it is malformed.
+
+    The label may be a name in LABELS or its index.
+    """
     if not isinstance(row, Mapping):
         return Malformed("not a row of named fields")
     names = next((names for names in NAMES if names[0] in row), NAMES[1])
@@ -173,13 +178,13 @@ def pair_of(row: Any) -> Pair | Malformed:
 
 
 def json_pair(raw: bytes | None) -> Pair | Malformed:
-    """Return the pair of a line of JSON, or Malformed."""
+    """Return the pair in a line of JSON, or the reason why it is malformed."""
     row = strict_json.row_of(raw)
     return row if isinstance(row, Malformed) else pair_of(row)
 
 
 def table_pair(header: list[str], line: str) -> Pair | Malformed:
-    """Return the pair of a line of a table, or Malformed.
+    """Return the pair in a line of a table, or the reason why it is malformed.
 
     Quotation marks are ordinary characters, as in BERT's reader.
     """
@@ -187,7 +192,8 @@ def table_pair(header: list[str], line: str) -> Pair | Malformed:
     row = dict(zip(header, cells, strict=False))
     if len(cells) != len(header):
         # A missing or an extra tab would move texts and labels into the wrong columns. Accept a
-        # short row if only annotators are missing and its ids match.
+        # short row only if it lacks nothing but annotators' labels, and if its pairID begins with
+        # its promptID.
         absent, prompt = header[len(cells) :], row.get("promptID")
         short = absent and set(absent) <= set(ANNOTATORS)
         if not short or not prompt or not row.get("pairID", "").startswith(prompt):
@@ -196,7 +202,7 @@ def table_pair(header: list[str], line: str) -> Pair | Malformed:
 
 
 class LabelledPairs(ExampleData):
-    """Batches of premises with hypotheses, and of their `labels`."""
+    """Batches of rows, each with a premise and a hypothesis. `labels`, (B,), has their classes."""
 
     kind = "mnli"
     published = MultiNLI()
@@ -256,7 +262,7 @@ def shortened(
 
 
 class NaturalLanguageInference(FineTuning):
-    """Fine-tuning to classify pairs of sentences. The classifier reads a row's first position."""
+    """A task: classify pairs of sentences by the encoder's output at a row's first position."""
 
     section: FineTuningSection
     Data = LabelledPairs

@@ -1,4 +1,4 @@
-"""Documents as arrays of pieces on disk. They are written once, and every run maps them to memory.
+"""Documents as arrays of pieces on disk. They are written once, and each run memory-maps them.
 
 The folder of a split has four files:
 
@@ -49,7 +49,7 @@ DTYPES: dict[str, np.dtype] = {
     "sentences": STARTS,
     "documents": STARTS,
 }
-# In pieces. A longer text, such as a table or a list, is split into several sentences.
+# The most pieces of a sentence. A longer sentence, such as a table or a list, is cut into several.
 LONGEST_SENTENCE = 128
 CHUNK = 256  # encode this many documents at a time
 
@@ -74,7 +74,7 @@ def encode(
     tokenizer: Tokenizer,
     folders: Mapping[str, Path],
 ) -> dict[str, dict[str, int]]:
-    """Encode documents one chunk after another, and write them to the folders of their splits.
+    """Encode documents chunk by chunk, and write each to the folder of its split.
 
     Args:
         documents: pairs (split, text) from SplitDocuments.
@@ -92,7 +92,7 @@ def encode(
 
         for chunk in batches(documents, CHUNK):
             for split, pieces_N, sizes_S in _encoded(tokenizer, chunk):
-                if len(pieces_N):  # skip documents without pieces
+                if len(pieces_N):
                     total = totals[split]
                     starts_S = total["pieces"] + np.cumsum(sizes_S) - sizes_S
                     columns = (pieces_N, starts_S, np.array([total["sentences"]]))
@@ -129,16 +129,18 @@ LINES_TOGETHER = 100  # a sentence may extend over at most this many lines
 MOST_SINGLE = 0.5
 # A split needs this many documents, because a pair may take its second text from another document.
 FEWEST = 2
-# The share of documents to hold out, and a maximum that keeps evaluation fast.
+# Hold out this share of the documents, but at most this many, so that evaluation stays fast.
 VALIDATION = (0.01, 500)
 TEST = (0.05, 2000)
 
 
 @dataclass(frozen=True)
 class Documents:
-    """Documents in a fixed order.
+    """The documents of a source, in a fixed order.
 
     Attributes:
+        name: the name of the source in messages.
+        train: the texts from which the splits are made.
         test: the texts of the source's own test split, or None.
         rule: what ends a document, "blank_line" or "file".
     """
@@ -151,7 +153,10 @@ class Documents:
     def read(
         self, *, test: bool = False, counts: Counts | None = None
     ) -> Iterator[list[str]]:
-        """Yield each document as a list of at least one sentence. Count its lines in `counts`."""
+        """Yield each document as a list of sentences, and count the lines read in `counts`.
+
+        With `test=True`, read the source's own test split.
+        """
         texts = self.test if test else self.train
         counts = Counts() if counts is None else counts
         for text in texts() if texts is not None else ():
@@ -159,13 +164,13 @@ class Documents:
 
 
 class SplitDocuments:
-    """All documents of a source, each with its split. They are read once and copied to `file`.
+    """The documents of a source, with the split of each. They are read once and copied to `file`.
 
-    Iteration yields (split, text), where a line of the text is a sentence. Equal texts are in the
-    same split. The source's own test split comes last.
+    Iteration yields pairs (split, text), in which each line of the text is a sentence. Equal texts
+    get the same split, except those in the source's own test split, which come last.
 
     Attributes:
-        counts: the counts of lines that were read.
+        counts: the counts of all lines that were read.
 
     Raises:
         UserError: there are too few different documents for three splits.
@@ -186,9 +191,8 @@ class SplitDocuments:
         count = len(different)
         if count < (2 if found.test else 3) * FEWEST:
             raise UserError(
-                f"{found.name} has {count} different documents, too few for the splits train, "
-                "validation and test; add text, or change how documents are separated "
-                f"(task.documents={found.rule})."
+                f"{found.name} has too few different documents ({count}) for three splits; add "
+                f"text, or change what ends a document (task.documents={found.rule})."
             )
 
         validation, test = (
@@ -229,7 +233,10 @@ def _checksum(text: bytes) -> int:
 
 
 def documents_of(text: Text, rule: str, counts: Counts) -> Iterator[list[str]]:
-    """Yield the documents of one text. As in books, a sentence may continue on the next line."""
+    """Yield the documents of one text, each a list of sentences.
+
+    A sentence may continue on the next line, as in books.
+    """
     sentences: list[str] = []
     together: list[str] = []
     framed = False
@@ -253,14 +260,14 @@ def documents_of(text: Text, rule: str, counts: Counts) -> Iterator[list[str]]:
 
 
 class Library(Source):
-    """The source of the documents on which encoders are pre-trained."""
+    """The reader of the documents on which encoders are pre-trained."""
 
     sample = samples.DOCUMENTS
 
     def open(self, data: Mapping[str, Any], rule: str, folder: Path) -> Documents:
         """Return the documents that the config's section `data` names.
 
-        Each row of a data set on the hub is one document. If the source is the sample, write it to
+        Each row of a data set on the hub is one document. Generated text is first written to
         `folder`.
         """
         own = {"hub": "file", "sample": "blank_line"}.get(data["source"], rule)

@@ -1,4 +1,7 @@
-"""Rows of two texts with masked pieces. A row depends only on the seed, its epoch and number."""
+"""Rows of two texts with masked pieces. A row depends only on the seed, the epoch and its number.
+
+Shapes: B rows of a batch, T positions of a row, M masked positions of a row.
+"""
 
 import math
 from collections.abc import Sequence
@@ -21,10 +24,10 @@ _PLACES = 1 << 20  # one purpose may draw at most this many numbers for a row
 
 
 class CounterRng:
-    """Random draws for each of B rows. They depend only on the seed and the row's counters."""
+    """A random generator for B rows. Each row's draws depend only on the seed and its counters."""
 
     def __init__(self, seed: int, counters: Sequence[Counters]) -> None:
-        """Make the generator of B rows.
+        """Derive one key per row from the seed and the row's counters.
 
         Args:
             seed: a number below 2^63.
@@ -62,16 +65,16 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 CLS, SEP, MASK = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]", "[MASK]"))
 MARKS = 3  # [CLS] and two [SEP] take this many positions of a row
-SHORT = 0.1  # the share of stretches of text that are shorter than a row
-SHORTEST = 2  # a shorter stretch has at least this many pieces
-# The share of pairs with a random second text. A single sentence always gets one.
+SHORT = 0.1  # this share of pairs is made shorter than a row
+SHORTEST = 2  # the smallest length that is drawn for such a pair, in pieces
+# The share of pairs with a random second text, unless the text has only one sentence.
 RANDOM_NEXT = 0.5
 
 Whole = NDArray[np.int64]
 
 
 class Purpose(IntEnum):
-    """The purposes of random draws. Those below 100 choose a row's texts, the others mask it."""
+    """What a random draw is for. Purposes below 100 choose a row's texts, the others mask it."""
 
     SHIFT = auto()
     IS_SHORT = auto()
@@ -87,7 +90,7 @@ class Purpose(IntEnum):
 
 
 class Pairs(NamedTuple):
-    """The two texts of each of B rows, as starts and lengths in the pieces of the split.
+    """The two texts of each row: their starts in the pieces of the split, and their lengths.
 
     Each field has the shape (B,).
     """
@@ -101,12 +104,13 @@ class Pairs(NamedTuple):
 
 
 class PairSource:
-    """The pairs of texts of one split, for rows of T positions.
+    """A generator of pairs of texts from one split, for rows of T positions.
 
-    Each epoch divides the pieces of the split into intervals of one row, with a random offset. Each
-    interval gives one pair: the sentence at its start begins a stretch of sentences, and the first
-    part of the stretch is the first text. The second text is the rest of the stretch, or a random
-    text. So documents are drawn in proportion to their length, and few rows are short.
+    Each epoch divides the pieces of the split into intervals as long as a row, with a random
+    offset. Each interval gives one pair. From its start, take as many sentences of the document as
+    fill a row, and divide them into two texts at a random sentence. In half of the pairs, replace
+    the second text by one from another document. So longer documents give more pairs, and few rows
+    are short.
     """
 
     def __init__(
@@ -123,9 +127,9 @@ class PairSource:
         return max(self._pieces // self._room, 1)
 
     def draw(self, epochs_B: Whole, numbers_B: Whole) -> tuple[Pairs, CounterRng]:
-        """Return the pairs with these numbers in these epochs, and the rows' random generator.
+        """Return the pairs with these epochs and numbers, and the generator that drew them.
 
-        `mask` continues to draw from this generator.
+        `mask` draws from the same generator.
         """
         rng = CounterRng(self._seed, (epochs_B, numbers_B))
         short_B = rng.uniform(Purpose.IS_SHORT) < SHORT
@@ -148,7 +152,8 @@ class PairSource:
 
         own_B, after_B = self._span(*self._of_document(document_B))
         other_B = rng.whole(Purpose.OTHER_PLACE, self._pieces - after_B)
-        other_B += np.where(other_B >= own_B, after_B, 0)  # skip the row's own document
+        # Skip the document of the first text.
+        other_B += np.where(other_B >= own_B, after_B, 0)
 
         rest_B = np.maximum(wanted_B - length_B, 1)
         other_first_B, other_end_B, _ = self._stretch(other_B, rest_B)
@@ -163,8 +168,7 @@ class PairSource:
     def truncated(self, pairs: Pairs, rng: CounterRng) -> Pairs:
         """Shorten the pairs to fit a row. Shorten the longer text first, then both equally.
 
-        Of the pieces that a text loses, a random share is cut from its start, the rest from its
-        end.
+        Remove a random number of pieces from the start of a text, and the others from its end.
         """
         limit_B = np.maximum((self._room + 1) // 2, self._room - pairs.second_length)
         first_B = np.minimum(pairs.first_length, limit_B)
@@ -180,10 +184,13 @@ class PairSource:
         )
 
     def _stretch(self, place_B: Whole, wanted_B: Whole) -> tuple[Whole, Whole, Whole]:
-        """Return the first sentence of each stretch, the sentence after its last, and its document.
+        """Choose consecutive sentences of one document, with at least `wanted_B` pieces.
 
-        A stretch begins with the sentence at the piece `place_B`, or earlier if its document ends
-        too soon. It has at least `wanted_B` pieces, or is the whole document.
+        They begin with the sentence that has the piece `place_B`. If the document ends too soon,
+        they begin earlier. A shorter document is taken whole.
+
+        Returns:
+            The index of the first sentence, of the sentence after the last, and of the document.
         """
         sentence_B = np.searchsorted(self._sentences, place_B, "right") - 1
         document_B = np.searchsorted(self._documents, sentence_B, "right") - 1
@@ -200,11 +207,11 @@ class PairSource:
         return first_B, last_B, document_B
 
     def _of_document(self, document_B: Whole) -> tuple[Whole, Whole]:
-        """Return the indices of each document's first sentence, and of the one after its end."""
+        """Return the index of each document's first sentence, and of the first one after it."""
         return self._documents[document_B], self._documents[document_B + 1]
 
     def _span(self, first_B: Whole, end_B: Whole) -> tuple[Whole, Whole]:
-        """Return the first piece of each stretch of sentences, and the number of its pieces."""
+        """Return the start and length, in pieces, of the sentences `first_B` to before `end_B`."""
         start_B = self._sentences[first_B]
         return start_B, self._sentences[end_B] - start_B
 
@@ -212,9 +219,9 @@ class PairSource:
 def rows_of(
     pairs: Pairs, pieces: NDArray[Any], sequence_length: int
 ) -> dict[str, NDArray[Any]]:
-    """Return the arrays tokens, token_type_ids and attention_mask, each (B, T).
+    """Return the arrays tokens, token_type_ids and attention_mask of these pairs, each (B, T).
 
-    A row is [CLS] first [SEP] second [SEP], padded with 0.
+    A row is [CLS] first text [SEP] second text [SEP], padded with 0.
     """
     first_B1, second_B1 = pairs.first_length[:, None], pairs.second_length[:, None]
     places_T = np.arange(sequence_length)
@@ -223,7 +230,8 @@ def rows_of(
     end_B1 = first_B1 + second_B1 + 2
     token_type_ids_BT = (places_T > middle_B1) & (places_T <= end_B1)
 
-    # Position + offset is the index of a piece of the first text. The second text adds `jump`.
+    # A position plus `offset` is the index of its piece in the first text. In the second text, the
+    # index is larger by `jump`.
     offset_B1 = pairs.first_start[:, None] - 1
     jump_B1 = pairs.second_start[:, None] - 2 - first_B1 - offset_B1
     index_BT = places_T + offset_B1 + token_type_ids_BT * jump_B1
@@ -240,17 +248,19 @@ def rows_of(
     }
 
 
-FRACTION = 0.15  # the model predicts this share of a row's positions, without padding
-# The shares of these that become [MASK], and that stay unchanged. The rest become random pieces.
+FRACTION = 0.15  # mask this share of a row's positions, not counting padding
+# Of the masked positions, replace the share MASKED by [MASK], leave the share KEPT unchanged, and
+# replace the others by random pieces.
 MASKED, KEPT = 0.8, 0.1
 
 Arrays = dict[str, NDArray[Any]]
 
 
 class MaskedPairs:
-    """The rows of one split, with T positions each.
+    """The masked rows of one split, with T positions each.
 
-    A row depends only on the seed, the purpose, the epoch and the row's number.
+    A row depends only on the seed, the purpose, the epoch and its number. Different purposes, such
+    as the two phases of pre-training, give different rows.
     """
 
     def __init__(
@@ -269,16 +279,17 @@ class MaskedPairs:
         return len(self._pairs)
 
     def shuffled(self, start: int, count: int) -> Arrays:
-        """Return `count` rows, from the position `start` in a stream of shuffled epochs.
+        """Return `count` rows of an endless stream of shuffled epochs, from position `start`.
 
-        The arrays are tokens, token_type_ids and attention_mask, (B, T); places, targets and
-        hidden, (B, M) (see `mask`); and next, (B,), which is `random_next` of Pairs.
+        The arrays tokens, token_type_ids and attention_mask have the shape (B, T). The arrays
+        places, targets and hidden, (B, M), are those of `mask`. The array next, (B,), is
+        `random_next` of Pairs.
         """
         epochs = np.arange(start, start + count) // len(self)
         return self._rows(epochs, self._order.stretch(start, count))
 
     def ordered(self, start: int, count: int) -> Arrays:
-        """Return `count` rows of the first epoch, from number `start`, in order."""
+        """Return `count` rows of the first epoch in order, from the row with the number `start`."""
         numbers = np.arange(start, start + count)
         return self._rows(np.zeros_like(numbers), numbers)
 
@@ -295,7 +306,7 @@ class MaskedPairs:
 
 
 def predictions(sequence_length: int) -> int:
-    """Return M, the largest number of pieces predicted in a row, such as 20 of 128."""
+    """Return M, the most positions that are masked in a row: 20 if a row has 128."""
     return math.ceil(sequence_length * FRACTION)
 
 
@@ -306,24 +317,24 @@ def mask(
     rng: CounterRng,
     pieces: range,
 ) -> Arrays:
-    """Mask a share FRACTION of the positions of each row, and at least one position.
+    """Mask the share FRACTION of each row's positions, but at least one.
 
     Args:
         candidates_BT: True at positions that may be masked.
         lengths_B: the number of positions of each row, without padding.
-        pieces: the ids from which random pieces are drawn.
+        pieces: the ids of the pieces that may replace others.
 
     Returns:
-        tokens, (B, T), after masking, and three arrays (B, M). `places` are the masked positions
-        and `targets` their original pieces. `hidden` is False where a row has fewer than M masked
-        positions. Ignore `places` and `targets` there.
+        `tokens`, (B, T), after masking, and three arrays (B, M). `places` has the masked positions,
+        and `targets` the pieces that were there. A row may have fewer than M of them. `hidden` is
+        then False at the remaining elements. Ignore their `places` and `targets`.
     """
     rows, length = tokens_BT.shape
     most = predictions(length)
     order_BT = np.where(candidates_BT, rng.uniforms(Purpose.ORDER, length), 2.0)
     places_BM = np.argpartition(order_BT, most - 1, axis=1)[:, :most]
     rank_BM = np.argsort(np.take_along_axis(order_BT, places_BM, 1), axis=1)
-    # Sort the places by their random number. A row masks the first `counts_B` of them.
+    # Sort the M places with the smallest random numbers. Mask the first `counts_B` of each row.
     places_BM = np.take_along_axis(places_BM, rank_BM, 1)
 
     counts_B = np.clip(np.rint(lengths_B * FRACTION), 1, most)

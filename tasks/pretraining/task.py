@@ -74,7 +74,7 @@ class PretrainingSection(WordPieceSection):
         return int(later), step - first * later
 
 
-# The number of positions in a batch of evaluation. Memory must hold the logits of all of them.
+# The number of positions in a batch for evaluation. Their logits must fit into memory.
 EVALUATED = 16_384
 EVALUATION_SEED = 0  # fixed, so that every run is evaluated on the same pairs and masks
 
@@ -82,8 +82,9 @@ EVALUATION_SEED = 0  # fixed, so that every run is evaluated on the same pairs a
 class MaskedDocuments(PreparedData):
     """Batches of masked pairs of texts.
 
-    A batch has tokens, token_type_ids and attention_mask, (B, T); places and targets of the masked
-    pieces, (B, M); and next, (B,), which is 1 if the second text is random.
+    The arrays tokens, token_type_ids and attention_mask have the shape (B, T). The arrays places
+    and targets have the positions and the pieces to predict, (B, M). The array next, (B,), is 1 if
+    the second text is random.
     """
 
     section: PretrainingSection
@@ -116,8 +117,8 @@ class MaskedDocuments(PreparedData):
         for split, total in totals.items():
             if total["documents"] < FEWEST:
                 raise UserError(
-                    f"{found.name} has {total['documents']} documents in the split {split}: "
-                    f"expected at least {FEWEST}; add more text."
+                    f"{found.name} has fewer than {FEWEST} documents in the split {split}; add "
+                    "more text."
                 )
             of_it = {"split": split, "vocabulary_size": tokenizer.get_vocab_size()}
             about = {"format": FORMAT, **of_it, **total, **noted}

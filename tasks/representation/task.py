@@ -1,7 +1,7 @@
-"""A measurement of Theorem 1: which contexts does gradient descent fit with a given head size?
+"""An experiment on Theorem 1: which attention matrices can a head of a given size learn?
 
-In one problem, a single attention head learns to compute a given context P from a given input X.
-Each step trains the heads of all problems of a run.
+In one problem, a single attention head learns to compute a random attention matrix P from a random
+input X. The paper calls P a context. Each step trains the heads of all problems of a run.
 """
 
 import functools
@@ -34,14 +34,15 @@ class RepresentationSection(TaskSection):
 
 
 class Contexts(TaskData):
-    """The data of a run, which are one batch.
+    """The problems of a run. All steps and all splits use them as one batch.
 
     The batch has `inputs`, (K, D, N), and `logs`, the logarithms of the contexts, (K, N, N). `logs`
     is -inf where the mask hides a key. K is problems_per_run, N sequence_length, D embedding_size.
     """
 
     section: RepresentationSection
-    separable = False  # each row is a problem with its own head
+    # The model has one head for each row, so every device computes all rows.
+    separable = False
 
     @functools.cached_property
     def _batch(self) -> Batch:
@@ -66,7 +67,7 @@ class Contexts(TaskData):
         return steps * self.section.problems_per_run * self.section.sequence_length
 
     def _normal(self, purpose: str, *shape: int) -> Tensor:
-        """Return normally distributed numbers for a purpose, from the seed of the run."""
+        """Return normally distributed numbers. They depend on the run's seed and on `purpose`."""
         generator = torch.Generator().manual_seed(derive(self.config.seed, purpose))
         double = self.config.trainer.precision == "64-true"
         drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
@@ -74,7 +75,7 @@ class Contexts(TaskData):
 
 
 class Representation(TaskModule):
-    """Training of single heads to compute given contexts, (K, N, N).
+    """A task: train single heads to compute given contexts, (K, N, N).
 
     A context is the softmax over each column of normally distributed logits.
     """
@@ -125,7 +126,7 @@ class Representation(TaskModule):
         return self.model(batch["inputs"], causal=self.section.mask == "causal")
 
     def totals(self, batch: Batch) -> tuple[Tensor, ...]:
-        """Return the squared error of log P. The squared error of P would have plateaus."""
+        """Return the squared error of log P, because the squared error of P has plateaus."""
         errors_KNN = self(batch) - batch["logs"]
         return (errors_KNN.masked_fill(batch["logs"].isinf(), 0).square().sum(),)
 
@@ -138,5 +139,5 @@ class Representation(TaskModule):
         return {"orders": logs_K.sum(), "problems": torch.tensor(len(logs_K))}
 
     def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
-        # Errors differ by orders of magnitude between problems, so return their geometric mean.
+        # The errors of problems differ by orders of magnitude, so return their geometric mean.
         return {f"{split}/context_error": 10 ** (sums["orders"] / sums["problems"])}

@@ -1,7 +1,7 @@
-"""The windows of paragraphs, and the answers predicted from the windows' scores.
+"""Functions that cut paragraphs into windows and predict answers from the scores of the windows.
 
-A long paragraph is cut into overlapping windows, as in BERT's run_squad. Lengths and positions are
-in pieces.
+The windows of a long paragraph overlap, as in BERT's run_squad. Lengths and positions are in
+pieces.
 """
 
 import itertools
@@ -26,10 +26,11 @@ class Question(Example):
     """A question, its paragraph, and its gold answers.
 
     Attributes:
-        answers: all gold answers, for scoring.
-        start: the position in the context of the answer to train on, in characters; -1 if the
-            context has no answer.
-        text: the answer to train on.
+        context: the paragraph.
+        answers: all gold answers. Predictions are scored against them.
+        start: where in the context the training answer begins, in characters, or -1 if no gold
+            answer occurs in the context.
+        text: the training answer, which is one of the gold answers, or "".
     """
 
     question: str
@@ -50,8 +51,8 @@ Window = tuple[int, int]
 def windows(length: int, room: int, stride: int) -> list[Window]:
     """Return windows of at most `room` pieces that cover a text of `length` pieces.
 
-    Each window begins min(stride, room) pieces after the one before, so that every piece is
-    covered. A text without pieces has no windows.
+    Each window begins `stride` pieces after the one before, or `room` pieces if that is less, so
+    that no piece is left out. A text without pieces has no windows.
     """
     step = min(room, stride)
     firsts = range(0, max(length - room, 0) + step, step) if length else ()
@@ -59,10 +60,11 @@ def windows(length: int, room: int, stride: int) -> list[Window]:
 
 
 def best_windows(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
-    """Return the index in `cut` of the best window for each piece of a text, (length,).
+    """Return for each piece of a text the index of its best window in `cut`, (length,).
 
-    In the best window, the piece has the most context. The context is the number of pieces on its
-    shorter side, plus a hundredth of the window's length. The first of equally good windows wins.
+    The best window gives the piece the most context, as in run_squad: the number of pieces before
+    or after it, whichever is smaller, plus a hundredth of the window's length. If windows are
+    equally good, choose the first.
     """
     pieces = np.arange(length)
     first, size = (np.array(numbers)[:, None] for numbers in zip(*cut, strict=True))
@@ -75,10 +77,13 @@ def best_windows(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
 def covered(
     offsets: NDArray[np.integer], start: int, end: int
 ) -> tuple[int, int] | None:
-    """Return the first and the last piece with characters from `start` to before `end`, or None.
+    """Return the first and the last piece of the characters text[start:end], or None.
 
     Args:
         offsets: (pieces, 2), the start and end of each piece in the text, in characters.
+
+    Returns:
+        None if no piece has any of these characters.
     """
     first = int(np.searchsorted(offsets[:, 1], start, side="right"))
     last = int(np.searchsorted(offsets[:, 0], end, side="left")) - 1
@@ -92,7 +97,10 @@ Scores = tuple[NDArray[np.floating], NDArray[np.floating]]
 
 
 class Span(NamedTuple):
-    """The pieces `first` to `last`, inclusive. `score` is the sum of the two pieces' logits."""
+    """A possible answer: the pieces `first` to `last`, inclusive.
+
+    `score` is the logit that the answer starts at `first`, plus the logit that it ends at `last`.
+    """
 
     score: float
     first: int
@@ -104,10 +112,11 @@ def write_key(
     questions: Sequence[Question],
     contexts: Sequence[tuple[str, NDArray[np.int64]]],
 ) -> None:
-    """Write the answer key of a split to a folder.
+    """Write the questions, paragraphs and gold answers of a split to a folder, for `AnswerKey`.
 
     Args:
-        contexts: each different paragraph, with the offsets (pieces, 2) of its pieces.
+        contexts: pairs of a paragraph and the offsets (pieces, 2) of its pieces. Each paragraph
+            occurs once.
     """
     places = {context: place for place, (context, _) in enumerate(contexts)}
     offsets = [offsets for _, offsets in contexts]
@@ -122,7 +131,7 @@ def write_key(
 
 
 class AnswerKey:
-    """The questions of a split, with their paragraphs and gold answers.
+    """The questions of a split, with their paragraphs and gold answers, read from a folder.
 
     Raises:
         UserError: a file is missing or incomplete.
@@ -148,12 +157,12 @@ class AnswerKey:
     def predictions(
         self, scores: Iterable[Scores], candidates: int, longest: int
     ) -> dict[str, str]:
-        """Return the predicted answer to every question, by id. It is a part of the paragraph.
+        """Predict an answer to every question. Return the answers by the ids of the questions.
 
-        The answer is empty if no window has a valid span.
+        An answer is a part of the paragraph. It is empty if no window has an allowed span.
 
         Args:
-            scores: the scores of every window of the split, in order.
+            scores: the scores of all windows of the split, in order.
             candidates, longest: see `best_span`.
         """
         found = dict.fromkeys((question["id"] for question in self._questions), "")
@@ -198,9 +207,9 @@ class AnswerKey:
 
 
 def with_marks(text: str, stop: int) -> int:
-    """Return the position after the combining marks that begin at `stop`.
+    """Return the first position from `stop` on that is not a combining mark.
 
-    The tokenizer strips accents, so no piece contains these marks.
+    The tokenizer strips accents, so the last piece of an answer ends before such marks.
     """
     while stop < len(text) and unicodedata.category(text[stop]) == "Mn":
         stop += 1
@@ -215,11 +224,12 @@ def best_span(
     candidates: int,
     longest: int,
 ) -> Span | None:
-    """Return the span of at most `longest` pieces with the highest score, or None.
+    """Return the span with the highest score, or None if no span is allowed.
 
-    As in run_squad, first combine the best `candidates` starts and the best `candidates` ends of
-    all positions. Then drop spans that must not start or end at their positions. Of equal spans,
-    the one with the better start wins, then the one with the better end, then the earlier one.
+    As in run_squad, combine the `candidates` positions with the highest start logits and those with
+    the highest end logits. A span is allowed if it has 1 to `longest` pieces, and if it may start
+    and end where it does. If spans have equal scores, choose the one with the higher start logit,
+    then the one with the higher end logit, then the earlier one.
     """
     first, last = _largest(starts_T, candidates), _largest(ends_T, candidates)
     lengths = last[None, :] - first[:, None] + 1

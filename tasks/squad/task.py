@@ -62,9 +62,9 @@ class SQuAD(DataSet[Question]):
     hub_test = "validation"
 
     def read_file(self, path: Path) -> Iterator[tuple[str, Question | Malformed]]:
-        """Yield (place in the file, question) for each question.
+        """Yield pairs (place in the file, question or reason why it is malformed).
 
-        The file has the format of SQuAD, or one question a line, as `datasets` exports it.
+        The file has the format of SQuAD, or one question per line, as `datasets` exports it.
 
         Raises:
             UserError: the file has neither format.
@@ -110,7 +110,7 @@ class SQuAD(DataSet[Question]):
 
     def trainable(self, example: Question) -> Question | Malformed:
         found = example.start >= 0
-        return example if found else Malformed("no answer stands in the context")
+        return example if found else Malformed("no answer occurs in the context")
 
     def group(self, example: Question) -> str:
         return example.context
@@ -130,7 +130,12 @@ def _has_lines(path: Path) -> bool:
 
 
 def question_of(row: Any, context: Any) -> Question | Malformed:
-    """Return the question of an entry of "qas" about `context`, or Malformed."""
+    """Return the question in an entry of "qas", or the reason why it is malformed.
+
+    Args:
+        row: the entry.
+        context: the paragraph that the question is about.
+    """
     if not isinstance(row, Mapping):
         return Malformed("not a question")
     identity, question, answers = (
@@ -167,10 +172,10 @@ def question_of(row: Any, context: Any) -> Question | Malformed:
 def located_answer(
     context: str, texts: Sequence[str], starts: Sequence[Any]
 ) -> tuple[int, str, tuple[str, ...]]:
-    """Return an answer that is in the context: its start, its text, and notes on repairs.
+    """Choose an answer that occurs in the context. Return its start, its text, and repair notes.
 
-    Choose the first answer that is at its stated start. Otherwise choose the first answer that
-    occurs exactly once in the context, as whole words. Otherwise return -1 as the start.
+    Choose the first answer that is at its stated start. If there is none, choose the first that
+    occurs exactly once in the context, as whole words. If there is none, return -1 as the start.
     """
     for text, start in zip(texts, starts, strict=True):
         bare = text.strip()
@@ -194,8 +199,9 @@ def _visible(text: str) -> bool:
     return any(unicodedata.category(c)[0] in "LNPS" and c != REPLACEMENT for c in text)
 
 
-NOWHERE = -100  # the target of a window if the paragraph has no answer
-# The target of a window if the answer is in another window. It is [CLS], as in BERT.
+# The target of a window if the paragraph has no answer. The loss ignores it.
+NOWHERE = -100
+# The target of a window if the answer is in another window: the position of [CLS], as in BERT.
 OUTSIDE = 0
 
 
@@ -221,10 +227,10 @@ class QuestionsSection(FineTuningSection):
 
 
 class Windows(ExampleData):
-    """Batches of questions, each with a window of its paragraph.
+    """Batches of rows, each with a question and a window of its paragraph.
 
-    `start` and `end`, (B,), are the positions of the answer's first and last piece. They are
-    OUTSIDE if the answer is in another window, and NOWHERE if the paragraph has no answer.
+    The targets `start` and `end`, (B,), are the positions of the answer's first and last piece.
+    They are OUTSIDE if the answer is in another window, and NOWHERE if the paragraph has none.
     """
 
     section: QuestionsSection
@@ -308,7 +314,7 @@ PREDICTIONS = "predictions.json"
 
 
 class QuestionAnswering(FineTuning):
-    """Fine-tuning to find the first and last piece of the answer in a window of the paragraph."""
+    """A task: find the first and the last piece of the answer in a window of the paragraph."""
 
     Section = QuestionsSection
     section: QuestionsSection
@@ -336,13 +342,15 @@ class QuestionAnswering(FineTuning):
 
     def score(self, batch: Batch) -> dict[str, Tensor]:
         logits_2BT = self(batch)
-        # Leave the logits on the device, because the host would wait for each copy.
+        # Keep the logits on the device until the split is evaluated. A copy of each batch would
+        # make the CPU wait for the GPU.
         kept = {"logits": logits_2BT, "attention_mask": batch["attention_mask"]}
         self._scored.append(kept)
         return {"nats": _nats(logits_2BT, batch), "windows": self.counts(batch)[0]}
 
     def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
-        if not sums["windows"]:  # no window has an answer, so there is no mean
+        # If no window has an answer, there is no mean.
+        if not sums["windows"]:
             return {}
         return {f"{split}/loss": sums["nats"] / sums["windows"]}
 
@@ -351,9 +359,9 @@ class QuestionAnswering(FineTuning):
         self._scored = []
 
     def measure(self, split: str) -> dict[str, float]:
-        """Return the metrics of a split. The official scores are in percent.
+        """Return the metrics of a split. exact_match and f1 are in percent.
 
-        Keep the predictions for `files`.
+        Keep the predictions, which `files` returns.
         """
         losses = super().measure(split)
         batches, self._scored = self._scored, []
@@ -390,7 +398,7 @@ class QuestionAnswering(FineTuning):
 
 
 def _nats(logits_2BT: Tensor, batch: Batch) -> Tensor:
-    """Return the cross-entropy in nats, averaged over start and end and summed over the windows."""
+    """Return the cross-entropy in nats: the mean of start and end, summed over the windows."""
     starts, ends = (
         F.cross_entropy(logits_BT, batch[end], reduction="sum", ignore_index=IGNORED)
         for logits_BT, end in zip(logits_2BT, ("start", "end"), strict=True)

@@ -1,13 +1,12 @@
 """Generated texts about gatherings of families, in the formats of published data sets.
 
-The texts have a planted structure, which needs a known head size by the mechanism of the paper's
-Theorem 1:
+To predict these texts, a model needs heads of a known size (see Theorem 1 of the paper):
 
-- For decoders, a sentence names one member of each of several families. Later it mentions each
-  member after the name of the family. To find that member, a head must distinguish `competitors`
-  names, which come from `directions` families.
-- For encoders, one text names people, and the other names their families in the same order. To find
-  a person's family, a head must distinguish `competitors` positions.
+- A text for decoders consists of sentences. A sentence first names one member of each of several
+  families. Then it names each member again, after the name of the family. To predict the member, a
+  head must find one of `competitors` names. These come from `directions` families.
+- A text for encoders has two parts. The first names people, the second names their families in the
+  same order. To find a person's family, a head must find one of `competitors` positions.
 
 All texts for encoders use the same words, so that an encoder pre-trained on documents can be
 fine-tuned on pairs and questions.
@@ -29,14 +28,15 @@ from sweeper.store.files import make_directory, new_file, publish
 
 Item = TypeVar("Item")
 
-# The size of a family. A model that ignores the context can only guess among the members.
+# The number of members of a family. A model that ignores the context must guess one of them.
 MEMBERS = 3
 FEWEST_PRESENT, FAMILIES = 4, 200
-# The number of families in a text with nothing planted, for decoders and for encoders.
+# The number of families if `directions` is 0: in texts for decoders, and in texts for encoders.
 UNPLANTED = 64
 UNPLANTED_COUPLES = 12
 SYLLABLES = [f"{consonant}{vowel}" for consonant in "BDKLMNRS" for vowel in "aeiou"]
-# A sentence has one of these shares of the competitors. Short sentences help to learn long ones.
+# A sentence has one of these shares of `competitors` names. Models learn long sentences sooner if
+# there are short ones, too.
 SHARES = (1 / 3, 2 / 3, 1)
 
 
@@ -87,12 +87,12 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The planted structure of a text.
+    """The families of a generated text. The attributes determine the head size that it needs.
 
     Attributes:
-        competitors: the number of names that a head must distinguish.
-        directions: the number of families. 0 plants nothing: the mentioned people are then
-            independent of the people who came.
+        competitors: the number of names among which a head must find one.
+        directions: the number of families. With 0, people are mentioned at random, so that no head
+            can predict them.
     """
 
     competitors: int
@@ -128,14 +128,14 @@ class World:
         return one_of_each(rng.some(families, count), rng)
 
     def arrivals(self, rng: StableRandom) -> list[Family]:
-        """Return the families whose members came, in order. A family may come more than once.
+        """Return the families of the people who came, in order. A family may occur more than once.
 
-        A model therefore needs the position of each family. The set of families tells it little.
+        So the set of families tells a model little. It needs the position of each family.
         """
         return [rng.pick(self.couples) for _ in range(self.competitors)]
 
     def mentioned(self, person: Person, rng: StableRandom) -> Person:
-        """Return the person to mention: `person`, or a random one if nothing is planted."""
+        """Return the person to mention: `person`, or a random one if `directions` is 0."""
         return (
             person
             if self.directions
@@ -149,7 +149,7 @@ def one_of_each(families: Sequence[Family], rng: StableRandom) -> list[Person]:
 
 @functools.cache
 def _families() -> tuple[Family, ...]:
-    """Return all families. Names have two syllables, so that few pieces suffice for all words."""
+    """Return all families. Names have two syllables, so that a small vocabulary has them all."""
     words = StableRandom("names").mixed(
         [a + b.lower() for a in SYLLABLES for b in SYLLABLES]
     )
@@ -179,9 +179,9 @@ class Sample:
     """A generator of text of any length, about any world.
 
     Attributes:
-        kind: the word for such a text in digests and descriptions.
+        kind: what digests and descriptions call the text.
         unit: the unit of the length.
-        beginning: `beginning(length, world)` returns the start of the text, for the digest.
+        beginning: `beginning(length, world)` returns the start of the text. It is hashed.
         write: `write(folder, length, world)` writes the text to a folder, unless it is there. The
             caller must hold a lock on the folder.
     """
@@ -197,7 +197,7 @@ class Sample:
         return f"{self.kind}:{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
     def described(self, length: int, world: World) -> str:
-        """Return a short description for users."""
+        """Return a short description of the text, for users."""
         return f"generated {self.kind} of {length:,} {self.unit} ({world})"
 
 
@@ -210,7 +210,7 @@ def members(families: Iterable[Family]) -> str:
 
 
 def by_family(people: Sequence[Person]) -> str:
-    """Return the full names of people, family name first."""
+    """Return the full names of these people, each with the family name first."""
     return " ".join(f"{person.family.name} {person.name}" for person in people)
 
 
@@ -219,14 +219,14 @@ def by_family(people: Sequence[Person]) -> str:
 LAYOUT = "1-billion-word-language-modeling-benchmark-r13output"
 TRAIN_SHARD = "training-monolingual.tokenized.shuffled/news.en-00001-of-00100"
 TEST_SHARD = "heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-of-00050"
-HELD_OUT_EVERY = 50  # every 50th sentence is held out
+HELD_OUT_EVERY = 50
 
 
 def sentences(world: World) -> Iterator[str]:
     """Yield sentences without end. The sequence depends only on `world`.
 
-    A sentence names the people who came. Then it mentions each of them twice, after the person's
-    family name.
+    A sentence names the people who came. Then it mentions each of them twice, by family name and
+    name.
     """
     rng = StableRandom("sample")
     while True:
@@ -271,8 +271,8 @@ def document(number: int, world: World) -> list[str]:
     """Return the two sentences of a document, which depend only on its number and the world.
 
     The first sentence names the people who came, the second names their families in the same order.
-    A model that finds the same position in the other sentence can predict masked names and the next
-    sentence.
+    So a model can predict a masked name from the name at the same position of the other sentence.
+    It can also predict whether the second sentence belongs to the first.
     """
     rng = StableRandom(f"document {number}")
     came = world.arrivals(rng)
@@ -309,7 +309,7 @@ DOCUMENTS = Sample(
 
 # Examples in the official formats of data sets for fine-tuning
 
-TEST_EVERY = 8  # every 8th example belongs to the test set
+TEST_EVERY = 8
 MNLI_FILES = ("multinli_1.0_train.jsonl", "multinli_1.0_dev_matched.jsonl")
 SQUAD_FILES = ("train-v1.1.json", "dev-v1.1.json")
 LABELS = ("entailment", "contradiction", "neutral")
@@ -317,7 +317,7 @@ QUESTIONS_EACH = 3  # the number of questions about each paragraph
 
 
 def pair(number: int, world: World) -> dict[str, Any]:
-    """Return a pair as a row of MultiNLI's files. It depends only on its number and the world.
+    """Return a pair in the format of MultiNLI's rows. It depends only on its number and the world.
 
     The premise names the people who came. The hypothesis names their families in the same order
     (entailment), their families with two of them swapped (contradiction), or random families
@@ -347,11 +347,11 @@ def pair(number: int, world: World) -> dict[str, Any]:
 
 
 def paragraph(number: int, world: World) -> dict[str, Any]:
-    """Return a paragraph of SQuAD's files with its questions.
+    """Return a paragraph with its questions, in SQuAD's format.
 
     It depends only on its number and the world. The paragraph names families. A question names
-    their members in another order, in which only one member is at the position of its family. That
-    family is the answer.
+    their members in another order, but one member is still at the position of its family. The
+    answer is this family.
     """
     rng = StableRandom(f"paragraph {number}")
     came = rng.some(world.couples, world.competitors)
@@ -389,12 +389,13 @@ def numbered_examples(
     hashed: int,
     together: int = 1,
 ) -> Sample:
-    """Return a sample of numbered items in two files, for training and test.
+    """Return a generator that writes numbered items to two files, for training and for test.
 
     Args:
-        text: the function that returns the items with these numbers as the content of a file.
-        hashed: the number of first items that the digest covers.
-        together: the number of examples in an item.
+        files: the names of the training file and of the test file.
+        text: a function that returns the content of a file with the items of given numbers.
+        hashed: compute the digest from this many items.
+        together: the number of examples in each item.
     """
 
     def write(folder: Path, length: int, world: World) -> None:

@@ -1,9 +1,9 @@
 """Prepared data on disk, and the division of a text into splits.
 
 Prepared data are a folder of arrays and a JSON file with facts about them, which is written last.
-An array is a file `<name>.<dtype>` that holds only its numbers. Rows of different lengths take two
-arrays: the first holds all rows one after the other, the second the position where each row begins,
-and the total at the end.
+An array is a file `<name>.<dtype>` of raw numbers, without a header. Rows of different lengths are
+stored in two arrays. The first has all rows one after the other. The second has the position where
+each row begins, then the total length.
 """
 
 import itertools
@@ -37,7 +37,7 @@ Chunk = tuple[bool, list[bytes | None]]
 def new_arrays(folder: Path, dtypes: Mapping[str, DTypeLike]) -> Iterator[Add]:
     """Yield a function `add(name, values)` that appends values to a new array of `folder`.
 
-    The files get their names when the block ends without an error.
+    The files are visible under their names only after the block has ended without an error.
     """
     make_directory(folder)
     with ExitStack() as stack:
@@ -53,7 +53,12 @@ def new_arrays(folder: Path, dtypes: Mapping[str, DTypeLike]) -> Iterator[Add]:
 
 
 class Arrays:
-    """The arrays of a folder of prepared data.
+    """The arrays in a folder of prepared data.
+
+    Args:
+        about: the name of the JSON file.
+        form: its format number.
+        keys: keys that the JSON file must have.
 
     Raises:
         UserError: the folder has no arrays, or they are incomplete or have changed.
@@ -100,15 +105,18 @@ def _path(folder: Path, name: str, dtype: DTypeLike) -> Path:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text in three splits. The checksum of each line decides its split.
+    """A text whose lines are divided into three splits.
 
-    Equal lines are therefore in the same split. 1 % of the lines form the validation split. Another
-    2 % form the test split, unless the source has a test split of its own. Skipped lines count as
-    training lines.
+    The checksum of a line decides its split, so equal lines are in the same split. 1 % of the lines
+    form the validation split. Another 2 % form the test split, unless the source has a test split
+    of its own. Skipped lines count as training lines.
 
     Attributes:
-        together: the number of consecutive lines that stay in one split. The first kept line among
-            them decides the split. Equal lines may then be in different splits.
+        name: the name of the text in messages.
+        train: the texts from which the splits are made.
+        test: the texts of the source's own test split, or None.
+        together: the number of consecutive lines in a block. All lines of a block are in the split
+            of its first kept line, so that equal lines may be in different splits.
     """
 
     name: str
@@ -117,7 +125,7 @@ class Corpus:
     together: int = 1
 
     def chunks(self, splits: Collection[str]) -> Iterator[Chunk]:
-        """Yield the raw lines of the texts from which these splits are made, in order."""
+        """Yield chunks of raw lines, in order, from all texts that have lines of these splits."""
         size = CHUNK - CHUNK % self.together
         of_train = SPLITS[:2] if self.test else SPLITS
         sources = ((self.train, False, of_train), (self.test, True, SPLITS[2:]))
@@ -127,7 +135,7 @@ class Corpus:
                 yield from ((own, raw) for raw in batches(lines, size))
 
     def placed(self, chunk: Chunk) -> Iterator[tuple[str, Line]]:
-        """Yield each line of a chunk with the name of its split."""
+        """Yield pairs (split, line) for all lines of a chunk."""
         own, raw = chunk
         split, decided = "test", own
         for number, line in enumerate(map(read_line, raw)):
@@ -141,10 +149,10 @@ class Corpus:
             yield split, line
 
     def lines(self, split: str, counts: Counts | None = None) -> Iterator[str]:
-        """Yield the kept lines of a split, in order, and count all its lines.
+        """Yield the kept lines of a split, in order. Count kept and skipped lines in `counts`.
 
         Raises:
-            UserError: no line is kept.
+            UserError: all lines of the split were skipped, or it has none.
         """
         counts = Counts() if counts is None else counts
         for chunk in self.chunks([split]):
@@ -154,24 +162,24 @@ class Corpus:
         self.check(split, counts)
 
     def check(self, split: str, counts: Counts) -> None:
-        """Raise UserError if a split keeps no line."""
+        """Raise UserError if all lines of a split were skipped, or if it has none."""
         if not counts.kept:
-            skipped = f" ({counts.total} lines were skipped)" if counts.total else ""
-            long = counts.skipped["too_long"]
-            remedy = "break its long lines" if long else "add more text"
+            skipped = f" (skipped lines: {counts.total})" if counts.total else ""
+            has_long = counts.skipped["too_long"]
+            remedy = "break long lines" if has_long else "add more text"
             raise UserError(
                 f"{self.name} has no text in the split {split}{skipped}; {remedy}."
             )
 
 
 class Corpora(Source):
-    """The source of corpora for language models."""
+    """The reader of the texts on which language models are trained."""
 
     sample = samples.LM1B
 
     def open(self, data: Mapping[str, Any], folder: Path) -> Corpus:
         """Return the corpus that the config's section `data` names.
 
-        If the source is the sample, write it to `folder`.
+        Generated text is first written to `folder`.
         """
         return Corpus(*self.texts(data, folder))

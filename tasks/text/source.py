@@ -1,4 +1,4 @@
-"""Sources of text: files, the Hugging Face hub or the generator.
+"""Sources of text: files, the Hugging Face hub, or generated text (tasks/synthetic).
 
 Each line of a text is kept, repaired or skipped.
 """
@@ -26,9 +26,10 @@ from tasks.synthetic.samples import Sample, World
 
 Item = TypeVar("Item")
 
-# In bytes. A longer line is probably a file without line ends.
+# Skip lines of more bytes than this. They probably come from a file without line ends.
 LINE_LIMIT = 1_000_000
-# In letters. The time to learn subwords grows with the square of a word's length.
+# Skip lines with a word of more letters than this. The time to train a tokenizer grows with the
+# square of the length of a word.
 WORD_LIMIT = 20_000
 _WORD = re.compile(r"\w+|\s+|[^\w\s]+")
 REPLACEMENT = "\ufffd"
@@ -37,7 +38,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _CONTROL = {chr(code) for code in range(32)} - set("\t\n\f\r")
 NAMED = 3  # a note names at most this many files
-# Note repeated lines above this share of a split. Fewer are normal, such as headings.
+# Print a note if more than this share of a split is repeated. A few repeated lines, such as
+# headings, are normal.
 LEAST_REPEATED = 0.01
 SAMPLE = 8192  # check this many bytes of a file to see whether it is text
 
@@ -79,11 +81,12 @@ class Counts:
 
 
 def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> None:
-    """Print the share of test items that are also training items, and of repeated training items.
+    """Print a note if many test items are also training items, or many training items are repeated.
 
     Args:
+        name: the name of the text.
         kind: the word for an item, such as "line".
-        train, test: a hash of each item of the split.
+        train, test: the hashes of the items of both splits.
     """
     train_N, test_N = np.asarray(train), np.asarray(test)
     different = np.unique(train_N)
@@ -104,8 +107,8 @@ def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> Non
 
 def note_lines(name: str, counts: Counts) -> None:
     """Print how many lines of a text were too long, and how many had bytes that are not UTF-8."""
-    limits = f"over {LINE_LIMIT:,} bytes or a word of over {WORD_LIMIT:,} letters"
-    too_long = f"left out, with {limits}; break such lines"
+    limits = f"over {LINE_LIMIT:,} bytes, or a word of over {WORD_LIMIT:,} letters"
+    too_long = f"skipped ({limits}); break long lines"
     for count, said in (
         (counts.skipped["too_long"], too_long),
         (counts.repaired["invalid_utf8"], NOT_UTF8),
@@ -158,7 +161,8 @@ def check_text(path: Path, start: bytes) -> None:
         raise UserError(f"{path} is UTF-16: expected UTF-8; save it as UTF-8.")
     text = start.decode(errors="replace")
     odd = sum(letter == REPLACEMENT or letter in _CONTROL for letter in text)
-    if odd > len(text) / 50:  # French and Spanish in Latin-1 have more than that
+    # French and Spanish text in Latin-1 has a larger share of invalid characters.
+    if odd > len(text) / 50:
         raise UserError(
             f"{path} is not text in UTF-8: {odd} of its first {len(text)} characters are invalid; "
             "save it as UTF-8, or remove it from the folder."
@@ -166,7 +170,7 @@ def check_text(path: Path, start: bytes) -> None:
 
 
 def raw_lines_of_file(path: Path) -> Iterator[bytes | None]:
-    """Yield the lines of a file without their ends. None replaces a line over LINE_LIMIT.
+    """Yield the lines of a file without line ends. None replaces a line longer than LINE_LIMIT.
 
     Raises:
         UserError: the file is not text, or cannot be read.
@@ -216,11 +220,12 @@ NOT_CONTENT = ("changelog", "copying", "license", "licence", "notice", "readme")
 
 @dataclass(frozen=True)
 class TextFiles:
-    """The files of a text. Names are relative to `root`, in the order in which they are read.
+    """The files of a text, in the order in which they are read. Their names are relative to `root`.
 
     Attributes:
+        train: the files from which the splits are made.
         test: the files of the text's own test split, if it has one.
-        left_out: files that a user may expect to be read, but that are not.
+        left_out: files that are not read, apart from hidden files and files such as README.
     """
 
     root: Path
@@ -240,14 +245,14 @@ class TextFiles:
 def find_files(root: Path) -> TextFiles:
     """Return the text files at `root`, in the order of their relative names.
 
-    Text files are all files with one of TEXT_SUFFIXES and all shards of LM1B, but not hidden files
-    and not files about the collection (README, LICENSE, ...). If LM1B's training shards lie beside
-    held-out shards, these are train and test, and all other files are left out. Validation files
-    are left out too, because `Corpus` takes the validation split of every text from its training
+    Text files are all files with one of TEXT_SUFFIXES and all shards of LM1B. Hidden files and
+    files such as README or LICENSE are not text files. If the folder has training shards and
+    held-out shards of LM1B, these are the training and test files, and all others are left out.
+    Validation files are left out too, because `Corpus` makes the validation split from training
     lines.
 
     Raises:
-        UserError: there is no text, or a file is a link that leads out of the folder.
+        UserError: there is no text, or a file is a link to a file outside the folder.
     """
     if root.is_file():
         found = TextFiles(root.parent, (root.name,), ())
@@ -275,7 +280,10 @@ def find_files(root: Path) -> TextFiles:
         found = TextFiles(root, train, test, tuple(left_out))
     else:
         raise invalid_value(
-            "data.root", root, "a folder of text files", "name one that exists"
+            "data.root",
+            root,
+            "a folder of text files, or one file",
+            "create it, or correct the path",
         )
 
     top = found.root.resolve()
@@ -340,7 +348,8 @@ def hash_files(files: TextFiles) -> str:
         UserError: a file cannot be read, or is not text.
     """
     total = hashlib.sha256()
-    # Version 0.1.0 also trained on these test files. Mark them, so that the text has a new digest.
+    # Version 0.1.0 trained on these test files. Mark them, so that the digest differs from the one
+    # that 0.1.0 computed.
     own = [name for name in files.test if OWN_TEST.fullmatch(name)]
     marked = {name for name in own if not _PLAIN_TEST.fullmatch(name)}
 
@@ -417,14 +426,14 @@ def load_splits(
 
 
 def raw_lines_of_rows(split: Any) -> Iterator[list[bytes]]:
-    """Yield the raw lines of each row of a split on the hub."""
+    """Yield the raw lines of each row of a split from the hub."""
     for batch in split.iter(batch_size=1000):
         for text in batch[COLUMN]:
             yield (text or "").encode("utf-8", "surrogatepass").split(b"\n")
 
 
 def name_of(hub: Mapping[str, Any]) -> str:
-    """Return the name of a data set for messages, path[/name]@revision."""
+    """Return the name of a data set on the hub as path[/name]@revision."""
     name = f"/{hub['name']}" if hub.get("name") else ""
     return f"{hub['path']}{name}@{hub.get('revision') or 'main'}"
 
@@ -442,7 +451,7 @@ class Source:
     """
 
     sample: ClassVar[Sample]
-    """The generator of the text with the source "sample"."""
+    """The generator of the text for data=sample."""
 
     def files(self, root: Path) -> TextFiles:
         """Return the files of the text at `root`."""
@@ -451,8 +460,9 @@ class Source:
     def digest(self, data: Mapping[str, Any]) -> str:
         """Return a digest of the text.
 
-        It is a hash of all files, or of the generator. For the hub it is the name and the revision,
-        and a hash of the files if the data set is a local folder.
+        For local text, it is a hash of all files. For generated text, it is a hash of the beginning
+        of the text. For the hub, it is the name and the revision of the data set, and a hash of the
+        files if the data set is a local folder.
         """
         if data["source"] == "hub":
             folder = Path(str(data["hub"]["path"]))
@@ -478,7 +488,7 @@ class Source:
         return f"{count}{test}, {size}, folder {found.root.name}"
 
     def root(self, data: Mapping[str, Any], folder: Path) -> Path:
-        """Return the folder of a text that is not on the hub. The sample is written to `folder`."""
+        """Return the folder of a local or generated text. Write generated text to `folder`."""
         if data["source"] == "local":
             return _local(data)
         self.sample.write(folder, data["sentences"], World.of(data))
@@ -489,7 +499,7 @@ class Source:
     ) -> tuple[str, Texts, Texts | None]:
         """Return the name of the text, its training texts, and its own test texts or None.
 
-        If the source is the sample, write it to `folder`.
+        Generated text is first written to `folder`.
         """
         if data["source"] == "hub":
             splits = load_splits(data["hub"])

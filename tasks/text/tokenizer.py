@@ -1,4 +1,4 @@
-"""The splitting of text into sentences, and tokenizers (byte-level BPE and WordPiece)."""
+"""Functions that split text into sentences, and tokenizers (byte-level BPE and WordPiece)."""
 
 from __future__ import annotations
 
@@ -75,21 +75,21 @@ END = 1  # the id of the last piece of every sentence
 LARGEST_VOCABULARY = 65_535  # an id takes two bytes on disk
 # Text cannot contain these tokens, because the byte-level alphabet lacks their brackets.
 MARKS = ("\u27e8pad\u27e9", "\u27e8end\u27e9")
-SMALLEST_BPE = 256 + len(MARKS)  # every byte is a piece
+SMALLEST_BPE = 256 + len(MARKS)  # each byte needs a piece of its own
 
 BERT_MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # ids 0 to 4
 # WordPiece keeps this many characters, the most frequent ones. The others become [UNK].
 WORDPIECE_CHARACTERS = 1000
 
 TOKENIZER = "tokenizer.json"
-BATCH = 1000  # pass this many lines to the library at a time
+BATCH = 1000  # pass this many lines to `tokenizers` at a time
 
 
 LARGEST_SAMPLE = 512_000_000  # in bytes; a million lines of LM1B have 130 MB
 
 
 def sample_of(lines: Iterable[str], most: int) -> Iterator[str]:
-    """Yield the first `most` lines, up to LARGEST_SAMPLE bytes, to train a tokenizer on."""
+    """Yield at most `most` lines and LARGEST_SAMPLE bytes, on which to train a tokenizer."""
     left = LARGEST_SAMPLE
     for line in itertools.islice(lines, most):
         left -= len(line.encode())
@@ -118,12 +118,12 @@ def train_bpe(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
         show_progress=False,
     )
     tokenizer.train_from_iterator(batches(lines, BATCH), trainer)
-    # Remove the added tokens, because the library would search the text for them.
+    # Remove the special tokens, because `tokenizers` would search each text for them.
     return _with_added(tokenizer, ())
 
 
 def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
-    """Return a lower-casing WordPiece tokenizer, as BERT's, with at most `vocabulary_size` pieces.
+    """Return a lower-casing WordPiece tokenizer, like BERT's, of at most `vocabulary_size` pieces.
 
     The first ids are those of BERT_MARKS.
     """
@@ -146,8 +146,8 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     common = sorted(characters, key=lambda letter: (-characters[letter], letter))
     frequent = common[:WORDPIECE_CHARACTERS]
     alphabet = sorted(character for character in frequent if not character.isspace())
-    # The library would number continuations in hash order, and the numbers decide ties between
-    # merges. As sorted special tokens they get fixed numbers, so training is deterministic.
+    # `tokenizers` would give ids to pieces such as ##a in hash order, and the ids decide ties
+    # between merges. Sorted special tokens get fixed ids, so training is deterministic.
     continuations = ["##" + character for character in alphabet]
     _check_size(vocabulary_size, len(BERT_MARKS) + 2 * len(alphabet))
 

@@ -1,4 +1,4 @@
-"""Packed rows hold every piece of every sentence once; prepared data are found again by name."""
+"""Tests that packed rows have every piece once, and that prepared data are found by their name."""
 
 import itertools
 import json
@@ -49,19 +49,19 @@ def pieces_of(row):
 
 
 def pack_test(folder, corpus, packer):
-    """The split "test" of a corpus as rows in a folder; the content of rows.json."""
+    """Pack the split "test" of a corpus into a folder, and return the content of rows.json."""
     pack(corpus, {"test": folder}, TOKENIZER, packer)
     return json.loads((folder / ABOUT).read_text())
 
 
 def encode_sentences(texts):
-    """The pieces of each text as the library finds them, END after the last."""
+    """Return the pieces of each text, encoded by `tokenizers`, followed by END."""
     encodings = TOKENIZER.encode_batch(texts, add_special_tokens=False)
     return [[*encoding.ids, END] for encoding in encodings]
 
 
 def segments_of(rows):
-    """The segments of expanded rows, read off the segment numbers alone."""
+    """Return the segments of expanded rows, found by the segment numbers alone."""
     found = []
     for targets, segments in zip(rows["targets"], rows["segments"], strict=True):
         found += [

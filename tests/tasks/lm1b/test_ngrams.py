@@ -1,4 +1,4 @@
-"""The n-gram models are those of a slow implementation; runs that see the same rows share them."""
+"""Tests of the n-gram models against a slow implementation, and of which runs share them."""
 
 import math
 from collections import Counter, defaultdict
@@ -16,7 +16,7 @@ ROW_A_STEP = {"task.batch_tokens": 31}
 
 
 class KneserNey:
-    """Interpolated Kneser-Ney by dictionaries of tuples, as it is written in textbooks."""
+    """A textbook implementation of interpolated Kneser-Ney models, with dictionaries of tuples."""
 
     def __init__(self, counts, order, size):
         self.order, self.size = order, size
@@ -43,7 +43,7 @@ class KneserNey:
 
 
 def segments(data, split, numbers):
-    """The segments of rows, piece by piece."""
+    """Return the segments of these rows, computed piece by piece."""
     rows = data.splits[split].rows(numbers)
     for targets, marks in zip(
         rows["targets"].tolist(), rows["segments"].tolist(), strict=True
@@ -62,7 +62,7 @@ def grams(segments, order):
 
 
 def slow(data, rows):
-    """The test perplexities of models fitted to these rows of the training split."""
+    """Return the test perplexities of models that are fitted to these training rows."""
     size = data.splits["train"].about["vocabulary_size"]
     tested = np.arange(len(data.splits["test"]))
     found = {}
@@ -111,7 +111,7 @@ def test_runs_share_them_and_a_changed_file_is_one_sentence(shared):
     content = path.read_text()
     other = opened(shared, {"seed": 5, "task.batch_tokens": 31})
     assert ngrams.perplexities(other.data, 57) == found
-    assert ngrams.perplexities(task.data, 0) == {}  # such a run sees no rows
+    assert ngrams.perplexities(task.data, 0) == {}  # a run of 0 steps sees no rows
     assert path.read_text() == content
     path.write_text(content.replace("unigram", "uniform"))
     with pytest.raises(UserError, match="changed after it was written"):

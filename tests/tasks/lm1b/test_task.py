@@ -1,4 +1,4 @@
-"""The language-model task measures what it says, over every piece of a split exactly once."""
+"""Tests of the language-model task: its metrics count every piece of a split exactly once."""
 
 import math
 
@@ -12,9 +12,8 @@ from tasks.lm1b.task import LanguageModel
 from tests.tasks.jobs import ended, last_word, write_corpus
 from tests.tasks.small import evaluated, opened
 
-NGRAMS = {
-    f"test/{name}_perplexity" for name in ORDERS
-}  # beside what the model measures
+# The perplexities of n-gram models, which the task reports with the metrics of the model.
+NGRAMS = {f"test/{name}_perplexity" for name in ORDERS}
 
 
 def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(prepared):
@@ -29,10 +28,8 @@ def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(pr
                 nats -= float(logs_BTV[row, place, batch["targets"][row, place]])
                 pieces += 1
     metrics = evaluated(task)
-    assert set(metrics) == {
-        *task.measured,
-        *NGRAMS,
-    }  # what experiments are held against
+    # Experiments are checked against these names before training.
+    assert set(metrics) == {*task.measured, *NGRAMS}
     assert metrics["test/loss"] == pytest.approx(nats / pieces, rel=1e-5)
     assert metrics["test/perplexity"] == pytest.approx(
         math.exp(nats / pieces), rel=1e-4
@@ -65,7 +62,7 @@ def test_bits_per_byte_are_of_the_text_as_it_was_read(shared):
 def test_lines_without_spaces_have_no_perplexity_per_word_and_their_runs_end_well(
     shared,
 ):
-    """A line of 400 letters is one word: the exponential of all its nats overflows."""
+    """A line of 400 letters is a single word, so its perplexity per word overflows."""
     lines = [
         "".join(chr(0x4E00 + n * k % 503) for k in range(400)) for n in range(2, 301)
     ]
@@ -79,7 +76,7 @@ def test_lines_without_spaces_have_no_perplexity_per_word_and_their_runs_end_wel
 
 
 class _LooksAhead(torch.nn.Module):
-    """An attention layer that adds the next position's input, in rows of this length only."""
+    """An attention layer that adds the input of the next position, if rows have this length."""
 
     def __init__(self, attention, length):
         super().__init__()
@@ -162,9 +159,8 @@ def test_a_layer_of_heads_of_several_sizes_is_one_layer_with_heads_in_their_orde
         (3, 3),
         (3, 3),
     ]
-    assert (
-        layers[0]["rank"] == sizes[0]
-    )  # of fresh heads, which use all that their size allows
+    # Untrained heads have the largest rank that their size allows.
+    assert layers[0]["rank"] == sizes[0]
 
 
 def test_a_model_that_diverged_has_a_loss_that_says_so_and_nothing_else(prepared):

@@ -1,4 +1,4 @@
-"""MNLI: pairs from every form it is published in, and from pairs to an accuracy."""
+"""Tests of MNLI: reading pairs from every published format, and the accuracy."""
 
 import json
 import random
@@ -123,7 +123,7 @@ def _text(row):
     return json.dumps(row).encode()
 
 
-# What is done to a row, and what becomes of it: the reason it is dropped for, or None.
+# For each mutation of a row, the reason for which the reader drops it, or None if it is kept.
 MUTATIONS = {
     "untouched": (lambda row, rng: _text(row), None),
     "label_dash": (lambda row, rng: _text({**row, "gold_label": "-"}), "no gold label"),
@@ -202,7 +202,7 @@ CHILD = {**MNLI, "parent": "p", "task.tokenizer": "documents-0"}
 
 @pytest.fixture(scope="module")
 def tokenizer(shared):
-    """The name of the data of a pre-training, whose pieces a child reads."""
+    """Return the name of a pre-training's data, whose tokenizer the fine-tuning uses."""
     return opened(shared, PRETRAINING).data.folder_name()
 
 

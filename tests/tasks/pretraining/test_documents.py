@@ -1,4 +1,4 @@
-"""Documents: where they end, which split they belong to, and that no line is lost."""
+"""Tests of documents: where they end, in which split they are, and that no line is lost."""
 
 import itertools
 from collections import Counter
@@ -82,7 +82,7 @@ def in_splits(documents):
 
 def test_equal_documents_are_in_one_split_and_the_shares_are_exact(tmp_path):
     books(tmp_path, range(1000), "a.txt")
-    books(tmp_path, range(0, 1000, 3), "b.txt")  # copies of every third
+    books(tmp_path, range(0, 1000, 3), "b.txt")  # every third document again
     documents = Library().open(local(tmp_path), "blank_line", tmp_path / "none")
     splits = {(split, document[0]) for split, document in in_splits(documents)}
     assert Counter(split for split, _ in splits) == {
@@ -108,13 +108,13 @@ def test_a_split_of_the_sources_own_is_left_as_it_is(tmp_path):
 
 
 @pytest.mark.parametrize("every", [7, 2])
-def test_documents_of_one_sentence_are_told(tmp_path, capsys, every):
-    """The text of a random document follows each: whoever sees that knows the label."""
+def test_documents_of_one_sentence_are_noted(tmp_path, capsys, every):
+    """The second text of such a document is always random, so a model can predict the label."""
     lines = [f"Sentence {n}." + "\n" * (n % every > 0) for n in range(100)]
     (tmp_path / "text.txt").write_text("\n".join(lines))
     in_splits(Library().open(local(tmp_path), "blank_line", tmp_path / "none"))
     said = capsys.readouterr().err
-    if every == 2:  # each document has two
+    if every == 2:  # each document has two sentences
         assert said == ""
         return
     assert said.startswith(
@@ -124,7 +124,7 @@ def test_documents_of_one_sentence_are_told(tmp_path, capsys, every):
 
 
 def prepared(outputs, text):
-    """Prepare the documents of a text; return their folder."""
+    """Prepare the documents of a text, and return the folder of the prepared data."""
     return prepared_folder(outputs, {**PRETRAINING, "data": text})
 
 

@@ -1,4 +1,4 @@
-"""Pairs of texts and their masks are drawn as BERT draws them, from counters alone."""
+"""Tests that pairs of texts and masks are drawn like BERT's, and depend only on counters."""
 
 from types import SimpleNamespace
 
@@ -50,7 +50,7 @@ ROWS, MASKED = 4001, 53
 
 @pytest.fixture(scope="module")
 def rows():
-    """Rows of random pieces, of every length that a pair can have; 0 is padding, 2 and 3 marks."""
+    """Return random rows of every length that a pair can have. 0 is padding; 2 and 3 are marks."""
     generator = np.random.default_rng(0)
     tokens = generator.integers(PIECES.start, PIECES.stop, (ROWS, MASKED))
     lengths = generator.integers(5, MASKED + 1, ROWS)
@@ -106,7 +106,7 @@ def test_of_the_hidden_80_10_10_percent_become_mask_stay_or_become_any_piece(row
     count = len(seen)
     error = 4 * np.sqrt(0.1 * 0.9 / count)
     assert (seen == MASK).mean() == pytest.approx(0.8, abs=2 * error)
-    # A random piece is now and then the one that stood there.
+    # A random piece is sometimes equal to the original piece.
     assert (seen == targets).mean() == pytest.approx(0.1 + 0.1 / len(PIECES), abs=error)
     random = seen[(seen != MASK) & (seen != targets)]
     assert random.min() == PIECES.start
@@ -129,7 +129,7 @@ ROOM = LENGTH - 3
 
 
 class Numbers:
-    """A tokenizer of sentences that are numbers, the ids of their pieces."""
+    """A tokenizer for sentences of numbers. Each number is the id of a piece."""
 
     def encode_batch_fast(self, sentences, add_special_tokens):
         return [SimpleNamespace(ids=[*map(int, one.split())]) for one in sentences]
@@ -137,7 +137,7 @@ class Numbers:
 
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory):
-    """53 documents: of one sentence, of short ones, of ones longer than a row, and long ones."""
+    """Return 53 documents of 1 to 47 sentences. Some sentences are longer than a row."""
     folder = tmp_path_factory.mktemp("documents")
     generator = np.random.default_rng(0)
     place = FIRST
@@ -166,7 +166,7 @@ def pairs(documents):
 
 
 def texts_of(pairs):
-    """Where each of the two texts starts, and its length."""
+    """Return the start and the length of each of the two texts."""
     yield pairs.first_start, pairs.first_length
     yield pairs.second_start, pairs.second_length
 
@@ -201,7 +201,7 @@ def test_a_random_second_text_is_another_documents_and_the_next_one_follows(
     assert np.all(first[~random] == second[~random])
     end = pairs.first_start + pairs.first_length
     assert np.all(pairs.second_start[~random] >= end[~random])
-    # Where nothing was cut off, the second text begins at the next piece, with a sentence.
+    # If nothing was cut, the second text begins with the next sentence.
     whole = ~random & (pairs.first_length + pairs.second_length < ROOM)
     assert whole.any()
     assert np.array_equal(pairs.second_start[whole], end[whole])
@@ -214,7 +214,7 @@ def test_half_of_the_pairs_and_all_single_sentences_have_a_random_second_text(
     sizes = np.diff(documents.documents_C)
     sentences = sizes[document_of(documents, pairs.first_start)]
     assert np.all(pairs.random_next[sentences == 1] == 1)
-    # Sentences of 11 pieces on average in these: hardly ever does one fill a row.
+    # In these documents, sentences have 11 pieces on average, so hardly any of them fills a row.
     short = np.arange(53) % 7 != 0
     of_long = (sentences >= 13) & short[document_of(documents, pairs.first_start)]
     full = of_long & (pairs.first_length + pairs.second_length > ROOM // 2)
@@ -227,7 +227,7 @@ def test_documents_take_part_in_proportion_to_their_length(documents, pairs):
     share = np.diff(starts) / documents.about["pieces"]
     counts = np.bincount(document_of(documents, pairs.first_start), minlength=53)
     assert counts / counts.sum() == pytest.approx(share, abs=0.003)
-    # A random second text comes from any other document, again in proportion.
+    # A random second text comes from any other document, in proportion to its length.
     second = document_of(documents, pairs.second_start[pairs.random_next == 1])
     others = share * ((share / (1 - share)).sum() - share / (1 - share))
     counts = np.bincount(second, minlength=53)
@@ -241,7 +241,7 @@ def test_rows_are_full_where_their_document_can_fill_them(documents, pairs):
     can = pieces[document_of(documents, pairs.first_start)] >= ROOM
     can &= (pieces >= ROOM)[document_of(documents, pairs.second_start)]
     lengths = (pairs.first_length + pairs.second_length)[can]
-    # One in ten is aimed at a shorter length; a sentence may still overshoot it.
+    # One pair in ten is drawn shorter, but whole sentences may make it longer again.
     assert 0.9 < (lengths == ROOM).mean() < 0.98
     assert lengths.min() < 13
 
@@ -301,7 +301,7 @@ def test_a_pair_is_shortened_to_the_lengths_bert_shortens_it_to(documents):
     cut = source.truncated(Pairs(zeros, grid[:, 0], zeros, grid[:, 1], zeros), rng)
     expected = np.array([bert(a, b) for a, b in grid.tolist()])
     assert np.array_equal(np.stack((cut.first_length, cut.second_length), 1), expected)
-    # Both ends are cut, at random: never more than there is.
+    # At most the lost pieces are cut from the start, on average half of them.
     lost = grid - expected
     front = np.stack((cut.first_start, cut.second_start), 1)
     assert np.all((front >= 0) & (front <= lost))

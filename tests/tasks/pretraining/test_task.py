@@ -1,4 +1,4 @@
-"""Pre-training: BERT's sizes, schedule, batches and loss, and that a killed job loses nothing."""
+"""Tests of pre-training: BERT's sizes, schedule, batches and loss, and continuing a killed job."""
 
 import pytest
 import torch
@@ -11,8 +11,8 @@ from tasks.text.tokenizer import BERT_MARKS
 from tests.tasks.jobs import config, ended
 from tests.tasks.small import PRETRAINING, evaluated, made, opened
 
-# Table, embedding size, heads, head size, feed-forward size, parameters (reproduced to the unit):
-# the first and the last row of each table. Parameters are linear in heads and in head size.
+# The first and the last row of each table of the paper: table, embedding size, heads, head size,
+# feed-forward size and the exact number of parameters, which is linear in heads and in head size.
 PUBLISHED = [
     *(("1", 1024, heads, None, 4096, 336_226_108) for heads in (8, 32)),
     ("2A", 512, 8, 128, 4096, 167_690_044),
@@ -48,7 +48,7 @@ def test_the_papers_models_have_the_papers_parameters(
 
 
 def test_the_cost_of_a_position_is_three_times_every_product_of_a_forward_pass():
-    # Two operations a multiplication; D=17, W=15, F=23, V=307, T=43, 7 of them predicted.
+    # Two operations per multiplication; D=17, W=15, F=23, V=307, T=43, of which 7 are predicted.
     block = 4 * 17 * 15 + 2 * 17 * 23 + 2 * 43 * 15
     heads = 7 * (17 * 17 + 17 * 307) + 17 * 17 + 17 * 2
     assert (
@@ -60,7 +60,7 @@ def test_the_cost_of_a_position_is_three_times_every_product_of_a_forward_pass()
 def test_each_phase_warms_up_and_ends_near_zero():
     task = made({**PRETRAINING, "optimizer.schedule": "linear"})
     rates = [task.learning_rate(step) for step in range(1, 20)]
-    # 14 steps with a warm-up of 3, then 5 with one of 2; a step after the last would be 0.
+    # 14 steps with a warm-up of 3, then 5 with a warm-up of 2. Each would reach 0 one step later.
     first = [0.01 * s / 3 for s in (1, 2, 3)] + [
         0.01 * (15 - s) / 12 for s in range(4, 15)
     ]

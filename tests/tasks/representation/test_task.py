@@ -1,4 +1,4 @@
-"""Theorem 1 as a task: problems are functions of the seed, and the error falls where it should."""
+"""Tests of Theorem 1 as a task: problems depend only on the seed, and large heads fit them."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from tests.models.theorem_1 import represent
 from tests.tasks.jobs import config
 from tests.tasks.small import REPRESENTATION, evaluated, made
 
-LENGTH, SIZE, PROBLEMS = 5, 7, 11  # of the small config
+LENGTH, SIZE, PROBLEMS = 5, 7, 11  # as in the small config
 
 
 def _task(changes={}):  # noqa: B006
@@ -50,7 +50,7 @@ def test_the_construction_has_no_error_and_another_head_has(mask, smallest):
 def test_gradient_descent_finds_contexts_at_the_smallest_head_and_not_below(
     mask, smallest
 ):
-    """The measured knee, apart from the construction."""
+    """The theorem constructs such heads. This test trains them."""
     errors = {}
     for head_size in (smallest - 1, smallest):
         task = _task({"task.mask": mask, "model.head_size": head_size})

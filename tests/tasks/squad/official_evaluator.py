@@ -1,4 +1,4 @@
-"""The rules of SQuAD's evaluate-v1.1.py in its own order of steps: the witness for our scoring."""
+"""The scoring rules of SQuAD's evaluate-v1.1.py, step by step, to check our scores against."""
 
 import re
 import string

@@ -1,4 +1,4 @@
-"""Paragraphs are cut into windows, and spans are chosen, as BERT's run_squad does it."""
+"""Tests that paragraphs are cut into windows and spans are chosen as in BERT's run_squad."""
 
 import numpy as np
 import pytest

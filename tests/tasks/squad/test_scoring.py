@@ -1,4 +1,4 @@
-"""The scores are those of the official evaluator."""
+"""Tests that scores equal those of the official evaluator."""
 
 import pytest
 from hypothesis import given
@@ -49,7 +49,7 @@ def test_hard_cases_score_as_worked_out_by_hand(prediction, answers, match, over
     )
 
 
-# Words that meet: articles, punctuation, both kinds of quotes and dashes, accents, other scripts.
+# Words with articles, punctuation, several quotes and dashes, accents, and other scripts.
 WORDS = st.sampled_from(
     [
         *"a an the The AN A. the, gold Gold gold. 'gold' red-gold theory - $5 5 5.0 _ a_b".split(),

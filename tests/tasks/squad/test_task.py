@@ -1,4 +1,4 @@
-"""SQuAD: from questions as they are published to the official scores; no wrong place is a label."""
+"""Tests of SQuAD, from the published files to the official scores, also with wrong positions."""
 
 import copy
 import json
@@ -16,7 +16,7 @@ from tests.tasks.small import SQUAD, evaluated, opened
 from tests.tasks.squad import official_evaluator
 
 WORLD = World(competitors=5, directions=23)
-NOWHERE = "no answer stands in the context"
+NOWHERE = "no answer occurs in the context"
 CONTEXT = "The caf\u00e9 sold gold. Gold, not old gold paint, was cheap."
 
 
@@ -85,7 +85,7 @@ def _double(entry, rng):
     _place(entry, lambda at: at + 1)
 
 
-# What is done to a question, and what becomes of it: the reason it is dropped for, or None.
+# For each mutation of a question, the reason for which the reader drops it, or None if it is kept.
 MUTATIONS = {
     "untouched": (lambda entry, rng: None, None),
     "place_off": (
@@ -155,7 +155,7 @@ LONG = {
 
 
 class Oracle(nn.Module):
-    """Knows the targets of the rows of a split, or of the first of each batch only."""
+    """A model that outputs the targets of a split, or only for the first rows of each batch."""
 
     def __init__(self, task, split, *, rows=10**6):
         super().__init__()
@@ -190,15 +190,16 @@ GOLD = (
     "fifty years",
     "\u0130brahim of Stra\u00dfburg",
     "$1,000.50.\nIt stood",
-    "re\u0301sume\u0301",  # the marks that follow a letter are in no piece
+    "re\u0301sume\u0301",  # combining marks are in no piece
 )
 
 
-SHORT = [f"s{number}" for number in range(9)]  # of another paragraph, of one window
+# Questions about another paragraph, which fits into one window.
+SHORT = [f"s{number}" for number in range(9)]
 
 
 def _own_questions(root):
-    """A folder of the questions; those of the test split are of rows of several lengths."""
+    """Write the questions to a folder. The rows of the test split have several lengths."""
     questions = [
         {
             "id": f"q{number}",
@@ -228,7 +229,7 @@ def _own_questions(root):
 
 
 def test_answers_are_cut_from_the_text_to_the_letter(tmp_path):
-    """A batch is as wide as its longest row; batches of several widths are scored together."""
+    """Each batch is as wide as its longest row, and batches of different widths are scored."""
     root = _own_questions(tmp_path / "data")
     changes = {
         "data.source": "local",
@@ -295,9 +296,8 @@ def test_windows_without_any_known_answer_teach_nothing(shared):
         **{end: torch.full_like(batch[end], -100) for end in ("start", "end")},
     }
     assert task.training_step(nowhere, 0).item() == 0.0
-    assert (
-        task.metrics("test", {"nats": 0.0, "windows": 0.0}) == {}
-    )  # and not a loss of 0
+    # Without windows, there is no loss, instead of a loss of 0.
+    assert task.metrics("test", {"nats": 0.0, "windows": 0.0}) == {}
     half = {key: torch.cat((batch[key], nowhere[key])) for key in batch}
     torch.testing.assert_close(
         task.training_step(half, 0), task.training_step(batch, 0)

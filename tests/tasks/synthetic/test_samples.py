@@ -1,4 +1,4 @@
-"""The generated texts: true to what is planted in their world, and always the same."""
+"""Tests of the generated texts: they have the structure of their world, and never change."""
 
 import re
 from collections import Counter
@@ -50,7 +50,7 @@ def test_families_and_names_are_as_many_as_the_world_says(competitors, direction
 
 @pytest.mark.parametrize("planted", [True, False])
 def test_every_word_of_the_demos_language_models_is_one_piece(planted):
-    """Else any further head predicts second pieces better, with nothing planted, too."""
+    """Otherwise, more heads would predict second pieces of words better, even in random text."""
     data = OmegaConf.load(CONF / "data" / "sample.yaml")
     demo = OmegaConf.load(CONF / "scale" / "task" / "lm1b_demo.yaml")
     world = World(data.competitors, data.directions if planted else 0)
@@ -63,7 +63,7 @@ def test_every_word_of_the_demos_language_models_is_one_piece(planted):
 
 @pytest.mark.parametrize("planted", [True, False])
 def test_every_word_of_the_demos_encoders_is_one_piece_and_every_text_one_row(planted):
-    """So a place in a text is a position, and places of two texts lie equally far apart."""
+    """So the same place in both texts is always the same number of positions apart."""
     demos = [
         OmegaConf.load(CONF / "scale" / "task" / f"{task}_demo.yaml")
         for task in ENCODERS
@@ -86,7 +86,7 @@ def test_every_word_of_the_demos_encoders_is_one_piece_and_every_text_one_row(pl
             for part in text
         ]
         assert pieces == [world.competitors] * 2
-    longest = 2 * (world.competitors + 1) + 3  # full stops and three marks
+    longest = 2 * (world.competitors + 1) + 3  # names, two full stops and three marks
     assert {demo.task.sequence_length for demo in demos} == {longest}
 
 
@@ -143,7 +143,7 @@ def test_a_longer_sample_begins_with_a_shorter_and_is_written_once(name, tmp_pat
 
 
 def told_of(world):
-    """Who came in each sentence, and the families and names told afterwards."""
+    """Yield who came in each sentence, and the families and names that it mentions later."""
     for sentence in islice(samples.sentences(world), 499):
         found = re.fullmatch(r"Came ((?:\w+ )+): ((?:\w+ \w+ )+)\.", sentence)
         assert found, sentence
@@ -194,7 +194,7 @@ def test_without_directions_the_next_sentence_has_nothing_to_do_with_it():
 
 
 def truth(row):
-    """The label that follows from who came and which families are told."""
+    """Return the label that follows from who came and which families are named."""
     came = [FAMILY_OF[name] for name in words(row["sentence1"])]
     told = words(row["sentence2"])
     if came == told:

@@ -1,4 +1,4 @@
-"""One reader for three sources: the same splits and counts, one sentence for what is wrong."""
+"""Tests of corpora: three sources give the same splits and counts, and one kind of message."""
 
 from dataclasses import replace
 
@@ -98,7 +98,9 @@ def test_equal_lines_are_in_one_split_wherever_they_stand(tmp_path):
 def test_a_test_split_that_is_there_is_kept(tmp_path, train, test):
     root = write(tmp_path, {train: sentences(500), test: sentences(7, 500)})
     if train != "all.txt":
-        write(root, {"notes.txt": ["no"]})  # beside LM1B's shards only they are read
+        write(
+            root, {"notes.txt": ["no"]}
+        )  # if there are LM1B's shards, other files are not read
     splits, _ = read(local(root), tmp_path / "unused")
     assert splits["test"] == sentences(7, 500)
     assert sorted(splits["train"] + splits["validation"]) == sorted(sentences(500))

@@ -1,4 +1,4 @@
-"""Text is cut into sentences and pieces; pieces give back the text."""
+"""Tests that text is cut into sentences and pieces, and that pieces give the text again."""
 
 import itertools
 
@@ -67,7 +67,7 @@ def test_a_line_is_ended_by_a_mark_that_is_no_abbreviations(line, ended):
 
 @pytest.mark.parametrize("part", [".", '."', ". ", "。」", "Mr. "])
 def test_a_long_row_of_marks_takes_linear_time(part):
-    # In quadratic time this would take an hour: the test would not end.
+    # Quadratic time would take an hour.
     text = part * (300_007 // len(part)) + "a"
     assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
     assert not is_ended(text)
