@@ -121,11 +121,11 @@ BREACHES = {
         f"{ATTEND}; context[:, :, 8:] += context[:, :, :1]",
         "position 0 changes the output at position 8",
     ),
-    "other rows": (BATCH, "not to depend on the other rows of its batch, but they do"),
+    "other rows": (BATCH, "do not depend on other rows of the batch, but they do"),
     "in whole blocks": (BLOCKS, "changes the output at position 0 under a causal mask"),
     "not in its state": (
         DRAWN,
-        "built anew and has loaded its state_dict, but they differ",
+        "new layer that has loaded the state_dict, but they differ",
     ),
     "modes": (MODES, "equal outputs in training and in evaluation without dropout"),
     "unused": (f"{ATTEND}; context = context.detach()", "but qkv.weight receives none"),
@@ -145,7 +145,7 @@ def test_a_variant_that_breaks_it_is_one_sentence(installed, breach, told):
     sentence = str(caught.value)
     assert sentence.startswith("model.attention.name=mine: expected ")
     assert told in sentence
-    assert sentence.endswith("; mend its code.") or "signature" in changes
+    assert sentence.endswith("; fix its code.") or "signature" in changes
     assert "\n" not in sentence
 
 

@@ -19,7 +19,7 @@ def test_a_task_whose_forward_pass_reads_the_labels_is_refused(monkeypatch):
 
     monkeypatch.setattr(LanguageModel, "forward", forward)
     with pytest.raises(
-        UserError, match=r"task\.name=lm1b: expected a forward pass that reads no"
+        UserError, match=r"task\.name=lm1b: expected a task whose forward pass reads no"
     ):
         size(config())
 
