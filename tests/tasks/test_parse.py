@@ -32,8 +32,8 @@ SENTENCES = {
     ),
     "head sizes of two heads": (
         {"model.head_size": [5, [7, 11]]},
-        "expected one size for each of model.heads=3 in a layer's list; "
-        "for example [7, 11, 7].",
+        "expected one size for each of the 3 heads in a layer's list; "
+        "replace [7, 11], for example by [7, 11, 7].",
     ),
     "unknown": ({"model.headsize": 4}, "write model.head_size."),
     "unlike anything": ({"model.zzz": 4}, "remove it."),

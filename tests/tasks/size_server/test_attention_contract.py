@@ -97,7 +97,10 @@ BREACHES = {
         {"signature": "self, heads, head_size, *, bias, dropout"},
         "Variant(embedding_s",
     ),
-    "untyped": ({"signature": f"{SIGNATURE}, rank=3"}, "a type for its option rank"),
+    "untyped": (
+        {"signature": f"{SIGNATURE}, rank=3"},
+        "a type annotation for the argument rank",
+    ),
     "shapes": ("context = q @ k", "but it raised RuntimeError"),
     "positions": ("context = v[..., :1, :]", "but it returned (1, 1, 17)"),
     "not on meta": (f"{ATTEND}.numpy()", "but it raised "),
