@@ -122,7 +122,7 @@ LONGER = {
         (
             REPRESENTATION,
             {"model": config()["model"]},
-            "expected an architecture of task",
+            "expected an architecture that the task",
         ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
