@@ -17,7 +17,7 @@ def of_arrays(arrays: Mapping[str, np.ndarray]) -> Batch:
 
 
 def moved(batch: Batch, device: torch.device) -> Batch:
-    """Copy a batch to a device and return the copy. The host does not wait until it is complete."""
+    """Return the batch on `device`. The host does not wait for a copy to a GPU."""
     if device.type == "cpu":
         return batch
     return {

@@ -40,7 +40,7 @@ def sidecar(path: Path) -> Path:
 
 def save(value: Mapping[str, Any], path: Path, run: str) -> None:
     """Write a checkpoint of `run` atomically. An OSError leaves the previous file unchanged."""
-    # Let torch.save write to memory. Writing to a full disk, it would hide the OSError.
+    # On a full disk, torch.save would hide the OSError, so let it write to memory.
     buffer = io.BytesIO()
     torch.save(dict(value), buffer)
     content = buffer.getvalue()
@@ -51,7 +51,7 @@ def save(value: Mapping[str, Any], path: Path, run: str) -> None:
 
 
 def verify(path: Path, run: str) -> None:
-    """Raise Damaged if another run wrote the checkpoint, or if it has changed since."""
+    """Raise Damaged if a checkpoint is unreadable, has changed, or is of another run than `run`."""
     try:
         stated = read_json(sidecar(path))
         digest = digest_of_file(path)
@@ -183,8 +183,8 @@ def adapted(
         stacked = given["qkv.weight"]
         if (layer.heads, 3 * layer.heads * layer.head_size) != (heads, len(stacked)):
             size = len(stacked) // (3 * heads)
-            expected = f"{heads} heads of size {size}, like the parent's, "
-            expected += f"but {layer.heads} have the size {layer.head_size}"
+            own = f"{layer.heads} of size {layer.head_size}"
+            expected = f"the parent's {heads} heads of size {size}, not {own}"
             remedy = "copy the parent's section `model`"
             raise invalid_value("model.heads", layer.heads, expected, remedy)
 

@@ -121,7 +121,7 @@ class TrainingBatches:
 
 
 class SplitBatches:
-    """An iterable over this rank's batches of a split. One of 2 ranks has every second batch."""
+    """An iterable over this rank's batches of a split. Each of 2 ranks has every second batch."""
 
     def __init__(self, data: TaskData, split: str) -> None:
         self._data, self._split = data, split
@@ -133,7 +133,10 @@ class SplitBatches:
 
 
 class PreparedData(TaskData):
-    """Data prepared from text. Runs share it if their text and their `shaping` keys are equal."""
+    """Data prepared from text.
+
+    Runs with the same text and the same values of the keys `shaping` share the data.
+    """
 
     kind: ClassVar[str]
     """The beginning of the folder's name."""

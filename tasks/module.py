@@ -77,8 +77,8 @@ class TaskModule(pl.LightningModule, ABC):
     def forward(self, batch: Batch) -> Tensor:
         """Return the model's outputs.
 
-        This must compute all matrix products of a training step's forward pass, because FLOPs are
-        counted here.
+        To count FLOPs, the planner calls this method without labels. It must therefore compute all
+        matrix products of a forward pass in training.
         """
 
     @abstractmethod
@@ -174,7 +174,7 @@ class TaskModule(pl.LightningModule, ABC):
         device = next(iter(batch.values())).device
         found = []
         for count in self.counts(batch):
-            # Create the tensor on the device. For a copy from the host, the host would wait.
+            # Create the tensor on the device, because the host would wait for a copy.
             if not isinstance(count, Tensor):
                 count = torch.full((), count, device=device)
             mean = ranks.mean(count.double())
@@ -197,7 +197,8 @@ class TaskModule(pl.LightningModule, ABC):
             return
 
         root: Any = self.trainer.model if self.fabric is None else self
-        # With FSDP, each rank has only a part of the gradients. The root module can clip all.
+        # With FSDP, each rank has only a part of the gradients. The root module can clip
+        # all of them.
         if hasattr(root, "clip_grad_norm_"):
             root.clip_grad_norm_(largest)
         else:

@@ -1,4 +1,4 @@
-"""The parser of a run's config. A parsed config gives the data and the module of its task."""
+"""Functions that parse a run's config, and create the task's data and module from it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,9 +31,7 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
     if name not in task.architectures and not issubclass(builds, task.models):
         models = [f"any that builds a {model.__name__}" for model in task.models]
         known = ", ".join([*task.architectures, *models])
-        expected = (
-            f"an architecture that the task {_name(config, 'task')} trains ({known})"
-        )
+        expected = f"an architecture of the task {_name(config, 'task')} ({known})"
         remedy = f"choose model={task.architectures[0]}"
         raise invalid_value("model.name", name, expected, remedy)
 

@@ -25,7 +25,7 @@ def main(argument: str) -> int:
         run = Run.open(Path(argument))
         data = data_of(parse(run.record().config), run.outputs)
         data.prepare_data()
-        # Check every file once here, so that the jobs that train need not.
+        # Read and check every file here, so that the training jobs need not.
         data.check(again=True)
     except (UserError, OSError) as error:
         print(error, file=sys.stderr)

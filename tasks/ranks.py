@@ -59,7 +59,7 @@ def share(rows: int) -> tuple[int, int]:
 
 
 def split(batch: dict[str, Tensor], parts: int) -> list[dict[str, Tensor]]:
-    """Split this rank's rows into parts, at most one per row. All ranks make as many parts."""
+    """Split this rank's rows into parts, at most one per row. Every rank makes as many parts."""
     if parts == 1:
         return [batch]
     rows = torch.tensor(len(next(iter(batch.values()))))

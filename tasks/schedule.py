@@ -16,7 +16,7 @@ def learning_rate(optimizer: OptimizerSection, steps: int, step: int) -> float:
     - constant: stays at its peak.
 
     bert is the schedule of google-research/bert. The rate rises from 0 at the first step. After the
-    warm-up, it jumps to the line that falls from the peak at the first step to 0 one step after the
+    warm-up, it jumps to the straight line from the peak at the first step to 0 one step after the
     last.
     """
     peak, warmup = optimizer.learning_rate, optimizer.warmup_steps

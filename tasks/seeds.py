@@ -32,7 +32,7 @@ class Shuffled:
         while count:
             epoch, offset = divmod(start, self._length)
             if epoch not in self._orders:
-                # Of the earlier orders, keep only the last: a batch may span two epochs.
+                # Keep the order of the previous epoch, because a batch may span two epochs.
                 self._orders = {
                     e: order for e, order in self._orders.items() if e == epoch - 1
                 }

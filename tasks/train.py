@@ -18,7 +18,7 @@ from tasks.process import freeze_gc, run_argument
 
 def main(argument: str) -> int:
     """Train the run in the directory `argument`; return the exit code."""
-    # Import here, because torch and Lightning take seconds.
+    # Import here, because importing torch and Lightning takes seconds.
     from tasks.training import distributed
     from tasks.training.job import INTERRUPTED, Elsewhere, Job
 
@@ -34,7 +34,7 @@ def main(argument: str) -> int:
                 )
             distributed.join(trainer)
         code = Job(run).work()
-        # Leaving waits for the other ranks. After a failure, do not wait.
+        # `leave` waits for the other ranks. After a failure, they may never call it.
         if code in (0, INTERRUPTED):
             distributed.leave()
         return code

@@ -1,4 +1,4 @@
-"""The section `model` of a config, which chooses an architecture and an attention variant.
+"""The section `model`. It chooses an architecture and an attention variant.
 
 The options of an attention variant are the keyword arguments of its constructor.
 """
@@ -53,7 +53,7 @@ def variant(name: Any) -> type[nn.Module]:
 # Cached, because creating a pydantic class takes longer than all other checks of a config.
 @functools.cache
 def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
-    """Return the schema of `model.attention` for a variant: its name and its options.
+    """Return the schema of `model.attention` for a variant: the key `name` and the options.
 
     Raises:
         UserError: the constructor lacks an argument that every variant takes, or an option has no
@@ -78,9 +78,8 @@ def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
     for key, parameter in own.items():
         required = parameter.default is parameter.empty
         if key not in hints:
-            expected = f"a type annotation for the argument {key} of its constructor"
             remedy = "write for example `value_size: int | None = None`"
-            raise invalid_value(KEY, name, expected, remedy)
+            raise invalid_value(KEY, name, f"a type annotation for {key}", remedy)
         # Integer options are sizes or counts, so they are at least 1.
         is_size = hints[key] in (int, int | None)
         kind = "a whole number of at least 1" if is_size else "a value"
@@ -121,7 +120,7 @@ class Architecture(Section, ABC):
     """The section `model`, with the keys of every architecture."""
 
     counted_on: ClassVar[str] = "meta"
-    """The device on which FLOPs are counted: "cpu" for models that need the values of tensors."""
+    """The device on which FLOPs are counted. Models that need the values of tensors use "cpu"."""
     name: str
     embedding_size: Annotated[int, whole(1, 65_536, 256)]
     heads: Annotated[int, whole(1, 65_536, 8)]
@@ -142,7 +141,7 @@ class Architecture(Section, ABC):
 
     @property
     def called(self) -> tuple[str, str]:
-        """The key that chooses the model's code, and its value. Error messages name them."""
+        """The key that chooses the model's code, and the chosen value. Error messages name both."""
         return "model.name", self.name
 
     @property
@@ -188,10 +187,9 @@ class Architecture(Section, ABC):
         elif wrong_layers := [
             s for s in sizes if isinstance(s, list) and len(s) != self.heads
         ]:
-            wrong = wrong_layers[0]
             expected = f"one size for each of the {self.heads} heads in a layer's list"
-            example = (wrong * self.heads)[: self.heads]
-            remedy = f"replace {wrong}, for example by {example}"
+            whole_layer = (wrong_layers[0] * self.heads)[: self.heads]
+            remedy = f"replace {wrong_layers[0]}, for example by {whole_layer}"
             yield Problem(key, sizes, expected, remedy)
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""The base class of config sections, which declare the types of their values and check them."""
+"""The base class of config sections, which checks values and reports problems."""
 
 import difflib
 import functools

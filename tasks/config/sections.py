@@ -79,21 +79,9 @@ class DataSection(Section):
 
     def problems(self, path: str = "") -> Iterator[Problem]:
         needed = {
-            ("sample", "sentences"): (
-                self.sentences,
-                "the number of sentences",
-                "40000",
-            ),
-            ("sample", "competitors"): (
-                self.competitors,
-                "the number of names in a sentence",
-                "12",
-            ),
-            ("sample", "directions"): (
-                self.directions,
-                "the number of families of names",
-                "128",
-            ),
+            ("sample", "sentences"): (self.sentences, "a number of sentences", "40000"),
+            ("sample", "competitors"): (self.competitors, "a number of names", "12"),
+            ("sample", "directions"): (self.directions, "a number of families", "128"),
             ("local", "root"): (self.root, "the folder that holds the text", "FOLDER"),
             ("hub", "hub.path"): (
                 self.hub.path,
@@ -107,8 +95,7 @@ class DataSection(Section):
                 yield Problem(key, "null", why, f"set {key}={example}")
         if self.directions and self.competitors and self.directions <= self.competitors:
             key, least = f"{path}.directions", f"{path}.competitors={self.competitors}"
-            reason = "the competitors in a sentence come from different families"
-            expected = f"more than {least}, because {reason}"
+            expected = f"more than {least}, since each name comes from its own family"
             remedy = f"set {key}=128, or {key}=0 for text that needs no large heads"
             yield Problem(key, str(self.directions), expected, remedy)
 
@@ -201,7 +188,8 @@ class RunConfig(Section):
         steps, warmup = self.trainer.steps, self.optimizer.warmup_steps
         schedule = self.optimizer.schedule
         if schedule in ENDS_AT_0 and warmup >= steps > 0:
-            reason = f"the schedule {schedule} falls to 0 after the warm-up"
-            expected = f"fewer than trainer.steps={steps}, because {reason}"
+            end = (
+                f"trainer.steps={steps}, since the schedule {schedule} then falls to 0"
+            )
             remedy = f"set optimizer.warmup_steps={steps // 10}"
-            yield Problem("optimizer.warmup_steps", warmup, expected, remedy)
+            yield Problem("optimizer.warmup_steps", warmup, f"fewer than {end}", remedy)

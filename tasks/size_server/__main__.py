@@ -1,7 +1,7 @@
 """The size server: `python -m tasks.size_server` builds models to measure them, and forks jobs.
 
-It imports PyTorch once, so that a forked job starts without this delay. Each request is one line of
-JSON on stdin, and each answer is one line of JSON on stdout:
+It imports PyTorch once. A forked job starts with PyTorch already imported. Each request is one line
+of JSON on stdin, and each answer is one line of JSON on stdout:
 
     {"id", "op": "size", "config"}     -> {"id", "size"}
     {"id", "op": "speed"}              -> {"id", "flops_per_second"}
@@ -9,11 +9,12 @@ JSON on stdin, and each answer is one line of JSON on stdout:
     {"id", "op": "preload", "logger"}  -> {"id", "code"}
     {"id", "op": "fork", "target": "train" | "prepare", "argument", "environment", "log"}
                                        -> {"id", "pid"}; when the job ends, {"id", "exited": code}
-    {"id", "op": "signal", "of": id of a fork, "signal": number}
+    {"id", "op": "signal", "of", "signal": number}
                                        -> {"id", "signalled": true | false}
 
 If a request fails, the answer is {"id", "error"} instead. "preload" imports the modules of jobs,
-and those of W&B unless "logger" is "none".
+and those of W&B unless "logger" is "none". "signal" sends a signal to the job that the request with
+the id "of" has started.
 
 The server writes {"ready": true} when it can read requests. After stdin ends, it exits as soon as
 its last job has ended. It has one thread and never uses a GPU, so that forking is safe.
@@ -89,7 +90,7 @@ class Server:
         sys.stdout.flush()
         self._answers = os.dup(1)
         os.dup2(2, 1)
-        # By pid, the request for which each child was forked.
+        # Map the pid of each child to the request for which it was forked.
         self._children: dict[int, Request] = {}
         self._selector = selectors.DefaultSelector()
         self._wake, wake = os.pipe()
@@ -219,7 +220,7 @@ class Server:
         pid = forked()
         if pid == 0:
             become_job(work, log=request.get("log"), close=(*self._private, *close))
-        # The child does this too, but the client may signal the group before the child has run.
+        # The child calls this too, but the client may signal the group before the child has run.
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
         self._children[pid] = request

@@ -26,7 +26,7 @@ _SEGMENTS = (1, 1, 1, 1, 2, 2, 2, 2, 0, 0)
 _LONG = (*[1] * 40, *[2] * 16, *[0] * 8)
 # Change about this many positions of these two rows, one at a time.
 _CHANGED = 20
-# Change about this many positions of rows as long as the run's. Such rows may be long.
+# Change fewer positions of rows as long as the run's, because these may be long.
 _CHANGED_OF_OWN = 3
 # If the run's rows are longer, check rows of this many positions.
 _LONGEST = 2048
@@ -38,8 +38,8 @@ _ROUNDING = {
     "32-true": 1e-5,
     "64-true": 1e-5,
 }
-# Above this many checked layers x positions x embedding_size (about ten seconds), check only the
-# output shapes of a layer if a similar one (`_shape_class`) has been checked.
+# The budget for checks, as layers x positions x embedding_size. It takes about ten seconds. Beyond
+# it, check only the output shape of a layer if a similar one (`_shape_class`) has been checked.
 _WORK = 1 << 20
 _checked: set[object] = set()
 
@@ -120,10 +120,10 @@ def _check_layer(
 
 
 def _own_rows(length: int) -> list[tuple[int, ...]]:
-    """Return two packed rows: one as long as the run's, and one shorter by a position.
+    """Return two packed rows: one as long as the run's rows, and one that is one position shorter.
 
-    One length is therefore even and the other odd. A row has two segments if each of them can have
-    two positions, because a rotation changes nothing at the first position of a segment.
+    So one length is even and the other odd. A row of four or more positions has two segments of at
+    least two, because a rotation changes nothing at the first position of a segment.
     """
     rows = []
     for own in (min(length, _LONGEST), min(length, _LONGEST) - 1):
@@ -134,7 +134,7 @@ def _own_rows(length: int) -> list[tuple[int, ...]]:
 
 def _layer_sizes(section: WithAttention) -> list[tuple[int, int, int]]:
     """Return each (embedding_size, heads, head_size) for which the layers build attention."""
-    groups: set[tuple[int, int]] = set()  # (heads of one size in a layer, this size)
+    groups: set[tuple[int, int]] = set()  # pairs (number of heads, head size)
     for sizes in sizes_by_layer(
         section.resolved_head_size, getattr(section, "layers", 1)
     ):
@@ -145,18 +145,18 @@ def _layer_sizes(section: WithAttention) -> list[tuple[int, int, int]]:
 
 def _raised(name: str, error: Exception) -> Exception:
     expected = (
-        "a module that can be built and called as CONTRIBUTING.md describes, also on the device "
-        f"meta, but it raised {message_of(error)}"
+        "a module that can be built and called as CONTRIBUTING.md describes, also on the meta "
+        f"device, but it raised {message_of(error)}"
     )
     return invalid_value(KEY, name, expected, "fix its code")
 
 
 def _rotation(layer: Any, segments: Sequence[int] = _SEGMENTS) -> dict[str, Rotation]:
-    """Return the argument `rotation`, which a decoder with rotary positions passes to a layer."""
+    """Return the keyword argument that a decoder with rotary positions passes to a layer."""
     positions_BT = torch.tensor(
         [[segments[:t].count(s) for t, s in enumerate(segments)]]
     )
-    # The number of rotated dimensions must be even, so an odd head keeps its last one unrotated.
+    # Only an even number of dimensions can be rotated. In a head of odd size, leave out the last.
     size = layer.rotary_size
     return {"rotation": Rotation(positions_BT, {size: size - size % 2}, base=10.0)}
 
@@ -164,7 +164,8 @@ def _rotation(layer: Any, segments: Sequence[int] = _SEGMENTS) -> dict[str, Rota
 def shape_fault(layer: nn.Module, embedding_size: int, rotated: bool) -> str | None:
     """Return what is wrong with the shape of a layer's outputs, or None. The layer is on "meta".
 
-    Also measure the rank and entropy of the heads, as after training, so that errors appear now.
+    Also measure the rank and entropy of the heads. Otherwise an error in these measurements would
+    appear only after training.
     """
     layer.eval()
     with torch.device("meta"):
@@ -197,7 +198,7 @@ def behaviour_fault(
     most: int = _CHANGED,
     precision: str = "32-true",
 ) -> str | None:
-    """Return the first rule of the contract that a layer breaks, in words, or None.
+    """Describe the first rule of the contract that a layer breaks. Return None if it breaks none.
 
     The rules:
 

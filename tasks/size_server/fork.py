@@ -15,7 +15,7 @@ from typing import NoReturn
 from sweeper.store import registry
 from tasks.process import freeze_gc
 
-# wandb.init imports the second module, which takes a second if torch is loaded.
+# wandb.init imports the latter module, which takes 1 s if torch is loaded.
 WANDB = ("wandb", "wandb.sdk.launch.inputs.internal")
 # Lightning imports torchmetrics, which imports these packages if they are installed. That would
 # take 1.4 s, of which `transformers` takes 0.6 s. This project does not use torchmetrics.
@@ -43,7 +43,7 @@ def preload(logger: str) -> None:
 
 
 class NotInstalled(MetaPathFinder):
-    """A finder of modules, for sys.meta_path, that hides the installed packages UNUSED."""
+    """A module finder for sys.meta_path that hides the packages UNUSED, even if installed."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
         """Raise ModuleNotFoundError for a hidden package, unless it is already imported."""

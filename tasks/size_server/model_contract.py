@@ -29,7 +29,8 @@ _checked: set[str] = set()
 def check(run: RunConfig) -> None:
     """Check the model of a config, if it is a language model other than Headroom's own.
 
-    Of models that differ only in size, the first is checked. Each is checked again after training.
+    Of models that differ only in size, the first is checked. Each model is checked again after its
+    training.
 
     Raises:
         UserError: an output depends on a later position, another segment or another row; a

@@ -1,4 +1,4 @@
-"""The sizes of a run's model. Most are interpolated from a few models that are built.
+"""The size of a run: the parameters, FLOPs and cache of its model. Most sizes are interpolated.
 
 The number of parameters, or of FLOPs, is a polynomial in the dimensions of a model. It is at most
 quadratic in embedding_size, heads and head_size, and affine in feedforward_size. Lagrange's
@@ -183,7 +183,7 @@ def counts(run: RunConfig) -> dict[str, int]:
 def size(
     config: Mapping[str, Any], counted: Callable[[RunConfig], Counts] = counts
 ) -> dict[str, int | float]:
-    """Return the sizes of a run: its model, its training tokens, and the FLOPs to train on a token.
+    """Return the size of a run: the counts of its model, its tokens, and its FLOPs per token.
 
     Training costs three times the FLOPs of a forward pass: the forward pass itself, the gradients
     of the inputs and the gradients of the weights. If heads differ in size, the key `head_size` is

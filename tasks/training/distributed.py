@@ -163,8 +163,8 @@ class SecondaryAttempt(Attempt):
 class SynchronizedStop(Interruption):
     """An Interruption that stops all ranks after the same step if any rank received a signal.
 
-    A rank may receive two signals for one request, so it ignores a second one. After a second
-    Ctrl-C, the job kills its ranks.
+    A rank may receive two signals for one request to stop, so it ignores a second one. After a
+    second Ctrl-C, the job kills its ranks.
     """
 
     asked = False

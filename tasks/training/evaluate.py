@@ -44,7 +44,7 @@ def sampled_loss(module: TaskModule) -> dict[str, float]:
     """Return the loss on the first rows of the validation split, or {} if the task has no loss.
 
     The sample has as many positions as a training step, or the share SAMPLED of all training
-    positions if this is more, but at most the first batch. Every call uses the same rows.
+    positions, whichever is more. It is at most the first batch. Every call uses the same rows.
     """
     if "test/loss" not in module.measured:
         return {}

@@ -78,7 +78,7 @@ class Job:
 
         self._mirror: Mirror | None = None
         self._reading_data = False  # while True, a UserError is about the data
-        # If batches cannot be split further, this ends the message about GPU memory.
+        # Appended to the message of an out-of-memory error if batches cannot be split further.
         self._indivisible = ""
         self._over = threading.Event()
         # The file descriptor of the original stderr. `work` redirects stderr to the log.

@@ -146,7 +146,7 @@ def cpu_name() -> str:
 
 
 def _text(path: Path) -> str:
-    """Return the content of a file of Linux, or "" if another system lacks it."""
+    """Return the content of a Linux file such as /proc/cpuinfo, or "" on other systems."""
     try:
         return path.read_text("utf-8", "replace")
     except OSError:

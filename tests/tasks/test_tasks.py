@@ -122,7 +122,7 @@ LONGER = {
         (
             REPRESENTATION,
             {"model": config()["model"]},
-            "expected an architecture that the task",
+            "expected an architecture of the task",
         ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

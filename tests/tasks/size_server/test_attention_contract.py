@@ -99,7 +99,7 @@ BREACHES = {
     ),
     "untyped": (
         {"signature": f"{SIGNATURE}, rank=3"},
-        "a type annotation for the argument rank",
+        "a type annotation for rank",
     ),
     "shapes": ("context = q @ k", "but it raised RuntimeError"),
     "positions": ("context = v[..., :1, :]", "but it returned (1, 1, 17)"),

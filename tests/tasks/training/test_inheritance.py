@@ -67,7 +67,7 @@ def test_other_heads_than_the_parents_are_refused():
     shared = Decoder(**{**DECODER, "heads": 5, "head_size": 3}, attention=_shared(7))
     own, parents = (one.blocks[0].attention.qkv.weight for one in (model, original))
     assert own.shape == parents.shape
-    told = r"model\.heads=5: expected 3 heads of size 5, like the parent's, but 5 have the size 3"
+    told = r"model\.heads=5: expected the parent's 3 heads of size 5, not 5 of size 3"
     with pytest.raises(UserError, match=told):
         adapted(shared, original.state_dict(), DECODER["heads"])
 
