@@ -336,4 +336,6 @@ def _raise_if_training(attempts: Sequence[Attempt]) -> None:
     """Raise Elsewhere if the process of one of these attempts is known to be alive."""
     for attempt in attempts:
         if attempt.alive() and alive(attempt.info()):
-            raise Elsewhere(f"attempt {attempt.number} is already training this run")
+            raise Elsewhere(
+                f"attempt {attempt.number} is already training this run; wait for it, or stop it"
+            )

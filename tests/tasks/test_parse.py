@@ -1,4 +1,4 @@
-"""A config that no run can have is refused with one sentence that says what to do."""
+"""An invalid config is refused with one sentence, which names a remedy."""
 
 import inspect
 from pathlib import Path
@@ -58,7 +58,8 @@ SENTENCES = {
     ),
 }
 ROTARY = {"model.position_encoding": "rotary"}
-REFUSED = [  # the first key is the one that the sentence names
+# The message begins with the first key.
+REFUSED = [
     {"model.heads": 4.0},
     {"model.head_size": [5, "x"]},
     {"model.head_size": []},
@@ -93,7 +94,7 @@ REFUSED = [  # the first key is the one that the sentence names
 
 
 def refusal(changes):
-    """Return the one sentence that refuses a config with these changes."""
+    """Return the error message of a config with these changes."""
     with pytest.raises(UserError) as caught:
         parse(config(changes))
     sentence = str(caught.value)

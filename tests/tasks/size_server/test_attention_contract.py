@@ -31,7 +31,7 @@ WITHOUT = "context = (q @ k.mT).masked_fill(~mask_B1TT, float('-inf')).softmax(-
 
 
 def planned(installed, source, name="mine", changes={}):  # noqa: B006
-    """What planning a run of this variant gives."""
+    """Install a plugin with this variant. Return the size of a run that uses it."""
     attention_contract._checked.clear()
     installed(name, source, {"headroom.attention": f"{name} = {name}"})
     return size(config({"model.attention": {"name": name}, **changes}))
