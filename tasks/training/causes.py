@@ -16,7 +16,7 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Interrupted(BaseException):
-    """A request to stop the job. Its base is BaseException, so that libraries do not catch it."""
+    """A request to stop the job. It is a BaseException, so that libraries do not catch it."""
 
 
 class Interruption:

@@ -77,7 +77,7 @@ class Job:
             self._interruption = distributed.SynchronizedStop(self._stop_at_once)
 
         self._mirror: Mirror | None = None
-        self._reading_data = False  # while True, a UserError is about the data
+        self._reading_data = False  # if True, a UserError is about the data
         # Appended to the message of an out-of-memory error if batches cannot be split further.
         self._indivisible = ""
         self._over = threading.Event()

@@ -71,7 +71,7 @@ class Steps:
     def _backward(
         self, number: int, batch: Batch, divisors: list[Tensor] | None = None
     ) -> Tensor:
-        """Add the gradients of `batch` to the gradients of the parameters; return its loss."""
+        """Add the gradients of a batch to those of the parameters, and return the batch's loss."""
         with self.fabric.autocast():
             loss: Tensor = self._wrapped.training_step(batch, number, divisors)
         self.fabric.backward(loss)
