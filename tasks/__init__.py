@@ -1,1 +1,1 @@
-"""The jobs that train a run. They join its config, its data and its model with Lightning."""
+"""The tasks, and the jobs that prepare their data and train models on them."""

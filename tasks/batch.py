@@ -17,7 +17,7 @@ def of_arrays(arrays: Mapping[str, np.ndarray]) -> Batch:
 
 
 def moved(batch: Batch, device: torch.device) -> Batch:
-    """Return the batch on a device. The host does not wait for the copy."""
+    """Return the batch on `device`. The host does not wait for a copy to a GPU."""
     if device.type == "cpu":
         return batch
     return {
@@ -27,7 +27,7 @@ def moved(batch: Batch, device: torch.device) -> Batch:
 
 
 def pinned(batch: Batch) -> Batch:
-    """Return the batch in pinned memory, from which a GPU copies while the host continues."""
+    """Return the batch in pinned memory. A GPU can copy from it while the host continues."""
     return {
         key: tensor
         if tensor.device.type != "cpu" or tensor.is_pinned()
@@ -37,7 +37,7 @@ def pinned(batch: Batch) -> Batch:
 
 
 def prefetched(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch]:
-    """Yield batches on a device. For a GPU, a thread makes and pins the next batch in advance."""
+    """Yield the batches on a device. For a GPU, a thread prepares and pins the next batch."""
     if device.type != "cuda":
         yield from batches
         return
@@ -47,7 +47,7 @@ def prefetched(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch
         batch = next(source, None)
         return None if batch is None else pinned(batch)
 
-    # Without set_device, the thread would pin memory for the first GPU.
+    # Without set_device, the thread would pin memory for the first GPU of the machine.
     with ThreadPoolExecutor(
         1, initializer=torch.cuda.set_device, initargs=(device,)
     ) as thread:

@@ -1,7 +1,7 @@
-"""Checkpoints, which a digest verifies before use, and the weights that runs inherit.
+"""Checkpoints with digests, and the final weights that a run inherits from its parent.
 
-Lightning's own writer copies from the folder of temporary files and never syncs. A kill or a full
-disk could then destroy the previous checkpoint too, so it is not used.
+Lightning's writer of checkpoints is not used. It copies from a temporary folder and never calls
+fsync, so a kill or a full disk could also destroy the previous checkpoint.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ def sidecar(path: Path) -> Path:
 
 def save(value: Mapping[str, Any], path: Path, run: str) -> None:
     """Write a checkpoint of `run` atomically. An OSError leaves the previous file unchanged."""
-    # Let torch.save write to memory, because it would hide the OSError of a full disk.
+    # On a full disk, torch.save would hide the OSError, so let it write to memory.
     buffer = io.BytesIO()
     torch.save(dict(value), buffer)
     content = buffer.getvalue()
@@ -51,7 +51,7 @@ def save(value: Mapping[str, Any], path: Path, run: str) -> None:
 
 
 def verify(path: Path, run: str) -> None:
-    """Raise Damaged unless this run wrote the file and its content has not changed since."""
+    """Raise Damaged if a checkpoint is unreadable, has changed, or is of another run than `run`."""
     try:
         stated = read_json(sidecar(path))
         digest = digest_of_file(path)
@@ -86,7 +86,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def remove(path: Path) -> None:
-    """Delete a checkpoint and then its digest, since a digest without its file is harmless."""
+    """Delete a checkpoint and then its digest. A digest without a checkpoint does no harm."""
     path.unlink(missing_ok=True)
     sidecar(path).unlink(missing_ok=True)
 
@@ -110,7 +110,7 @@ def final_weights(run: Run, key: str) -> dict[str, Tensor]:
     """Return the verified final weights of a finished run.
 
     Args:
-        key: the config key or argument that named the run, for messages.
+        key: the config key or command-line argument that names the run. Error messages name it.
 
     Raises:
         UserError: the run is not finished, or its weights are damaged.
@@ -128,7 +128,7 @@ def final_weights(run: Run, key: str) -> dict[str, Tensor]:
 
 
 def final_checkpoint(run: Run, key: str) -> tuple[Path, str]:
-    """Return the file of a run's final weights, and the weights' digest.
+    """Return the path of a run's final weights, and their digest.
 
     Raises:
         UserError: the run is not finished.
@@ -136,7 +136,7 @@ def final_checkpoint(run: Run, key: str) -> tuple[Path, str]:
     result = run.result()
     if result is None:
         raise invalid_value(
-            key, run.id, "a finished run of this outputs folder", "train it first"
+            key, run.id, "a finished run in this outputs folder", "train it first"
         )
     return run.attempt(result["attempt"]).checkpoint_dir / WEIGHTS, result[
         "weights_sha256"
@@ -146,14 +146,15 @@ def final_checkpoint(run: Run, key: str) -> tuple[Path, str]:
 def adapted(
     model: nn.Module, weights: Mapping[str, Tensor], heads: int
 ) -> dict[str, Tensor]:
-    """Return the parent's weights in the form that `model` loads.
+    """Return the weights of a run's parent, converted such that `model` can load them.
 
-    Where `model` has collaborative attention and the parent multi-head attention, the parent's
-    layer is re-parametrised. The result is an approximation if the shared size is smaller than the
-    layer's width (`models.factorise`).
+    If a layer has collaborative attention in `model` and multi-head attention in the parent, its
+    weights are re-parametrised. This is an approximation if the size of the shared queries and keys
+    is smaller than the layer's width (`models.factorise`).
 
     Args:
-        heads: the number of heads of the parent.
+        weights: the parent's weights.
+        heads: the parent's number of heads.
 
     Raises:
         UserError: the number or size of the model's heads differs from the parent's, or the parent
@@ -182,10 +183,10 @@ def adapted(
         stacked = given["qkv.weight"]
         if (layer.heads, 3 * layer.heads * layer.head_size) != (heads, len(stacked)):
             size = len(stacked) // (3 * heads)
-            expected = f"the heads of the parent, {heads} of size {size}"
             own = f"{layer.heads} of size {layer.head_size}"
-            remedy = "copy the parent's model section"
-            raise invalid_value("model.heads", own, expected, remedy)
+            expected = f"the parent's {heads} heads of size {size}, not {own}"
+            remedy = "copy the parent's section `model`"
+            raise invalid_value("model.heads", layer.heads, expected, remedy)
 
         sizes = (layer.query.in_features, layer.heads, layer.head_size)
         parent = MultiHeadAttention(*sizes, bias="qkv.bias" in given).to(stacked)
@@ -197,7 +198,7 @@ def adapted(
 
 @torch.no_grad()
 def reparametrised(attention: MultiHeadAttention, size: int) -> CollaborativeAttention:
-    """Return `attention` as collaborative attention whose shared queries and keys have `size`.
+    """Return `attention` as collaborative attention, with shared queries and keys of size `size`.
 
     Raises:
         UserError: tensorly is not installed.

@@ -1,7 +1,7 @@
-"""The base classes of a task's data: LightningDataModules that return the batch of a step number.
+"""The base classes of a task's data: LightningDataModules that compute a batch from its step.
 
-Every random draw is a function of the run's seed and a counter. A killed run therefore gets the
-same batches when it continues.
+All random numbers are functions of the run's seed and a counter, so a run that continues after a
+kill gets the same batches.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from tasks.digests import DIGESTS, check_digests, write_digests
 from tasks.seeds import Shuffled
 from tasks.text.source import SPLITS, Source
 
-# Stands for the digest and the folder name of data that are drawn at random and have neither.
+# The digest and the folder name of data that a task draws at random. Such data have no files.
 DRAWN = "drawn"
 
 
 class TaskData(pl.LightningDataModule, ABC):
-    """The batches of a task. Tasks with randomly drawn examples inherit from this class."""
+    """The batches of a task. Tasks that draw their examples at random inherit from it directly."""
 
     separable: ClassVar[bool] = True
     """True if devices can share the rows of a batch. Otherwise each device computes all rows."""
@@ -57,7 +57,7 @@ class TaskData(pl.LightningDataModule, ABC):
 
     @abstractmethod
     def tokens_seen(self, steps: int) -> int:
-        """Return the number of positions in the first `steps` batches, or an upper bound of it."""
+        """Return the number of positions in the first `steps` batches, or an upper bound."""
 
     # The source of the examples
 
@@ -70,7 +70,7 @@ class TaskData(pl.LightningDataModule, ABC):
         return DRAWN, "none, examples are drawn at random"
 
     def folder_name(self) -> str:
-        """Return the name of the folder of prepared data. Folders of equal data share a name."""
+        """Return the folder name of the prepared data. Runs with equal data share the folder."""
         return DRAWN
 
     def check(self, *, again: bool = False) -> None:
@@ -91,7 +91,7 @@ class TaskData(pl.LightningDataModule, ABC):
 class TrainingBatches:
     """An iterable over this rank's rows of every training batch.
 
-    pl.Trainer saves `state_dict` in its checkpoints, and continues after the last batch.
+    pl.Trainer saves the `state_dict` in its checkpoints, so that it continues after the last batch.
     """
 
     def __init__(self, data: TaskData) -> None:
@@ -121,7 +121,7 @@ class TrainingBatches:
 
 
 class SplitBatches:
-    """An iterable over this rank's batches of a split: every second batch, if there are 2 ranks."""
+    """An iterable over this rank's batches of a split. Each of 2 ranks has every second batch."""
 
     def __init__(self, data: TaskData, split: str) -> None:
         self._data, self._split = data, split
@@ -133,14 +133,17 @@ class SplitBatches:
 
 
 class PreparedData(TaskData):
-    """Data prepared from text. Runs with the same text and the same `shaping` keys share them."""
+    """Data prepared from text.
+
+    Runs with the same text and the same values of the keys `shaping` share the data.
+    """
 
     kind: ClassVar[str]
     """The beginning of the folder's name."""
     format: ClassVar[int]
     """The version of the folder's content."""
     shaping: ClassVar[tuple[str, ...]]
-    """The keys of `task` on which the prepared data depend."""
+    """The keys of the section `task` on which the prepared data depend."""
     published: ClassVar[Source]
     """The source of the text."""
 
@@ -171,7 +174,7 @@ class PreparedData(TaskData):
 
     @staticmethod
     def spelled(content: Mapping[str, Any]) -> str:
-        """Return `content` as the text whose hash names the folder."""
+        """Return `content` as text. The folder's name contains the hash of this text."""
         return canonical(content)
 
     @cached_property
@@ -180,7 +183,7 @@ class PreparedData(TaskData):
         return child(self.outputs / "data", self.folder_name())
 
     def prepare_data(self) -> None:
-        """Prepare the data unless they are on disk. Other processes that need them wait."""
+        """Prepare the data unless they are on disk. Only one process at a time prepares them."""
         folder = self.folder
         digests = folder / DIGESTS  # written last
         # Return before taking the lock, because the folder may be read-only.
@@ -192,7 +195,7 @@ class PreparedData(TaskData):
                 return
             self._check_source()
             make_directory(folder)
-            for unfinished in folder.rglob(".*.tmp"):  # files of a killed process
+            for unfinished in folder.rglob(".*.tmp"):  # a killed process left them
                 unfinished.unlink()
             self.make(folder)
             write_digests(folder)
@@ -222,15 +225,15 @@ class PreparedData(TaskData):
 class PreparedRows(PreparedData):
     """Prepared data in rows of at most `sequence_length` positions.
 
-    Each epoch of training has all rows, in a new random order.
+    Each epoch of training uses all rows, in a new random order.
     """
 
     Rows: ClassVar[Any]
-    """The class of a split's rows. `Rows(folder)` has a length and a dictionary `about`."""
+    """The class of a split's rows. `Rows(folder)` has a length, and facts in the dict `about`."""
 
     @abstractmethod
     def take(self, split: str, numbers: np.ndarray) -> Batch:
-        """Return the rows of a split with these numbers."""
+        """Return the rows of a split that have these numbers."""
 
     def open(self, folder: Path) -> dict[str, Any]:
         self.splits = {split: self.Rows(folder / split) for split in SPLITS}

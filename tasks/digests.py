@@ -19,7 +19,8 @@ from sweeper.store.identity import digest_of
 from sweeper.store.liveness import identity
 
 DIGESTS = "digests.json"
-SOURCE = "sample"  # the subfolder of generated text, which only preparation reads
+# The subfolder with generated text. Only the preparation reads it, so it has no digests.
+SOURCE = "sample"
 
 
 def write_digests(folder: Path) -> None:
@@ -38,8 +39,8 @@ def write_digests(folder: Path) -> None:
 def check_digests(folder: Path, outputs: Path, *, again: bool = False) -> str:
     """Check every file of a prepared folder; return one digest of the whole folder.
 
-    Each machine reads every file once and saves its fingerprint. Later it reads only files whose
-    fingerprint has changed.
+    Each machine reads every file once and saves a fingerprint of it. Later, the machine reads only
+    files whose fingerprints have changed.
 
     Args:
         again: whether to read every file again.

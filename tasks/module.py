@@ -31,7 +31,7 @@ from tasks.seeds import derive
 
 
 class TaskModule(pl.LightningModule, ABC):
-    """A run's model with its loss and metrics, made from the run's config.
+    """A model with its loss and metrics, made from the config of a run.
 
     A task is a folder with a file `task.py`, which has one public subclass of this class.
     """
@@ -77,7 +77,8 @@ class TaskModule(pl.LightningModule, ABC):
     def forward(self, batch: Batch) -> Tensor:
         """Return the model's outputs.
 
-        Compute every matrix product of a training step, because FLOPs are counted here.
+        To count FLOPs, the planner calls this method without labels. It must therefore compute all
+        matrix products of a forward pass in training.
         """
 
     @abstractmethod
@@ -90,7 +91,7 @@ class TaskModule(pl.LightningModule, ABC):
 
     @abstractmethod
     def score(self, batch: Batch) -> dict[str, Tensor]:
-        """Return scalars by name. `metrics` gets their sums over the batches of a split."""
+        """Return scalars by name, summed over the batch. `metrics` gets their sums over a split."""
 
     @abstractmethod
     def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
@@ -109,7 +110,7 @@ class TaskModule(pl.LightningModule, ABC):
         return learning_rate(self.config.optimizer, self.config.trainer.steps, step)
 
     def files(self) -> dict[str, Any]:
-        """Return the JSON files that a finished run keeps, as contents by file name."""
+        """Return the content of each JSON file that a finished run keeps, by file name."""
         return {}
 
     def inherit(self, weights: Mapping[str, Tensor]) -> None:
@@ -118,7 +119,7 @@ class TaskModule(pl.LightningModule, ABC):
             self.model.load_state_dict(dict(weights))
         except RuntimeError as error:
             expected = "a run with the same model and vocabulary"
-            remedy = "use the parent's model section"
+            remedy = "copy the parent's section `model`"
             raise invalid_value(
                 "parent", self.config.parent, expected, remedy
             ) from error
@@ -147,7 +148,7 @@ class TaskModule(pl.LightningModule, ABC):
         for group in optimizer.param_groups:
             group["lr"] = self.learning_rate(step)
 
-        # Rank 0 has the same seed as a run on one device. Every other rank has another seed.
+        # Rank 0 uses the seed of a run on one device. Every other rank uses another seed.
         rank = [ranks.rank()] if ranks.rank() else []
         seed = derive(self.config.seed, "step", step, *rank)
         # torch.manual_seed would be slow: it formats a stack trace for every unused device type.
@@ -158,10 +159,10 @@ class TaskModule(pl.LightningModule, ABC):
     def training_step(
         self, batch: Batch, batch_idx: int, divisors: list[Tensor] | None = None
     ) -> Tensor:
-        """Return the loss of this rank's rows. Its mean over the ranks is the loss of the batch.
+        """Return this rank's share of the loss. The mean over all ranks is the loss of the batch.
 
         Args:
-            divisors: the result of `divisors` for the whole batch, if `batch` is a part of it.
+            divisors: if `batch` is a part of a batch, the result of `divisors` for the whole batch.
         """
         divisors = divisors or self.divisors(batch)
         terms = zip(self.totals(batch), divisors, strict=True)
@@ -169,11 +170,11 @@ class TaskModule(pl.LightningModule, ABC):
         return functools.reduce(operator.add, means)
 
     def divisors(self, batch: Batch) -> list[Tensor]:
-        """Return each of `counts`, averaged over the ranks, and at least 1 / number of ranks."""
+        """Return the mean of each count over the ranks, but at least 1 / number of ranks."""
         device = next(iter(batch.values())).device
         found = []
         for count in self.counts(batch):
-            # Make the tensor on the device, because the host would wait for a copy.
+            # Create the tensor on the device, because the host would wait for a copy.
             if not isinstance(count, Tensor):
                 count = torch.full((), count, device=device)
             mean = ranks.mean(count.double())
@@ -196,7 +197,8 @@ class TaskModule(pl.LightningModule, ABC):
             return
 
         root: Any = self.trainer.model if self.fabric is None else self
-        # With FSDP each rank has only a part of the gradients, and the root module clips them.
+        # With FSDP, each rank has only a part of the gradients. The root module can clip
+        # all of them.
         if hasattr(root, "clip_grad_norm_"):
             root.clip_grad_norm_(largest)
         else:
@@ -212,7 +214,7 @@ class TaskModule(pl.LightningModule, ABC):
         self._sums = {}
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        # Keep only sums of a batch, so that the memory of its logits is free for the next one.
+        # Keep only sums, so that the next batch can use the memory of this batch's logits.
         for name, value in self.score(batch).items():
             self._sums[name] = self._sums.get(name, 0.0) + value.double()
 
@@ -245,7 +247,7 @@ class TaskModule(pl.LightningModule, ABC):
 
     def _log_all(self, metrics: Mapping[str, float]) -> None:
         self.logged = metrics
-        if self.fabric is None:  # pl.Trainer is in charge
+        if self.fabric is None:  # pl.Trainer runs the evaluation
             self.log_dict({name: self._exact(value) for name, value in metrics.items()})
 
     def _exact(self, value: float) -> Tensor:
@@ -254,7 +256,7 @@ class TaskModule(pl.LightningModule, ABC):
 
 
 def numbers(sums: Mapping[str, Tensor]) -> dict[str, float]:
-    """Return scalars as numbers, by name. The host waits for the device only once."""
+    """Return scalar tensors as floats, by name. The host waits for the device only once."""
     found = {
         key: value.item() for key, value in sums.items() if value.device.type == "cpu"
     }

@@ -1,4 +1,4 @@
-"""The parser of a run's config, and the task's data and module made from the parsed config."""
+"""Functions that parse a run's config, and create the task's data and module from it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +20,7 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
     """Return a run's config as a RunConfig with the task's and the architecture's own sections.
 
     Raises:
-        UserError: the config is invalid. The message has the first error and counts the others.
+        UserError: the config is invalid. The message has the first error and the number of others.
     """
     task = module_class(_name(config, "task"))
     name = _name(config, "model")
@@ -31,7 +31,7 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
     if name not in task.architectures and not issubclass(builds, task.models):
         models = [f"any that builds a {model.__name__}" for model in task.models]
         known = ", ".join([*task.architectures, *models])
-        expected = f"an architecture of task.name={_name(config, 'task')} ({known})"
+        expected = f"an architecture of the task {_name(config, 'task')} ({known})"
         remedy = f"choose model={task.architectures[0]}"
         raise invalid_value("model.name", name, expected, remedy)
 
@@ -57,17 +57,17 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
 
 
 def module_class(task: Any) -> type[TaskModule]:
-    """Return the class of a task; raise UserError if the name is unknown."""
+    """Return the class of the task with this name. Raise UserError if the name is unknown."""
     return registry.class_of(registry.TASKS, task, "task.name", TaskModule)
 
 
 def data_of(config: RunConfig, outputs: Path | None = None) -> TaskData:
-    """Return the data of a config. They are prepared in the folder `outputs`."""
+    """Return the data of a config. `outputs` is the folder for prepared data."""
     return module_class(config.task.name).Data(config, outputs)
 
 
 def module_of(config: RunConfig, data: TaskData | None = None) -> TaskModule:
-    """Return the module of a config with newly initialised weights, on the default device."""
+    """Return a config's module with newly initialised weights, on the default device."""
     return module_class(config.task.name)(config, data or data_of(config))
 
 
@@ -75,7 +75,7 @@ def recorded_config(run: Run) -> RunConfig:
     """Return the config of a planned run.
 
     Raises:
-        UserError: the config is invalid, or the package that trained the run is not installed.
+        UserError: the config is invalid, or a plugin that it uses is not installed.
     """
     config = run.record().config
     missing = {

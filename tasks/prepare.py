@@ -1,6 +1,6 @@
 """Prepare the data of a run: `python -m tasks.prepare RUN`.
 
-All runs with the same data use the same prepared folder.
+Runs with equal data share the folder of prepared data.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from sweeper.store.cores import cores
 from sweeper.store.errors import UserError
 from sweeper.store.runs import Run
-from tasks.process import typed_run
+from tasks.process import run_argument
 
 
 def main(argument: str) -> int:
@@ -25,16 +25,16 @@ def main(argument: str) -> int:
         run = Run.open(Path(argument))
         data = data_of(parse(run.record().config), run.outputs)
         data.prepare_data()
-        # Read every file once here, so that the sweep's runs need not.
+        # Read and check every file here, so that the training jobs need not.
         data.check(again=True)
     except (UserError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     finally:
-        # This process may fork later, and the library's threads do not survive a fork.
+        # This process may fork later, and a fork does not copy the library's threads.
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(typed_run("tasks.prepare", __doc__)))
+    sys.exit(main(run_argument("tasks.prepare", __doc__)))

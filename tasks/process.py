@@ -1,4 +1,4 @@
-"""The start of a process: its command line, and its imports without garbage collection."""
+"""The start of a process: its command line, and imports without garbage collection."""
 
 import argparse
 import gc
@@ -16,9 +16,9 @@ def command_line(module: str, description: str | None) -> argparse.ArgumentParse
     )
 
 
-def typed_run(module: str, description: str | None) -> str:
+def run_argument(module: str, description: str | None) -> str:
     """Parse the command line of `python -m MODULE RUN`; return the run directory."""
-    os.umask(0o077)  # only the owner can read new files (SECURITY.md)
+    os.umask(0o077)  # only the owner may read new files (SECURITY.md)
     parser = command_line(module, description)
     parser.add_argument(
         "run", metavar="RUN", help="the directory of a run, outputs/runs/<id>"
@@ -28,11 +28,11 @@ def typed_run(module: str, description: str | None) -> str:
 
 @contextmanager
 def freeze_gc() -> Iterator[None]:
-    """Collect no garbage within the block. Later collections skip the objects that exist by then.
+    """Within the block, collect no garbage. Later collections skip all objects that exist by then.
 
-    The imported libraries make half a million objects. Searching them for garbage takes a fifth of
-    their import time. In a forked job it takes up to half a second, because the search copies every
-    page that it touches.
+    Importing the libraries creates half a million objects. Searching them for garbage takes a fifth
+    of the import time. In a forked job, the search takes up to half a second, because it copies
+    every page that it touches.
     """
     gc.disable()
     try:

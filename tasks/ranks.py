@@ -35,7 +35,7 @@ def broadcast(value: Value) -> Value:
 def gathered(values: Sequence[Value]) -> list[Value]:
     """Return the values of all ranks, on every rank.
 
-    First comes the first value of each rank, then the second value of each rank, and so on.
+    The order is: the first value of each rank, the second value of each rank, and so on.
     """
     if world() == 1:
         return [*values]
@@ -45,7 +45,7 @@ def gathered(values: Sequence[Value]) -> list[Value]:
 
 
 def share(rows: int) -> tuple[int, int]:
-    """Return the start and the end of this rank's share of a batch of `rows` rows.
+    """Return where this rank's share of a batch of `rows` rows starts and ends.
 
     Raises:
         UserError: there are fewer rows than ranks.
@@ -59,7 +59,7 @@ def share(rows: int) -> tuple[int, int]:
 
 
 def split(batch: dict[str, Tensor], parts: int) -> list[dict[str, Tensor]]:
-    """Split this rank's rows into parts, at most one per row. All ranks make equally many."""
+    """Split this rank's rows into parts, at most one per row. Every rank makes as many parts."""
     if parts == 1:
         return [batch]
     rows = torch.tensor(len(next(iter(batch.values()))))

@@ -1,4 +1,4 @@
-"""Random numbers as functions of counters, so that checkpoints need no generator state."""
+"""Random numbers that depend only on counters, so that checkpoints need no generator state."""
 
 import hashlib
 
@@ -27,12 +27,12 @@ class Shuffled:
         self._orders: dict[int, np.ndarray] = {}
 
     def stretch(self, start: int, count: int) -> np.ndarray:
-        """Return `count` row numbers of the stream, from the position `start`."""
+        """Return `count` row numbers of the stream, beginning at the position `start`."""
         parts = []
         while count:
             epoch, offset = divmod(start, self._length)
             if epoch not in self._orders:
-                # Keep only the order of the epoch before.
+                # Keep the order of the previous epoch, because a batch may span two epochs.
                 self._orders = {
                     e: order for e, order in self._orders.items() if e == epoch - 1
                 }

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from sweeper.store.errors import UserError
 from sweeper.store.runs import Run
-from tasks.process import freeze_gc, typed_run
+from tasks.process import freeze_gc, run_argument
 
 
 def main(argument: str) -> int:
     """Train the run in the directory `argument`; return the exit code."""
-    # Imported here, because torch and Lightning take seconds to import.
+    # Import here, because importing torch and Lightning takes seconds.
     from tasks.training import distributed
     from tasks.training.job import INTERRUPTED, Elsewhere, Job
 
@@ -34,7 +34,7 @@ def main(argument: str) -> int:
                 )
             distributed.join(trainer)
         code = Job(run).work()
-        # After a failure, do not wait for the other ranks.
+        # `leave` waits for the other ranks. After a failure, they may never call it.
         if code in (0, INTERRUPTED):
             distributed.leave()
         return code
@@ -42,13 +42,13 @@ def main(argument: str) -> int:
         print(elsewhere, file=sys.stderr)
         return INTERRUPTED
     except (UserError, OSError) as error:
-        # No attempt is claimed yet that could record the error.
+        # The job has not claimed an attempt yet, so print the error instead of recording it.
         print(error, file=sys.stderr)
         return 1
 
 
 if __name__ == "__main__":
-    run = typed_run("tasks.train", __doc__)
+    run = run_argument("tasks.train", __doc__)
     with freeze_gc():
         import_module("tasks.training.job")
     sys.exit(main(run))

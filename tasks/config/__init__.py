@@ -1,1 +1,1 @@
-"""The schema of a run's config: its sections, the types of their values, and their checks."""
+"""The sections of a run's config, with the types of values and the checks between them."""

@@ -1,6 +1,6 @@
-"""The section `model`: an architecture with its attention variant.
+"""The section `model`. It chooses an architecture and an attention variant.
 
-The constructor of an attention variant defines the options of the variant.
+The options of an attention variant are the keyword arguments of its constructor.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from sweeper.store.errors import SYNONYMS, invalid_value
 from tasks.config.schema import Problem, Section, extended, given, spelled, whole
 
 KEY = "model.attention.name"
-# The keyword arguments that every variant takes. All other ones are options of the variant.
+# The keyword arguments that every variant takes. Any other keyword argument is an option.
 COMMON = ("bias", "dropout")
 
 
 class AttentionSection(Section):
-    """The section `model.attention`. `section_of` extends this schema by a variant's options."""
+    """The section `model.attention`. `section_of` returns a subclass with a variant's options."""
 
     name: str
 
@@ -50,13 +50,14 @@ def variant(name: Any) -> type[nn.Module]:
     return registry.class_of(registry.ATTENTION, name, KEY, nn.Module)
 
 
-@functools.cache  # creating a pydantic class takes longer than all other checks of a config
+# Cached, because creating a pydantic class takes longer than all other checks of a config.
+@functools.cache
 def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
-    """Return the schema of a variant's section: its name and the options of its constructor.
+    """Return the schema of `model.attention` for a variant: the key `name` and the options.
 
     Raises:
         UserError: the constructor lacks an argument that every variant takes, or an option has no
-            type.
+            type annotation.
     """
     hints, taken = typing.get_type_hints(cls.__init__), inspect.signature(cls)
     own = {
@@ -77,8 +78,8 @@ def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
     for key, parameter in own.items():
         required = parameter.default is parameter.empty
         if key not in hints:
-            remedy = "annotate it, for example `value_size: int | None = None`"
-            raise invalid_value(KEY, name, f"a type for its option {key}", remedy)
+            remedy = "write for example `value_size: int | None = None`"
+            raise invalid_value(KEY, name, f"a type annotation for {key}", remedy)
         # Integer options are sizes or counts, so they are at least 1.
         is_size = hints[key] in (int, int | None)
         kind = "a whole number of at least 1" if is_size else "a value"
@@ -119,7 +120,7 @@ class Architecture(Section, ABC):
     """The section `model`, with the keys of every architecture."""
 
     counted_on: ClassVar[str] = "meta"
-    """The device on which a forward pass is counted; "cpu" for models that need values."""
+    """The device on which FLOPs are counted. Models that need the values of tensors use "cpu"."""
     name: str
     embedding_size: Annotated[int, whole(1, 65_536, 256)]
     heads: Annotated[int, whole(1, 65_536, 8)]
@@ -140,12 +141,12 @@ class Architecture(Section, ABC):
 
     @property
     def called(self) -> tuple[str, str]:
-        """The key, and its value, that name the code of the model."""
+        """The key that chooses the model's code, and the chosen value. Error messages name both."""
         return "model.name", self.name
 
     @property
     def resolved_head_size(self) -> HeadSize:
-        """The size of each head, the paper's d_p. If sizes differ, it is the list of sizes."""
+        """The size of every head (d_p in the paper), or the list of sizes if they differ."""
         return self.head_size or self.embedding_size // self.heads
 
     @property
@@ -179,39 +180,38 @@ class Architecture(Section, ABC):
         if layers is None:
             yield Problem(key, sizes, "a whole number, or null", f"set {key}=32")
         elif len(sizes) != layers:
-            expected = f"an entry for each of model.layers={layers}"
+            expected = f"one entry for each of the {layers} layers (model.layers)"
             yield Problem(
                 key, sizes, expected, f"set {key}={(sizes * layers)[:layers]}"
             )
         elif wrong_layers := [
             s for s in sizes if isinstance(s, list) and len(s) != self.heads
         ]:
-            expected = (
-                f"one size for each of model.heads={self.heads} in a layer's list"
-            )
+            expected = f"one size for each of the {self.heads} heads in a layer's list"
             whole_layer = (wrong_layers[0] * self.heads)[: self.heads]
-            yield Problem(key, sizes, expected, f"for example {whole_layer}")
+            remedy = f"replace {wrong_layers[0]}, for example by {whole_layer}"
+            yield Problem(key, sizes, expected, remedy)
 
     @abstractmethod
     def build(self, *inputs: Any, **options: Any) -> nn.Module:
-        """Return a new model on the default device. On "meta" it has shapes but no weights."""
+        """Return a new model on the default device. On "meta", weights have no values."""
 
 
 class WithAttention(Architecture):
-    """An architecture whose attention layers are of a registered variant."""
+    """An architecture whose attention variant the config chooses by name."""
 
     attention: AttentionSection
 
     @classmethod
     def schema_of(cls, section: Mapping[str, Any]) -> type[Architecture]:
-        """Return this schema, extended by the options of the attention variant in `section`.
+        """Return this schema with the options of the attention variant that `section` names.
 
         Raises:
-            UserError: the section has no valid attention variant.
+            UserError: the section names no valid attention variant.
         """
         group = section.get("attention")
         if not isinstance(group, Mapping):
-            expected = "a group of keys with the key `name`"
+            expected = "a group of keys that includes `name`"
             meant = SYNONYMS.get(str(group), group)
             example = (
                 meant if meant in registry.names(registry.ATTENTION) else "multi_head"
@@ -228,7 +228,7 @@ class WithAttention(Architecture):
 
 
 class TransformerSection(WithAttention):
-    """The keys that every Transformer architecture adds."""
+    """The section `model` of a Transformer."""
 
     layers: Annotated[int, whole(1, 1024, 6)]
     feedforward_size: Annotated[int, whole(1, 2**22, 1024)]
@@ -237,10 +237,7 @@ class TransformerSection(WithAttention):
     dropout: Annotated[float, given("a number at least 0 and below 1", 0.1, ge=0, lt=1)]
 
     def options(self) -> dict[str, Any]:
-        """Return the constructor arguments that all Transformers in models/ share.
-
-        The vocabulary size is left out.
-        """
+        """Return the arguments of every Transformer in models/, except the vocabulary size."""
         named = (
             "layers",
             "embedding_size",

@@ -1,4 +1,4 @@
-"""The schema of config sections: the types of their values, and the problems in a config."""
+"""The base class of config sections, which checks values and reports problems."""
 
 import difflib
 import functools
@@ -12,7 +12,7 @@ from sweeper.store.errors import SYNONYMS
 
 
 class Problem(NamedTuple):
-    """An invalid value: its key, what was expected, and what to do."""
+    """An invalid value of a config, with its key, the expected values and a remedy."""
 
     key: str
     value: Any
@@ -28,21 +28,19 @@ class Section(BaseModel):
     )
 
     def problems(self, path: str = "") -> Iterator[Problem]:
-        """Yield the problems between keys, given that each value is valid by itself.
+        """Yield a problem for each value that does not fit the value of another key.
 
-        `path` is the dotted key of this section in the config.
+        Each value must be valid by itself. `path` is the dotted key of this section in the config.
         """
         for key in type(self).model_fields:
             if isinstance(section := getattr(self, key), Section):
                 yield from section.problems(f"{path}.{key}" if path else key)
 
 
-@functools.cache  # creating a pydantic class takes longer than all other checks of a config
+# Cached, because creating a pydantic class takes longer than all other checks of a config.
+@functools.cache
 def extended(section: type[Section], **fields: Any) -> Any:
-    """Return a subclass of a section with these required fields added.
-
-    They replace fields of the same name.
-    """
+    """Return a subclass of `section` that adds these required fields, or replaces them."""
     named: dict[str, Any] = {name: (kind, ...) for name, kind in fields.items()}
     return create_model(section.__name__, __base__=section, **named)
 
@@ -68,7 +66,7 @@ def given(expected: str, example: Any, **limits: Any) -> Any:
 
 
 def spelled(value: Any) -> str:
-    """Return a value as written on the command line, in quotes if it looks like another type."""
+    """Return a value as written on the command line. Quote a string like "4" or "true"."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str) and re.fullmatch(r"[-+.0-9eE_]+|true|false|null|", value):
@@ -77,12 +75,12 @@ def spelled(value: Any) -> str:
 
 
 ONE_VALUE = ("int_type", "float_type", "bool_type", "string_type", "literal_error")
-"""Types of pydantic errors at keys whose values cannot be lists."""
+"""The types of pydantic's errors for keys that take a single value."""
 
 
 def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
     """Return the problem that one entry of `ValidationError.errors()` describes."""
-    # The error's `loc` is a path through sections to a key, and possibly into the key's value.
+    # The error's `loc` leads through sections to a key. It may continue into the value of the key.
     section, keys, field = schema, [], None
     for key in map(str, error["loc"]):
         keys.append(key)

@@ -1,4 +1,4 @@
-"""The sections of a run's config as types.
+"""The sections of a run's config as pydantic classes.
 
 Each task extends the section `task`, and each architecture the section `model`.
 """
@@ -41,7 +41,7 @@ class TextSection(TaskSection, RowsSection):
 class WordPieceSection(TextSection):
     """The keys of every task that trains a WordPiece tokenizer, like BERT's."""
 
-    # At least five special tokens and two letters. Token ids are stored in two bytes.
+    # A vocabulary has at least five special tokens and two letters. Token ids fit into two bytes.
     vocabulary_size: Annotated[int, whole(7, 65_535, 30_522)]
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
 
@@ -95,19 +95,19 @@ class DataSection(Section):
                 yield Problem(key, "null", why, f"set {key}={example}")
         if self.directions and self.competitors and self.directions <= self.competitors:
             key, least = f"{path}.directions", f"{path}.competitors={self.competitors}"
-            expected = f"more than {least}, since each competitor needs its own family"
-            remedy = f"set {key}=128, or {key}=0 to plant nothing"
+            expected = f"more than {least}, since each name comes from its own family"
+            remedy = f"set {key}=128, or {key}=0 for text that needs no large heads"
             yield Problem(key, str(self.directions), expected, remedy)
 
 
 ENDS_AT_0 = ("linear", "cosine", "bert")
-"""Schedules that end at a learning rate of 0. The warm-up must end before the last step."""
+"""Schedules whose learning rate falls to 0. Their warm-up must end before the last step."""
 
 
 class OptimizerSection(Section):
     """An optimizer and the schedule of its learning rate."""
 
-    # Older records lack this key.
+    # The default is for older records, which lack this key.
     name: Annotated[str, given("the name of an optimizer", "adamw")] = "adamw"
     learning_rate: Annotated[
         float, given("a number above 0 and at most 100", 0.1, gt=0, le=100)
@@ -136,16 +136,17 @@ class TrainerSection(Section):
     steps: Annotated[int, whole(0, 10**9, 1000)]
     precision: Literal["32-true", "64-true", "bf16-mixed"]
     compile: Annotated[bool, given("true or false", False)]
-    # Older records lack this key.
+    # The default is for older records, which lack this key.
     cuda_graph: Annotated[bool, given("true or false", True)] = True
     accelerator: Literal["auto", "cpu", "gpu"]
     devices: Annotated[int, whole(1, 1024, 1)]
     num_nodes: Annotated[int, whole(1, 1024, 1)]
     threads: Annotated[int, whole(1, 1024, 1)]
+    # The default is for older records, which lack this key.
     micro_batches: Annotated[
         Annotated[int, Field(ge=1, le=2**20)] | Literal["auto"],
         given("auto, or a whole number from 1 to 1048576", 4),
-    ] = 1  # older records lack this key
+    ] = 1
     log_every: Annotated[int, whole(1, 10**9, 50)]
     validate_every: Annotated[int, whole(0, 10**9, 1000)]
     checkpoint_every: Annotated[int, whole(0, 10**9, 1000)]
@@ -158,13 +159,16 @@ class LoggerSection(Section):
     mode: Literal["offline", "online", "disabled"]
     project: Annotated[
         str,
+        # W&B accepts only such names.
         given(
-            "a name of at most 128 characters, without / \\ # ? % :",  # a rule of W&B
+            "a name of at most 128 characters, without / \\ # ? % :",
             "headroom",
             pattern=r"^[^/\\#?%:]{1,128}$",
         ),
     ]
-    entity: Annotated[str | None, given("a name, or null", None)]
+    entity: Annotated[
+        str | None, given("the name of a W&B user or team, or null", None)
+    ]
 
 
 class RunConfig(Section):
@@ -184,6 +188,8 @@ class RunConfig(Section):
         steps, warmup = self.trainer.steps, self.optimizer.warmup_steps
         schedule = self.optimizer.schedule
         if schedule in ENDS_AT_0 and warmup >= steps > 0:
-            end = f"trainer.steps={steps}, where the schedule {schedule} reaches 0"
+            end = (
+                f"trainer.steps={steps}, since the schedule {schedule} then falls to 0"
+            )
             remedy = f"set optimizer.warmup_steps={steps // 10}"
             yield Problem("optimizer.warmup_steps", warmup, f"fewer than {end}", remedy)

@@ -20,8 +20,8 @@ def of(
 ) -> torch.optim.AdamW:
     """Return AdamW for the named weights.
 
-    Weight decay is decoupled and scaled by the learning rate. As in BERT, it applies only to
-    matrices, and not to LayerNorms or biases (whatever their shape).
+    Weight decay is decoupled and scaled by the learning rate. As in BERT, it applies to
+    matrices, but not to LayerNorms and biases, even if a bias is a matrix.
     """
     trained = [(name, p) for name, p in named if p.requires_grad]
     decayed = [p for name, p in trained if p.ndim >= 2 and not name.endswith("bias")]

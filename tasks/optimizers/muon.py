@@ -1,4 +1,4 @@
-"""Muon (Jordan et al., 2024) for the matrices between layers, AdamW for everything else."""
+"""Muon (Jordan et al., 2024) for a model's matrices, and AdamW for everything else."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,9 +14,8 @@ from tasks.optimizers import adamw
 def optimizer(module: Any, section: OptimizerSection) -> Optimizer:
     """Return Muon for all matrices except embeddings, and AdamW for embeddings and vectors.
 
-    Both use the learning rate and the weight decay of `section`. They can share them because Muon's
-    updates are scaled to the root mean square of AdamW's (Liu et al., 2025, equation 4). Muon's
-    momentum is 0.95.
+    Muon's updates are scaled to the root mean square of AdamW's (Liu et al., 2025, equation 4), so
+    that both can use the learning rate and the weight decay of `section`. Muon's momentum is 0.95.
     """
     embeddings = {id(weight) for weight in module.embedding_parameters()}
     trained = [weight for weight in module.parameters() if weight.requires_grad]
@@ -40,7 +39,7 @@ def optimizer(module: Any, section: OptimizerSection) -> Optimizer:
 
 
 class Together(Optimizer):
-    """Several optimizers that act as one. They have disjoint parameters and share one state."""
+    """Several optimizers that act as one. No two of them train the same parameter."""
 
     def __init__(self, parts: Sequence[Optimizer]) -> None:
         super().__init__([group for part in parts for group in part.param_groups], {})
@@ -52,7 +51,8 @@ class Together(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        # Loading a checkpoint may have replaced the groups and the state.
+        # Loading a checkpoint may have replaced the groups and the state. Each part needs its new
+        # ones.
         groups = iter(self.param_groups)
         for part in self.parts:
             part.state = self.state

@@ -1,1 +1,1 @@
-"""The warm process: answers questions about configs, and forks jobs."""
+"""The size server: a process that builds models to measure them, and forks jobs."""

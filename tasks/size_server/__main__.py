@@ -1,19 +1,23 @@
-"""The size server: `python -m tasks.size_server` builds models to count them, and forks jobs.
+"""The size server: `python -m tasks.size_server` builds models to measure them, and forks jobs.
 
-One JSON object a line on stdin and stdout; every request has an "id" and an "op":
+It imports PyTorch once. A forked job starts with PyTorch already imported. Each request is one line
+of JSON on stdin, and each answer is one line of JSON on stdout:
 
-    {"op": "size", "config"}   -> {"id", "size"} or {"id", "error"}
-    {"op": "speed"}            -> {"id", "flops_per_second"}, measured for a second
-    {"op": "data", "config"}   -> {"id", "digest", "describe", "prepared", "metrics"}
-                                  or {"id", "error"}
-    {"op": "preload", "logger"}   -> {"id", "code"}; imports the modules of jobs, W&B unless
-                                  "logger" is "none"; returns the state of the code
-    {"op": "fork", "target": "train" | "prepare", "argument", "environment", "log"}
-                               -> {"id", "pid"} at once, {"id", "exited": code} later
-    {"op": "signal", "of": id, "signal": number} -> {"id", "signalled": true | false}
+    {"id", "op": "size", "config"}     -> {"id", "size"}
+    {"id", "op": "speed"}              -> {"id", "flops_per_second"}
+    {"id", "op": "data", "config"}     -> {"id", "digest", "describe", "prepared", "metrics"}
+    {"id", "op": "preload", "logger"}  -> {"id", "code"}
+    {"id", "op": "fork", "target": "train" | "prepare", "argument", "environment", "log"}
+                                       -> {"id", "pid"}; when the job ends, {"id", "exited": code}
+    {"id", "op": "signal", "of", "signal": number}
+                                       -> {"id", "signalled": true | false}
 
-The first line it writes is {"ready": true}. After the end of stdin it starts nothing more, and ends
-with its last job. It stays single-threaded and never touches a GPU, so that forking is safe.
+If a request fails, the answer is {"id", "error"} instead. "preload" imports the modules of jobs,
+and those of W&B unless "logger" is "none". "signal" sends a signal to the job that the request with
+the id "of" has started.
+
+The server writes {"ready": true} when it can read requests. After stdin ends, it exits as soon as
+its last job has ended. It has one thread and never uses a GPU, so that forking is safe.
 """
 
 import contextlib
@@ -30,10 +34,12 @@ from typing import Any
 
 from tasks.process import command_line, freeze_gc
 
-if __name__ == "__main__":  # --help is answered before anything heavy is imported
+# Answer --help before the slow imports.
+if __name__ == "__main__":
     command_line("tasks.size_server", __doc__).parse_args()
 
-# Before any numeric library is loaded: no threads in this process, one each in its jobs.
+# Numeric libraries read these variables when they are imported. They must not start threads here,
+# because a fork does not copy threads.
 for _name in (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -45,7 +51,8 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 from sweeper.store.code import loaded_code  # noqa: E402
 
-loaded_code()  # read when the server starts: jobs record the code that they run
+# Read the code before it can change. Forked jobs record this copy.
+loaded_code()
 try:
     with freeze_gc():
         from tasks.size_server.fork import become_job, forked, import_lightning, preload
@@ -56,18 +63,17 @@ try:
         from tasks.size_server.sizes import CountPolynomials, counts, size
         from tasks.training import machine
         from tasks.training.causes import message_of
-except (
-    OSError,
-    MemoryError,
-) as lacking:  # a limit of the system: no fault of the program
+except (OSError, MemoryError) as lacking:
+    # The system's limits are too low. This is no bug, so print no traceback.
     sys.exit(
-        f"error: PyTorch cannot be loaded ({lacking}); raise the limits (ulimit -a)."
+        f"error: PyTorch cannot be loaded ({lacking}); raise the limits that `ulimit -a` shows."
     )
 except ImportError as lacking:
     if str(lacking.name).startswith(("sweeper", "models", "tasks")):
         raise
     sys.exit(
-        f"error: PyTorch cannot be loaded ({lacking}); raise the limits, or install it again."
+        f"error: PyTorch cannot be loaded ({lacking}); install PyTorch again, or raise the limits "
+        "that `ulimit -a` shows."
     )
 
 TARGETS = {"train": "tasks.train", "prepare": "tasks.prepare"}
@@ -76,15 +82,16 @@ Request = Mapping[str, Any]
 
 
 class Server:
-    """The loop of requests, answers and children."""
+    """A loop that answers requests and waits for the processes that it has forked."""
 
     def __init__(self) -> None:
-        # Output of libraries goes to stderr; the real stdout carries the protocol alone. Text that
-        # was printed before this point is flushed to stdout, where the reader skips it.
+        # Only answers may go to stdout, so send the output of libraries to stderr. Flush what they
+        # have printed so far. The client ignores it.
         sys.stdout.flush()
         self._answers = os.dup(1)
         os.dup2(2, 1)
-        self._children: dict[int, Request] = {}  # requests, by pid
+        # Map the pid of each child to the request for which it was forked.
+        self._children: dict[int, Request] = {}
         self._selector = selectors.DefaultSelector()
         self._wake, wake = os.pipe()
         os.set_blocking(self._wake, False)
@@ -98,13 +105,12 @@ class Server:
     @cached_property
     def _polynomials(self) -> CountPolynomials:
         with freeze_gc():
-            importlib.import_module(
-                "torch._dynamo"
-            )  # needed by the first model; takes a second
+            # The first model imports this module, which takes a second.
+            importlib.import_module("torch._dynamo")
         return CountPolynomials(counts)
 
     def serve(self) -> None:
-        """Answer until stdin ends and the last child is gone."""
+        """Answer requests until stdin has ended and all children have exited."""
         self._answer({"ready": True})
         rest, listening = b"", True
         while listening or self._children:
@@ -130,7 +136,7 @@ class Server:
                     answer = {"flops_per_second": machine.flops_per_second()}
                 case "data":
                     self._fork_data(request)
-                    answer = None  # its child answers
+                    answer = None  # the child answers
                 case "preload":
                     preload(request.get("logger", ""))
                     answer = {"code": machine.facts()["code"]}
@@ -142,8 +148,9 @@ class Server:
                         for p, asked in self._children.items()
                         if asked["id"] == request["of"]
                     ]
-                    for pid in pids:  # not reaped yet, so the numbers are still theirs
-                        # SIGKILL is for the processes that the job started, too.
+                    # A pid cannot be reused before _reap has waited for its process.
+                    for pid in pids:
+                        # SIGKILL must also reach the processes that the job has started.
                         kill = (
                             os.killpg
                             if request["signal"] == signal.SIGKILL
@@ -162,15 +169,15 @@ class Server:
             self._answer({"id": request["id"], **answer})
 
     def _answer(self, value: dict[str, Any]) -> None:
-        with contextlib.suppress(
-            BrokenPipeError
-        ):  # nobody reads any more; running jobs go on
+        # The client may have ended. The jobs continue without it.
+        with contextlib.suppress(BrokenPipeError):
             os.write(self._answers, json.dumps(value).encode() + b"\n")
 
     def _fork_data(self, request: Request) -> None:
-        """Answer from a child: reading a corpus may start threads."""
+        """Answer in a child, because reading a corpus may start threads."""
         config = request["config"]
-        data = data_of(parse(config))  # here, so that jobs find its modules imported
+        # This imports the task's modules in the server, so that forked jobs need not.
+        data = data_of(parse(config))
 
         def ask() -> int:
             answer: dict[str, Any]
@@ -213,7 +220,7 @@ class Server:
         pid = forked()
         if pid == 0:
             become_job(work, log=request.get("log"), close=(*self._private, *close))
-        # From here too: the reader of the pid may signal the group at once.
+        # The child calls this too, but the client may signal the group before the child has run.
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
         self._children[pid] = request
@@ -228,9 +235,9 @@ class Server:
                 if request["op"] == "fork":
                     self._answer({"id": request["id"], "exited": code})
                 elif code:
-                    text = f"the process of this request ended with code {code}"
+                    text = f"the process that should answer exited with code {code}"
                     self._answer(
-                        {"id": request["id"], "error": f"{text}; its stderr says why."}
+                        {"id": request["id"], "error": f"{text}; see its stderr."}
                     )
 
 

@@ -1,7 +1,7 @@
 """The contract of attention variants, checked when a run is planned.
 
-A variant of an installed package is code that nobody here has read. One that ignores the mask sees
-the tokens that it has to predict, and would win every comparison.
+The code of a plugin's variant may be wrong. If it ignores the mask, the model sees the tokens that
+it must predict, and wins every comparison.
 """
 
 from collections import Counter
@@ -20,34 +20,39 @@ from sweeper.store.files import canonical
 from tasks.config.architecture import KEY, WithAttention
 from tasks.training.causes import message_of
 
-_SEGMENTS = (1, 1, 1, 1, 2, 2, 2, 2, 0, 0)  # of a packed row; 0 is padding
-# A variant that computes in blocks may take another path where a row has whole blocks.
+# A packed row, as the segment of each position. Segment 0 is padding.
+_SEGMENTS = (1, 1, 1, 1, 2, 2, 2, 2, 0, 0)
+# A row of 64 positions. A variant that computes in blocks may treat whole blocks differently.
 _LONG = (*[1] * 40, *[2] * 16, *[0] * 8)
-_CHANGED = 20  # positions of a row, each in a row of its own
-_CHANGED_OF_OWN = 3  # of a row as long as the run's, which may be long
-_LONGEST = 2048  # positions; of longer rows, this many are tried
-# Standard deviations of a changed position: even a small weight on it shows.
+# Change about this many positions of these two rows, one at a time.
+_CHANGED = 20
+# Change fewer positions of rows as long as the run's, because these may be long.
+_CHANGED_OF_OWN = 3
+# If the run's rows are longer, check rows of this many positions.
+_LONGEST = 2048
+# Draw a changed position with this standard deviation, so that even a small weight on it shows.
 _LOUD = 10.0
+# The tolerance for rounding errors, as a share of the largest output.
 _ROUNDING = {
     "bf16-mixed": 1e-2,
     "32-true": 1e-5,
     "64-true": 1e-5,
-}  # of the largest output
-_WORK = (
-    1 << 20
-)  # numbers of rows: above it, only shapes of a new class are tried (some ten seconds)
+}
+# The budget for checks, as layers x positions x embedding_size. It takes about ten seconds. Beyond
+# it, check only the output shape of a layer if a similar one (`_shape_class`) has been checked.
+_WORK = 1 << 20
 _checked: set[object] = set()
 
 
 def check(section: WithAttention, length: int = 0, precision: str = "32-true") -> None:
-    """Check the variant of a config at the sizes of all its layers, each combination once.
+    """Check a config's attention variant, once for each size of its layers.
 
     Args:
-        length: the positions of a row of the run; 0 if its task has no such number.
+        length: the number of positions in a row of the run, or 0 if its rows differ in length.
         precision: `trainer.precision` of the run.
 
     Raises:
-        UserError: the variant has no layer of these sizes, or breaks the contract.
+        UserError: the variant does not support these sizes, or breaks the contract.
     """
     rotated = getattr(section, "position_encoding", None) == "rotary"
     options = canonical([section.attention.model_dump(), rotated, length, precision])
@@ -66,7 +71,7 @@ def check(section: WithAttention, length: int = 0, precision: str = "32-true") -
 
 
 def _shape_class(embedding_size: int, heads: int, head_size: int) -> tuple[object, ...]:
-    """Return the properties of sizes on which the behaviour of a variant may depend."""
+    """Return the properties of a layer's sizes on which a variant's behaviour may depend."""
     power_of_2 = heads & (heads - 1) == 0
     fills = heads * head_size == embedding_size
     return heads == 1, power_of_2, head_size % 2, fills
@@ -80,21 +85,25 @@ def _check_layer(
     rotated: bool,
     precision: str,
 ) -> None:
-    """Check a layer of these sizes on rows, each given as its segments and positions to change."""
+    """Check a layer of these sizes on `rows`.
+
+    Args:
+        rows: for each row, the segment of each position and the number of positions to change.
+    """
     name, build = section.attention.name, section.attention.builder()
     try:
         with torch.device("meta"):
             layer = build(*sizes, bias=False, dropout=0.0)
-    except ValueError as error:  # a variant refuses values of its options so
+    except ValueError as error:  # the variant does not support these sizes or options
         keys = ("embedding_size", "heads", "head_size")
         options = section.attention.model_dump(exclude={"name"})
         given = {**dict(zip(keys, sizes, strict=True)), **options}
         words = ", ".join(f"{key}={value}" for key, value in given.items())
         why = " ".join(str(error).split())
-        expected = f"a variant that has a layer of {words} ({why})"
+        expected = f"a variant that supports {words} ({why})"
         remedy = "choose other sizes or options"
         raise invalid_value(KEY, name, expected, remedy) from None
-    except Exception as error:  # anybody's code runs here
+    except Exception as error:  # the variant may be a user's code
         raise _raised(name, error) from error
 
     options = {"rotated": rotated, "precision": precision}
@@ -107,14 +116,14 @@ def _check_layer(
     except Exception as error:
         raise _raised(name, error) from error
     if fault:
-        raise invalid_value(KEY, name, fault, "mend its code")
+        raise invalid_value(KEY, name, fault, "fix its code")
 
 
 def _own_rows(length: int) -> list[tuple[int, ...]]:
-    """Return packed rows as long as the run's, and one shorter: one is even, the other odd.
+    """Return two packed rows: one as long as the run's rows, and one that is one position shorter.
 
-    Each has two segments where both have two positions or more: a rotation changes nothing at the
-    first position of a segment.
+    So one length is even and the other odd. A row of four or more positions has two segments of at
+    least two, because a rotation changes nothing at the first position of a segment.
     """
     rows = []
     for own in (min(length, _LONGEST), min(length, _LONGEST) - 1):
@@ -124,8 +133,8 @@ def _own_rows(length: int) -> list[tuple[int, ...]]:
 
 
 def _layer_sizes(section: WithAttention) -> list[tuple[int, int, int]]:
-    """Return the distinct (embedding_size, heads, head_size) that the layers are built with."""
-    groups: set[tuple[int, int]] = set()  # heads of one size in a layer, and their size
+    """Return each (embedding_size, heads, head_size) for which the layers build attention."""
+    groups: set[tuple[int, int]] = set()  # pairs (number of heads, head size)
     for sizes in sizes_by_layer(
         section.resolved_head_size, getattr(section, "layers", 1)
     ):
@@ -136,25 +145,27 @@ def _layer_sizes(section: WithAttention) -> list[tuple[int, int, int]]:
 
 def _raised(name: str, error: Exception) -> Exception:
     expected = (
-        "a module that is built and called on the meta device as CONTRIBUTING.md says"
+        "a module that can be built and called as CONTRIBUTING.md describes, also on the meta "
+        f"device, but it raised {message_of(error)}"
     )
-    expected += f", but it raised {message_of(error)}"
-    return invalid_value(KEY, name, expected, "mend its code")
+    return invalid_value(KEY, name, expected, "fix its code")
 
 
 def _rotation(layer: Any, segments: Sequence[int] = _SEGMENTS) -> dict[str, Rotation]:
-    """Return the keyword that a decoder with rotary positions calls a layer with."""
+    """Return the keyword argument that a decoder with rotary positions passes to a layer."""
     positions_BT = torch.tensor(
         [[segments[:t].count(s) for t, s in enumerate(segments)]]
     )
-    size = layer.rotary_size  # of an odd head a part is rotated (model.rotary_size)
+    # Only an even number of dimensions can be rotated. In a head of odd size, leave out the last.
+    size = layer.rotary_size
     return {"rotation": Rotation(positions_BT, {size: size - size % 2}, base=10.0)}
 
 
 def shape_fault(layer: nn.Module, embedding_size: int, rotated: bool) -> str | None:
-    """Return what is wrong with the shape of a layer's outputs, or None; the layer is on "meta".
+    """Return what is wrong with the shape of a layer's outputs, or None. The layer is on "meta".
 
-    Rank and entropy of heads are measured too, as they are after training.
+    Also measure the rank and entropy of the heads. Otherwise an error in these measurements would
+    appear only after training.
     """
     layer.eval()
     with torch.device("meta"):
@@ -172,7 +183,7 @@ def _misshapen(y_BTD: Tensor, x_BTD: Tensor) -> str | None:
     return (
         None
         if found == given
-        else f"to return x_BTD, {given} as given, but it returned {found}"
+        else f"outputs of the shape {given}, like the inputs, but it returned {found}"
     )
 
 
@@ -187,16 +198,19 @@ def behaviour_fault(
     most: int = _CHANGED,
     precision: str = "32-true",
 ) -> str | None:
-    """Return the first way in which a layer breaks the contract, in words; None if it keeps it.
+    """Describe the first rule of the contract that a layer breaks. Return None if it breaks none.
 
-    An output depends on no position that the mask hides from its query, and on no other row. Every
-    parameter receives a gradient. Without dropout, training computes what evaluation does. With
-    rotary positions (`rotated`), the output depends on them. A layer computes the same once it is
-    built anew and has loaded its state.
+    The rules:
+
+    - An output depends only on positions that the mask allows, and not on other rows.
+    - Without dropout, outputs are equal in training and in evaluation.
+    - A new layer that loads the state of another gives the same outputs.
+    - With rotary positions (`rotated`), outputs depend on the rotation.
+    - Every parameter receives a gradient.
 
     Args:
-        segments: of the row that is tried.
-        most: about this many of its positions are changed.
+        segments: the row to check, as the segment of each position.
+        most: change about this many positions of the row.
         precision: `trainer.precision` of the run.
     """
     half = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16-mixed")
@@ -213,9 +227,8 @@ def behaviour_fault(
         anew.load_state_dict(layer.state_dict())
         changed = range(0, len(segments), max(1, len(segments) // most))
         x_BTD = torch.randn(1, len(segments), embedding_size)
-        x_BTD = x_BTD.repeat(
-            1 + len(changed), 1, 1
-        )  # each row but the first has another position
+        # The first row stays unchanged. In every other row, change one position.
+        x_BTD = x_BTD.repeat(1 + len(changed), 1, 1)
         for row, t in enumerate(changed, 1):
             x_BTD[row, t] = _LOUD * torch.randn(embedding_size)
         rotation = _rotation(layer, segments) if rotated else {}
@@ -253,30 +266,30 @@ def _behaviour_faults(
             alone_BTD = layer(x_BTD[:1], mask_B1TT[:1], **rotation)
             trained_BTD = layer.train()(x_BTD, mask_B1TT, **rotation)
             layer.eval()
-            unturned_BTD = layer(x_BTD, mask_B1TT)
+            unrotated_BTD = layer(x_BTD, mask_B1TT)
             loaded_BTD = anew(x_BTD, mask_B1TT, **rotation)
         rounding = relative * float(y_BTD[0].abs().max())
         moved_CT = (y_BTD[1:] - y_BTD[:1]).abs().amax(-1)  # (changed position, query)
         hidden_CT = (moved_CT > rounding) & ~mask_B1TT[0, 0].T[list(changed)]
         pairs = ((changed[row], query) for row, query in hidden_CT.nonzero().tolist())
-        # A position of the future says more than one of another segment.
+        # If both later positions and other segments change an output, report a later position.
         for position, query in sorted(pairs, key=lambda at: at[0] <= at[1]):
             kind = "causal " if causal else ""
             yield (
-                f"outputs that depend only on positions which the mask allows, but position "
+                f"outputs that depend only on positions that the mask allows, but position "
                 f"{position} changes the output at position {query} under a {kind}mask of "
                 f"{tried} (0 is padding)"
             )
         if not torch.allclose(alone_BTD, y_BTD[:1], rtol=1e-3, atol=10 * rounding):
-            yield "the outputs of a row not to depend on the other rows of its batch, but they do"
+            yield "outputs that do not depend on other rows of the batch, but they do"
         if not torch.allclose(trained_BTD, y_BTD, rtol=1e-4, atol=rounding):
             yield "equal outputs in training and in evaluation without dropout, but they differ"
         if not torch.allclose(loaded_BTD, y_BTD, rtol=1e-4, atol=rounding):
             yield (
-                "equal outputs of a layer that was built anew and has loaded its state_dict, but "
-                "they differ, so a checkpoint would not hold all of it"
+                "equal outputs from a new layer that has loaded the state_dict, but they differ, "
+                "so the state_dict lacks a part of the layer"
             )
-        if rotation and torch.allclose(unturned_BTD, y_BTD, rtol=1e-4, atol=rounding):
+        if rotation and torch.allclose(unrotated_BTD, y_BTD, rtol=1e-4, atol=rounding):
             yield "outputs that depend on the rotation, but they are the same without it"
     mask_B1TT = attention_mask(segments_BT, causal=True)
     layer(x_BTD, mask_B1TT, **rotation).mul(torch.randn_like(x_BTD)).sum().backward()
@@ -284,4 +297,4 @@ def _behaviour_faults(
         if parameter.requires_grad and (
             parameter.grad is None or not parameter.grad.any()
         ):
-            yield f"a gradient for every parameter that is counted, but {name} receives none"
+            yield f"a gradient for every parameter, but {name} receives none"

@@ -1,4 +1,4 @@
-"""Forked jobs: their modules are imported once, by the server, and forks become jobs."""
+"""Jobs that the size server forks. The server imports their modules once for all of them."""
 
 import contextlib
 import importlib
@@ -15,27 +15,27 @@ from typing import NoReturn
 from sweeper.store import registry
 from tasks.process import freeze_gc
 
-# wandb.init imports the second for each run: a second of CPU time where torch is loaded.
+# wandb.init imports `internal` for each run, which takes 1 s if torch is loaded.
 WANDB = ("wandb", "wandb.sdk.launch.inputs.internal")
-# Torchmetrics, and Lightning with it, imports these wherever they are installed: 0.8 s of 2.8 in
-# all, and 0.6 s more with transformers. Nothing of torchmetrics is used here.
+# Lightning imports torchmetrics, which imports these packages if they are installed. That would
+# take 1.4 s, of which `transformers` takes 0.6 s. This project does not use torchmetrics.
 UNUSED = ("matplotlib", "scipy", "torchvision", "transformers")
 
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
 
 
 def preload(logger: str) -> None:
-    """Import the modules of jobs; W&B unless `logger` is "none"."""
+    """Import the modules of jobs, and those of W&B unless `logger` is "none"."""
     from tasks.parse import module_class
 
     with freeze_gc():
         for name in ("tasks.train", "tasks.training.job"):
             importlib.import_module(name)
         for name in registry.names(registry.TASKS):
-            # A package's task is imported only by the jobs that use it.
+            # Only the jobs that use a plugin's task import it.
             if not registry.made_of(registry.TASKS, name):
                 module_class(name)
-        # Some machines lack omegaconf or wandb.
+        # The packages omegaconf and wandb may not be installed.
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module("omegaconf")
             for name in () if logger == "none" else WANDB:
@@ -43,10 +43,10 @@ def preload(logger: str) -> None:
 
 
 class NotInstalled(MetaPathFinder):
-    """A finder that answers for UNUSED, before all others, that they are not installed."""
+    """A module finder for sys.meta_path that hides the packages UNUSED, even if installed."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
-        """Raise ModuleNotFoundError for a module of these packages, unless they are in use."""
+        """Raise ModuleNotFoundError for a hidden package, unless it is already imported."""
         package = fullname.partition(".")[0]
         if package in UNUSED and package not in sys.modules:
             raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
@@ -54,20 +54,21 @@ class NotInstalled(MetaPathFinder):
     def find_distributions(
         self, context: metadata.DistributionFinder.Context
     ) -> tuple[()]:
-        """Raise PackageNotFoundError for one of these packages, whose version is asked for."""
+        """Raise PackageNotFoundError for a hidden package. `metadata.version` calls this."""
         if context.name in UNUSED:
             raise metadata.PackageNotFoundError(context.name)
         return ()
 
 
 def import_lightning() -> None:
-    """Import Lightning without packages that it would import only because they are installed."""
+    """Import Lightning, but not the packages UNUSED."""
     finder = NotInstalled()
     sys.meta_path.insert(0, finder)
     try:
         importlib.import_module("pytorch_lightning")
     except ImportError:
-        pass  # the next import of Lightning imports everything
+        # Lightning may need a hidden package. The next import of Lightning finds it.
+        pass
     finally:
         sys.meta_path.remove(finder)
 
@@ -75,14 +76,18 @@ def import_lightning() -> None:
 def become_job(
     work: Callable[[], int], *, log: str | None, close: tuple[int, ...]
 ) -> NoReturn:
-    """Leave the server's signals, files and process group, do the work, exit with its code.
+    """Turn this forked process into a job: call `work`, and exit with the code that it returns.
 
-    Output goes to `log` until the work redirects it. No exit handler of the server runs, and no
-    buffer that it filled is flushed.
+    The job drops the server's signal handlers, process group and exit handlers.
+
+    Args:
+        log: the file for the job's output, until `work` redirects it.
+        close: file descriptors of the server that the job closes.
     """
     code = 1
     try:
-        os.setpgid(0, 0)  # apart from Ctrl-C and from the server's end
+        # Lead a new process group. Ctrl-C does not reach it, and the server can kill all of it.
+        os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -99,21 +104,22 @@ def become_job(
         code = (
             error.code if isinstance(error.code, int) else int(error.code is not None)
         )
-    except BaseException:  # the edge of the process: the traceback goes to the log
+    except BaseException:  # print any error to the log, because the process ends
         traceback.print_exc()
     finally:
         try:
             sys.stdout.flush()
             sys.stderr.flush()
-        finally:  # on a full disk too: a child that goes on would be a second server
+        finally:
+            # Exit even if the disk is full. Otherwise this process would go on as a second server.
             os._exit(code)
 
 
 def forked() -> int:
-    """Return os.fork(); try again for some seconds at the limit on processes."""
+    """Call os.fork and return its result. If there are too many processes, retry for 6 s."""
     for wait_s in (0.1, 1.0, 5.0):
         try:
             return os.fork()
-        except BlockingIOError:  # EAGAIN: a limit on processes
+        except BlockingIOError:  # EAGAIN: there are too many processes
             time.sleep(wait_s)
     return os.fork()

@@ -1,7 +1,7 @@
-"""The contract of whole language models, checked when a run is planned.
+"""The contract of language models, checked when a run is planned.
 
-A model of transformers or of an installed package is code that nobody here has read, around its
-attention too.
+A model of Hugging Face's `transformers` or of a plugin may break the contract outside its attention
+too, so the whole model is checked.
 """
 
 from typing import Any
@@ -18,7 +18,8 @@ from tasks.lm1b.data import expand
 from tasks.parse import module_class, module_of
 from tasks.text.tokenizer import END, PAD
 
-# `check` skips this model: attention_contract.py checks its attention, and tests cover the rest.
+# The name of the model that `check` skips. attention_contract.py checks its attention, and tests
+# cover the rest.
 OURS = "decoder"
 _ROWS = 16
 _SIZES = {"layers", "embedding_size", "heads", "head_size", "feedforward_size"}
@@ -26,13 +27,15 @@ _checked: set[str] = set()
 
 
 def check(run: RunConfig) -> None:
-    """Check the model of a config, if it is a language model and not ours.
+    """Check the model of a config, if it is a language model other than Headroom's own.
 
-    Models that differ in sizes only are checked once. Each is checked again once it is trained.
+    Of models that differ only in size, the first is checked. Each model is checked again after its
+    training.
 
     Raises:
         UserError: an output depends on a later position, another segment or another row; a
-            parameter gets no gradient; or the model changes the logits of its softmax layer.
+            parameter receives no gradient; or the model's logits are not those of its softmax
+            layer alone.
     """
     task: Any = run.task
     same = [run.model.model_dump(exclude=_SIZES), task.model_dump()]
@@ -57,17 +60,19 @@ def check(run: RunConfig) -> None:
     model.loss(hidden_BTD, batch["targets"])[0].backward()
     unused = [name for name, p in model.named_parameters() if p.grad is None]
     if unused:
-        expected = f"a gradient for every parameter that is counted, but {unused[0]} receives none"
+        expected = f"a gradient for every parameter, but {unused[0]} receives none"
     elif not torch.allclose(model.logits(hidden_BTD), own_BTV, rtol=1e-5, atol=1e-6):
-        expected = "logits that are those of its softmax layer, but it changes them"
+        expected = "a model that returns its softmax layer's logits unchanged, but it changes them"
     else:
         _checked.add(kind)
         return
-    raise invalid_value(*run.model.called, expected, "choose another, or mend its code")
+    raise invalid_value(
+        *run.model.called, expected, "choose another model, or fix its code"
+    )
 
 
 def _rows(length: int, task: Any) -> Batch:
-    """Return random rows of two sentences and some padding, as the task has them."""
+    """Return random rows in the task's format: two sentences and some padding."""
     drawn = np.random.default_rng(0)
     pieces = (END + 1, task.vocabulary_size)
     targets_BT = drawn.integers(*pieces, (_ROWS, length), np.uint16)

@@ -1,10 +1,9 @@
-"""Sizes of many models of one kind, from a few that are built.
+"""The size of a run: the parameters, FLOPs and cache of its model. Most sizes are interpolated.
 
-A number of parameters or of FLOPs is a sum of products of a model's dimensions: a polynomial in
-them, at most quadratic in embedding_size, heads and head_size and affine in feedforward_size. The
-counts of as many built models as it has coefficients fix it; no formula is written down here. It is
-used only where it also gives, exactly, the counts of a larger model and every count that was built
-before it was needed.
+The number of parameters, or of FLOPs, is a polynomial in the dimensions of a model. It is at most
+quadratic in embedding_size, heads and head_size, and affine in feedforward_size. Lagrange's
+interpolation finds it from the counts of as many built models as it has coefficients. It is used
+only if it also gives the exact counts of one larger model and of all models built before.
 """
 
 from __future__ import annotations
@@ -36,24 +35,30 @@ NODES: dict[str, tuple[int, ...]] = {
     "head_size": (1, 2, 3),
     "feedforward_size": (1, 2),
 }
-"""Of a model that was built. Sizes that have to divide one another do so in its multiples too."""
+"""Interpolate between models whose dimensions are these multiples of a built model's dimensions.
+
+An option that divides a dimension, such as `key_value_heads`, also divides its multiples.
+"""
 BUILT_FIRST = math.prod(map(len, NODES.values()))
-"""The number of models of a kind built first: they check the polynomials, which need as many."""
+"""Build this many models of a kind before interpolating. Interpolation needs as many again."""
 BEYOND = 5
-"""Times the dimensions of the first: a model that no node and perhaps nothing built is like."""
+"""Check the polynomials with a model whose dimensions are this multiple of the first model's."""
 
 
 class CountPolynomials:
-    """Counts of configs: built at first, and by polynomials once many are asked for."""
+    """The counts of many configs. The first models of a kind are built, later ones interpolated.
+
+    Two models are of the same kind if their configs differ only in dimensions.
+    """
 
     def __init__(self, build: Callable[[RunConfig], Counts]) -> None:
         self._build = build
-        # By all of a config but its dimensions:
+        # By kind, the counts of each built model, and the polynomials that fit them.
         self._built: dict[str, dict[Place, Counts]] = {}
         self._polynomials: dict[str, Polynomials | None] = {}
 
     def counts(self, run: RunConfig) -> Counts:
-        """Return what `build(run)` would."""
+        """Return the result of `build(run)`, without building the model if possible."""
         head_size = run.model.one_head_size
         if not isinstance(run.model, TransformerSection) or head_size is None:
             return self._build(run)
@@ -78,7 +83,10 @@ class CountPolynomials:
         return built[place]
 
     def _fitted(self, run: RunConfig, built: dict[Place, Counts]) -> Polynomials | None:
-        """Fit polynomials to counts at the nodes; return None if they miss a built count."""
+        """Build models at the nodes, and return the polynomials through their counts.
+
+        Return None if a model cannot be built, or if the polynomials contradict another count.
+        """
         origin = next(iter(built))
         axes = zip(origin, NODES.values(), strict=True)
         nodes = [[x * times for times in multiples] for x, multiples in axes]
@@ -89,7 +97,8 @@ class CountPolynomials:
                     update=dict(zip(NODES, place, strict=True))
                 )
                 at[place] = self._build(run.model_copy(update={"model": model}))
-        except (UserError, ValueError):  # a variant without a model there
+        except (UserError, ValueError):
+            # The attention variant does not support one of these sizes.
             return None
         checks = {**built, larger: at.pop(larger)}
         found = Polynomials(nodes, at)
@@ -98,7 +107,7 @@ class CountPolynomials:
 
 
 class Polynomials:
-    """The polynomials, one for each count, with these values at the nodes of a grid."""
+    """A polynomial in the dimensions for each count, through the counts at a grid of nodes."""
 
     def __init__(
         self, nodes: Sequence[Sequence[int]], at_nodes: Mapping[Place, Counts]
@@ -106,34 +115,46 @@ class Polynomials:
         self._nodes, self._at_nodes = nodes, at_nodes
 
     def at(self, place: Place) -> Counts | None:
-        """Return the counts at a place; None if they are not whole numbers."""
-        axes = [_weights(nodes, x) for nodes, x in zip(self._nodes, place, strict=True)]
-        whole = math.prod(times for times, _ in axes)
+        """Return the counts of a model with the dimensions `place`.
+
+        Return None if a polynomial's value is not a whole number.
+        """
+        axes = [
+            _lagrange_basis(nodes, x)
+            for nodes, x in zip(self._nodes, place, strict=True)
+        ]
+        denominator = math.prod(scale for scale, _ in axes)
         totals: Counter[str] = Counter()
         for node, counts in self._at_nodes.items():
             weight = math.prod(axis[x] for (_, axis), x in zip(axes, node, strict=True))
             totals.update({name: weight * count for name, count in counts.items()})
-        if any(total % whole for total in totals.values()):
+        if any(total % denominator for total in totals.values()):
             return None
-        return {name: total // whole for name, total in totals.items()}
+        return {name: total // denominator for name, total in totals.items()}
 
 
-def _weights(nodes: Sequence[int], x: int) -> tuple[int, dict[int, int]]:
-    """Return Lagrange's basis polynomials at x by node, scaled by the first number to be whole."""
+def _lagrange_basis(nodes: Sequence[int], x: int) -> tuple[int, dict[int, int]]:
+    """Return the values at x of Lagrange's basis polynomials, one for each node.
+
+    They are fractions: first comes their common denominator, then the numerator for each node.
+    """
     others = {node: [other for other in nodes if other != node] for node in nodes}
     apart = {node: math.prod(node - other for other in others[node]) for node in nodes}
-    times = math.lcm(*apart.values())
-    return times, {
-        node: times // apart[node] * math.prod(x - other for other in others[node])
+    denominator = math.lcm(*apart.values())
+    return denominator, {
+        node: denominator
+        // apart[node]
+        * math.prod(x - other for other in others[node])
         for node in nodes
     }
 
 
 def counts(run: RunConfig) -> dict[str, int]:
-    """Return parameter and cache counts, and the FLOPs and positions of a forward pass."""
+    """Count the parameters, the cached bytes, and the FLOPs and positions of a forward pass."""
     device = run.model.counted_on
     with torch.device(device):
-        module = module_of(run).float().eval()  # as the example
+        # The tensors of `example` are in single precision.
+        module = module_of(run).float().eval()
         example = module.example()
     inputs = {
         name: value for name, value in example.items() if name not in module.labels
@@ -143,18 +164,16 @@ def counts(run: RunConfig) -> dict[str, int]:
     except KeyError as missing:
         if missing.args[0] not in module.labels:
             raise
-        expected = (
-            f"a forward pass that reads no labels, but it reads {missing} of a batch"
-        )
+        expected = f"a task whose forward pass reads no labels, but it reads {missing}"
         raise invalid_value(
-            "task.name", run.task.name, expected, "mend its code"
+            "task.name", run.task.name, expected, "fix the task's code"
         ) from None
-    except Exception as error:  # anybody's code runs here
+    except Exception as error:  # the model may be a user's code
         raised = message_of(error)
         expected = (
             f"a model that can be called on the {device} device, but it raised {raised}"
         )
-        remedy = "choose other sizes or options, or mend its code"
+        remedy = "choose other sizes or options, or fix the code"
         raise invalid_value(*run.model.called, expected, remedy) from error
     positions = module.positions(example)
     counted = {**parameter_counts(module.model), **cache_bytes(module.model)}
@@ -164,12 +183,17 @@ def counts(run: RunConfig) -> dict[str, int]:
 def size(
     config: Mapping[str, Any], counted: Callable[[RunConfig], Counts] = counts
 ) -> dict[str, int | float]:
-    """Return counts of parameters, of training FLOPs and cache per position, and tokens and heads.
+    """Return the size of a run: the counts of its model, its tokens, and its FLOPs per token.
 
-    UserError if the config is invalid. `counted` returns what `counts` does.
+    Training costs three times the FLOPs of a forward pass: the forward pass itself, the gradients
+    of the inputs and the gradients of the weights. If heads differ in size, the key `head_size` is
+    left out.
 
-    The head size is left out where heads differ. A training step computes the matrix products of a
-    forward pass three times: forward, for the gradients of the inputs, for those of the weights.
+    Args:
+        counted: a function with the same results as `counts`.
+
+    Raises:
+        UserError: the config is invalid.
     """
     run = parse(config)
     model = run.model
@@ -180,13 +204,13 @@ def size(
     model_contract.check(run)
     flops, positions = found.pop("forward_flops"), found.pop("positions")
     attention = getattr(model, "attention", None)
-    rotary = model.heads * getattr(
-        attention, "rotary_size", 0
-    )  # apart, of latent attention
+    # Latent attention adds rotary dimensions to each head. Other variants have no such option.
+    rotary = model.heads * getattr(attention, "rotary_size", 0)
     heads: dict[str, int | float]
     if (head_size := model.one_head_size) is not None:
         heads = {"head_size": head_size, "width": model.heads * head_size + rotary}
-    else:  # the mean width of the layers
+    else:
+        # Layers may differ in width, so return their mean.
         assert isinstance(model, TransformerSection)
         total = total_width(model.resolved_head_size, model.heads, model.layers)
         whole, rest = divmod(total, model.layers)

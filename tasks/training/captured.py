@@ -1,8 +1,7 @@
 """Training steps as CUDA graphs: one launch replays all kernels of a step.
 
-For a small step, the host takes ten times as long to launch the kernels one by one as the GPU takes
-to run them. A graph repeats the captured kernels without running Python code, so each graph is
-compared with an eager step before it is used.
+For a small step, launching the kernels one by one takes ten times as long as running them. A graph
+repeats kernels and runs no Python code. So each graph is compared with an eager step before use.
 """
 
 import warnings
@@ -31,7 +30,7 @@ class CapturedStep(NamedTuple):
 
 
 class CapturedSteps:
-    """A callable that takes the training steps of one GPU.
+    """A callable that takes training steps on one GPU, with CUDA graphs where possible.
 
     The first step of each batch shape is eager. The second is taken twice, eagerly and by a new
     graph. Later steps of that shape replay the graph. If the two results differ in any bit, or if
@@ -107,13 +106,13 @@ class CapturedSteps:
         for group in groups:
             group["lr"], group["capturable"] = self._rate, True
         try:
-            # "thread_local" allows the other thread to pin the next batch during the capture.
+            # "thread_local" lets the thread of `prefetched` pin the next batch during the capture.
             with torch.cuda.graph(
                 graph, self._pool, self._stream, capture_error_mode="thread_local"
             ):
                 loss = steps.update(number, own)
         except RuntimeError as error:
-            # An error in the step also makes the end of the capture fail. Report the first error.
+            # After an error in the step, the end of the capture fails too. Report the first error.
             first = (
                 error.__context__
                 if isinstance(error.__context__, RuntimeError)

@@ -1,4 +1,4 @@
-"""The signals that stop a job, and the cause that is recorded for the error that ends it."""
+"""The signals that stop a job, and the causes that a job records for its errors."""
 
 import errno
 import signal
@@ -16,15 +16,15 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Interrupted(BaseException):
-    """A request to stop the job. Its base is BaseException, so that libraries do not catch it."""
+    """A request to stop the job. It is a BaseException, so that libraries do not catch it."""
 
 
 class Interruption:
     """A handler of the signals that stop this process.
 
-    Outside `deferred`, the first signal raises Interrupted at once. Inside, it only sets
-    `requested`, and the job stops at its next call of `check`. A second Ctrl-C calls `at_once`. A
-    second SIGTERM does nothing, because systemd, Slurm and the sweep may each send one.
+    The first signal raises Interrupted at once. Within `deferred`, it only sets `requested`, and
+    the next call of `check` raises Interrupted. A second Ctrl-C calls `at_once`. A second SIGTERM
+    does nothing, because systemd, Slurm and the sweep may each send one.
     """
 
     def __init__(self, at_once: Callable[[], None]) -> None:
@@ -47,7 +47,7 @@ class Interruption:
             self._deferred = False
 
     def synchronize(self) -> None:
-        """Share `requested` among the ranks of a run. A single process has nothing to share."""
+        """Do nothing. With several ranks, SynchronizedStop shares `requested` among them."""
 
     def check(self) -> None:
         """Raise Interrupted if the job was asked to stop."""
@@ -64,8 +64,8 @@ class Interruption:
             raise Interrupted
 
 
-# torch, CUDA's libraries and C++ have no exception classes for these errors. Their messages
-# contain these phrases.
+# Phrases in the messages of errors that have no exception class of their own. The errors come from
+# torch, CUDA's libraries and C++.
 GPU_MEMORY = (
     "CUDA out of memory",
     "CUDA error: out of memory",
@@ -124,7 +124,7 @@ def cause_of(error: BaseException, reading_data: bool) -> Cause:
 
 
 def message_of(error: BaseException) -> str:
-    """Return an error's message as one line. Put its type first if it is not written for users."""
+    """Return an error's message as one line. Put the type first, unless the error is for users."""
     text = " ".join(str(error).split())
     return (
         text

@@ -1,9 +1,9 @@
 """Training on several devices: each has a process (rank), and the ranks share every batch.
 
 The job starts the ranks of its machine as new processes of the same command, and waits for them.
-Rank 0 claims the attempt and writes the result. The first rank that fails records why. If a rank is
-killed, the job records that. On several machines, the environment variable NODE_RANK is the number
-of this machine, and the ranks connect at MASTER_ADDR and MASTER_PORT.
+Rank 0 claims the attempt and writes the result. The first rank that fails records the cause. If a
+rank is killed, the job records this. On several machines, the environment variable NODE_RANK is the
+number of this machine, and the ranks connect at MASTER_ADDR and MASTER_PORT.
 """
 
 import os
@@ -35,12 +35,13 @@ GRACE_S = 30.0
 
 
 def supervise(run: Run, devices: int, nodes: int) -> int:
-    """Start the ranks of this machine, wait for them, and return the exit code.
+    """Start the ranks of this machine and wait for them.
 
-    It is the exit code of the first rank that failed, or 0.
+    Returns:
+        The exit code of the first rank that failed, or 0.
 
     Raises:
-        UserError: there are several machines, but no address at which they connect.
+        UserError: there are several machines, but the environment names no address to connect at.
     """
     node, common = 0, dict(os.environ)
     before = len(run.attempts())
@@ -56,7 +57,7 @@ def supervise(run: Run, devices: int, nodes: int) -> int:
                 raise invalid_value("trainer.num_nodes", nodes, expected, remedy)
             common[MEETING] = f"tcp://{address}:{port}"
         else:
-            # Meet at a file, because any other process could connect to a port.
+            # The ranks meet at a file, because any other process could connect to a port.
             common[MEETING] = f"file://{folder}/meeting"
             if sys.platform == "linux":
                 common["GLOO_SOCKET_IFNAME"] = "lo"
@@ -79,7 +80,7 @@ def supervise(run: Run, devices: int, nodes: int) -> int:
 
         code = exit_code_of(processes)
         if code == -signal.SIGKILL:
-            # The other ranks may have recorded a lost connection. Replace that by the cause.
+            # The other ranks may have recorded a lost connection. Replace it with the true cause.
             for attempt in run.attempts()[before:]:
                 attempt.finish(Cause.KILLED, overrule=True)
         return code if code >= 0 else 1
@@ -102,9 +103,9 @@ def pass_signals_on(processes: list[subprocess.Popen[bytes]]) -> None:
 
 
 def exit_code_of(processes: list[subprocess.Popen[bytes]]) -> int:
-    """Wait for all ranks; return the exit code of the first that failed, or 0 if none did.
+    """Wait for all ranks. Return the exit code of the first rank that failed, or 0.
 
-    If signal N killed that rank, its exit code is -N.
+    The exit code of a rank that signal N killed is -N.
     """
     failed, deadline = 0, float("inf")
     while True:
@@ -126,7 +127,7 @@ def is_rank() -> bool:
 
 
 def join(trainer: Mapping[str, Any]) -> None:
-    """Join the other ranks of a run. `trainer` is that section of its config."""
+    """Join the other ranks of a run. `trainer` is the section of this name in the config."""
 
     def end_with_parent() -> None:
         # Nothing is written to this pipe, so the read returns only when the parent ends.
@@ -147,16 +148,13 @@ def join(trainer: Mapping[str, Any]) -> None:
 
 
 def leave() -> None:
-    """Leave the process group, if any. Otherwise threads of gloo abort the process at its exit."""
+    """Leave the process group, if any. Otherwise gloo's threads abort the process when it exits."""
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
 class SecondaryAttempt(Attempt):
-    """The attempt as seen by a rank other than 0, which only records the cause of its failure.
-
-    Rank 0 writes everything else.
-    """
+    """The attempt in a rank other than 0. Such a rank records only the cause of its failure."""
 
     def heartbeat(self, **fields: Any) -> None:
         """Do nothing: rank 0 writes the heartbeat."""
@@ -165,8 +163,8 @@ class SecondaryAttempt(Attempt):
 class SynchronizedStop(Interruption):
     """An Interruption that stops all ranks after the same step if any rank received a signal.
 
-    A rank may receive two signals for one request, so a second signal never stops it at once.
-    Instead, the job kills its ranks.
+    A rank may receive two signals for one request to stop, so it ignores a second one. After a
+    second Ctrl-C, the job kills its ranks.
     """
 
     asked = False

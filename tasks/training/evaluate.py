@@ -1,7 +1,6 @@
 """Evaluation with the hooks of a TaskModule, in the precision of training.
 
-`evaluate` covers a whole split. For runs without validations, `sampled_loss` covers a few of its
-rows.
+`evaluate` uses a whole split. `sampled_loss` uses a few rows, for runs without validations.
 """
 
 import math
@@ -13,7 +12,8 @@ import torch
 from tasks.batch import moved
 from tasks.module import TaskModule, numbers
 
-# Share of all training positions in a sample. Eight such samples add less than 1 % to the time.
+# A sample has this share of the positions that a run trains on, or more. Eight samples with this
+# share take less than 1 % of the training time.
 SAMPLED = 0.0025
 
 
@@ -43,8 +43,8 @@ def evaluate(
 def sampled_loss(module: TaskModule) -> dict[str, float]:
     """Return the loss on the first rows of the validation split, or {} if the task has no loss.
 
-    The sample has the positions of one training step, or the share SAMPLED of all training
-    positions if that is more. It never exceeds the first batch. Every call uses the same rows.
+    The sample has as many positions as a training step, or the share SAMPLED of all training
+    positions, whichever is more. It is at most the first batch. Every call uses the same rows.
     """
     if "test/loss" not in module.measured:
         return {}
@@ -63,7 +63,7 @@ def sampled_loss(module: TaskModule) -> dict[str, float]:
 
 @contextmanager
 def evaluating(module: TaskModule) -> Iterator[None]:
-    """Within the block, the module is in evaluation mode and gradients are off."""
+    """Within the block, put the module into evaluation mode and turn gradients off."""
     training = module.training
     module.eval()
     try:

@@ -47,14 +47,14 @@ INTERRUPTED = 75  # the exit code EX_TEMPFAIL of sysexits.h, which means "try ag
 
 
 class Elsewhere(Exception):
-    """The error raised if another process already trains the run. It names that attempt."""
+    """The error raised if another process is training the run. The message names its attempt."""
 
 
 class Job:
     """One rank's part of an attempt at a run.
 
     Raises:
-        Elsewhere: another process already trains the run.
+        Elsewhere: another process is already training the run.
     """
 
     def __init__(self, run: Run) -> None:
@@ -77,11 +77,11 @@ class Job:
             self._interruption = distributed.SynchronizedStop(self._stop_at_once)
 
         self._mirror: Mirror | None = None
-        self._reading_data = False  # while True, a UserError is about the data
-        # The end of an out-of-memory message, if no batch can be split further.
+        self._reading_data = False  # if True, a UserError is about the data
+        # Appended to the message of an out-of-memory error if batches cannot be split further.
         self._indivisible = ""
         self._over = threading.Event()
-        # A descriptor of the stderr with which this process started.
+        # The file descriptor of the original stderr. `work` redirects stderr to the log.
         self._terminal = 2
 
     def _claim(self) -> None:
@@ -117,7 +117,7 @@ class Job:
             if changed := differing([*map(state_of, before), facts["code_parts"]]):
                 commits = ", ".join(str(one.get("code")) for one in before)
                 self._notices.append(
-                    f"other code trained this run up to that step (commits: {commits}); "
+                    f"other code trained this run up to this checkpoint (commits: {commits}); "
                     f"changed since then: {', '.join(changed)}"
                 )
 
@@ -135,7 +135,7 @@ class Job:
     def work(self) -> int:
         """Train, publish the result, record how the attempt ended, and return the exit code."""
         try:
-            # Defer signals, so that the log exists before a stop is recorded.
+            # Defer signals until the log exists, because a stop is reported in the log.
             with self._interruption.deferred():
                 self._interruption.install()
                 self._terminal = redirected_output(self._attempt.log_path)
@@ -153,7 +153,7 @@ class Job:
 
             result = self._train()
             if result is None:
-                return 0  # rank 0 publishes
+                return 0  # rank 0 publishes the result
 
             # Training is done, so publish the result even if a signal arrives.
             with self._interruption.deferred():
@@ -164,7 +164,7 @@ class Job:
                     self._finish(Cause.DONE)
                 self._attempt.clear()
                 remove_all(self._run)
-        except BaseException as error:  # record any error, because the process ends
+        except BaseException as error:  # any error ends the attempt, so record it
             with self._interruption.deferred():
                 return self._ended_by(error)
         return 0
@@ -205,7 +205,7 @@ class Job:
                 recorder = train(context, module, kind, parts, self._resumed)
             self._interruption.check()
             tested = self._test(context, module)
-            # Wait here for rank 0, which writes the files of the evaluation.
+            # The other ranks wait here until rank 0 has written the files of the evaluation.
             metrics = ranks.broadcast(tested)
             if ranks.rank():
                 return None
@@ -258,7 +258,7 @@ class Job:
         return min(asked, most)
 
     def _test(self, context: RunContext, module: TaskModule) -> dict[str, float]:
-        """Evaluate the test split, write its metrics and the task's files; return the metrics."""
+        """Evaluate the test split. Write and return its metrics, and write the task's files."""
         self._attempt.heartbeat(phase="test")
         steps = module.config.trainer.steps
         metrics = evaluate(module, "test", self._attempt.advance)
@@ -272,8 +272,8 @@ class Job:
         return metrics
 
     def _ended_by(self, error: BaseException) -> int:
-        """Record the error that ended the attempt; return the exit code."""
-        # A library may have turned the signal into an error of its own.
+        """Record the error that ended the attempt, and return the exit code."""
+        # A library may have caught Interrupted and raised an error of its own.
         if self._interruption.requested:
             error = error if isinstance(error, Interrupted) else Interrupted()
         cause = cause_of(error, self._reading_data)
@@ -304,7 +304,8 @@ class Job:
         self._over.set()
         try:
             self._attempt.finish(cause, message, trace)
-        except OSError as error:  # such as a full disk; the log already names the cause
+        except OSError as error:
+            # The disk may be full. The log already names the cause.
             print(f"exit.json could not be written: {error}", file=sys.stderr)
 
     def _heartbeat(self) -> None:
@@ -319,7 +320,7 @@ class Job:
 
 
 def redirected_output(path: Path) -> int:
-    """Redirect stdout and stderr to a file; return a descriptor of the original stderr."""
+    """Redirect stdout and stderr to a file. Return a file descriptor of the original stderr."""
     sys.stdout.flush()
     sys.stderr.flush()
     before = os.dup(2)
@@ -332,7 +333,9 @@ def redirected_output(path: Path) -> int:
 
 
 def _raise_if_training(attempts: Sequence[Attempt]) -> None:
-    """Raise Elsewhere if one of the attempts has a process that is known to be alive."""
+    """Raise Elsewhere if the process of one of these attempts is known to be alive."""
     for attempt in attempts:
         if attempt.alive() and alive(attempt.info()):
-            raise Elsewhere(f"attempt {attempt.number} is already training this run")
+            raise Elsewhere(
+                f"attempt {attempt.number} is already training this run; wait for it, or stop it"
+            )

@@ -42,7 +42,8 @@ def train(
     batches = module.data.train_dataloader()
     batches.load_state_dict({"done": done})
     recorder.on_train_start(done)
-    context.interruption.check()  # a signal may have arrived while on_train_start validated
+    # A signal may have arrived during the validation of on_train_start.
+    context.interruption.check()
 
     for number, batch in enumerate(prefetched(batches, fabric.device), done):
         loss = take_step(number, batch)

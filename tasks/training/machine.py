@@ -29,7 +29,7 @@ def set_up(section: TrainerSection) -> str:
     """Set up this process for reproducible results; return the device, "cuda" or "cpu".
 
     Raises:
-        UserError: the job should use a GPU, but torch cannot.
+        UserError: the job should use a GPU, but torch finds none.
     """
     # The last bits of a sum depend on the number of threads.
     torch.set_num_threads(section.threads)
@@ -62,8 +62,8 @@ def kind_of(accelerator: str) -> str:
 def keep_memory() -> None:
     """Make glibc keep freed memory, because every step allocates the same blocks again.
 
-    By default glibc returns large blocks to the system. That takes up to a quarter of the time of a
-    small step.
+    By default, glibc returns large blocks to the system and requests them again, which takes up to
+    a quarter of the time of a small step.
     """
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
@@ -72,19 +72,19 @@ def keep_memory() -> None:
 
 
 def compute_repeatably(kind: str) -> None:
-    """Make equal steps give equal bits. On a GPU, a nondeterministic operation raises an error."""
+    """Make results reproducible bit for bit. On a GPU, a nondeterministic operation is an error."""
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     torch.backends.cudnn.benchmark = False
     # NVIDIA's containers enable TF32 by an environment variable. TF32 would round the inputs of
     # matrix products to 10 bits of mantissa, even with the precision "32-true".
     torch.set_float32_matmul_precision("highest")
     torch.use_deterministic_algorithms(True, warn_only=kind == "cpu")
-    # Filling protects code that reads uninitialized memory. No code here does.
+    # Do not fill new tensors. This would only protect code that reads uninitialized memory.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def flops_per_second() -> float:
-    """Return the FLOPs per second of matrix products on the CPU, with this process's threads."""
+    """Measure and return the FLOPs per second of matrix products on the CPU."""
     size = 256
     matrix_SS = torch.ones(size, size)
     products, begun = 0, time.perf_counter()
@@ -95,7 +95,7 @@ def flops_per_second() -> float:
 
 
 def used(kind: str, count: int) -> dict[str, Any]:
-    """Return the name of the devices and, on GPUs, the peak memory of tensors in bytes."""
+    """Return the name of the devices. For GPUs, add the peak memory of tensors, in bytes."""
     name = torch.cuda.get_device_name() if kind == "cuda" else cpu_name()
     peak = (
         {"max_memory_allocated": torch.cuda.max_memory_allocated()}
@@ -106,7 +106,7 @@ def used(kind: str, count: int) -> dict[str, Any]:
 
 
 def facts(kind: str = "cpu") -> dict[str, Any]:
-    """Return the hardware, versions and code revision, on which a result's last bits may depend.
+    """Return the hardware, the versions and the commit, on which a result's last bits may depend.
 
     `kind="cuda"` initializes CUDA. A process that forks afterwards must not use it.
     """
@@ -130,7 +130,7 @@ def facts(kind: str = "cpu") -> dict[str, Any]:
 
 
 def code_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return digests of the code that a run depends on, and the packages that its config names."""
+    """Return digests of the code that a run depends on, and the plugins that its config uses."""
     named = registry.named_by(config)
     found = [made for kind, name in named if (made := registry.made_of(kind, name))]
     parts = loaded_code().parts(config["task"]["name"], found)
@@ -146,7 +146,7 @@ def cpu_name() -> str:
 
 
 def _text(path: Path) -> str:
-    """Return the content of a file of Linux, or "" on other systems."""
+    """Return the content of a Linux file such as /proc/cpuinfo, or "" on other systems."""
     try:
         return path.read_text("utf-8", "replace")
     except OSError:
@@ -155,7 +155,7 @@ def _text(path: Path) -> str:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Return the versions of those LIBRARIES that are installed."""
+    """Return the installed versions of LIBRARIES. Leave out those that are not installed."""
     found = {}
     for name in LIBRARIES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):

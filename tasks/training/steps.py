@@ -71,16 +71,16 @@ class Steps:
     def _backward(
         self, number: int, batch: Batch, divisors: list[Tensor] | None = None
     ) -> Tensor:
-        """Add the gradients of `batch` to the gradients of the parameters; return its loss."""
+        """Add the gradients of a batch to those of the parameters, and return the batch's loss."""
         with self.fabric.autocast():
             loss: Tensor = self._wrapped.training_step(batch, number, divisors)
         self.fabric.backward(loss)
         return loss.detach()
 
     def _backward_in_parts(self, number: int, batch: Batch) -> Tensor:
-        """Add the gradients of one part of the batch after another; return the sum of the losses.
+        """Split the batch and add the gradients of its parts. Return the sum of their losses.
 
-        Each part is divided by the number of targets in the whole batch. The ranks exchange
+        Divide each part's loss by the number of targets in the whole batch. The ranks exchange
         gradients once, after the last part.
         """
         divisors = self.module.divisors(batch)
@@ -97,8 +97,9 @@ def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
     """Return the Fabric that places the model on its device, or a replica on each device."""
     # Fabric's INFO messages only repeat settings that the config has chosen.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    # The command `fabric run` sets these variables. They would override the arguments below.
     for name in [one for one in os.environ if one.startswith("LT_")]:
-        del os.environ[name]  # of `fabric run`: they would replace the arguments below
+        del os.environ[name]
     precision = DoublePrecision() if section.precision == "64-true" else Precision()
     if section.precision == "bf16-mixed":
         precision = Autocast("bf16-mixed", accelerator)
@@ -108,8 +109,8 @@ def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
         devices=section.devices,
         num_nodes=section.num_nodes,
         strategy="ddp" if ranks.world() > 1 else "auto",
-        # Inside a Slurm job, Fabric would choose Slurm's environment. LightningEnvironment detects
-        # the ranks that `distributed.supervise` has started.
+        # Inside a Slurm job, Fabric would detect Slurm's tasks. LightningEnvironment detects the
+        # ranks that `distributed.supervise` has started.
         plugins=[precision, LightningEnvironment()],
     )
     fabric.launch()
@@ -117,7 +118,7 @@ def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
 
 
 class Autocast(MixedPrecision):
-    """Mixed precision in bfloat16, without casting batches or caching cast weights."""
+    """Mixed precision in bfloat16. It neither casts batches nor caches cast weights."""
 
     def convert_input(self, data: Batch) -> Batch:
         return data

@@ -1,4 +1,4 @@
-"""Outputs folders with prepared data."""
+"""Fixtures: outputs folders with prepared data, and a fake of the library `datasets`."""
 
 import importlib
 import shutil
@@ -14,7 +14,7 @@ from tests.tasks.small import prepared_folder
 
 @pytest.fixture(scope="session")
 def _ready_to_fork():
-    """One thread, and what jobs import while they run imported before, as the server does it."""
+    """Use one thread, and import the modules of jobs before tests fork, like the size server."""
     for name in ("torch._dynamo", "omegaconf", "tasks.training.job"):
         importlib.import_module(name)
     threads = torch.get_num_threads()
@@ -25,7 +25,7 @@ def _ready_to_fork():
 
 @pytest.fixture(scope="session")
 def _prepared_once(_ready_to_fork, tmp_path_factory):
-    """The prepared data of the small config; tests get copies of it."""
+    """An outputs folder with the prepared data of the small config. Tests get copies of it."""
     outputs = tmp_path_factory.mktemp("prepared")
     prepared_folder(outputs)
     return outputs
@@ -33,7 +33,7 @@ def _prepared_once(_ready_to_fork, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def prepared(_prepared_once, tmp_path_factory):
-    """An outputs folder with the prepared data, which the tests of a module share with its runs."""
+    """An outputs folder with prepared data. All tests of a module put their runs into it."""
     return shutil.copytree(
         _prepared_once, tmp_path_factory.mktemp("module") / "outputs"
     )
@@ -41,25 +41,25 @@ def prepared(_prepared_once, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def shared(_ready_to_fork, tmp_path_factory):
-    """An outputs folder that the tests of a module share; `opened` prepares what a task needs."""
+    """An empty outputs folder that all tests of a module share. `opened` prepares data in it."""
     return tmp_path_factory.mktemp("shared")
 
 
 @pytest.fixture
 def outputs(_prepared_once, tmp_path):
-    """An outputs folder of the test's own, with the prepared data and no runs."""
+    """An outputs folder for a single test, with prepared data and no runs."""
     return shutil.copytree(_prepared_once, tmp_path / "outputs")
 
 
 @pytest.fixture(scope="session")
 def undisturbed(_prepared_once, tmp_path_factory):
-    """The science of the small run when nothing disturbs it."""
+    """The reproducible results (see `science`) of a small run that was not interrupted."""
     outputs = tmp_path_factory.mktemp("one") / "outputs"
     return science(ended(shutil.copytree(_prepared_once, outputs)))
 
 
 class HubSplit:
-    """As much of datasets.Dataset as is used."""
+    """A fake of datasets.Dataset, with the members that the code uses."""
 
     def __init__(self, columns, features):
         self.columns, self.column_names, self.features = (
@@ -77,7 +77,10 @@ class HubSplit:
 
 @pytest.fixture
 def hub(monkeypatch):
-    """Put a `datasets` in place that serves these splits; returns the requests it gets."""
+    """Return a function that replaces `datasets` by a fake with given splits.
+
+    The function returns a list, to which each call of `load_dataset` appends its arguments.
+    """
 
     def install(splits, features=({}, {}, {})):
         asked = []

@@ -1,4 +1,4 @@
-"""A job as small as a job can be, and ways to run it in a process of its own and break it."""
+"""A small training run, and functions that run it in a forked process and disturb it."""
 
 import copy
 import functools
@@ -19,7 +19,7 @@ from tasks import train
 from tasks.size_server.fork import become_job
 from tests.policies import shipped
 
-# Primes wherever that is possible, so that no size can stand in for another.
+# Sizes are different primes where possible, so that a test fails if two sizes are swapped.
 SETTINGS = """
 scale=paper logger=none seed=3 data.sentences=1009 data.competitors=7 data.directions=23
 trainer.steps=19 trainer.precision=32-true trainer.accelerator=cpu
@@ -32,17 +32,17 @@ optimizer.learning_rate=0.02 optimizer.warmup_steps=5 optimizer.gradient_clip=1.
 """
 
 Changes = Mapping[str, Any]
-"""Dotted keys and what they become; `...` takes a key away."""
+"""New values by dotted key. The value `...` removes the key."""
 
 
 @functools.cache
 def composed(typed: str) -> dict[str, Any]:
-    """The config of conf/ with the settings of all small runs and these; nobody changes it."""
+    """Compose the config of conf/ with SETTINGS and the overrides `typed`. Never change it."""
     return shipped().base([*SETTINGS.split(), *typed.split()]).run({})
 
 
 def config(changes: Changes = {}) -> dict[str, Any]:  # noqa: B006 (never changed)
-    """The small config, with changes."""
+    """Return a copy of the small config with these changes."""
     tree = copy.deepcopy(composed(LM1B))
     for key, value in changes.items():
         *path, last = key.split(".")
@@ -57,24 +57,27 @@ def config(changes: Changes = {}) -> dict[str, Any]:  # noqa: B006 (never change
 
 
 def freeze(outputs: Path, changes: Changes = {}, name: str = "small") -> Run:  # noqa: B006
-    """Write the record of a run."""
+    """Write the record of a small run with these changes, and return the run."""
     names = {"experiment": "none", "arm": "none", "label": name}
     return RunStore(outputs).freeze(Record(name, config(changes), names=names))
 
 
 def run_job(run: Run, sabotage: Callable[[], None] = lambda: None) -> int:
-    """Run a job in a forked process after `sabotage`; its exit code, a signal's as negative."""
+    """Fork a process that calls `sabotage` and then trains the run. Return its exit code.
+
+    The exit code of a process that signal N killed is -N.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     log = run.outputs / "terminal.txt"
     with warnings.catch_warnings():
-        # Python >= 3.12 warns where threads of other tests' libraries are still about.
+        # Python >= 3.12 warns if libraries have left threads running.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:
 
         def work() -> int:
-            # pytest has put its own in their place, which would take what the job prints.
+            # pytest has replaced both streams, and would capture the output of the job.
             sys.stdout, sys.stderr = (
                 os.fdopen(number, "w", closefd=False) for number in (1, 2)
             )
@@ -93,24 +96,24 @@ def ended(
     sabotage: Callable[[], None] = lambda: None,
     code: int = 0,
 ) -> Run:
-    """A run of this config whose first job ended with this exit code."""
+    """Train a small run, assert that its job exits with `code`, and return the run."""
     run = freeze(outputs, changes, name)
     assert run_job(run, sabotage) == code, run.status()
     return run
 
 
 def kill_self() -> None:
-    """End this process as a power cut would."""
+    """Kill this process without a chance to clean up."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def terminate_self() -> None:
-    """Ask this process to stop."""
+    """Send SIGTERM to this process."""
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def science(run: Run) -> dict[str, Any]:
-    """What must be the same, to the bit, however a run was disturbed."""
+    """Return the results that must be equal, bit for bit, even if a run was interrupted."""
     result = run.result()
     assert result is not None, run.status()
     rows = [
@@ -126,7 +129,7 @@ def science(run: Run) -> dict[str, Any]:
 
 
 def assert_alike(run: Run, other: Run, rel: float) -> None:
-    """Assert that two runs have the same metrics and rows but for rounding."""
+    """Assert that two runs have the same metrics and rows, up to the relative error `rel`."""
     found, expected = science(run), science(other)
     assert found["metrics"] == pytest.approx(expected["metrics"], rel=rel)
     for ours, theirs in zip(found["rows"], expected["rows"], strict=True):
@@ -141,7 +144,7 @@ def at_call(
     *,
     after: bool = False,
 ) -> None:
-    """Have `action` done before, or after, the `number`th call of `owner.name`."""
+    """Patch `owner.name`: call `action` before (or `after`) its call with this number, from 1."""
     original = getattr(owner, name)
     calls = 0
 
@@ -161,7 +164,7 @@ def at_call(
 
 
 def instead_of_call(owner: Any, name: str, number: int, error: BaseException) -> None:
-    """Have the `number`th call of `owner.name` raise `error`."""
+    """Patch `owner.name`: raise `error` instead of its call with this number, from 1."""
 
     def fail() -> None:
         raise error
@@ -170,7 +173,7 @@ def instead_of_call(owner: Any, name: str, number: int, error: BaseException) ->
 
 
 def last_words(run: Run) -> list[tuple[Attempt, dict[str, Any]]]:
-    """Each attempt with what it said at its end; result.json says it of the one that finished."""
+    """Return each attempt with the content of its exit.json. A finished one has the cause DONE."""
     finished = (run.result() or {}).get("attempt")
     done = {"cause": Cause.DONE, "message": ""}
     return [
@@ -180,14 +183,14 @@ def last_words(run: Run) -> list[tuple[Attempt, dict[str, Any]]]:
 
 
 def last_word(run: Run) -> dict[str, Any]:
-    """What the newest attempt said when it ended."""
+    """Return the content of exit.json of the newest attempt."""
     *_, (_, word) = last_words(run)
     assert word
     return word
 
 
 def write_corpus(folder: Path, lines: list[str]) -> str:
-    """A folder of text for data.root."""
+    """Write a folder of text, and return its path for data.root."""
     folder.mkdir()
     (folder / "text.txt").write_text("\n".join(lines) + "\n")
     return str(folder)

@@ -1,4 +1,4 @@
-"""The smallest config of each task, as changes to that of lm1b in tests/tasks/jobs.py."""
+"""A small config for each task, as changes to the config of tests/tasks/jobs.py."""
 
 from tasks.parse import data_of, module_of, parse
 from tasks.training.evaluate import evaluate
@@ -14,7 +14,7 @@ _FINE_TUNED = {"optimizer.schedule": "linear", "trainer.steps": 7}
 
 
 def _sections(*typed, of=("task", "model")):
-    """Return the sections of the config that this command line gives."""
+    """Compose a config from these overrides, and return its sections `of`."""
     made = composed(" ".join(typed))
     return {name: made[name] for name in of}
 
@@ -60,24 +60,24 @@ SMALL = {
 
 
 def data(changes={}, outputs=None):  # noqa: B006 (never changed)
-    """Return the data of this config, neither prepared nor open."""
+    """Return the data of a small config, neither prepared nor opened."""
     return data_of(parse(config(changes)), outputs)
 
 
 def made(changes={}):  # noqa: B006
-    """Return the module of this config, whose data are not open."""
+    """Return the module of a small config. Its data are not opened."""
     return module_of(parse(config(changes)))
 
 
 def prepared_folder(outputs, changes={}):  # noqa: B006
-    """Prepare the data of this config; return their folder."""
+    """Prepare the data of a small config, and return their folder."""
     own = data(changes, outputs)
     own.prepare_data()
     return own.folder
 
 
 def opened_data(outputs, changes={}):  # noqa: B006
-    """Return the data of this config, prepared and open."""
+    """Prepare, open and return the data of a small config."""
     own = data(changes, outputs)
     own.prepare_data()
     own.setup("fit")
@@ -85,13 +85,13 @@ def opened_data(outputs, changes={}):  # noqa: B006
 
 
 def opened(outputs, changes={}):  # noqa: B006
-    """Return the module of this config with its data prepared and open."""
+    """Return the module of a small config. Its data are prepared and opened."""
     own = opened_data(outputs, changes)
     return module_of(own.config, own)
 
 
 def evaluated(module, split="test", model=None):
-    """Return the metrics of a split on the CPU; with another model than the module's if given."""
+    """Evaluate a split on the CPU and return its metrics. `model` replaces the module's model."""
     if model is not None:
         module.model = model
     fabric_for(module.config.trainer, "cpu").setup_module(module)

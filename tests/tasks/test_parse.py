@@ -1,4 +1,4 @@
-"""A config that no run can have is refused with one sentence that says what to do."""
+"""An invalid config is refused with one sentence, which names a remedy."""
 
 import inspect
 from pathlib import Path
@@ -32,8 +32,8 @@ SENTENCES = {
     ),
     "head sizes of two heads": (
         {"model.head_size": [5, [7, 11]]},
-        "expected one size for each of model.heads=3 in a layer's list; "
-        "for example [7, 11, 7].",
+        "expected one size for each of the 3 heads in a layer's list; "
+        "replace [7, 11], for example by [7, 11, 7].",
     ),
     "unknown": ({"model.headsize": 4}, "write model.head_size."),
     "unlike anything": ({"model.zzz": 4}, "remove it."),
@@ -58,7 +58,8 @@ SENTENCES = {
     ),
 }
 ROTARY = {"model.position_encoding": "rotary"}
-REFUSED = [  # the first key is the one that the sentence names
+# The message begins with the first key.
+REFUSED = [
     {"model.heads": 4.0},
     {"model.head_size": [5, "x"]},
     {"model.head_size": []},
@@ -93,7 +94,7 @@ REFUSED = [  # the first key is the one that the sentence names
 
 
 def refusal(changes):
-    """Return the one sentence that refuses a config with these changes."""
+    """Return the error message of a config with these changes."""
     with pytest.raises(UserError) as caught:
         parse(config(changes))
     sentence = str(caught.value)

@@ -1,4 +1,4 @@
-"""Data are prepared once, found again by name, and refused where they changed since."""
+"""Data are prepared once, found again by their folder name, and refused if they have changed."""
 
 import shutil
 
@@ -26,12 +26,12 @@ SHAPING_ONE = {
 
 @pytest.fixture(scope="module", params=SHAPING_ONE)
 def of(request, _ready_to_fork, tmp_path_factory):
-    """The config of a task, an outputs folder with its prepared data, and where these lie."""
+    """The changes of a task's config, an outputs folder, and the folder of prepared data in it."""
     outputs, changes = tmp_path_factory.mktemp(request.param), SMALL[request.param]
     return changes, outputs, prepared_folder(outputs, changes)
 
 
-# What is no matter of the task.
+# For tests that need only one task.
 of_one_task = pytest.mark.parametrize("of", ["lm1b"], indirect=True)
 
 

@@ -1,4 +1,4 @@
-"""What looks random is a function of counters."""
+"""Random numbers depend only on seeds and counters."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ def test_a_seed_for_one_purpose_is_no_seed_for_another():
 
 
 def test_an_order_is_the_same_in_every_process_and_release():
-    # Philox and its use by numpy are fixed by numpy's compatibility policy; runs rest on it.
+    # The order of old runs must not change. numpy's compatibility policy guarantees this order.
     assert permutation(11, 0, "epoch", 0).tolist() == [3, 6, 9, 4, 2, 5, 0, 1, 8, 10, 7]
     assert (
         permutation(997, 0, "epoch", 0).tolist()

@@ -1,4 +1,4 @@
-"""Every task keeps the contract of tasks/module.py and tasks/data.py."""
+"""Every task fulfils the contract of tasks/module.py and tasks/data.py."""
 
 import pytest
 import torch
@@ -36,16 +36,15 @@ def test_a_batch_is_a_function_of_seed_and_step(name, shared):
     assert last.keys() == later.keys() >= again.example().keys()
     assert all(torch.equal(last[key], later[key]) for key in last)
     seeded = opened(shared, {**SMALL[name], "seed": 5}).data.batch(7)
-    others = (
-        [seeded] if name == "representation" else [seeded, first]
-    )  # all problems in each step
+    # In the task `representation`, all steps have the same batch.
+    others = [seeded] if name == "representation" else [seeded, first]
     for other in others:
         assert any(not torch.equal(last[key], other[key]) for key in last)
 
 
 @every_task
 def test_a_training_step_reads_no_value_of_its_device(name, shared):
-    """On "meta", which has none; tests/card has copies, waits and the loop around a step."""
+    """On "meta", tensors have no values to read. tests/card tests copies, waits and the loop."""
     data = opened_data(shared, SMALL[name])
     batch = {key: tensor.to("meta") for key, tensor in data.batch(1).items()}
     for parts in (1,) if name == "representation" else (1, 2):
@@ -66,9 +65,8 @@ def test_its_metrics_are_those_that_experiments_are_held_against(name, shared):
     assert set(task.measured) <= evaluated(task).keys()
 
 
-@pytest.mark.parametrize(
-    "name", sorted({*SMALL} - {"mnli", "squad"})
-)  # these cut off padding
+# The batches of mnli and squad are cut to their longest row, so `tokens_seen` is an upper bound.
+@pytest.mark.parametrize("name", sorted({*SMALL} - {"mnli", "squad"}))
 def test_positions_seen_are_those_of_the_batches(name, shared):
     task = opened(shared, SMALL[name])
     seen = 0
@@ -88,7 +86,7 @@ def test_what_stands_beside_a_row_does_not_change_its_outputs(name, shared):
         for key in ("tokens", "token_type_ids", "attention_mask")
     }
     together, single = task(batch), task(alone)
-    if name == "squad":  # two scores of each position
+    if name == "squad":  # the outputs are two scores for each position
         assert (together[:, 0, length:] == float("-inf")).all()
         together, single = together[:, 0, :length], single[:, 0]
     torch.testing.assert_close(together[: len(single)], single)
@@ -122,7 +120,7 @@ LONGER = {
         (
             REPRESENTATION,
             {"model": config()["model"]},
-            "expected an architecture of task",
+            "expected an architecture of the task",
         ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

@@ -1,4 +1,4 @@
-"""What a job leaves behind when it succeeds."""
+"""The files and values that a successful job writes."""
 
 import math
 
@@ -56,7 +56,7 @@ def test_the_result_says_what_the_run_was_worth_and_where_it_came_from(done):
 
 
 def test_a_finished_run_leaves_eight_files(done):
-    """Ten thousand runs are as many times that on a file system with a quota of files."""
+    """Some file systems limit the number of files, and there may be ten thousand runs."""
     left = [path.name for path in done.path.rglob("*") if path.is_file()]
     assert sorted(left) == [
         *(

@@ -102,7 +102,7 @@ def test_a_model_that_sees_other_segments_is_trained_on_joined_sentences_only():
         ("bloom", {}, "model.feedforward_size=23: expected null"),
         ("mistral", {"options": {"num_key_value_heads": 2}}, "but it raised"),
         ("mistral", {"head_size": 5}, "but it raised"),
-        ("gemma2", {}, "logits that are those of its softmax layer"),
+        ("gemma2", {}, "its softmax layer's logits unchanged"),
     ],
     ids=str,
 )

@@ -31,7 +31,7 @@ WITHOUT = "context = (q @ k.mT).masked_fill(~mask_B1TT, float('-inf')).softmax(-
 
 
 def planned(installed, source, name="mine", changes={}):  # noqa: B006
-    """What planning a run of this variant gives."""
+    """Install a plugin with this variant. Return the size of a run that uses it."""
     attention_contract._checked.clear()
     installed(name, source, {"headroom.attention": f"{name} = {name}"})
     return size(config({"model.attention": {"name": name}, **changes}))
@@ -97,7 +97,10 @@ BREACHES = {
         {"signature": "self, heads, head_size, *, bias, dropout"},
         "Variant(embedding_s",
     ),
-    "untyped": ({"signature": f"{SIGNATURE}, rank=3"}, "a type for its option rank"),
+    "untyped": (
+        {"signature": f"{SIGNATURE}, rank=3"},
+        "a type annotation for rank",
+    ),
     "shapes": ("context = q @ k", "but it raised RuntimeError"),
     "positions": ("context = v[..., :1, :]", "but it returned (1, 1, 17)"),
     "not on meta": (f"{ATTEND}.numpy()", "but it raised "),
@@ -121,11 +124,11 @@ BREACHES = {
         f"{ATTEND}; context[:, :, 8:] += context[:, :, :1]",
         "position 0 changes the output at position 8",
     ),
-    "other rows": (BATCH, "not to depend on the other rows of its batch, but they do"),
+    "other rows": (BATCH, "do not depend on other rows of the batch, but they do"),
     "in whole blocks": (BLOCKS, "changes the output at position 0 under a causal mask"),
     "not in its state": (
         DRAWN,
-        "built anew and has loaded its state_dict, but they differ",
+        "new layer that has loaded the state_dict, but they differ",
     ),
     "modes": (MODES, "equal outputs in training and in evaluation without dropout"),
     "unused": (f"{ATTEND}; context = context.detach()", "but qkv.weight receives none"),
@@ -145,7 +148,7 @@ def test_a_variant_that_breaks_it_is_one_sentence(installed, breach, told):
     sentence = str(caught.value)
     assert sentence.startswith("model.attention.name=mine: expected ")
     assert told in sentence
-    assert sentence.endswith("; mend its code.") or "signature" in changes
+    assert sentence.endswith("; fix its code.") or "signature" in changes
     assert "\n" not in sentence
 
 

@@ -1,4 +1,4 @@
-"""A fork that is refused is tried again; a job finds its modules imported."""
+"""A failed fork is retried, and a job starts with its modules imported."""
 
 import os
 import subprocess
@@ -51,15 +51,13 @@ def test_a_job_whose_log_is_on_a_full_disk_ends_instead_of_going_on_as_its_serve
 
 @pytest.mark.slow
 def test_jobs_find_what_they_need_imported_and_no_gpu_in_use(tmp_path):
-    """A process in which CUDA has begun cannot fork jobs that use it, nor show each its own GPU.
+    """The server must not initialise CUDA, because its forked jobs could not use CUDA then.
 
-    W&B imports 80 modules for each run unless they are there. What Lightning imports without need
-    is left out, unless it was there before, and can be imported afterwards.
+    W&B imports 80 modules for each run unless the server has imported them. Importing Lightning
+    skips the packages UNUSED, unless they are already imported. They can be imported afterwards.
     """
-    for absent in (
-        "torchvision",
-        "transformers",
-    ):  # as if they were installed, of any version
+    # Fake installed versions of these packages.
+    for absent in ("torchvision", "transformers"):
         (tmp_path / absent).mkdir()
         (tmp_path / absent / "__init__.py").touch()
         (tmp_path / f"{absent}-9.0.dist-info").mkdir()

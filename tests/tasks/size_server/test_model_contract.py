@@ -1,4 +1,4 @@
-"""A language model of somebody else that breaks the contract is refused when a run is planned."""
+"""A plugin's language model that breaks the contract is refused when a run is planned."""
 
 import pytest
 

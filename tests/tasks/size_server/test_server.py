@@ -1,4 +1,4 @@
-"""The warm server answers what it is asked, forks jobs that are their own, and outlives nothing."""
+"""The size server answers requests, forks independent jobs, and ends after its last job."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def open_pipes(pid):
 
 
 def pid_of(run):
-    """Return the process of a job once it has begun."""
+    """Wait until a job has started, and return its process id."""
     deadline = time.monotonic() + 60
     while not (run.path / "attempts" / "0001" / "log.txt").exists():
         assert time.monotonic() < deadline, "the job never began"
@@ -122,7 +122,7 @@ def test_a_job_is_in_a_group_of_its_own_with_its_environment(server, outputs):
 
 
 def test_when_nobody_listens_any_more_it_ends_with_its_last_job(tmp_path):
-    """A sweep that is killed closes both pipes at once, which a SizeServer never does."""
+    """A killed sweep closes stdin and stdout of the server. SizeServer.close closes only stdin."""
     runs = [freeze(tmp_path / name) for name in ("one", "two")]
     command = [sys.executable, "-m", "tasks.size_server"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

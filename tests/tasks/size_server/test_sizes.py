@@ -1,4 +1,4 @@
-"""The size of a config is that of the model it trains, whether it is built or calculated."""
+"""The size of a config is exact, whether its model is built or its counts are interpolated."""
 
 import random
 
@@ -19,7 +19,7 @@ def test_a_task_whose_forward_pass_reads_the_labels_is_refused(monkeypatch):
 
     monkeypatch.setattr(LanguageModel, "forward", forward)
     with pytest.raises(
-        UserError, match=r"task\.name=lm1b: expected a forward pass that reads no"
+        UserError, match=r"task\.name=lm1b: expected a task whose forward pass reads no"
     ):
         size(config())
 
@@ -61,7 +61,8 @@ def test_a_list_of_one_size_is_that_size(head_size):
 
 
 LATENT = {"name": "latent", "latent_size": 12, "query_latent_size": 7, "value_size": 5}
-CASES = [  # every task of text, and every variant that counts in a way of its own
+# Every task on text, and every variant with its own formula for counts.
+CASES = [
     ("lm1b", LATENT),
     ("pretraining", {"name": "collaborative", "shared_size": None}),
     pytest.param("lm1b", {"name": "multi_head"}, marks=pytest.mark.slow),
@@ -106,9 +107,8 @@ def test_what_polynomials_says_is_what_a_build_says(task, attention):
     for _ in range(HELD_OUT):
         one = shaped(task, attention, rng)
         assert polynomials.counts(one) == counts(one)
-    assert (
-        len(built) <= 2 * BUILT_FIRST + 1
-    )  # else the held-out ones were built, and nothing is shown
+    # Otherwise the held-out models were built too, and this test would compare builds with builds.
+    assert len(built) <= 2 * BUILT_FIRST + 1
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_counts_that_few_head_sizes_do_not_tell_from_others_are_exact(count):
 
 
 def test_counts_that_are_no_such_polynomial_are_always_built():
-    """A branch on the shape, as a variant may have: a build that was there first gives it away."""
+    """The counts have a jump. Models that were built before the fit reveal it."""
     polynomials = CountPolynomials(
         lambda run: {"n": 3 * (run.model.feedforward_size > 20)}
     )

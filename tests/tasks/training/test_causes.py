@@ -1,4 +1,4 @@
-"""What a job says when it fails: the cause, in a word and in a sentence."""
+"""A job that fails records a cause and a message."""
 
 import math
 import os
@@ -76,7 +76,7 @@ def test_the_cause_of_a_failure_is_told_apart(sabotage, cause, outputs):
 )
 def test_what_libraries_say_when_memory_is_out(message, cause):
     error = RuntimeError("step 3")
-    error.__cause__ = RuntimeError(message)  # raised anew by a library on its way
+    error.__cause__ = RuntimeError(message)  # libraries often wrap the first error
     expected = Cause(f"out_of_{cause}_memory") if cause else Cause.CRASH
     assert cause_of(error, reading_data=False) is expected
 

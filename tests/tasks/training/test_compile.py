@@ -1,4 +1,4 @@
-"""Compiled runs learn what plain runs do."""
+"""A compiled run ends with the metrics of a run that is not compiled."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from tests.tasks.jobs import freeze, science
 @pytest.mark.slow
 def test_a_compiled_run_learns_what_a_plain_one_does(prepared, monkeypatch, tmp_path):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    same = {"model.dropout": 0.0}  # compiled code draws dropout masks in another order
+    same = {"model.dropout": 0.0}  # compiled code draws other dropout masks
     plain = freeze(prepared, same, name="plain")
     compiled = freeze(prepared, {**same, "trainer.compile": True}, name="compiled")
     for run in (plain, compiled):

@@ -1,4 +1,4 @@
-"""Runs on GPUs and on two devices: the science of one, and whole ends of all processes."""
+"""Runs on GPUs or on two devices give the same results, and all their processes end."""
 
 import itertools
 import os
@@ -28,7 +28,7 @@ from tests.tasks.small import SMALL, opened
 
 
 def started(run, variables=()):
-    """In a process of its own: CUDA may be in use here, and does not survive a fork."""
+    """Start a job in a new process, because a forked one may be unable to use CUDA."""
     command = [sys.executable, "-m", "tasks.train", str(run.path)]
     environment = {**os.environ, **dict(variables)}
     return subprocess.Popen(
@@ -39,7 +39,8 @@ def started(run, variables=()):
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 def test_the_same_record_gives_the_same_bits_there_too(precision, outputs):
-    # Of this size fused attention is differentiated by blocks, in any order if nobody forbids it.
+    # At this size, the gradient of fused attention is summed in blocks. Their order is random,
+    # unless deterministic algorithms are required.
     shape = {
         "model.head_size": 32,
         "task.sequence_length": 256,
@@ -114,7 +115,8 @@ def test_a_step_that_cannot_be_recorded_is_taken_plainly(spoiler, shared, capfd)
             take(number, {name: one.to(fabric.device) for name, one in batch.items()})
         found.append([one.detach().cpu() for one in module.parameters()])
     assert "training continues without CUDA graphs" in capfd.readouterr().out
-    if spoiler == "a wait":  # the other has been called more often
+    # The attempt to capture calls the hook more often, which changes the other spoiler's factor.
+    if spoiler == "a wait":
         assert all(map(torch.equal, *found))
 
 
@@ -139,7 +141,8 @@ def test_attention_that_skips_what_a_causal_mask_hides_gives_the_same_bits(head_
     assert all(map(torch.equal, *found))
 
 
-# Three rows a batch, so the ranks have one and two; dropout would be drawn for each of them anew.
+# A batch has three rows, so one rank has one row and the other has two. Dropout is off, because
+# each rank would draw other masks.
 TWO = {"trainer.devices": 2, "model.dropout": 0.0}
 
 
@@ -154,7 +157,7 @@ def wait_for_a_checkpoint(run, process, before=()):
 
 
 def in_training(outputs):
-    """A run on two devices that would go on for long, its process, and those of its ranks."""
+    """Start a long run on two devices. Return it, its process, and the pids of its ranks."""
     run = freeze(outputs, {**TWO, "trainer.steps": 10**6})
     process = started(run)
     wait_for_a_checkpoint(run, process)
@@ -165,7 +168,7 @@ def in_training(outputs):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["squad", "pretraining", "representation"])
 def test_ranks_share_the_rows_and_the_evaluation_of_every_kind_of_data(tmp_path, name):
-    # Two problems: a single one of each rank would be spread over both heads without an error.
+    # Use two problems. If the ranks wrongly split them, broadcasting would hide the error.
     own = (
         {"task.problems_per_run": 2}
         if name == "representation"
@@ -203,7 +206,7 @@ def test_a_run_that_is_stopped_continues_on_any_number_of_devices(tmp_path):
 
 @pytest.mark.slow
 def test_nodes_meet_where_the_launcher_says_and_work_in_parts(tmp_path):
-    """Seven rows: of three and of four, in two parts each; dropout 0, as for TWO."""
+    """The nodes have three and four of the seven rows, each split into two parts."""
     rows = {"model.dropout": 0.0, "task.batch_tokens": 7 * 31}
     alone = ended(tmp_path, rows, "one")
     run = freeze(tmp_path, {**rows, "trainer.num_nodes": 2}, "nodes")

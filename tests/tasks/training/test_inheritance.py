@@ -1,4 +1,4 @@
-"""Trained heads taken over by heads that share: at full size the outputs are the same."""
+"""A child with collaborative heads inherits the weights of a parent with separate heads."""
 
 import sys
 from functools import partial
@@ -39,7 +39,8 @@ def _inputs(kind):
 )
 def test_of_full_size_the_outputs_are_those_of_the_original(kind, dtype, tolerance):
     original = kind(**DECODER).to(dtype).eval()
-    for layer in original.modules():  # attention that is neither faint nor even
+    # With small weights, attention would be nearly uniform.
+    for layer in original.modules():
         if isinstance(layer, nn.Linear):
             nn.init.normal_(layer.weight, std=0.3)
     inputs = _inputs(kind)
@@ -67,7 +68,7 @@ def test_other_heads_than_the_parents_are_refused():
     shared = Decoder(**{**DECODER, "heads": 5, "head_size": 3}, attention=_shared(7))
     own, parents = (one.blocks[0].attention.qkv.weight for one in (model, original))
     assert own.shape == parents.shape
-    told = r"model\.heads=5 of size 3: expected the heads of the parent, 3"
+    told = r"model\.heads=5: expected the parent's 3 heads of size 5, not 5 of size 3"
     with pytest.raises(UserError, match=told):
         adapted(shared, original.state_dict(), DECODER["heads"])
 

@@ -1,4 +1,4 @@
-"""What a job does to its process, and what it records of machine, packages and code."""
+"""How a job sets up its process, and what it records about the machine, packages and code."""
 
 import gc
 import resource
@@ -26,7 +26,7 @@ from tests.tasks.jobs import (
 )
 
 BLOCK, ROUNDS = 8 * 2**20, 10
-# Page faults of taking and freeing the same blocks again, in a process that nothing has set up.
+# Count the page faults of allocating and freeing the same blocks, before and after `keep_memory`.
 PROGRAM = f"""if True:
     import resource
     from tasks.training import machine
@@ -66,7 +66,7 @@ def _thaw():
 
 
 class Knot:
-    """Garbage that only the collector finds."""
+    """An object in a reference cycle, which only the garbage collector can free."""
 
     def __init__(self):
         self.itself = self
@@ -99,7 +99,7 @@ def test_an_attempt_records_the_package_of_its_attention(installed):
 
 @pytest.fixture
 def program(tmp_path):
-    """A copy of the code that jobs need, to be edited."""
+    """A copy of the code that jobs need. Tests may edit it."""
     for name, source in Code.read().files.items():
         path = tmp_path / "program" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def program(tmp_path):
 
 
 def recorded(run):
-    """What the only attempt at a run says of its code."""
+    """Return the digests of the code that the only attempt at a run recorded."""
     [attempt] = run.attempts()
     return state_of(attempt.info())
 

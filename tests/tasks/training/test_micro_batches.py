@@ -1,4 +1,4 @@
-"""A batch worked off in parts: the gradient of the whole, in every task whose rows are separate."""
+"""A batch that is computed in parts has the gradient of the whole batch, in every task."""
 
 import pytest
 import torch
@@ -16,12 +16,12 @@ from tests.tasks.jobs import (
 )
 from tests.tasks.small import SMALL, opened
 
-STILL = {"model.dropout": 0.0}  # dropout draws other masks for parts than for the whole
-SEPARABLE = sorted({*SMALL} - {"representation"})  # its problems make one row
+STILL = {"model.dropout": 0.0}  # parts of a batch would draw other dropout masks
+SEPARABLE = sorted({*SMALL} - {"representation"})  # it cannot split a batch
 
 
 def gradients(task, parts):
-    """The loss of a step, and the gradients that its optimizer is given."""
+    """Return the loss of a step, and the gradients that the optimizer would use."""
     steps = Steps(fabric_for(task.config.trainer, "cpu"), task, parts)
     steps.optimizer.step = lambda: None
     loss = steps(1, task.data.batch(2))
@@ -31,7 +31,7 @@ def gradients(task, parts):
 
 @pytest.fixture(params=SEPARABLE)
 def whole(request, shared):
-    """A task, with loss and gradients of a whole batch in single precision."""
+    """A task, and the loss and the gradients of a batch that is not split."""
     name = request.param
     task = opened(shared, {**SMALL[name], **STILL, "optimizer.gradient_clip": None})
     return task, *gradients(task, 1)
@@ -83,9 +83,8 @@ def test_there_are_as_many_parts_as_the_larger_phase_has_rows(shared):
     assert "expected at most 8, " in last_word(run)["message"]
 
 
-@pytest.mark.parametrize(
-    "asked", [4, 8]
-)  # as before, and as earlier versions could store
+# Both are more parts than rows. Doubling 2 gives 4, and earlier versions could store 8.
+@pytest.mark.parametrize("asked", [4, 8])
 def test_a_batch_of_three_rows_has_three_parts_at_most_and_may_fit_elsewhere(
     shared, asked
 ):

@@ -1,4 +1,4 @@
-"""The optimizer and its schedule are those of the paper."""
+"""Optimizers and learning-rate schedules follow their papers."""
 
 import math
 
@@ -24,7 +24,8 @@ def rates(schedule, steps, warmup, peak=0.1):
 
 
 def test_rsqrt_peaks_at_a_thousandth_after_ten_thousand_steps():
-    # "learning rate 0.1, warm-up 10,000": tensor2tensor's constant * linear_warmup * rsqrt_decay.
+    # The paper states learning rate 0.1 and warm-up 10,000, for the schedule of tensor2tensor:
+    # constant * linear_warmup * rsqrt_decay.
     found = rates("rsqrt", 250_000, 10_000)
     assert found[0] == pytest.approx(1e-7)
     assert max(found) == found[9_999] == pytest.approx(1e-3)
@@ -41,15 +42,15 @@ def test_cosine_rises_to_its_peak_and_falls_along_half_a_wave():
     found = rates("cosine", 23, 5)
     assert found[:5] == pytest.approx([0.02, 0.04, 0.06, 0.08, 0.1])
     assert found[5] == pytest.approx(0.05 * (1 + math.cos(math.pi / 19)))
-    assert found[13] + found[14] == pytest.approx(
-        0.1
-    )  # it is symmetric about its middle
+    # The decay is symmetric about its middle.
+    assert found[13] + found[14] == pytest.approx(0.1)
     assert found[-1] == pytest.approx(0.05 * (1 - math.cos(math.pi / 19)))
 
 
 def test_bert_falls_from_the_first_step_and_its_warm_up_takes_the_place_of_the_beginning():
-    # optimization.py of google-research/bert, with its global_step of 0 at the first step:
-    # polynomial_decay(rate, global_step, steps, end=0, power=1), rate * global_step / warmup before
+    # In optimization.py of google-research/bert, global_step is 0 at the first step. The rate is
+    # rate * global_step / warmup during the warm-up, and then
+    # polynomial_decay(rate, global_step, steps, end=0, power=1).
     found = rates("bert", 20, 5)
     falls = [0.1 * (1 - done / 20) for done in range(5, 20)]
     assert found == pytest.approx([0.0, 0.02, 0.04, 0.06, 0.08, *falls])
@@ -91,7 +92,7 @@ def test_muon_takes_the_matrices_between_layers_and_adamw_the_rest():
 
 
 def stepped(changes, gradient):
-    """A matrix before and after a step with this gradient in each of its entries."""
+    """Return a matrix before and after a step in which every entry has this gradient."""
     section = made({"optimizer.schedule": "constant", **changes}).config.optimizer
     assert section.learning_rate == 0.02
     layer = nn.Linear(3, 2)
@@ -103,7 +104,7 @@ def stepped(changes, gradient):
 
 def test_decay_is_decoupled_and_times_the_learning_rate():
     before, after = stepped({"optimizer.weight_decay": 0.25}, 0.0)
-    # Without a gradient decay is all that moves a weight: Loshchilov and Hutter's equation 12.
+    # Without a gradient, only weight decay changes a weight (Loshchilov and Hutter, equation 12).
     torch.testing.assert_close(after, before * (1 - 0.02 * 0.25))
 
 

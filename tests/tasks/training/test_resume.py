@@ -1,4 +1,4 @@
-"""A job that is stopped at any point and run again ends with the bits of an undisturbed one."""
+"""A run that is stopped anywhere and continued ends with the same bits as without the stop."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ from tests.tasks.jobs import (
 
 
 def at(owner, name, number, **when):
-    """The point of a job at that call: a function that has an action done there."""
+    """Return a function that takes an action, and patches `owner.name` to call it at this call."""
     return lambda action: at_call(owner, name, number, action, **when)
 
 
@@ -37,7 +37,7 @@ def step(number):
 
 
 def evaluation(number):
-    """In the middle of the evaluation with this number: its second batch."""
+    """Return a function like that of `at`, for the second batch of this evaluation."""
 
     def sabotage(action):
         second_batch = partial(at_call, LanguageModel, "score", 2, action)
@@ -46,16 +46,19 @@ def evaluation(number):
     return sabotage
 
 
-# Validation is due at steps 7, 14 and 19; checkpoints at 4, 8, 12, 16 and 19. Where each attempt at
-# a run is stopped, and the step of its newest checkpoint then, from which the next one goes on.
+# The points at which successive attempts are stopped, each with the step of the newest checkpoint
+# then. Validations are at steps 7, 14 and 19, and checkpoints at 4, 8, 12, 16 and 19.
 KILLED = [
     (step(1), 0),
-    (at(checkpoint, "publish_json", 2, after=True), 4),  # a checkpoint without a name
+    (
+        at(checkpoint, "publish_json", 2, after=True),
+        4,
+    ),  # before the checkpoint gets its final name
     (evaluation(1), 4),
     (at(LanguageModel, "on_validation_epoch_start", 2), 12),
     (at(Checkpointer, "save", 1), 12),
     (at(checkpoint, "write_all", 1, after=True), 12),
-    (step(7), 16),  # the last one
+    (step(7), 16),  # the last step
     (evaluation(1), 16),  # the last validation
     (at(Checkpointer, "save", 1, after=True), 19),
     (evaluation(1), 19),  # on the test split
@@ -92,7 +95,7 @@ def test_stopped_at_any_point_and_run_again_it_ends_with_the_same_bits(
 
 def test_a_copy_of_a_run_in_training_is_trained_too(outputs, tmp_path, undisturbed):
     original = freeze(outputs)
-    original.claim({})  # this very process lives
+    original.claim({})  # by the process of this test, which is alive
     copy = RunStore(shutil.copytree(outputs, tmp_path / "copy")).run(original.id)
     assert (run_job(original), run_job(copy)) == (75, 0)
     assert science(copy) == undisturbed
@@ -129,11 +132,10 @@ def test_a_second_ctrl_c_stops_it_at_once_and_a_second_sigterm_does_not(
 
 def test_asked_again_while_it_says_why_it_stops_it_does_not_wait_for_itself(outputs):
     def again():
-        signal.alarm(20)  # ends it, should it wait for ever
+        signal.alarm(20)  # end the job if it waits for ever
         interrupt = partial(os.kill, os.getpid(), signal.SIGINT)
-        at_call(
-            threading.Condition, "notify_all", 1, interrupt
-        )  # holds the event's lock
+        # The thread that calls notify_all holds the lock of the event.
+        at_call(threading.Condition, "notify_all", 1, interrupt)
         terminate_self()
 
     run = ended(outputs, sabotage=lambda: step(13)(again), code=75)
@@ -158,7 +160,7 @@ def _killed_once(_prepared_once, tmp_path_factory):
 
 @pytest.fixture
 def killed(_killed_once, tmp_path):
-    """A run that was killed at step 13, in an outputs folder of the test's own."""
+    """A run that was killed at step 13, in an outputs folder for a single test."""
     return RunStore(shutil.copytree(_killed_once, tmp_path / "outputs")).run("small")
 
 
@@ -202,7 +204,7 @@ def test_what_is_kept_is_two_checkpoints_and_in_the_end_the_weights(killed):
 
 
 class Opens:
-    """Unpickled, it would run a command."""
+    """An object that creates the file `ran` when it is unpickled."""
 
     def __reduce__(self):
         return eval, ("open('ran', 'w')",)

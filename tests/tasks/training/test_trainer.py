@@ -1,4 +1,4 @@
-"""Every task trains under our loop and under pl.Trainer, to the same bits."""
+"""Headroom's loop and pl.Trainer train every task to the same weights, bit for bit."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ from tests.tasks.small import SMALL, opened
 
 STEPS = 40
 EXAMPLE = ROOT / "examples" / "extension"
-# Every task, two optimizers that step as one, and the task of the example package.
+# Every task, the task of the example plugin, and Muon, which combines two optimizers.
 CASES = {
     **SMALL,
     "recall": {
@@ -35,12 +35,12 @@ CASES = {
     },
     "muon": {**SMALL["lm1b"], "optimizer.name": "muon", "optimizer.schedule": "cosine"},
 }
-# pl.Trainer copies RNG states, reads a device that Lightning looks for, and notes few workers.
+# pl.Trainer warns about copied RNG states, the device, and too few workers of data loaders.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
 
 def changes_of(name, **trainer):
-    """A config of a task with dropout, where its model has any."""
+    """Return the changes for a case, with dropout if its model has dropout."""
     dropout = {} if name in ("representation", "recall") else {"model.dropout": 0.1}
     own = {f"trainer.{key}": value for key, value in trainer.items()}
     rows = {"trainer.steps": STEPS, "trainer.validate_every": 15, **own}
@@ -61,7 +61,7 @@ def trainer_for(module, **options):
 
 @pytest.fixture(scope="module", autouse=True)
 def _example_package(tmp_path_factory):
-    """The package of examples/extension, found as if it were installed."""
+    """Make the plugin of examples/extension importable, as if it were installed."""
     about = tmp_path_factory.mktemp("site") / "headroom_example-0.1.0.dist-info"
     about.mkdir()
     named = "[headroom.tasks]\nrecall = headroom_example.recall\n"
@@ -70,7 +70,7 @@ def _example_package(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(EXAMPLE)
         patch.syspath_prepend(about.parent)
-        # For processes that a test starts.
+        # Processes that a test starts need the paths too.
         folders = map(str, (ROOT, EXAMPLE, about.parent))
         patch.setenv("PYTHONPATH", os.pathsep.join(folders))
         registry._registered.cache_clear()
@@ -84,7 +84,7 @@ def digest(module):
 
 @pytest.fixture(scope="module", params=CASES)
 def pair(request, shared):
-    """The name of a case, and a run of it under our loop."""
+    """The name of a case, and a run that Headroom's loop has trained for it."""
     return request.param, ended(
         shared, changes_of(request.param), f"loop-{request.param}"
     )
@@ -104,7 +104,7 @@ def test_both_end_with_the_same_weights_and_metrics(pair, shared):
 
 
 class Crash(pl.Callback):
-    """Ends a training at its 31st step."""
+    """A callback that raises an error at the 31st step."""
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx):
         if batch_idx == 30:
@@ -167,7 +167,8 @@ def test_callbacks_and_loggers_of_lightning_work(shared, tmp_path):
         log_every_n_steps=1,
     )
     trainer.fit(module, datamodule=module.data)
-    assert trainer.global_step == 10  # no loss is lower by 100
+    # No validation improves by 100, so EarlyStopping stops after the second one.
+    assert trainer.global_step == 10
     assert torch.load(best.best_model_path, weights_only=False)["global_step"] in (
         5,
         10,
@@ -227,7 +228,7 @@ TWO_PROCESSES = """
 @pytest.mark.parametrize("name", sorted(CASES.keys() - {"representation", "muon"}))
 def test_two_processes_end_nearly_alike(name, shared, tmp_path):
     changes = changes_of(name)
-    if "model.dropout" in changes:  # each rank would draw its own
+    if "model.dropout" in changes:  # each rank would draw other masks
         changes["model.dropout"] = 0.0
     run = ended(shared, {**changes, "trainer.devices": 2}, f"two-{name}")
     alone = freeze(shared, changes, f"planned-{name}")
