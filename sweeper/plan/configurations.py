@@ -5,18 +5,21 @@ value of one key, so that the model has a target size. Arms with a parent and fi
 from the parent's config and change some of its keys.
 """
 
+import copy
 import itertools
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from sweeper.plan.compose import Composer, RunTemplate
+from sweeper.plan.compose import Composer, RunTemplate, set_value
 from sweeper.plan.experiment import Arm, Count, Experiment, Match, Pretrainings
 from sweeper.plan.facts import Facts, Invalid, Size
 from sweeper.plan.grid import combinations, holds
 from sweeper.plan.match import solve
 from sweeper.plan.overrides import CommandLine, absolute_path
+from sweeper.plan.parents import Parents, tokenizer_of
 from sweeper.plan.plan import Configuration, Matched
 from sweeper.store.errors import SYNONYMS, UserError, invalid_value
 from sweeper.store.identity import leaves, lookup, run_id
@@ -39,6 +42,7 @@ class Configurations:
     composer: Composer
     command_line: CommandLine
     facts: Facts
+    parents: Parents
     experiment: Experiment
     # The finished configurations, by arm.
     done: dict[str, list[Configuration]] = field(
@@ -71,14 +75,15 @@ class Configurations:
                 name = experiment.yaml or experiment.name
                 raise UserError(f"arm {arm.name} of {name} has no points: {why}.")
             for point in self.done[arm.name]:
-                yield replace(point, once=one)
+                # A parent that the user names takes the place of the pre-training.
+                named = point.config["parent"] is not None
+                if not (named and experiment.finetune):
+                    yield replace(point, once=one)
                 for task in experiment.finetune:
-                    config = self._child_config({"task": task}, point.config)
-                    config["parent"] = run_id(point.config)
+                    config = self._fine_tuning(task, point)
+                    parent = None if one or named else point
                     [size] = self.facts.sizes([config])
-                    yield replace(
-                        point, config=config, size=size, parent=None if one else point
-                    )
+                    yield replace(point, config=config, size=size, parent=parent)
 
     def _settings(self) -> Iterator[tuple[str, Any]]:
         """Yield each key with each value that the command line or an arm gives it."""
@@ -157,6 +162,8 @@ class Configurations:
         A matched arm yields one for each pair of combination and target.
         """
         match = arm.match
+        if "parent" in {*arm.set, *arm.swept, *self.command_line.values}:
+            arm = self._without_sizes(arm)
         if match is None:
             for values in combinations(arm):
                 point = self._composed(arm, values)
@@ -186,6 +193,24 @@ class Configurations:
                 remedy = "choose one by match.where, or add the key that differs to match.same"
                 raise invalid_value(f"{arm.name}.match.to", match.to, expected, remedy)
             yield point
+
+    def _without_sizes(self, arm: Arm) -> Arm:
+        """Return an arm without its own sizes of the model, which are those of the parent.
+
+        Sizes of the command line, and the attention, stay.
+        """
+        typed = {*self.command_line.values, *self.command_line.axes}
+
+        def stays(axis: str) -> bool:
+            keys = {key.strip() for key in axis.split(",")} - typed
+            return not any(
+                key == "model" or re.match(r"model\.(?!attention\.)", key)
+                for key in keys
+            )
+
+        kept = {key: value for key, value in arm.set.items() if stays(key)}
+        grid = {axis: values for axis, values in arm.grid.items() if stays(axis)}
+        return replace(arm, set=kept, grid=grid)
 
     def _targets(self, match: Match) -> list[_Target]:
         """Return the target sizes: one number, or the size of each point of another arm."""
@@ -288,7 +313,68 @@ class Configurations:
     def _composed(self, arm: Arm, values: Mapping[str, Any]) -> Configuration:
         """Compose the config of a point of an arm without a parent."""
         template, plain = self._template({**arm.set, **values})
-        return Configuration(arm, values, self._with_data(template.run(plain)))
+        config = template.run(plain)
+        if config["parent"] is not None:
+            config = self._with_parent(config, {**arm.set, **values})
+        return Configuration(arm, values, self._with_data(config))
+
+    def _with_parent(
+        self, config: Mapping[str, Any], settings: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return a config with the model and the tokenizer of the finished run that it names.
+
+        Keys that the command line or `settings` give stay, so that `check_start` can refuse them.
+        """
+        given = {*self.command_line.values, *self.command_line.axes, *settings}
+        if "model" in given:
+            expected = "no choice of a model, since the parent has one"
+            raise invalid_value("model", config["model"]["name"], expected, "remove it")
+        parent = self.parents.record(config["parent"])
+        model = copy.deepcopy(parent.config["model"])
+        model["dropout"] = config["model"]["dropout"]
+        if "model/attention" in given:
+            model["attention"] = config["model"]["attention"]
+        merged = {**config, "parent": parent.id, "model": model}
+        for key in given:
+            if key.startswith("model."):
+                set_value(key, lookup(key, config), merged)
+        return self._with_tokenizer(merged, parent.config, given)
+
+    def _with_tokenizer(
+        self,
+        config: Mapping[str, Any],
+        parent: Mapping[str, Any],
+        given: Collection[str],
+    ) -> dict[str, Any]:
+        """Return a config whose task reads text with the parent's tokenizer, if it can.
+
+        `given` are the keys that stay as they are.
+        """
+        task, theirs = dict(config["task"]), parent["task"]
+        is_other = task["name"] != theirs["name"]
+        reads = "tokenizer" in task and (is_other or theirs.get("tokenizer"))
+        if reads or "marks" in theirs:
+            task["tokenizer"] = tokenizer_of(parent, self.facts)
+            shared = ("vocabulary_size", "marks", "longest")
+            task |= {
+                key: theirs[key]
+                for key in shared
+                if key in theirs and f"task.{key}" not in given
+            }
+        return {**config, "task": task}
+
+    def _fine_tuning(self, task: str, point: Configuration) -> dict[str, Any]:
+        """Return the config of a fine-tuning of a pre-training.
+
+        If the pre-training itself names a parent, the fine-tuning starts from that parent.
+        """
+        if (named := point.config["parent"]) is None:
+            config = self._child_config({"task": task}, point.config)
+            return {**config, "parent": run_id(point.config)}
+        settings = {**point.arm.set, **point.values}
+        model = {key: one for key, one in settings.items() if key.startswith("model")}
+        start = {**model, "task": task, "parent": named}
+        return self._composed(replace(point.arm, set={}), start).config
 
     def _template(
         self, settings: Mapping[str, Any]
@@ -349,9 +435,7 @@ class Configurations:
             model["attention"] = composed["model"]["attention"]
         whole = {**(composed if other_task else parent), "model": model}
         config = RunTemplate(whole).run(plain)
-        if other_task and "tokenizer" in config["task"]:
-            config["task"]["tokenizer"] = self.facts.text(parent)["prepared"]
-        return self._with_data(config)
+        return self._with_data(self._with_tokenizer(config, parent, settings))
 
     def _with_data(self, config: dict[str, Any]) -> dict[str, Any]:
         """Set `data.digest` to the digest of the text, and make `data.root` an absolute path.

@@ -4,7 +4,7 @@ Mistral computes the same as Llama, but Llama's class rejects an embedding size 
 divisible by the number of heads.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -28,7 +28,10 @@ VARIANTS = ("multi_head", "grouped_query", "latent")
 
 
 def decoder_config(
-    section: DecoderSection, vocabulary: int, length: int
+    section: DecoderSection,
+    vocabulary: int,
+    length: int,
+    marks: Sequence[int] = (PAD, END),
 ) -> dict[str, Any]:
     """Return the content of config.json.
 
@@ -36,6 +39,7 @@ def decoder_config(
         section: the section `model` of the run.
         vocabulary: the number of tokens in the vocabulary.
         length: the longest sequence, in tokens.
+        marks: the input before the first token of a sentence, and its last token.
 
     Raises:
         UserError: none of the three classes can compute the model. The message names the key.
@@ -63,8 +67,8 @@ def decoder_config(
         "rope_theta": section.rotary_base,  # for transformers before 5, instead of rope_parameters
         "tie_word_embeddings": section.tie_embeddings,
         "attention_bias": False,
-        "bos_token_id": PAD,  # the input before the first token of a sentence
-        "eos_token_id": END,
+        "bos_token_id": marks[0],
+        "eos_token_id": marks[1],
         "pad_token_id": None,
         "dtype": "float32",
     }

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
+import safetensors.torch
 from tokenizers import Tokenizer
-from torch import Tensor
 
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import child, make_directory, publish, publish_json
@@ -51,7 +50,8 @@ def export(run: Run, folder: Path) -> list[Path]:
     tokenizer = tokenizer_of(run, recorded).read_text("utf-8")
     if isinstance(section, DecoderSection):
         task: Any = recorded.task
-        config = decoder_config(section, task.vocabulary_size, task.sequence_length)
+        sizes = (task.vocabulary_size, task.sequence_length)
+        config = decoder_config(section, *sizes, task.marks)
         tensors = decoder_weights(config, weights)
     elif isinstance(section, EncoderSection) and name in ARCHITECTURES:
         of_data = (run.result() or {}).get("data") or {}
@@ -64,7 +64,10 @@ def export(run: Run, folder: Path) -> list[Path]:
 
     longest = config["max_position_embeddings"]
     make_directory(folder)
-    publish(folder / "model.safetensors", as_safetensors(tensors))
+    # The library refuses tensors that share memory, such as the parts of a chunked one.
+    own = {name: tensor.float().clone() for name, tensor in tensors.items()}
+    content = safetensors.torch.save(own, {"format": "pt"})
+    publish(folder / "model.safetensors", content)
     publish_json(folder / "config.json", config)
     publish(folder / "tokenizer.json", tokenizer)
     about = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": longest}
@@ -74,8 +77,8 @@ def export(run: Run, folder: Path) -> list[Path]:
         about |= {f"{mark[1:-1].lower()}_token": mark for mark in BERT_MARKS}
     else:
         # lm_eval needs one of these tokens to predict the first token of a text.
-        piece = Tokenizer.from_str(tokenizer).id_to_token
-        about |= {"bos_token": piece(PAD), "eos_token": piece(END)}
+        pieces = map(Tokenizer.from_str(tokenizer).id_to_token, task.marks)
+        about |= zip(("bos_token", "eos_token"), pieces, strict=True)
     publish_json(folder / "tokenizer_config.json", about)
     publish(folder / "README.md", _card(run, config["architectures"][0]))
     return sorted(folder.iterdir())
@@ -110,30 +113,6 @@ def tokenizer_of(run: Run, config: RunConfig) -> Path:
         remedy = f"restore it, or prepare it again: python -m tasks.prepare FOLDER of {whose}"
         raise UserError(f"{path} is missing; {remedy}.")
     return path
-
-
-def as_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
-    """Return these tensors in single precision as the content of a safetensors file.
-
-    The file has the length of its JSON header, the header, and the data of the tensors.
-    """
-    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
-    parts: list[bytes] = []
-    start = 0
-    for name, tensor in tensors.items():
-        content = (
-            tensor.detach().to("cpu", torch.float32).contiguous().numpy().tobytes()
-        )
-        place = [start, start := start + len(content)]
-        header[name] = {
-            "dtype": "F32",
-            "shape": list(tensor.shape),
-            "data_offsets": place,
-        }
-        parts.append(content)
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    return b"".join([len(text).to_bytes(8, "little"), text, *parts])
 
 
 _MEASURED = "is tested with token {} before it and token {} after {}; the tokenizer adds neither."

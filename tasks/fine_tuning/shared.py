@@ -26,7 +26,7 @@ from torch import Tensor
 from models.bert_heads import load_pretrained
 from models.transformer import Encoder
 from sweeper.store.errors import UserError, invalid_value
-from sweeper.store.files import child, publish_json
+from sweeper.store.files import publish_json
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch, of_arrays
 from tasks.config.schema import given, whole
@@ -36,12 +36,7 @@ from tasks.fine_tuning.dataset import DataSet
 from tasks.module import TaskModule
 from tasks.text.corpus import PIECES, STARTS, Arrays, new_arrays
 from tasks.text.source import SPLITS, batches
-from tasks.text.tokenizer import (
-    TOKENIZER,
-    load_tokenizer,
-    tokenizer_at,
-    train_wordpiece,
-)
+from tasks.text.tokenizer import tokenizer_at, train_wordpiece
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
@@ -175,13 +170,9 @@ class ExampleData(PreparedRows):
     def make(self, folder: Path) -> None:
         section = self.section
         examples, rows = self.published.load(self.text, folder / "sample")
-        if section.tokenizer is not None:
-            parents = child(folder.parent, section.tokenizer)
-            tokenizer = load_tokenizer(parents / TOKENIZER)
-        else:
-            texts = (text for one in examples["train"] for text in one.texts())
-            different = dict.fromkeys(texts)
-            tokenizer = tokenizer_at(folder, train_wordpiece, different, section)
+        texts = (text for one in examples["train"] for text in one.texts())
+        different = dict.fromkeys(texts)
+        tokenizer = tokenizer_at(folder, train_wordpiece, different, section)
 
         about = {**rows, "validation": {}}
         about["test"] = {

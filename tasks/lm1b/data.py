@@ -8,6 +8,9 @@ Only targets are stored, because the inputs follow from them. A segment with tar
 inputs [PAD, t1 .. tn-1], as in tensor2tensor. So the model predicts every piece exactly once,
 including the first one and END, from earlier pieces of the same segment.
 
+The tokenizer of a published model has other ids for PAD and END, `task.marks`. Rows on disk are
+numbered as above, and batches as that tokenizer does.
+
 Shapes: R rows of a split, B rows of a batch, T positions of a row.
 """
 
@@ -19,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -158,8 +161,18 @@ class SplitWriter:
         hashes: an 8-byte hash of each sentence.
     """
 
-    def __init__(self, add: Add, tokenizer: Tokenizer, packer: FirstFit) -> None:
+    def __init__(
+        self,
+        add: Add,
+        tokenizer: Tokenizer,
+        packer: FirstFit,
+        ids_V: NDArray[np.integer[Any]] | None,
+    ) -> None:
         self._add, self._tokenizer, self._packer = add, tokenizer, packer
+        self._stored_V = None
+        if ids_V is not None:
+            self._stored_V = np.empty(ids_V.max() + 1, np.int64)
+            self._stored_V[ids_V] = np.arange(len(ids_V))
         self.lines = Counts()
         self.hashes = bytearray()
         self.counts = Counter(dict.fromkeys(COUNTED, 0))
@@ -171,6 +184,8 @@ class SplitWriter:
         """
         most, rows = self._packer.row_bytes, []
         for text, ids in zip(texts, pieces_of(self._tokenizer, texts), strict=True):
+            if self._stored_V is not None:
+                ids = self._stored_V[np.array(ids, int)].tolist()
             sentence = np.array([*ids, END], PIECES).tobytes()
             for first in range(0, len(sentence), most):
                 self.counts["segments"] += 1
@@ -218,17 +233,20 @@ def pack(
     folders: Mapping[str, Path],
     tokenizer: Tokenizer,
     packer: Callable[[], FirstFit],
+    ids_V: NDArray[np.integer[Any]] | None = None,
 ) -> None:
     """Encode and pack a corpus one chunk after another, each split into its own folder.
 
     Args:
         packer: a function that makes the packer of a split.
+        ids_V: the tokenizer's id of each stored id, as `ids_of` returns them. None if they are
+            equal.
     """
     with ExitStack() as stack:
         writers = {}
         for split, folder in folders.items():
             add = stack.enter_context(new_arrays(folder, {"rows": PIECES}))
-            writers[split] = SplitWriter(add, tokenizer, packer())
+            writers[split] = SplitWriter(add, tokenizer, packer(), ids_V)
 
         for chunk in corpus.chunks(folders):
             texts: dict[str, list[str]] = {split: [] for split in folders}
@@ -254,6 +272,16 @@ def pack(
         publish_json(folders[split] / ABOUT, writer.about(split))
 
 
+def ids_of(marks: Sequence[int], vocabulary_size: int) -> NDArray[np.int64]:
+    """Return ids_V, the tokenizer's id of each stored id.
+
+    Args:
+        marks: the tokenizer's ids for PAD and END, which may be equal.
+    """
+    others = np.delete(np.arange(vocabulary_size), marks)
+    return np.concatenate((marks, others))
+
+
 # When sentences are joined, this many consecutive lines stay in one split. They fill about five
 # rows of 256 pieces.
 LINES_TOGETHER = 50
@@ -265,17 +293,28 @@ class PackedText(PreparedRows):
     kind, format = "text", FORMAT
     published = Corpora()
     Rows = PackedRows
-    shaping = ("vocabulary_size", "sequence_length", "tokenizer_lines", "joined")
+    shaping = (
+        *("vocabulary_size", "sequence_length", "tokenizer_lines", "joined"),
+        *("tokenizer", "marks"),
+    )
 
     @staticmethod
     def spelled(content: Mapping[str, Any]) -> str:
-        # Folders that are older than the key `joined` keep their names.
+        # Folders that are older than a key keep their names.
+        older = {"joined": False, "tokenizer": None, "marks": [PAD, END]}
         known = {
             key: value
             for key, value in content.items()
-            if (key, value) != ("joined", False)
+            if key not in older or value != older[key]
         }
         return json.dumps(known, sort_keys=True)
+
+    @cached_property
+    def ids_V(self) -> NDArray[np.int64] | None:
+        """The tokenizer's id of each stored id, or None if they are equal."""
+        if self.section.tokenizer is None:
+            return None
+        return ids_of(self.section.marks, self.section.vocabulary_size)
 
     def make(self, folder: Path) -> None:
         section = self.section
@@ -284,9 +323,13 @@ class PackedText(PreparedRows):
 
         lines = text.lines("train")
         tokenizer = tokenizer_at(folder, train_bpe, lines, section)
+        if self.ids_V is not None:
+            # A text that spells a mark must not end its sentence.
+            tokenizer.encode_special_tokens = True
         kind = Joined if section.joined else FirstFit
         packer = partial(kind, section.sequence_length)
-        pack(text, {split: folder / split for split in SPLITS}, tokenizer, packer)
+        folders = {split: folder / split for split in SPLITS}
+        pack(text, folders, tokenizer, packer, self.ids_V)
 
     def open(self, folder: Path) -> dict[str, Any]:
         rows = super().open(folder)
@@ -296,6 +339,9 @@ class PackedText(PreparedRows):
         return {**rows, **tokens, **noted}
 
     def take(self, split: str, numbers: np.ndarray) -> Batch:
-        batch = of_arrays(self.splits[split].rows(numbers))
+        rows = self.splits[split].rows(numbers)
+        if (ids_V := self.ids_V) is not None:
+            rows |= {name: ids_V[rows[name]] for name in ("tokens", "targets")}
+        batch = of_arrays(rows)
         batch["targets"].masked_fill_(batch["segments"] == 0, IGNORED)
         return batch

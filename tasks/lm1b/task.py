@@ -5,7 +5,7 @@ model is models/transformer.py, or any other models/language_model.py.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -19,13 +19,13 @@ from models.language_model import LanguageModel as Model
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import with_checksum
 from tasks.batch import Batch, moved
-from tasks.config.schema import given, whole
+from tasks.config.schema import Problem, given, whole
 from tasks.config.sections import TextSection
 from tasks.lm1b import ngrams
 from tasks.lm1b.data import PackedText
 from tasks.module import TaskModule
 from tasks.seeds import permutation
-from tasks.text.tokenizer import LARGEST_VOCABULARY, SMALLEST_BPE
+from tasks.text.tokenizer import END, LARGEST_VOCABULARY, PAD, SMALLEST_BPE
 
 # Of the test split, for the rank and entropy of heads: they hardly vary.
 MEASURED_ROWS = 4
@@ -40,6 +40,22 @@ class LanguageModelSection(TextSection):
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
     # Records from before the key.
     joined: Annotated[bool, given("true or false", False)] = False
+    # The plan sets these keys of a run that starts from a published model.
+    tokenizer: Annotated[
+        str | None, given("the name of the parent's prepared data, or null", None)
+    ] = None
+    marks: Annotated[
+        list[int], given("the ids before and after a sentence", [PAD, END])
+    ] = [PAD, END]
+    longest: Annotated[int | None, whole(1, 2**31, 4096, null=True)] = None
+
+    def problems(self, path: str = "") -> Iterator[Problem]:
+        yield from super().problems(path)
+        length, most = self.sequence_length, self.longest
+        if most and length > most:
+            expected = f"at most {most}, the sliding window of the published model"
+            remedy = f"set {path}.sequence_length={most}"
+            yield Problem(f"{path}.sequence_length", length, expected, remedy)
 
 
 class LanguageModel(TaskModule):

@@ -6,6 +6,8 @@ One JSON object a line on stdin and stdout; every request has an "id" and an "op
     {"op": "speed"}            -> {"id", "flops_per_second"}, measured for a second
     {"op": "data", "config"}   -> {"id", "digest", "describe", "prepared", "metrics"}
                                   or {"id", "error"}
+    {"op": "import", "folder", "outputs"} -> {"id", "run"} or {"id", "error"}; imports a folder
+                                  that transformers saved as a finished run
     {"op": "preload", "logger"}   -> {"id", "code"}; imports the modules of jobs, W&B unless
                                   "logger" is "none"; returns the state of the code
     {"op": "fork", "target": "train" | "prepare", "argument", "environment", "log"}
@@ -26,6 +28,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from tasks.process import command_line, freeze_gc
@@ -52,6 +55,8 @@ try:
 
         import_lightning()
         from sweeper.store.errors import UserError
+        from tasks.data import TaskData
+        from tasks.export.published import import_folder
         from tasks.parse import data_of, module_class, parse
         from tasks.size_server.sizes import CountPolynomials, counts, size
         from tasks.training import machine
@@ -129,8 +134,16 @@ class Server:
                 case "speed":
                     answer = {"flops_per_second": machine.flops_per_second()}
                 case "data":
-                    self._fork_data(request)
+                    config = request["config"]
+                    data = data_of(parse(config))  # so that jobs find its modules imported
+                    self._fork_answer(request, lambda: _about(data, config))
                     answer = None  # its child answers
+                case "import":
+                    folder, outputs = Path(request["folder"]), Path(request["outputs"])
+                    self._fork_answer(
+                        request, lambda: {"run": import_folder(folder, outputs)}
+                    )
+                    answer = None
                 case "preload":
                     preload(request.get("logger", ""))
                     answer = {"code": machine.facts()["code"]}
@@ -167,25 +180,13 @@ class Server:
         ):  # nobody reads any more; running jobs go on
             os.write(self._answers, json.dumps(value).encode() + b"\n")
 
-    def _fork_data(self, request: Request) -> None:
-        """Answer from a child: reading a corpus may start threads."""
-        config = request["config"]
-        data = data_of(parse(config))  # here, so that jobs find its modules imported
+    def _fork_answer(self, request: Request, work: Callable[[], dict[str, Any]]) -> None:
+        """Answer from a child: reading a corpus or a model may start threads."""
 
         def ask() -> int:
-            answer: dict[str, Any]
             try:
-                digest, describe = data.source()
-                named = {**config, "data": {**config["data"], "digest": digest}}
-                prepared = data_of(parse(named)).folder_name()
-                metrics = [*module_class(config["task"]["name"]).measured]
-                answer = {
-                    "digest": digest,
-                    "describe": describe,
-                    "prepared": prepared,
-                    "metrics": metrics,
-                }
-            except UserError as error:
+                answer = work()
+            except (UserError, OSError) as error:
                 answer = {"error": str(error)}
             self._answer({"id": request["id"], **answer})
             return 0
@@ -232,6 +233,17 @@ class Server:
                     self._answer(
                         {"id": request["id"], "error": f"{text}; its stderr says why."}
                     )
+
+
+def _about(data: TaskData, config: Mapping[str, Any]) -> dict[str, Any]:
+    digest, describe = data.source()
+    named = {**config, "data": {**config["data"], "digest": digest}}
+    return {
+        "digest": digest,
+        "describe": describe,
+        "prepared": data_of(parse(named)).folder_name(),
+        "metrics": [*module_class(config["task"]["name"]).measured],
+    }
 
 
 if __name__ == "__main__":
