@@ -4,8 +4,6 @@ Shapes: B batch, T positions, D embedding_size, V vocabulary, M masked tokens of
 N rows of any kind.
 """
 
-from collections.abc import Mapping
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -138,31 +136,6 @@ class SpanFinder(_EncoderModel):
         hidden_BTD = self.encoder(tokens_BT, types_BT, real_BT)
         start_BT, end_BT = self.ends(hidden_BTD).unbind(-1)
         return start_BT, end_BT
-
-
-def load_pretrained(model: nn.Module, state: Mapping[str, Tensor]) -> list[str]:
-    """Load those weights of a PretrainingModel's state dict that `model` has too.
-
-    Returns:
-        The names of the weights that `state` lacks: those of the output layer for fine-tuning.
-
-    Raises:
-        ValueError: the two encoders have different weights.
-    """
-    own = model.state_dict()
-    lacking = [name for name in own if name not in state]
-    further = [name for name in state if name not in own]
-    for words, names in (
-        ("lack {} weights of this encoder", lacking),
-        ("have {} weights that this encoder lacks", further),
-    ):
-        if found := [name for name in names if name.startswith("encoder.")]:
-            what = words.format(len(found))
-            raise ValueError(f"the pre-trained weights {what}: {found[0]} ...")
-    model.load_state_dict(
-        {name: state[name] for name in own if name in state}, strict=False
-    )
-    return lacking
 
 
 def _at(hidden_BTD: Tensor, places_BM: Tensor) -> Tensor:

@@ -43,8 +43,8 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
     return run
 
 
-def checked(schema: type[Section], config: Mapping[str, Any]) -> Any:
-    """Return a config as an instance of its schema.
+def checked(schema: type[Section], config: Mapping[str, Any], path: str = "") -> Any:
+    """Return a config, or its section `path`, as an instance of its schema.
 
     Raises:
         UserError: the config is invalid. The message has the first error and counts the others.
@@ -54,7 +54,7 @@ def checked(schema: type[Section], config: Mapping[str, Any]) -> Any:
     except ValidationError as error:
         problems = [problem(schema, one) for one in error.errors(include_url=False)]
     else:
-        problems = list(section.problems())
+        problems = list(section.problems(path))
         if not problems:
             return section
 

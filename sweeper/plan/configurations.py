@@ -7,7 +7,6 @@ from the parent's config and change some of its keys.
 
 import copy
 import itertools
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -58,6 +57,11 @@ class Configurations:
         for key, value in self._settings():
             self._refuse_name(key, value)
 
+        named = {*self.command_line.values, *self.command_line.axes}
+        if experiment.finetune and "parent" in named:
+            yield from self._fine_tunings()
+            return
+
         def stage(arm: Arm) -> int:
             """Return the stage of an arm: unmatched arms, arms matched to them, then children."""
             return 2 if arm.parent else 1 if arm.match else 0
@@ -75,15 +79,33 @@ class Configurations:
                 name = experiment.yaml or experiment.name
                 raise UserError(f"arm {arm.name} of {name} has no points: {why}.")
             for point in self.done[arm.name]:
-                # A parent that the user names takes the place of the pre-training.
-                named = point.config["parent"] is not None
-                if not (named and experiment.finetune):
-                    yield replace(point, once=one)
+                yield replace(point, once=one)
                 for task in experiment.finetune:
-                    config = self._fine_tuning(task, point)
-                    parent = None if one or named else point
+                    config = self._child_config({"task": task}, point.config)
+                    config["parent"] = run_id(point.config)
                     [size] = self.facts.sizes([config])
-                    yield replace(point, config=config, size=size, parent=parent)
+                    yield replace(
+                        point, config=config, size=size, parent=None if one else point
+                    )
+
+    def _fine_tunings(self) -> Iterator[Configuration]:
+        """Yield the fine-tunings of the model that `parent` names.
+
+        It takes the place of the pre-training, so the settings of the arm do not apply. Raise
+        UserError if the experiment compares several arms.
+        """
+        arm, *others = self.experiment.arms.values()
+        if others:
+            expected = "an experiment with one arm, since the parent is one model"
+            name = self.experiment.yaml
+            raise invalid_value("experiment", name, expected, "choose table1")
+        axes = self.command_line.axes
+        grid = {key: values for key, values in arm.grid.items() if key in axes}
+        bare = replace(arm, set={}, grid=grid)
+        for values in combinations(bare):
+            for task in self.experiment.finetune:
+                point = self._composed(bare, {**values, "task": task})
+                yield from self._with_sizes([replace(point, values=values)])
 
     def _settings(self) -> Iterator[tuple[str, Any]]:
         """Yield each key with each value that the command line or an arm gives it."""
@@ -162,8 +184,6 @@ class Configurations:
         A matched arm yields one for each pair of combination and target.
         """
         match = arm.match
-        if "parent" in {*arm.set, *arm.swept, *self.command_line.values}:
-            arm = self._without_sizes(arm)
         if match is None:
             for values in combinations(arm):
                 point = self._composed(arm, values)
@@ -193,24 +213,6 @@ class Configurations:
                 remedy = "choose one by match.where, or add the key that differs to match.same"
                 raise invalid_value(f"{arm.name}.match.to", match.to, expected, remedy)
             yield point
-
-    def _without_sizes(self, arm: Arm) -> Arm:
-        """Return an arm without its own sizes of the model, which are those of the parent.
-
-        Sizes of the command line, and the attention, stay.
-        """
-        typed = {*self.command_line.values, *self.command_line.axes}
-
-        def stays(axis: str) -> bool:
-            keys = {key.strip() for key in axis.split(",")} - typed
-            return not any(
-                key == "model" or re.match(r"model\.(?!attention\.)", key)
-                for key in keys
-            )
-
-        kept = {key: value for key, value in arm.set.items() if stays(key)}
-        grid = {axis: values for axis, values in arm.grid.items() if stays(axis)}
-        return replace(arm, set=kept, grid=grid)
 
     def _targets(self, match: Match) -> list[_Target]:
         """Return the target sizes: one number, or the size of each point of another arm."""
@@ -315,30 +317,28 @@ class Configurations:
         template, plain = self._template({**arm.set, **values})
         config = template.run(plain)
         if config["parent"] is not None:
-            config = self._with_parent(config, {**arm.set, **values})
+            typed = (*self.command_line.values, *self.command_line.axes)
+            config = self._with_parent(config, {*typed, *arm.set, *values})
         return Configuration(arm, values, self._with_data(config))
 
     def _with_parent(
-        self, config: Mapping[str, Any], settings: Mapping[str, Any]
+        self, config: Mapping[str, Any], given: Collection[str]
     ) -> dict[str, Any]:
         """Return a config with the model and the tokenizer of the finished run that it names.
 
-        Keys that the command line or `settings` give stay, so that `check_start` can refuse them.
+        The keys `given` stay as they are, so that `check_start` can refuse them.
         """
-        given = {*self.command_line.values, *self.command_line.axes, *settings}
-        if "model" in given:
-            expected = "no choice of a model, since the parent has one"
-            raise invalid_value("model", config["model"]["name"], expected, "remove it")
         parent = self.parents.record(config["parent"])
         model = copy.deepcopy(parent.config["model"])
         model["dropout"] = config["model"]["dropout"]
         if "model/attention" in given:
             model["attention"] = config["model"]["attention"]
-        merged = {**config, "parent": parent.id, "model": model}
+        whole = {**config, "parent": parent.id, "model": model}
         for key in given:
+            key = "model.name" if key == "model" else key  # the choice of a yaml file
             if key.startswith("model."):
-                set_value(key, lookup(key, config), merged)
-        return self._with_tokenizer(merged, parent.config, given)
+                set_value(key, lookup(key, config), whole)
+        return self._with_tokenizer(whole, parent.config, given)
 
     def _with_tokenizer(
         self,
@@ -346,35 +346,16 @@ class Configurations:
         parent: Mapping[str, Any],
         given: Collection[str],
     ) -> dict[str, Any]:
-        """Return a config whose task reads text with the parent's tokenizer, if it can.
-
-        `given` are the keys that stay as they are.
-        """
-        task, theirs = dict(config["task"]), parent["task"]
-        is_other = task["name"] != theirs["name"]
-        reads = "tokenizer" in task and (is_other or theirs.get("tokenizer"))
-        if reads or "marks" in theirs:
-            task["tokenizer"] = tokenizer_of(parent, self.facts)
-            shared = ("vocabulary_size", "marks", "longest")
-            task |= {
-                key: theirs[key]
-                for key in shared
-                if key in theirs and f"task.{key}" not in given
-            }
-        return {**config, "task": task}
-
-    def _fine_tuning(self, task: str, point: Configuration) -> dict[str, Any]:
-        """Return the config of a fine-tuning of a pre-training.
-
-        If the pre-training itself names a parent, the fine-tuning starts from that parent.
-        """
-        if (named := point.config["parent"]) is None:
-            config = self._child_config({"task": task}, point.config)
-            return {**config, "parent": run_id(point.config)}
-        settings = {**point.arm.set, **point.values}
-        model = {key: one for key, one in settings.items() if key.startswith("model")}
-        start = {**model, "task": task, "parent": named}
-        return self._composed(replace(point.arm, set={}), start).config
+        """Return a config whose task has the tokenizer of `parent`. The keys `given` stay."""
+        task, theirs = config["task"], parent["task"]
+        shared = ("vocabulary_size", "tokenizer", "marks", "longest")
+        known = {key: theirs[key] for key in shared if key in theirs}
+        if "tokenizer" in task and task["name"] != theirs["name"]:
+            known["tokenizer"] = tokenizer_of(parent, self.facts)
+        elif "tokenizer" not in task and "marks" not in theirs:
+            known.pop("tokenizer", None)  # pre-training, which check_start refuses
+        kept = {key: task[key] for key in known if f"task.{key}" in given}
+        return {**config, "task": {**task, **known, **kept}}
 
     def _template(
         self, settings: Mapping[str, Any]

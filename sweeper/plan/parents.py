@@ -19,40 +19,35 @@ _TOKENIZER = ("tokenizer", "vocabulary_size", "tokenizer_lines", "joined", "docu
 
 @dataclass
 class Parents:
-    """The finished runs that `parent` names: by their ids, or by folders that transformers saved."""
+    """The finished runs that `parent` names by an id, or by a folder that transformers saved."""
 
     store: RunStore
     process: SizeServer
     _known: dict[str, Record] = field(default_factory=dict)
 
-    def record(self, parent: Any) -> Record:
+    def record(self, parent: str) -> Record:
         """Return the record of a parent. Import its folder first, if it is one.
 
         Raise UserError if there is no such finished run, or if the folder cannot be imported.
         """
-        if parent not in self._known:
-            self._known[parent] = self._found(parent)
-        return self._known[parent]
-
-    def _found(self, parent: Any) -> Record:
-        outputs = self.store.outputs
-        id, folder = parent, absolute_path("parent", parent)
+        if parent in self._known:
+            return self._known[parent]
+        id, outputs = parent, self.store.outputs
+        folder = absolute_path("parent", parent)
         if (folder / "config.json").is_file():
             about = {"folder": str(folder), "outputs": str(outputs)}
             [answer] = self.process.ask([{"op": "import", **about}])
             if "error" in answer:
                 raise UserError(answer["error"])
             id = answer["run"]
-        elif folder.is_dir() or "/" in parent:
-            expected = "a folder with the config.json that save_pretrained writes"
-            raise invalid_value("parent", parent, expected, "correct the path")
-        run = self.store.run(id)
-        if run.status().state is not State.DONE:
-            expected = f"the id of a finished run in {outputs}"
-            raise invalid_value(
-                "parent", parent, expected, "train it first, or correct the id"
+        run = None if "/" in id else self.store.run(id)
+        if run is None or run.status().state is not State.DONE:
+            expected = (
+                f"the id of a finished run in {outputs}, or a folder with a config.json"
             )
-        return run.record()
+            remedy = "train it first, or correct it"
+            raise invalid_value("parent", parent, expected, remedy)
+        return self._known.setdefault(parent, run.record())
 
 
 def check_start(run: Record, plan: Plan, facts: Facts) -> None:
@@ -101,7 +96,10 @@ def _check_named_parent(
     ours |= _tokenizer_keys(config)
     if parent["task"].get("tokenizer") or not same_task:
         if "tokenizer" not in config["task"]:
-            name, wanted = config["task"]["name"], "a task with the tokenizer of its parent"
+            name, wanted = (
+                config["task"]["name"],
+                "a task with the tokenizer of its parent",
+            )
             raise invalid_value("task", name, wanted, "fine-tune it on mnli or squad")
         expected["task.tokenizer"] = tokenizer_of(parent, facts)
         expected["task.vocabulary_size"] = parent["task"].get("vocabulary_size")

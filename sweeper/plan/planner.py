@@ -97,7 +97,7 @@ class Planner:
             name = given_name or name_of(command_line, shipped, self.composer)
             made = with_command_line(shipped, axes, command_line.values)
             # The sizes are those of the parent, so a claim has no sizes to compare.
-            if "parent" in {**axes, **command_line.values}:
+            if made.finetune and "parent" in {**axes, **command_line.values}:
                 made = replace(made, claims=typed_claims)
             found[name] = replace(made, name=name)
         if not command_line.experiments:

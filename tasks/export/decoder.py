@@ -13,6 +13,7 @@ from torch import Tensor
 from sweeper.store.errors import UserError, invalid_value
 from tasks.architectures.decoder import DecoderSection
 from tasks.config.schema import spelled
+from tasks.export.encoder import SIZES
 from tasks.text.tokenizer import END, PAD
 
 # The values that all three classes need. The paper's own decoder has other values.
@@ -23,6 +24,17 @@ NEEDED = {
     "feedforward": "gated",
     "biases": False,
     "scale_embeddings": False,
+}
+# Our keys, and their names in config.json.
+KEYS = {
+    **SIZES,
+    "tie_embeddings": "tie_word_embeddings",
+    "rotary_base": "rope_theta",  # for transformers before 5, instead of rope_parameters
+}
+LATENT_KEYS = {
+    "rotary_size": "qk_rope_head_dim",
+    "latent_size": "kv_lora_rank",
+    "query_latent_size": "q_lora_rank",
 }
 VARIANTS = ("multi_head", "grouped_query", "latent")
 
@@ -56,16 +68,10 @@ def decoder_config(
         )
     config = {
         "vocab_size": vocabulary,
-        "hidden_size": section.embedding_size,
-        "intermediate_size": section.feedforward_size,
-        "num_hidden_layers": section.layers,
-        "num_attention_heads": section.heads,
-        "hidden_act": section.activation,
+        **{name: getattr(section, key) for key, name in KEYS.items()},
         "max_position_embeddings": length,
         "rms_norm_eps": 1.0e-6,
         "rope_parameters": {"rope_type": "default", "rope_theta": section.rotary_base},
-        "rope_theta": section.rotary_base,  # for transformers before 5, instead of rope_parameters
-        "tie_word_embeddings": section.tie_embeddings,
         "attention_bias": False,
         "bos_token_id": marks[0],
         "eos_token_id": marks[1],
@@ -77,11 +83,9 @@ def decoder_config(
             "architectures": ["DeepseekV3ForCausalLM"],
             "model_type": "deepseek_v3",
             "num_key_value_heads": section.heads,
+            **{name: getattr(attention, key) for key, name in LATENT_KEYS.items()},
             "qk_nope_head_dim": head_size,
-            "qk_rope_head_dim": attention.rotary_size,
             "v_head_dim": attention.value_size or head_size,
-            "kv_lora_rank": attention.latent_size,
-            "q_lora_rank": attention.query_latent_size,
             "rope_interleave": False,
             "first_k_dense_replace": section.layers,  # no layer has experts
         }

@@ -23,12 +23,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.bert_heads import load_pretrained
 from models.transformer import Encoder
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import publish_json
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch, of_arrays
+from tasks.checkpoint import differing
 from tasks.config.schema import given, whole
 from tasks.config.sections import WordPieceSection
 from tasks.data import PreparedRows
@@ -250,22 +250,18 @@ class FineTuning(TaskModule):
 
     def inherit(self, weights: Mapping[str, Tensor]) -> None:
         """Load a pre-training run's encoder and, if this model has a pooler, its pooler."""
-        parent = self.config.parent
-        for name, own in self.model.state_dict().items():
-            theirs = weights.get(name, own)
-            if theirs.shape != own.shape:
-                shapes = (
-                    f"{name} is {tuple(theirs.shape)} there and {tuple(own.shape)} here"
+        own = self.model.state_dict()
+        for name, here, there in differing(own, weights):
+            # The tasks have output layers of their own.
+            if (here and there) or name.startswith("encoder."):
+                expected = (
+                    "a pre-training run with the same model and vocabulary_size "
+                    f"({name} is {there or 'missing'} there and {here or 'missing'} here)"
                 )
-                expected = f"a pre-training run with the same model and vocabulary_size ({shapes})"
                 remedy = "copy the parent's model section and task.vocabulary_size"
-                raise invalid_value("parent", parent, expected, remedy)
-        try:
-            load_pretrained(self.model, weights)
-        except ValueError as error:
-            expected = f"a pre-training run ({error})"
-            remedy = "name a run of task=pretraining"
-            raise invalid_value("parent", parent, expected, remedy) from error
+                raise invalid_value("parent", self.config.parent, expected, remedy)
+        shared = {name: weights[name] for name in own if name in weights}
+        self.model.load_state_dict(own | shared)
 
 
 def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[Encoding]:

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,14 @@ from tasks.batch import Batch, of_arrays
 from tasks.data import PreparedRows
 from tasks.text.corpus import PIECES, Add, Arrays, Corpora, Corpus, new_arrays
 from tasks.text.source import SPLITS, Counts, note_lines, note_repeats
-from tasks.text.tokenizer import END, PAD, pieces_of, tokenizer_at, train_bpe
+from tasks.text.tokenizer import (
+    END,
+    LARGEST_VOCABULARY,
+    PAD,
+    pieces_of,
+    tokenizer_at,
+    train_bpe,
+)
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -166,13 +173,13 @@ class SplitWriter:
         add: Add,
         tokenizer: Tokenizer,
         packer: FirstFit,
-        ids_V: NDArray[np.integer[Any]] | None,
+        marks: Sequence[int],
     ) -> None:
         self._add, self._tokenizer, self._packer = add, tokenizer, packer
-        self._stored_V = None
-        if ids_V is not None:
-            self._stored_V = np.empty(ids_V.max() + 1, np.int64)
-            self._stored_V[ids_V] = np.arange(len(ids_V))
+        ids_V = ids_of(marks)
+        self._stored_V = np.empty_like(ids_V)
+        self._stored_V[ids_V] = np.arange(len(ids_V))
+        self._end = marks[-1]
         self.lines = Counts()
         self.hashes = bytearray()
         self.counts = Counter(dict.fromkeys(COUNTED, 0))
@@ -184,9 +191,7 @@ class SplitWriter:
         """
         most, rows = self._packer.row_bytes, []
         for text, ids in zip(texts, pieces_of(self._tokenizer, texts), strict=True):
-            if self._stored_V is not None:
-                ids = self._stored_V[np.array(ids, int)].tolist()
-            sentence = np.array([*ids, END], PIECES).tobytes()
+            sentence = self._stored_V[[*ids, self._end]].astype(PIECES).tobytes()
             for first in range(0, len(sentence), most):
                 self.counts["segments"] += 1
                 row = self._packer.add(sentence[first : first + most])
@@ -233,20 +238,19 @@ def pack(
     folders: Mapping[str, Path],
     tokenizer: Tokenizer,
     packer: Callable[[], FirstFit],
-    ids_V: NDArray[np.integer[Any]] | None = None,
+    marks: Sequence[int] = (PAD, END),
 ) -> None:
     """Encode and pack a corpus one chunk after another, each split into its own folder.
 
     Args:
         packer: a function that makes the packer of a split.
-        ids_V: the tokenizer's id of each stored id, as `ids_of` returns them. None if they are
-            equal.
+        marks: the tokenizer's ids for PAD and END.
     """
     with ExitStack() as stack:
         writers = {}
         for split, folder in folders.items():
             add = stack.enter_context(new_arrays(folder, {"rows": PIECES}))
-            writers[split] = SplitWriter(add, tokenizer, packer(), ids_V)
+            writers[split] = SplitWriter(add, tokenizer, packer(), marks)
 
         for chunk in corpus.chunks(folders):
             texts: dict[str, list[str]] = {split: [] for split in folders}
@@ -272,13 +276,13 @@ def pack(
         publish_json(folders[split] / ABOUT, writer.about(split))
 
 
-def ids_of(marks: Sequence[int], vocabulary_size: int) -> NDArray[np.int64]:
+def ids_of(marks: Sequence[int]) -> NDArray[np.int64]:
     """Return ids_V, the tokenizer's id of each stored id.
 
     Args:
         marks: the tokenizer's ids for PAD and END, which may be equal.
     """
-    others = np.delete(np.arange(vocabulary_size), marks)
+    others = np.delete(np.arange(LARGEST_VOCABULARY), marks)
     return np.concatenate((marks, others))
 
 
@@ -309,13 +313,6 @@ class PackedText(PreparedRows):
         }
         return json.dumps(known, sort_keys=True)
 
-    @cached_property
-    def ids_V(self) -> NDArray[np.int64] | None:
-        """The tokenizer's id of each stored id, or None if they are equal."""
-        if self.section.tokenizer is None:
-            return None
-        return ids_of(self.section.marks, self.section.vocabulary_size)
-
     def make(self, folder: Path) -> None:
         section = self.section
         text = self.published.open(self.text, folder / "sample")
@@ -323,16 +320,16 @@ class PackedText(PreparedRows):
 
         lines = text.lines("train")
         tokenizer = tokenizer_at(folder, train_bpe, lines, section)
-        if self.ids_V is not None:
-            # A text that spells a mark must not end its sentence.
-            tokenizer.encode_special_tokens = True
+        # A text that spells a special token must not get its id.
+        tokenizer.encode_special_tokens = True
         kind = Joined if section.joined else FirstFit
         packer = partial(kind, section.sequence_length)
         folders = {split: folder / split for split in SPLITS}
-        pack(text, folders, tokenizer, packer, self.ids_V)
+        pack(text, folders, tokenizer, packer, section.marks)
 
     def open(self, folder: Path) -> dict[str, Any]:
         rows = super().open(folder)
+        self._ids_V = ids_of(self.section.marks)
         about = {split: of.about for split, of in self.splits.items()}
         tokens = {f"{split}_tokens": facts["tokens"] for split, facts in about.items()}
         noted = {key: about["train"][key] for key in ("skipped", "repaired")}
@@ -340,8 +337,7 @@ class PackedText(PreparedRows):
 
     def take(self, split: str, numbers: np.ndarray) -> Batch:
         rows = self.splits[split].rows(numbers)
-        if (ids_V := self.ids_V) is not None:
-            rows |= {name: ids_V[rows[name]] for name in ("tokens", "targets")}
+        rows |= {name: self._ids_V[rows[name]] for name in ("tokens", "targets")}
         batch = of_arrays(rows)
         batch["targets"].masked_fill_(batch["segments"] == 0, IGNORED)
         return batch

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from models.attention_map import head_measures
@@ -40,14 +41,11 @@ class LanguageModelSection(TextSection):
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
     # Records from before the key.
     joined: Annotated[bool, given("true or false", False)] = False
-    # The plan sets these keys of a run that starts from a published model.
-    tokenizer: Annotated[
-        str | None, given("the name of the parent's prepared data, or null", None)
-    ] = None
-    marks: Annotated[
-        list[int], given("the ids before and after a sentence", [PAD, END])
-    ] = [PAD, END]
-    longest: Annotated[int | None, whole(1, 2**31, 4096, null=True)] = None
+    # The plan sets these keys of a run that starts from a published model: the name of the prepared
+    # data with its tokenizer, the ids before and after a sentence, and its sliding window.
+    tokenizer: str | None = None
+    marks: list[int] = Field(default=[PAD, END])
+    longest: int | None = None
 
     def problems(self, path: str = "") -> Iterator[Problem]:
         yield from super().problems(path)

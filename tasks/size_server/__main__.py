@@ -135,7 +135,9 @@ class Server:
                     answer = {"flops_per_second": machine.flops_per_second()}
                 case "data":
                     config = request["config"]
-                    data = data_of(parse(config))  # so that jobs find its modules imported
+                    data = data_of(
+                        parse(config)
+                    )  # so that jobs find its modules imported
                     self._fork_answer(request, lambda: _about(data, config))
                     answer = None  # its child answers
                 case "import":
@@ -180,7 +182,9 @@ class Server:
         ):  # nobody reads any more; running jobs go on
             os.write(self._answers, json.dumps(value).encode() + b"\n")
 
-    def _fork_answer(self, request: Request, work: Callable[[], dict[str, Any]]) -> None:
+    def _fork_answer(
+        self, request: Request, work: Callable[[], dict[str, Any]]
+    ) -> None:
         """Answer from a child: reading a corpus or a model may start threads."""
 
         def ask() -> int:

@@ -103,7 +103,7 @@ def outputs_of(name, model, ours):
     """Pairs of the outputs of the class of transformers and of the run's model on a batch."""
     module, batch = ours.module().eval(), ours.batch(rows=2)
     network, expected = module.model, module(batch)
-    if name == "MistralForCausalLM":
+    if name.endswith("ForCausalLM"):
         sees = batch["segments"][:, :, None] == batch["segments"][:, None, :]
         mask_B1TT = (sees & torch.ones_like(sees).tril()).unsqueeze(1)
         given = {"attention_mask": mask_B1TT, "position_ids": batch["positions"]}
