@@ -92,11 +92,13 @@ class Configurations:
         """Yield the fine-tunings of the model that `parent` names.
 
         It takes the place of the pre-training, so the settings of the arm do not apply. Raise
-        UserError if the experiment compares several arms.
+        UserError if the experiment compares other models.
         """
         arm, *others = self.experiment.arms.values()
-        if others:
-            expected = "an experiment with one arm, since the parent is one model"
+        if others or {**arm.grid, **arm.set}.get("model.head_size"):
+            expected = (
+                "one arm with head sizes of d/h, since the parent is one such model"
+            )
             name = self.experiment.yaml
             raise invalid_value("experiment", name, expected, "choose table1")
         axes = self.command_line.axes

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
+import yaml
 from tokenizers import Tokenizer
 
 from sweeper.store.errors import UserError, invalid_value
@@ -115,11 +116,6 @@ def tokenizer_of(run: Run, config: RunConfig) -> Path:
     return path
 
 
-_MEASURED = "is tested with token {} before it and token {} after {}; the tokenizer adds neither."
-_SENTENCES = f"\nA sentence {_MEASURED.format(PAD, END, 'it')}"
-_JOINED = f"\nA row of sentences {_MEASURED.format(PAD, END, 'each sentence')}"
-
-
 def _card(run: Run, architecture: str) -> str:
     """Return the model card of a run, with its metrics, verdicts and config."""
     record, result = run.record(), run.result() or {}
@@ -130,7 +126,7 @@ def _card(run: Run, architecture: str) -> str:
         if value is not None
     ]
     lines = [
-        *("---", "library_name: transformers", "tags: [headroom]", "---"),
+        *("---", yaml.safe_dump(_metadata(run), sort_keys=False), "---"),
         f"# {run.id}",
         *(
             "",
@@ -144,16 +140,56 @@ def _card(run: Run, architecture: str) -> str:
             f"| {name} | {value:.6g} |"
             for name, value in result.get("metrics", {}).items()
         ),
-        *(
-            [_JOINED if task.get("joined") else _SENTENCES]
-            if task["name"] == "lm1b"
-            else []
-        ),
+        *([_measured_rows(task)] if task["name"] == "lm1b" else []),
         *("", "## Verdicts", "", *_verdicts(run)),
         *("", "## Config", "", "| key | value |", "| --- | --- |"),
         *(f"| {key} | {json.dumps(value)} |" for key, value in config),
     ]
     return "\n".join([*lines, f"\nWeights: sha256 {result.get('weights_sha256')}.\n"])
+
+
+def _measured_rows(task: Mapping[str, Any]) -> str:
+    first, last = task.get("marks", (PAD, END))
+    what, of = (
+        ("A row of sentences", "each") if task.get("joined") else ("A sentence", "it")
+    )
+    return (
+        f"\n{what} is tested with token {first} before it and token {last} after {of}; the "
+        "tokenizer adds neither."
+    )
+
+
+# The tasks' names on model hubs.
+_HUB_TASKS = {
+    "lm1b": "text-generation",
+    "pretraining": "fill-mask",
+    "mnli": "text-classification",
+    "squad": "question-answering",
+}
+
+
+def _metadata(run: Run) -> dict[str, Any]:
+    """Return the head of the model card, in the form that model hubs read."""
+    config, metrics = run.record().config, (run.result() or {}).get("metrics", {})
+    data = config["data"]
+    hub = data["hub"]["path"] if data["source"] == "hub" else None
+    measured = [
+        {"type": name.removeprefix("test/"), "name": name, "value": value}
+        for name, value in metrics.items()
+    ]
+    result = {
+        "task": {"type": _HUB_TASKS[config["task"]["name"]]},
+        "dataset": {"name": hub or f"{data['source']} text", "type": hub or "text"},
+        "metrics": measured,
+    }
+    return {
+        "library_name": "transformers",
+        "license": "unknown",
+        "tags": ["headroom"],
+        "datasets": [hub] if hub else [],
+        "metrics": [one["type"] for one in measured],
+        "model-index": [{"name": run.id, "results": [result]}],
+    }
 
 
 def _verdicts(run: Run) -> list[str]:
