@@ -57,8 +57,7 @@ class Configurations:
         for key, value in self._settings():
             self._refuse_name(key, value)
 
-        named = {*self.command_line.values, *self.command_line.axes}
-        if experiment.finetune and "parent" in named:
+        if experiment.finetune and "parent" in self.command_line.keys:
             yield from self._fine_tunings()
             return
 
@@ -96,9 +95,7 @@ class Configurations:
         """
         arm, *others = self.experiment.arms.values()
         if others or {**arm.grid, **arm.set}.get("model.head_size"):
-            expected = (
-                "one arm with head sizes of d/h, since the parent is one such model"
-            )
+            expected = "one arm of heads of size d/h, since the parent is one model"
             name = self.experiment.yaml
             raise invalid_value("experiment", name, expected, "choose table1")
         axes = self.command_line.axes
@@ -319,8 +316,8 @@ class Configurations:
         template, plain = self._template({**arm.set, **values})
         config = template.run(plain)
         if config["parent"] is not None:
-            typed = (*self.command_line.values, *self.command_line.axes)
-            config = self._with_parent(config, {*typed, *arm.set, *values})
+            given = {*self.command_line.keys, *arm.set, *values}
+            config = self._with_parent(config, given)
         return Configuration(arm, values, self._with_data(config))
 
     def _with_parent(

@@ -96,11 +96,9 @@ def _check_named_parent(
     ours |= _tokenizer_keys(config)
     if parent["task"].get("tokenizer") or not same_task:
         if "tokenizer" not in config["task"]:
-            name, wanted = (
-                config["task"]["name"],
-                "a task with the tokenizer of its parent",
-            )
-            raise invalid_value("task", name, wanted, "fine-tune it on mnli or squad")
+            wanted = "a task with the tokenizer of its parent"
+            remedy = "fine-tune it on mnli or squad"
+            raise invalid_value("task", config["task"]["name"], wanted, remedy)
         expected["task.tokenizer"] = tokenizer_of(parent, facts)
         expected["task.vocabulary_size"] = parent["task"].get("vocabulary_size")
     else:

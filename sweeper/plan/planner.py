@@ -90,15 +90,14 @@ class Planner:
             key: values for key, values in command_line.axes.items() if key != "seed"
         }
 
-        typed_claims = command_line.values.get("experiment.claims", [])
         found = {}
         for yaml in command_line.experiments:
             shipped = self._shipped(yaml, command_line, scale)
             name = given_name or name_of(command_line, shipped, self.composer)
             made = with_command_line(shipped, axes, command_line.values)
-            # The sizes are those of the parent, so a claim has no sizes to compare.
-            if made.finetune and "parent" in {**axes, **command_line.values}:
-                made = replace(made, claims=typed_claims)
+            if made.finetune and "parent" in command_line.keys:
+                # All sizes are the parent's, so claims on sizes have nothing to compare.
+                made.claims = command_line.values.get("experiment.claims", [])
             found[name] = replace(made, name=name)
         if not command_line.experiments:
             grid = _grid(template, axes)

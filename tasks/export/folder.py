@@ -187,7 +187,6 @@ def _metadata(run: Run) -> dict[str, Any]:
         "license": "unknown",
         "tags": ["headroom"],
         "datasets": [hub] if hub else [],
-        "metrics": [one["type"] for one in measured],
         "model-index": [{"name": run.id, "results": [result]}],
     }
 

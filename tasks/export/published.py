@@ -35,13 +35,15 @@ ENCODERS = ("BertForPreTraining", "BertForMaskedLM")
 DECODERS = ("MistralForCausalLM", "Qwen3ForCausalLM", "DeepseekV3ForCausalLM")
 
 # The keys of config.json that change no output of the model: names, storage, training, generation,
-# sizes that follow from others, and experts, which a model without such layers does not have.
+# sizes that follow from others, windows, which rows may not exceed, and experts, of which a model
+# without such layers has none.
 IRRELEVANT = frozenset(
     """
     architectures model_type transformers_version _name_or_path dtype torch_dtype use_cache
     bos_token_id eos_token_id pad_token_id id2label label2id classifier_dropout attention_dropout
     hidden_dropout_prob attention_probs_dropout_prob initializer_range gradient_checkpointing
-    max_window_layers pretraining_tp qk_head_dim num_nextn_predict_layers
+    sliding_window use_sliding_window max_window_layers layer_types
+    pretraining_tp qk_head_dim num_nextn_predict_layers
     n_routed_experts n_shared_experts num_experts_per_tok n_group topk_group norm_topk_prob
     moe_intermediate_size routed_scaling_factor output_router_logits
     """.split()
@@ -57,7 +59,6 @@ FIXED: dict[str, Any] = {
     "tie_word_embeddings": True,  # of encoders; the export writes it for decoders
     "position_embedding_type": "absolute",
     "rope_scaling": None,
-    "use_sliding_window": False,
 }
 # The output layers of an encoder may be missing, since fine-tuning makes new ones.
 HEADS = ("bert.pooler.", "cls.")
@@ -96,10 +97,10 @@ def _import(folder: Path, outputs: Path) -> str:
     tokenizer.no_padding()
     tokenizer.no_truncation()
 
-    largest = max(tokenizer.get_vocab().values(), default=0)
+    pieces = tokenizer.get_vocab_size()
     vocabulary: Any = config.get("vocab_size")
-    if vocabulary not in range(largest + 1, LARGEST_VOCABULARY + 1):
-        expected = f"{largest + 1}, the size of the tokenizer, to {LARGEST_VOCABULARY}"
+    if vocabulary not in range(pieces, LARGEST_VOCABULARY + 1):
+        expected = f"{pieces}, the size of the tokenizer, to {LARGEST_VOCABULARY}"
         remedy = "save the tokenizer of these weights"
         raise invalid_value("vocab_size", vocabulary, expected, remedy)
 
@@ -120,12 +121,9 @@ def _import(folder: Path, outputs: Path) -> str:
             exported = decoder.decoder_config(section, vocabulary, length)
             # A window matters only to longer rows, which the task refuses.
             longest = config.get("sliding_window")
-            exported |= (
-                {"sliding_window": longest} if "sliding_window" in exported else {}
-            )
             export = decoder.decoder_weights
             task = {"name": "lm1b", "marks": marks, "longest": longest}
-    _check_options(config, exported, section.layers)
+    _check_options(config, exported)
     weights = _under_our_names(
         _weights(folder), own, lambda ours: export(exported, ours)
     )
@@ -138,9 +136,8 @@ def _import(folder: Path, outputs: Path) -> str:
     recorded = {"task": task, "model": model, **about}
 
     data = child(outputs / "data", task["tokenizer"])
-    if not (data / TOKENIZER).is_file():
-        make_directory(data)
-        save_tokenizer(tokenizer, data / TOKENIZER)
+    make_directory(data)
+    save_tokenizer(tokenizer, data / TOKENIZER)
     record = Record(run_id(recorded), recorded)
     if RunStore(outputs).run(record.id).result() is None:
         _write_run(record, weights, outputs)
@@ -156,48 +153,38 @@ def _model(name: str, config: dict[str, Any]) -> dict[str, Any]:
     def given(keys: Mapping[str, str]) -> dict[str, Any]:
         return {ours: config.get(theirs) for ours, theirs in keys.items()}
 
-    multi_head = {"name": "multi_head", "glorot": "matrix", "qk_norm": "Qwen3" in name}
-    # A run sets its own dropout.
-    model: dict[str, Any] = {"dropout": 0.0, "attention": multi_head}
+    model: dict[str, Any] = {"dropout": 0.0}  # a run sets its own
     if name in ENCODERS:
+        multi_head = {"name": "multi_head", "glorot": "matrix", "qk_norm": False}
         fixed = {"name": "encoder", "activation": "gelu", "tie_embeddings": True}
-        return model | given(encoder.KEYS) | fixed | {"head_size": None}
+        fixed |= {"head_size": None, "attention": multi_head}
+        return model | given(encoder.KEYS) | fixed
 
     # Version 5 of transformers has the base of the rotations in a section.
     rotation = config.get("rope_parameters") or {}
     config = {"tie_word_embeddings": True, **config, **rotation}
     model |= decoder.NEEDED | given(decoder.KEYS | {"head_size": "head_dim"})
-    model["name"] = "decoder"
-    shared = config.get("num_key_value_heads")
     if "Deepseek" in name:
         latent = given(decoder.LATENT_KEYS | {"value_size": "v_head_dim"})
-        model["attention"] = {"name": "latent", **latent}
         model["head_size"] = config.get("qk_nope_head_dim")
-    elif shared != model["heads"]:
-        norm = {"qk_norm": multi_head["qk_norm"]}
-        grouped = {"name": "grouped_query", "key_value_heads": shared}
-        model["attention"] = grouped | norm
-    return model
+        attention = {"name": "latent", **latent}
+    else:
+        attention = given({"key_value_heads": "num_key_value_heads"})
+        attention |= {"name": "grouped_query", "qk_norm": "Qwen3" in name}
+    return model | {"name": "decoder", "attention": attention}
 
 
-def _check_options(
-    config: dict[str, Any], exported: dict[str, Any], layers: int
-) -> None:
+def _check_options(config: dict[str, Any], exported: dict[str, Any]) -> None:
     """Raise UserError for a key of config.json that our model does not have.
 
     Args:
         exported: the config.json that the export of our model would write.
     """
-    derived: dict[str, Any] = {
-        "layer_types": ["full_attention"] * layers,
-        "head_dim": config.get("qk_rope_head_dim"),  # of DeepseekV3
-    }
-    wanted = FIXED | derived | exported
+    # The second is that of the rotation in DeepseekV3.
+    wanted = FIXED | {"head_dim": config.get("qk_rope_head_dim")} | exported
     absent = exported.keys() - IRRELEVANT - OPTIONAL - config.keys()
-    given = dict.fromkeys(absent, "(missing)") | config
-    for key, value in given.items():
-        unset = value is None and key in OPTIONAL
-        if unset or key in IRRELEVANT or (key in wanted and wanted[key] == value):
+    for key, value in (dict.fromkeys(absent, "(missing)") | config).items():
+        if key in IRRELEVANT or (key in wanted and wanted[key] == value):
             continue
         expected = "no such key, since no model of ours has it"
         if key in wanted:

@@ -56,7 +56,6 @@ try:
         import_lightning()
         from sweeper.store.errors import UserError
         from tasks.data import TaskData
-        from tasks.export.published import import_folder
         from tasks.parse import data_of, module_class, parse
         from tasks.size_server.sizes import CountPolynomials, counts, size
         from tasks.training import machine
@@ -135,16 +134,12 @@ class Server:
                     answer = {"flops_per_second": machine.flops_per_second()}
                 case "data":
                     config = request["config"]
-                    data = data_of(
-                        parse(config)
-                    )  # so that jobs find its modules imported
+                    # Parse here, so that jobs find the modules imported.
+                    data = data_of(parse(config))
                     self._fork_answer(request, lambda: _about(data, config))
                     answer = None  # its child answers
                 case "import":
-                    folder, outputs = Path(request["folder"]), Path(request["outputs"])
-                    self._fork_answer(
-                        request, lambda: {"run": import_folder(folder, outputs)}
-                    )
+                    self._fork_answer(request, lambda: _imported(request))
                     answer = None
                 case "preload":
                     preload(request.get("logger", ""))
@@ -237,6 +232,13 @@ class Server:
                     self._answer(
                         {"id": request["id"], "error": f"{text}; its stderr says why."}
                     )
+
+
+def _imported(request: Request) -> dict[str, Any]:
+    # Few sweeps need the libraries of this module.
+    from tasks.export.published import import_folder
+
+    return {"run": import_folder(Path(request["folder"]), Path(request["outputs"]))}
 
 
 def _about(data: TaskData, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -231,7 +231,7 @@ def test_a_published_model_takes_the_place_of_a_pre_training(plan, published):
     assert tasks == {"squad": 4, "mnli": 4}
     assert {run.parent for run in found.runs.values()} == {published.id}
     assert {run.config["model"]["heads"] for run in found.runs.values()} == {2}
-    with pytest.raises(UserError, match="expected an experiment with one arm"):
+    with pytest.raises(UserError, match="expected one arm of heads"):
         plan("experiment=fig2", "parent=bert")
     with pytest.raises(UserError, match=r"model\.heads=3: expected 2, the value of"):
         plan("experiment=table1", "parent=bert", "model.heads=3")
