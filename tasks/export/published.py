@@ -97,7 +97,7 @@ def _import(folder: Path, outputs: Path) -> str:
     tokenizer.no_padding()
     tokenizer.no_truncation()
 
-    pieces = tokenizer.get_vocab_size()
+    pieces = max(tokenizer.get_vocab().values(), default=-1) + 1
     vocabulary: Any = config.get("vocab_size")
     if vocabulary not in range(pieces, LARGEST_VOCABULARY + 1):
         expected = f"{pieces}, the size of the tokenizer, to {LARGEST_VOCABULARY}"
@@ -180,8 +180,8 @@ def _check_options(config: dict[str, Any], exported: dict[str, Any]) -> None:
     Args:
         exported: the config.json that the export of our model would write.
     """
-    # The second is that of the rotation in DeepseekV3.
-    wanted = FIXED | {"head_dim": config.get("qk_rope_head_dim")} | exported
+    rotated = {"head_dim": config.get("qk_rope_head_dim")}  # in DeepseekV3
+    wanted = FIXED | rotated | exported
     absent = exported.keys() - IRRELEVANT - OPTIONAL - config.keys()
     for key, value in (dict.fromkeys(absent, "(missing)") | config).items():
         if key in IRRELEVANT or (key in wanted and wanted[key] == value):

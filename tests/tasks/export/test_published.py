@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -256,3 +258,17 @@ def test_a_model_without_output_layers_is_imported_without_them(tmp_path):
 def test_rows_longer_than_the_sliding_window_are_refused():
     with pytest.raises(UserError, match=r"sequence_length=31: expected at most 16"):
         parse(config({"task.longest": 16}))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_one_command_fine_tunes_a_folder_that_transformers_saved(tmp_path):
+    folder, outputs = saved(tmp_path / "bert", BERT), tmp_path / "outputs"
+    typed = f"sweep.py task=mnli parent={folder} trainer.steps=3 logger=none"
+    typed += f" optimizer.warmup_steps=0 data.sentences=600 paths.outputs={outputs}"
+    root = Path(__file__).resolve().parents[3]
+    subprocess.run([sys.executable, *typed.split()], cwd=root, check=True, timeout=400)
+    [child] = outputs.glob("runs/mnli-*")
+    run = headroom.run(child.name, outputs=outputs)
+    assert run.metrics().keys() >= {"test/accuracy"}
+    assert run.config["parent"] == import_folder(folder, outputs)
