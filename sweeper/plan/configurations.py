@@ -104,7 +104,10 @@ class Configurations:
         for values in combinations(bare):
             for task in self.experiment.finetune:
                 point = self._composed(bare, {**values, "task": task})
-                yield from self._with_sizes([replace(point, values=values)])
+                sizes = leaves(point.config)
+                shown = {key: sizes[key] for key in arm.grid if key in sizes}
+                named = replace(point, values={**shown, **values})
+                yield from self._with_sizes([named])
 
     def _settings(self) -> Iterator[tuple[str, Any]]:
         """Yield each key with each value that the command line or an arm gives it."""

@@ -230,6 +230,7 @@ def test_a_published_model_takes_the_place_of_a_pre_training(plan, published):
     tasks = Counter(run.config["task"]["name"] for run in found.runs.values())
     assert tasks == {"squad": 4, "mnli": 4}
     assert {run.parent for run in found.runs.values()} == {published.id}
+    assert all(point.values == {"model.heads": 2} for point in found.points)
     assert {run.config["model"]["heads"] for run in found.runs.values()} == {2}
     with pytest.raises(UserError, match="expected one arm of heads"):
         plan("experiment=fig2", "parent=bert")
