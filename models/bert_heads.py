@@ -4,8 +4,6 @@ Shapes: B batch, T positions, D embedding_size, V vocabulary, M masked tokens of
 N vectors.
 """
 
-from collections.abc import Mapping
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -138,35 +136,6 @@ class SpanFinder(_EncoderModel):
         hidden_BTD = self.encoder(tokens_BT, types_BT, real_BT)
         start_BT, end_BT = self.ends(hidden_BTD).unbind(-1)
         return start_BT, end_BT
-
-
-def load_pretrained(model: nn.Module, state: Mapping[str, Tensor]) -> list[str]:
-    """Load the weights that a model for fine-tuning has in common with a PretrainingModel.
-
-    Args:
-        model: the model for fine-tuning.
-        state: the state dict of the PretrainingModel.
-
-    Returns:
-        The names of the weights of `model` that `state` lacks. These belong to the output layer.
-
-    Raises:
-        ValueError: the encoders of the two models have different weights.
-    """
-    own = model.state_dict()
-    lacking = [name for name in own if name not in state]
-    further = [name for name in state if name not in own]
-    for words, names in (
-        ("lack {} weights of this encoder", lacking),
-        ("have {} weights that this encoder lacks", further),
-    ):
-        if found := [name for name in names if name.startswith("encoder.")]:
-            what = words.format(len(found))
-            raise ValueError(f"the pre-trained weights {what}: {found[0]} ...")
-    model.load_state_dict(
-        {name: state[name] for name in own if name in state}, strict=False
-    )
-    return lacking
 
 
 def _at(hidden_BTD: Tensor, places_BM: Tensor) -> Tensor:

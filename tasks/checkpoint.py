@@ -6,7 +6,7 @@ fsync, so a kill or a full disk could also destroy the previous checkpoint.
 
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -101,6 +101,22 @@ def weights_digest(weights: Mapping[str, Tensor]) -> str:
             tensor.view(-1).view(torch.uint8).numpy().data if tensor.numel() else b""
         )
     return digest.hexdigest()
+
+
+Shape = tuple[int, ...] | None
+
+
+def differing(
+    own: Mapping[str, Tensor], others: Mapping[str, Tensor]
+) -> Iterator[tuple[str, Shape, Shape]]:
+    """Yield the name of each tensor whose shapes differ, and both shapes; None if it is missing."""
+    for name in {**own, **others}:
+        first, second = (
+            tuple(tensors[name].shape) if name in tensors else None
+            for tensors in (own, others)
+        )
+        if first != second:
+            yield name, first, second
 
 
 WEIGHTS = "weights.ckpt"

@@ -10,7 +10,7 @@ from sweeper.store import registry
 from sweeper.store.errors import invalid_value
 from sweeper.store.runs import Run
 from tasks.config.architecture import Architecture
-from tasks.config.schema import extended, problem, spelled
+from tasks.config.schema import Section, extended, problem, spelled
 from tasks.config.sections import RunConfig
 from tasks.data import TaskData
 from tasks.module import TaskModule
@@ -38,15 +38,25 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
     schema = extended(
         RunConfig, task=task.Section, model=architecture.schema_of(config["model"])
     )
+    run: RunConfig = checked(schema, config)
+    registry.check(registry.OPTIMIZERS, run.optimizer.name, "optimizer.name")
+    return run
+
+
+def checked(schema: type[Section], config: Mapping[str, Any], path: str = "") -> Any:
+    """Return a config, or its section `path`, as an instance of its schema.
+
+    Raises:
+        UserError: the config is invalid. The message has the first error and counts the others.
+    """
     try:
-        run: RunConfig = schema.model_validate(dict(config))
+        section = schema.model_validate(dict(config))
     except ValidationError as error:
         problems = [problem(schema, one) for one in error.errors(include_url=False)]
     else:
-        registry.check(registry.OPTIMIZERS, run.optimizer.name, "optimizer.name")
-        problems = list(run.problems())
+        problems = list(section.problems(path))
         if not problems:
-            return run
+            return section
 
     first, *others = problems
     remedy = first.remedy

@@ -123,14 +123,18 @@ class RunTemplate:
         for key, value in values.items():
             if not _has(key, config):
                 raise unknown_key(key, leaves(self._raw))
-            *parents, last = key.split(".")
-            node = config
-            for part in parents:
-                node = node.setdefault(part, {})
-            node[last] = value
+            set_value(key, value, config)
         if self._interpolated or "${" in repr(values):
             config = _plain(OmegaConf.create(config), resolve=True)
         return config
+
+
+def set_value(key: str, value: Any, config: dict[str, Any]) -> None:
+    """Set the value of a dotted key. Add the sections that are missing."""
+    *sections, last = key.split(".")
+    for section in sections:
+        config = config.setdefault(section, {})
+    config[last] = value
 
 
 def _has(key: str, config: Mapping[str, Any]) -> bool:

@@ -5,18 +5,20 @@ value of one key, so that the model has a target size. Arms with a parent, and f
 from the parent's config and change some of its keys.
 """
 
+import copy
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from sweeper.plan.compose import Composer, RunTemplate
+from sweeper.plan.compose import Composer, RunTemplate, set_value
 from sweeper.plan.experiment import Arm, Count, Experiment, Match, Pretrainings
 from sweeper.plan.facts import Facts, Invalid, Size
 from sweeper.plan.grid import combinations, holds
 from sweeper.plan.match import solve
 from sweeper.plan.overrides import CommandLine, absolute_path
+from sweeper.plan.parents import Parents, tokenizer_of
 from sweeper.plan.plan import Configuration, Matched
 from sweeper.store.errors import SYNONYMS, UserError, invalid_value
 from sweeper.store.identity import leaves, lookup, run_id
@@ -39,6 +41,7 @@ class Configurations:
     composer: Composer
     command_line: CommandLine
     facts: Facts
+    parents: Parents
     experiment: Experiment
     # The configurations made so far, keyed by the name of their arm.
     done: dict[str, list[Configuration]] = field(
@@ -53,6 +56,10 @@ class Configurations:
         experiment, arms = self.experiment, self.experiment.arms.values()
         for key, value in self._settings():
             self._refuse_name(key, value)
+
+        if experiment.finetune and "parent" in self.command_line.keys:
+            yield from self._fine_tunings()
+            return
 
         def stage(arm: Arm) -> int:
             """Return 0 for an unmatched arm, 1 for a matched arm, 2 for an arm with a parent."""
@@ -81,6 +88,28 @@ class Configurations:
                     yield replace(
                         point, config=config, size=size, parent=None if one else point
                     )
+
+    def _fine_tunings(self) -> Iterator[Configuration]:
+        """Yield the fine-tunings of the model that `parent` names.
+
+        It takes the place of the pre-training, so the settings of the arm do not apply. Raise
+        UserError if the experiment compares other models.
+        """
+        arm, *others = self.experiment.arms.values()
+        if others or {**arm.grid, **arm.set}.get("model.head_size"):
+            expected = "one arm of heads of size d/h, since the parent is one model"
+            name = self.experiment.yaml
+            raise invalid_value("experiment", name, expected, "choose table1")
+        axes = self.command_line.axes
+        grid = {key: values for key, values in arm.grid.items() if key in axes}
+        bare = replace(arm, set={}, grid=grid)
+        for values in combinations(bare):
+            for task in self.experiment.finetune:
+                point = self._composed(bare, {**values, "task": task})
+                sizes = leaves(point.config)
+                shown = {key: sizes[key] for key in arm.grid if key in sizes}
+                named = replace(point, values={**shown, **values})
+                yield from self._with_sizes([named])
 
     def _settings(self) -> Iterator[tuple[str, Any]]:
         """Yield each key with each value that the command line or an arm gives it."""
@@ -293,7 +322,47 @@ class Configurations:
     def _composed(self, arm: Arm, values: Mapping[str, Any]) -> Configuration:
         """Compose the config of a point of an arm without a parent."""
         template, plain = self._template({**arm.set, **values})
-        return Configuration(arm, values, self._with_data(template.run(plain)))
+        config = template.run(plain)
+        if config["parent"] is not None:
+            given = {*self.command_line.keys, *arm.set, *values}
+            config = self._with_parent(config, given)
+        return Configuration(arm, values, self._with_data(config))
+
+    def _with_parent(
+        self, config: Mapping[str, Any], given: Collection[str]
+    ) -> dict[str, Any]:
+        """Return a config with the model and the tokenizer of the finished run that it names.
+
+        The keys `given` stay as they are, so that `check_start` can refuse them.
+        """
+        parent = self.parents.record(config["parent"])
+        model = copy.deepcopy(parent.config["model"])
+        model["dropout"] = config["model"]["dropout"]
+        if "model/attention" in given:
+            model["attention"] = config["model"]["attention"]
+        whole = {**config, "parent": parent.id, "model": model}
+        for key in given:
+            key = "model.name" if key == "model" else key  # the choice of a yaml file
+            if key.startswith("model."):
+                set_value(key, lookup(key, config), whole)
+        return self._with_tokenizer(whole, parent.config, given)
+
+    def _with_tokenizer(
+        self,
+        config: Mapping[str, Any],
+        parent: Mapping[str, Any],
+        given: Collection[str],
+    ) -> dict[str, Any]:
+        """Return a config whose task has the tokenizer of `parent`. The keys `given` stay."""
+        task, theirs = config["task"], parent["task"]
+        shared = ("vocabulary_size", "tokenizer", "marks", "longest")
+        known = {key: theirs[key] for key in shared if key in theirs}
+        if "tokenizer" in task and task["name"] != theirs["name"]:
+            known["tokenizer"] = tokenizer_of(parent, self.facts)
+        elif "tokenizer" not in task and "marks" not in theirs:
+            known.pop("tokenizer", None)  # pre-training, which check_start refuses
+        kept = {key: task[key] for key in known if f"task.{key}" in given}
+        return {**config, "task": {**task, **known, **kept}}
 
     def _template(
         self, settings: Mapping[str, Any]
@@ -354,9 +423,7 @@ class Configurations:
             model["attention"] = composed["model"]["attention"]
         whole = {**(composed if other_task else parent), "model": model}
         config = RunTemplate(whole).run(plain)
-        if other_task and "tokenizer" in config["task"]:
-            config["task"]["tokenizer"] = self.facts.text(parent)["prepared"]
-        return self._with_data(config)
+        return self._with_data(self._with_tokenizer(config, parent, settings))
 
     def _with_data(self, config: dict[str, Any]) -> dict[str, Any]:
         """Set `data.digest` to the training text's digest, and make `data.root` an absolute path.

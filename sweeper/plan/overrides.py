@@ -52,6 +52,11 @@ class CommandLine:
     axes: Mapping[str, list[Any]]
     experiments: list[str] = field(default_factory=list)
 
+    @property
+    def keys(self) -> set[str]:
+        """All keys that the command line sets."""
+        return {*self.values, *self.axes}
+
 
 def read(
     arguments: Iterable[str], composer: Composer, *, max_points: int

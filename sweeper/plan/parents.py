@@ -1,17 +1,53 @@
-"""Checks for runs that start from the weights of a parent run."""
+"""Runs that start from the weights of a parent run: the parents that `parent` names, and checks."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from sweeper.plan.facts import Facts
+from sweeper.plan.overrides import absolute_path
 from sweeper.plan.plan import Plan
-from sweeper.store.errors import invalid_value
+from sweeper.size_server import SizeServer
+from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.identity import INTRODUCED_AS, leaves
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State
 
 # A tokenizer depends on these keys. The last two choose the text that it is trained on.
 _TOKENIZER = ("tokenizer", "vocabulary_size", "tokenizer_lines", "joined", "documents")
+
+
+@dataclass
+class Parents:
+    """The finished runs that `parent` names by an id, or by a folder that transformers saved."""
+
+    store: RunStore
+    process: SizeServer
+    _known: dict[str, Record] = field(default_factory=dict)
+
+    def record(self, parent: str) -> Record:
+        """Return the record of a parent. Import its folder first, if it is one.
+
+        Raise UserError if there is no such finished run, or if the folder cannot be imported.
+        """
+        if parent in self._known:
+            return self._known[parent]
+        id, outputs = parent, self.store.outputs
+        folder = absolute_path("parent", parent)
+        if (folder / "config.json").is_file():
+            about = {"folder": str(folder), "outputs": str(outputs)}
+            [answer] = self.process.ask([{"op": "import", **about}])
+            if "error" in answer:
+                raise UserError(answer["error"])
+            id = answer["run"]
+        run = None if "/" in id else self.store.run(id)
+        if run is None or run.status().state is not State.DONE:
+            expected = (
+                f"the id of a finished run in {outputs}, or a folder with a config.json"
+            )
+            remedy = "train it first, or correct it"
+            raise invalid_value("parent", parent, expected, remedy)
+        return self._known.setdefault(parent, run.record())
 
 
 def check_start(run: Record, plan: Plan, facts: Facts) -> None:
@@ -24,13 +60,8 @@ def check_start(run: Record, plan: Plan, facts: Facts) -> None:
     if run.parent in plan.runs:
         _check_tokenizer(run.config, plan.runs[run.parent].config)
         return
-    parent = RunStore(plan.outputs).run(run.parent)
-    if parent.status().state is not State.DONE:
-        expected = f"the id of a finished run in {plan.outputs}"
-        raise invalid_value(
-            "parent", run.parent, expected, "train it first, or correct the id"
-        )
-    _check_named_parent(run.config, parent.record().config, facts)
+    parent = RunStore(plan.outputs).run(run.parent).record()
+    _check_named_parent(run.config, parent.config, facts)
 
 
 def _check_tokenizer(config: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
@@ -63,11 +94,22 @@ def _check_named_parent(
         ]
     expected = {key: theirs.get(key) for key in {**theirs, **ours} if key not in free}
     ours |= _tokenizer_keys(config)
-    if same_task:
+    if parent["task"].get("tokenizer") or not same_task:
+        if "tokenizer" not in config["task"]:
+            wanted = "a task with the tokenizer of its parent"
+            remedy = "fine-tune it on mnli or squad"
+            raise invalid_value("task", config["task"]["name"], wanted, remedy)
+        expected["task.tokenizer"] = tokenizer_of(parent, facts)
+        expected["task.vocabulary_size"] = parent["task"].get("vocabulary_size")
+    else:
         expected |= _tokenizer_keys(parent)
-    elif "tokenizer" in config["task"]:
-        expected["task.tokenizer"] = facts.text(parent)["prepared"]
     _check_equal(ours, expected, config["parent"])
+
+
+def tokenizer_of(config: Mapping[str, Any], facts: Facts) -> str:
+    """Return the name of the prepared data that holds the tokenizer of a run."""
+    named: str | None = config["task"].get("tokenizer")
+    return named or str(facts.text(config)["prepared"])
 
 
 def _tokenizer_keys(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,13 +30,14 @@ from sweeper.plan.facts import Facts
 from sweeper.plan.grid import check_size
 from sweeper.plan.hydra_errors import NO_EXPERIMENT
 from sweeper.plan.overrides import CommandLine, absolute_path, check_name, name_of, read
-from sweeper.plan.parents import check_start
+from sweeper.plan.parents import Parents, check_start
 from sweeper.plan.plan import Configuration, Plan
 from sweeper.plan.seeds import with_seeds
 from sweeper.size_server import SizeServer
 from sweeper.store import registry
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.identity import leaves
+from sweeper.store.runs import RunStore
 
 
 @dataclass
@@ -59,10 +60,10 @@ class Planner:
         experiments = self._experiments(command_line, template, scale)
 
         facts = Facts(self.process, outputs / "cache" / "facts.json")
+        parents = Parents(RunStore(outputs), self.process)
+        tools = (self.composer, command_line, facts, parents)
         found = {
-            name: [
-                *Configurations(self.composer, command_line, facts, experiment).all()
-            ]
+            name: [*Configurations(*tools, experiment).all()]
             for name, experiment in experiments.items()
         }
         texts = {name: _texts(of, facts) for name, of in found.items()}
@@ -94,9 +95,11 @@ class Planner:
         for yaml in command_line.experiments:
             shipped = self._shipped(yaml, command_line, scale)
             name = given_name or name_of(command_line, shipped, self.composer)
-            found[name] = replace(
-                with_command_line(shipped, axes, command_line.values), name=name
-            )
+            made = with_command_line(shipped, axes, command_line.values)
+            if made.finetune and "parent" in command_line.keys:
+                # All sizes are the parent's, so claims on sizes have nothing to compare.
+                made.claims = command_line.values.get("experiment.claims", [])
+            found[name] = replace(made, name=name)
         if not command_line.experiments:
             grid = _grid(template, axes)
             name = given_name or name_of(command_line, None, self.composer)

@@ -4,7 +4,7 @@ Mistral computes the same as Llama, but Llama's class rejects an embedding size 
 divisible by the number of heads.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from sweeper.store.errors import UserError, invalid_value
 from tasks.architectures.decoder import DecoderSection
 from tasks.config.schema import spelled
+from tasks.export.encoder import SIZES
 from tasks.text.tokenizer import END, PAD
 
 # The values that all three classes need. The paper's own decoder has other values.
@@ -24,11 +25,25 @@ NEEDED = {
     "biases": False,
     "scale_embeddings": False,
 }
+# Our keys, and their names in config.json.
+KEYS = {
+    **SIZES,
+    "tie_embeddings": "tie_word_embeddings",
+    "rotary_base": "rope_theta",  # for transformers before 5, instead of rope_parameters
+}
+LATENT_KEYS = {
+    "rotary_size": "qk_rope_head_dim",
+    "latent_size": "kv_lora_rank",
+    "query_latent_size": "q_lora_rank",
+}
 VARIANTS = ("multi_head", "grouped_query", "latent")
 
 
 def decoder_config(
-    section: DecoderSection, vocabulary: int, length: int
+    section: DecoderSection,
+    vocabulary: int,
+    length: int,
+    marks: Sequence[int] = (PAD, END),
 ) -> dict[str, Any]:
     """Return the content of config.json.
 
@@ -36,6 +51,7 @@ def decoder_config(
         section: the section `model` of the run.
         vocabulary: the number of tokens in the vocabulary.
         length: the longest sequence, in tokens.
+        marks: the input before the first token of a sentence, and its last token.
 
     Raises:
         UserError: none of the three classes can compute the model. The message names the key.
@@ -52,19 +68,13 @@ def decoder_config(
         )
     config = {
         "vocab_size": vocabulary,
-        "hidden_size": section.embedding_size,
-        "intermediate_size": section.feedforward_size,
-        "num_hidden_layers": section.layers,
-        "num_attention_heads": section.heads,
-        "hidden_act": section.activation,
+        **{name: getattr(section, key) for key, name in KEYS.items()},
         "max_position_embeddings": length,
         "rms_norm_eps": 1.0e-6,
         "rope_parameters": {"rope_type": "default", "rope_theta": section.rotary_base},
-        "rope_theta": section.rotary_base,  # for transformers before 5, instead of rope_parameters
-        "tie_word_embeddings": section.tie_embeddings,
         "attention_bias": False,
-        "bos_token_id": PAD,  # the input before the first token of a sentence
-        "eos_token_id": END,
+        "bos_token_id": marks[0],
+        "eos_token_id": marks[1],
         "pad_token_id": None,
         "dtype": "float32",
     }
@@ -73,11 +83,9 @@ def decoder_config(
             "architectures": ["DeepseekV3ForCausalLM"],
             "model_type": "deepseek_v3",
             "num_key_value_heads": section.heads,
+            **{name: getattr(attention, key) for key, name in LATENT_KEYS.items()},
             "qk_nope_head_dim": head_size,
-            "qk_rope_head_dim": attention.rotary_size,
             "v_head_dim": attention.value_size or head_size,
-            "kv_lora_rank": attention.latent_size,
-            "q_lora_rank": attention.query_latent_size,
             "rope_interleave": False,
             "first_k_dense_replace": section.layers,  # no layer has experts
         }

@@ -10,6 +10,19 @@ from tasks.architectures.encoder import EncoderSection
 from tasks.config.schema import spelled
 from tasks.mnli.task import LABELS
 
+# Our keys, and their names in config.json.
+SIZES = {
+    "layers": "num_hidden_layers",
+    "embedding_size": "hidden_size",
+    "heads": "num_attention_heads",
+    "feedforward_size": "intermediate_size",
+    "activation": "hidden_act",
+}
+KEYS = {
+    **SIZES,
+    "positions": "max_position_embeddings",
+    "initializer_range": "initializer_range",
+}
 ARCHITECTURES = {
     "pretraining": "BertForPreTraining",
     "mnli": "BertForSequenceClassification",
@@ -77,17 +90,11 @@ def encoder_config(
         "architectures": [ARCHITECTURES[task]],
         "model_type": "bert",
         "vocab_size": len(weights["encoder.embedding.tokens.weight"]),
-        "hidden_size": section.embedding_size,
-        "intermediate_size": section.feedforward_size,
-        "num_hidden_layers": section.layers,
-        "num_attention_heads": section.heads,
-        "hidden_act": section.activation,
-        "max_position_embeddings": section.positions,
+        **{name: getattr(section, key) for key, name in KEYS.items()},
         "type_vocab_size": 2,
         "layer_norm_eps": 1.0e-12,
         "hidden_dropout_prob": section.dropout,
         "attention_probs_dropout_prob": section.dropout,
-        "initializer_range": section.initializer_range,
         "pad_token_id": 0,
         "dtype": "float32",
         **classes,

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
+import safetensors.torch
+import yaml
 from tokenizers import Tokenizer
-from torch import Tensor
 
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import child, make_directory, publish, publish_json
@@ -51,7 +51,8 @@ def export(run: Run, folder: Path) -> list[Path]:
     tokenizer = tokenizer_of(run, recorded).read_text("utf-8")
     if isinstance(section, DecoderSection):
         task: Any = recorded.task
-        config = decoder_config(section, task.vocabulary_size, task.sequence_length)
+        sizes = (task.vocabulary_size, task.sequence_length)
+        config = decoder_config(section, *sizes, task.marks)
         tensors = decoder_weights(config, weights)
     elif isinstance(section, EncoderSection) and name in ARCHITECTURES:
         of_data = (run.result() or {}).get("data") or {}
@@ -64,7 +65,10 @@ def export(run: Run, folder: Path) -> list[Path]:
 
     longest = config["max_position_embeddings"]
     make_directory(folder)
-    publish(folder / "model.safetensors", as_safetensors(tensors))
+    # The library refuses tensors that share memory, such as the parts of a chunked one.
+    own = {name: tensor.float().clone() for name, tensor in tensors.items()}
+    content = safetensors.torch.save(own, {"format": "pt"})
+    publish(folder / "model.safetensors", content)
     publish_json(folder / "config.json", config)
     publish(folder / "tokenizer.json", tokenizer)
     about = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": longest}
@@ -74,8 +78,8 @@ def export(run: Run, folder: Path) -> list[Path]:
         about |= {f"{mark[1:-1].lower()}_token": mark for mark in BERT_MARKS}
     else:
         # lm_eval needs one of these tokens to predict the first token of a text.
-        piece = Tokenizer.from_str(tokenizer).id_to_token
-        about |= {"bos_token": piece(PAD), "eos_token": piece(END)}
+        pieces = map(Tokenizer.from_str(tokenizer).id_to_token, task.marks)
+        about |= zip(("bos_token", "eos_token"), pieces, strict=True)
     publish_json(folder / "tokenizer_config.json", about)
     publish(folder / "README.md", _card(run, config["architectures"][0]))
     return sorted(folder.iterdir())
@@ -112,35 +116,6 @@ def tokenizer_of(run: Run, config: RunConfig) -> Path:
     return path
 
 
-def as_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
-    """Return these tensors in single precision as the content of a safetensors file.
-
-    The file has the length of its JSON header, the header, and the data of the tensors.
-    """
-    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
-    parts: list[bytes] = []
-    start = 0
-    for name, tensor in tensors.items():
-        content = (
-            tensor.detach().to("cpu", torch.float32).contiguous().numpy().tobytes()
-        )
-        place = [start, start := start + len(content)]
-        header[name] = {
-            "dtype": "F32",
-            "shape": list(tensor.shape),
-            "data_offsets": place,
-        }
-        parts.append(content)
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    return b"".join([len(text).to_bytes(8, "little"), text, *parts])
-
-
-_MEASURED = "is tested with token {} before it and token {} after {}; the tokenizer adds neither."
-_SENTENCES = f"\nA sentence {_MEASURED.format(PAD, END, 'it')}"
-_JOINED = f"\nA row of sentences {_MEASURED.format(PAD, END, 'each sentence')}"
-
-
 def _card(run: Run, architecture: str) -> str:
     """Return the model card of a run, with its metrics, verdicts and config."""
     record, result = run.record(), run.result() or {}
@@ -151,7 +126,7 @@ def _card(run: Run, architecture: str) -> str:
         if value is not None
     ]
     lines = [
-        *("---", "library_name: transformers", "tags: [headroom]", "---"),
+        *("---", yaml.safe_dump(_metadata(run), sort_keys=False), "---"),
         f"# {run.id}",
         *(
             "",
@@ -165,16 +140,55 @@ def _card(run: Run, architecture: str) -> str:
             f"| {name} | {value:.6g} |"
             for name, value in result.get("metrics", {}).items()
         ),
-        *(
-            [_JOINED if task.get("joined") else _SENTENCES]
-            if task["name"] == "lm1b"
-            else []
-        ),
+        *([_measured_rows(task)] if task["name"] == "lm1b" else []),
         *("", "## Verdicts", "", *_verdicts(run)),
         *("", "## Config", "", "| key | value |", "| --- | --- |"),
         *(f"| {key} | {json.dumps(value)} |" for key, value in config),
     ]
     return "\n".join([*lines, f"\nWeights: sha256 {result.get('weights_sha256')}.\n"])
+
+
+def _measured_rows(task: Mapping[str, Any]) -> str:
+    first, last = task.get("marks", (PAD, END))
+    what, of = (
+        ("A row of sentences", "each") if task.get("joined") else ("A sentence", "it")
+    )
+    return (
+        f"\n{what} is tested with token {first} before it and token {last} after {of}; the "
+        "tokenizer adds neither."
+    )
+
+
+# The tasks' names on model hubs.
+_HUB_TASKS = {
+    "lm1b": "text-generation",
+    "pretraining": "fill-mask",
+    "mnli": "text-classification",
+    "squad": "question-answering",
+}
+
+
+def _metadata(run: Run) -> dict[str, Any]:
+    """Return the head of the model card, in the form that model hubs read."""
+    config, metrics = run.record().config, (run.result() or {}).get("metrics", {})
+    data = config["data"]
+    hub = data["hub"]["path"] if data["source"] == "hub" else None
+    measured = [
+        {"type": name.removeprefix("test/"), "name": name, "value": value}
+        for name, value in metrics.items()
+    ]
+    result = {
+        "task": {"type": _HUB_TASKS[config["task"]["name"]]},
+        "dataset": {"name": hub or f"{data['source']} text", "type": hub or "text"},
+        "metrics": measured,
+    }
+    return {
+        "library_name": "transformers",
+        "license": "unknown",
+        "tags": ["headroom"],
+        "datasets": [hub] if hub else [],
+        "model-index": [{"name": run.id, "results": [result]}],
+    }
 
 
 def _verdicts(run: Run) -> list[str]:

@@ -23,12 +23,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.bert_heads import load_pretrained
 from models.transformer import Encoder
 from sweeper.store.errors import UserError, invalid_value
-from sweeper.store.files import child, publish_json
+from sweeper.store.files import publish_json
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch, of_arrays
+from tasks.checkpoint import differing
 from tasks.config.schema import given, whole
 from tasks.config.sections import WordPieceSection
 from tasks.data import PreparedRows
@@ -36,12 +36,7 @@ from tasks.fine_tuning.dataset import DataSet
 from tasks.module import TaskModule
 from tasks.text.corpus import PIECES, STARTS, Arrays, new_arrays
 from tasks.text.source import SPLITS, batches
-from tasks.text.tokenizer import (
-    TOKENIZER,
-    load_tokenizer,
-    tokenizer_at,
-    train_wordpiece,
-)
+from tasks.text.tokenizer import tokenizer_at, train_wordpiece
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
@@ -175,13 +170,9 @@ class ExampleData(PreparedRows):
     def make(self, folder: Path) -> None:
         section = self.section
         examples, rows = self.published.load(self.text, folder / "sample")
-        if section.tokenizer is not None:
-            parents = child(folder.parent, section.tokenizer)
-            tokenizer = load_tokenizer(parents / TOKENIZER)
-        else:
-            texts = (text for one in examples["train"] for text in one.texts())
-            different = dict.fromkeys(texts)
-            tokenizer = tokenizer_at(folder, train_wordpiece, different, section)
+        texts = (text for one in examples["train"] for text in one.texts())
+        different = dict.fromkeys(texts)
+        tokenizer = tokenizer_at(folder, train_wordpiece, different, section)
 
         about = {**rows, "validation": {}}
         about["test"] = {
@@ -259,22 +250,18 @@ class FineTuning(TaskModule):
 
     def inherit(self, weights: Mapping[str, Tensor]) -> None:
         """Load a pre-training run's encoder and, if this model has a pooler, its pooler."""
-        parent = self.config.parent
-        for name, own in self.model.state_dict().items():
-            theirs = weights.get(name, own)
-            if theirs.shape != own.shape:
-                shapes = (
-                    f"{name} is {tuple(theirs.shape)} there and {tuple(own.shape)} here"
+        own = self.model.state_dict()
+        for name, here, there in differing(own, weights):
+            # The tasks have output layers of their own.
+            if (here and there) or name.startswith("encoder."):
+                expected = (
+                    "a pre-training run with the same model and vocabulary_size "
+                    f"({name} is {there or 'missing'} there and {here or 'missing'} here)"
                 )
-                expected = f"a pre-training run with the same model and vocabulary_size ({shapes})"
                 remedy = "copy the parent's model section and task.vocabulary_size"
-                raise invalid_value("parent", parent, expected, remedy)
-        try:
-            load_pretrained(self.model, weights)
-        except ValueError as error:
-            expected = f"a pre-training run ({error})"
-            remedy = "name a run of task=pretraining"
-            raise invalid_value("parent", parent, expected, remedy) from error
+                raise invalid_value("parent", self.config.parent, expected, remedy)
+        shared = {name: weights[name] for name in own if name in weights}
+        self.model.load_state_dict(own | shared)
 
 
 def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[Encoding]:

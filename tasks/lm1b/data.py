@@ -8,6 +8,9 @@ Only targets are stored, because the inputs follow from them. A segment with tar
 inputs [PAD, t1 .. tn-1], as in tensor2tensor. So the model predicts every piece exactly once,
 including the first one and END, from earlier pieces of the same segment.
 
+The tokenizer of a published model has other ids for PAD and END, `task.marks`. Rows on disk are
+numbered as above, and batches as that tokenizer does.
+
 Shapes: R rows of a split, B rows of a batch, T positions of a row.
 """
 
@@ -32,7 +35,14 @@ from tasks.batch import Batch, of_arrays
 from tasks.data import PreparedRows
 from tasks.text.corpus import PIECES, Add, Arrays, Corpora, Corpus, new_arrays
 from tasks.text.source import SPLITS, Counts, note_lines, note_repeats
-from tasks.text.tokenizer import END, PAD, pieces_of, tokenizer_at, train_bpe
+from tasks.text.tokenizer import (
+    END,
+    LARGEST_VOCABULARY,
+    PAD,
+    pieces_of,
+    tokenizer_at,
+    train_bpe,
+)
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -158,8 +168,18 @@ class SplitWriter:
         hashes: the hashes of all sentences, 8 bytes each.
     """
 
-    def __init__(self, add: Add, tokenizer: Tokenizer, packer: FirstFit) -> None:
+    def __init__(
+        self,
+        add: Add,
+        tokenizer: Tokenizer,
+        packer: FirstFit,
+        marks: Sequence[int],
+    ) -> None:
         self._add, self._tokenizer, self._packer = add, tokenizer, packer
+        ids_V = ids_of(marks)
+        self._stored_V = np.empty_like(ids_V)
+        self._stored_V[ids_V] = np.arange(len(ids_V))
+        self._end = marks[-1]
         self.lines = Counts()
         self.hashes = bytearray()
         self.counts = Counter(dict.fromkeys(COUNTED, 0))
@@ -171,7 +191,7 @@ class SplitWriter:
         """
         most, rows = self._packer.row_bytes, []
         for text, ids in zip(texts, pieces_of(self._tokenizer, texts), strict=True):
-            sentence = np.array([*ids, END], PIECES).tobytes()
+            sentence = self._stored_V[[*ids, self._end]].astype(PIECES).tobytes()
             for first in range(0, len(sentence), most):
                 self.counts["segments"] += 1
                 row = self._packer.add(sentence[first : first + most])
@@ -218,18 +238,20 @@ def pack(
     folders: Mapping[str, Path],
     tokenizer: Tokenizer,
     packer: Callable[[], FirstFit],
+    marks: Sequence[int] = (PAD, END),
 ) -> None:
     """Encode a corpus chunk by chunk, and write the packed rows of each split to its folder.
 
     Args:
         folders: the folder of each split.
         packer: a function that returns a new packer. Each split gets its own.
+        marks: the tokenizer's ids for PAD and END.
     """
     with ExitStack() as stack:
         writers = {}
         for split, folder in folders.items():
             add = stack.enter_context(new_arrays(folder, {"rows": PIECES}))
-            writers[split] = SplitWriter(add, tokenizer, packer())
+            writers[split] = SplitWriter(add, tokenizer, packer(), marks)
 
         for chunk in corpus.chunks(folders):
             texts: dict[str, list[str]] = {split: [] for split in folders}
@@ -255,6 +277,16 @@ def pack(
         publish_json(folders[split] / ABOUT, writer.about(split))
 
 
+def ids_of(marks: Sequence[int]) -> NDArray[np.int64]:
+    """Return ids_V, the tokenizer's id of each stored id.
+
+    Args:
+        marks: the tokenizer's ids for PAD and END, which may be equal.
+    """
+    others = np.delete(np.arange(LARGEST_VOCABULARY), marks)
+    return np.concatenate((marks, others))
+
+
 # When sentences are joined, keep this many consecutive lines in one split, so that most rows are
 # consecutive text. They fill about five rows of 256 pieces.
 LINES_TOGETHER = 50
@@ -266,15 +298,19 @@ class PackedText(PreparedRows):
     kind, format = "text", FORMAT
     published = Corpora()
     Rows = PackedRows
-    shaping = ("vocabulary_size", "sequence_length", "tokenizer_lines", "joined")
+    shaping = (
+        *("vocabulary_size", "sequence_length", "tokenizer_lines", "joined"),
+        *("tokenizer", "marks"),
+    )
 
     @staticmethod
     def spelled(content: Mapping[str, Any]) -> str:
-        # Leave out joined=false, so that data from versions without this key is still found.
+        # Leave out defaults, so that data from versions without these keys is still found.
+        older = {"joined": False, "tokenizer": None, "marks": [PAD, END]}
         known = {
             key: value
             for key, value in content.items()
-            if (key, value) != ("joined", False)
+            if key not in older or value != older[key]
         }
         return json.dumps(known, sort_keys=True)
 
@@ -285,18 +321,24 @@ class PackedText(PreparedRows):
 
         lines = text.lines("train")
         tokenizer = tokenizer_at(folder, train_bpe, lines, section)
+        # A text that spells a special token must not get its id.
+        tokenizer.encode_special_tokens = True
         kind = Joined if section.joined else FirstFit
         packer = partial(kind, section.sequence_length)
-        pack(text, {split: folder / split for split in SPLITS}, tokenizer, packer)
+        folders = {split: folder / split for split in SPLITS}
+        pack(text, folders, tokenizer, packer, section.marks)
 
     def open(self, folder: Path) -> dict[str, Any]:
         rows = super().open(folder)
+        self._ids_V = ids_of(self.section.marks)
         about = {split: of.about for split, of in self.splits.items()}
         tokens = {f"{split}_tokens": facts["tokens"] for split, facts in about.items()}
         noted = {key: about["train"][key] for key in ("skipped", "repaired")}
         return {**rows, **tokens, **noted}
 
     def take(self, split: str, numbers: np.ndarray) -> Batch:
-        batch = of_arrays(self.splits[split].rows(numbers))
+        rows = self.splits[split].rows(numbers)
+        rows |= {name: self._ids_V[rows[name]] for name in ("tokens", "targets")}
+        batch = of_arrays(rows)
         batch["targets"].masked_fill_(batch["segments"] == 0, IGNORED)
         return batch

@@ -5,11 +5,12 @@ split. Next: models/transformer.py, or another model with the interface of model
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from models.attention_map import head_measures
@@ -19,13 +20,13 @@ from models.language_model import LanguageModel as Model
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import with_checksum
 from tasks.batch import Batch, moved
-from tasks.config.schema import given, whole
+from tasks.config.schema import Problem, given, whole
 from tasks.config.sections import TextSection
 from tasks.lm1b import ngrams
 from tasks.lm1b.data import PackedText
 from tasks.module import TaskModule
 from tasks.seeds import permutation
-from tasks.text.tokenizer import LARGEST_VOCABULARY, SMALLEST_BPE
+from tasks.text.tokenizer import END, LARGEST_VOCABULARY, PAD, SMALLEST_BPE
 
 # Measure the rank and entropy of heads on this many test rows. They hardly vary between rows.
 MEASURED_ROWS = 4
@@ -41,6 +42,19 @@ class LanguageModelSection(TextSection):
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
     # The default is for records of versions without this key.
     joined: Annotated[bool, given("true or false", False)] = False
+    # The plan sets these keys of a run that starts from a published model: the name of the prepared
+    # data with its tokenizer, the ids before and after a sentence, and its sliding window.
+    tokenizer: str | None = None
+    marks: list[int] = Field(default=[PAD, END])
+    longest: int | None = None
+
+    def problems(self, path: str = "") -> Iterator[Problem]:
+        yield from super().problems(path)
+        length, most = self.sequence_length, self.longest
+        if most and length > most:
+            expected = f"at most {most}, the sliding window of the published model"
+            remedy = f"set {path}.sequence_length={most}"
+            yield Problem(f"{path}.sequence_length", length, expected, remedy)
 
 
 class LanguageModel(TaskModule):

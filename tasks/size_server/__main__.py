@@ -6,13 +6,15 @@ of JSON on stdin, and each answer is one line of JSON on stdout:
     {"id", "op": "size", "config"}     -> {"id", "size"}
     {"id", "op": "speed"}              -> {"id", "flops_per_second"}
     {"id", "op": "data", "config"}     -> {"id", "digest", "describe", "prepared", "metrics"}
+    {"id", "op": "import", "folder", "outputs"} -> {"id", "run"}
     {"id", "op": "preload", "logger"}  -> {"id", "code"}
     {"id", "op": "fork", "target": "train" | "prepare", "argument", "environment", "log"}
                                        -> {"id", "pid"}; when the job ends, {"id", "exited": code}
     {"id", "op": "signal", "of", "signal": number}
                                        -> {"id", "signalled": true | false}
 
-If a request fails, the answer is {"id", "error"} instead. "preload" imports the modules of jobs,
+If a request fails, the answer is {"id", "error"} instead. "import" imports a folder that
+`transformers` saved, as a finished run. "preload" imports the modules of jobs,
 and those of W&B unless "logger" is "none". "signal" sends a signal to the job that the request with
 the id "of" has started.
 
@@ -30,6 +32,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from tasks.process import command_line, freeze_gc
@@ -59,6 +62,7 @@ try:
 
         import_lightning()
         from sweeper.store.errors import UserError
+        from tasks.data import TaskData
         from tasks.parse import data_of, module_class, parse
         from tasks.size_server.sizes import CountPolynomials, counts, size
         from tasks.training import machine
@@ -135,8 +139,14 @@ class Server:
                 case "speed":
                     answer = {"flops_per_second": machine.flops_per_second()}
                 case "data":
-                    self._fork_data(request)
+                    config = request["config"]
+                    # This imports the task's modules in the server, so that forked jobs need not.
+                    data = data_of(parse(config))
+                    self._fork_answer(request, lambda: _about(data, config))
                     answer = None  # the child answers
+                case "import":
+                    self._fork_answer(request, lambda: _imported(request))
+                    answer = None
                 case "preload":
                     preload(request.get("logger", ""))
                     answer = {"code": machine.facts()["code"]}
@@ -173,26 +183,15 @@ class Server:
         with contextlib.suppress(BrokenPipeError):
             os.write(self._answers, json.dumps(value).encode() + b"\n")
 
-    def _fork_data(self, request: Request) -> None:
-        """Answer in a child, because reading a corpus may start threads."""
-        config = request["config"]
-        # This imports the task's modules in the server, so that forked jobs need not.
-        data = data_of(parse(config))
+    def _fork_answer(
+        self, request: Request, work: Callable[[], dict[str, Any]]
+    ) -> None:
+        """Answer in a child, because reading a corpus or a model may start threads."""
 
         def ask() -> int:
-            answer: dict[str, Any]
             try:
-                digest, describe = data.source()
-                named = {**config, "data": {**config["data"], "digest": digest}}
-                prepared = data_of(parse(named)).folder_name()
-                metrics = [*module_class(config["task"]["name"]).measured]
-                answer = {
-                    "digest": digest,
-                    "describe": describe,
-                    "prepared": prepared,
-                    "metrics": metrics,
-                }
-            except UserError as error:
+                answer = work()
+            except (UserError, OSError) as error:
                 answer = {"error": str(error)}
             self._answer({"id": request["id"], **answer})
             return 0
@@ -239,6 +238,24 @@ class Server:
                     self._answer(
                         {"id": request["id"], "error": f"{text}; see its stderr."}
                     )
+
+
+def _imported(request: Request) -> dict[str, Any]:
+    # Few sweeps need the libraries of this module.
+    from tasks.export.published import import_folder
+
+    return {"run": import_folder(Path(request["folder"]), Path(request["outputs"]))}
+
+
+def _about(data: TaskData, config: Mapping[str, Any]) -> dict[str, Any]:
+    digest, describe = data.source()
+    named = {**config, "data": {**config["data"], "digest": digest}}
+    return {
+        "digest": digest,
+        "describe": describe,
+        "prepared": data_of(parse(named)).folder_name(),
+        "metrics": [*module_class(config["task"]["name"]).measured],
+    }
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweeper.store.errors import UserError, invalid_value
-from sweeper.store.files import publish
+from sweeper.store.files import child, publish
 from tasks.text.source import batches
 
 if TYPE_CHECKING:
@@ -177,12 +177,17 @@ def tokenizer_at(
     lines: Iterable[str],
     section: Any,
 ) -> Tokenizer:
-    """Train a tokenizer on the first lines, save it as tokenizer.json in `folder` and return it.
+    """Return the tokenizer of the data that is being prepared in `folder`.
+
+    If the key `tokenizer` names other prepared data, it is theirs. Otherwise, train it on the first
+    lines, and save it as tokenizer.json in `folder`.
 
     Args:
         section: the config's section `task`. Its keys `vocabulary_size` and `tokenizer_lines` limit
             the number of pieces and of lines.
     """
+    if named := getattr(section, "tokenizer", None):
+        return load_tokenizer(child(folder.parent, named) / TOKENIZER)
     path = folder / TOKENIZER
     sample = sample_of(lines, section.tokenizer_lines)
     save_tokenizer(train(sample, section.vocabulary_size), path)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from models.bert_heads import Classifier, PretrainingModel, SpanFinder, load_pretrained
+from models.bert_heads import PretrainingModel
 from models.cross_entropy import IGNORED
 from tasks.export.encoder import encoder_weights
 from tests.models.conftest import ENCODER, influence
@@ -99,37 +99,3 @@ def test_the_token_loss_is_over_the_masked_places_only(encoder, batch):
     )
     assert count == len(chosen)
     torch.testing.assert_close(nats, expected)
-
-
-FINE_TUNED = {
-    "classifier": lambda encoder: Classifier(encoder, classes=3, dropout=0.1),
-    "span_finder": SpanFinder,
-}
-
-
-@pytest.mark.parametrize("build", FINE_TUNED.values(), ids=FINE_TUNED)
-def test_a_fine_tuned_model_starts_from_the_pre_trained_weights(build, encoder):
-    pretrained, model = PretrainingModel(encoder()), build(encoder())
-    state = pretrained.state_dict()
-    head = {
-        name: value.clone()
-        for name, value in model.state_dict().items()
-        if name not in state
-    }
-    assert sorted(load_pretrained(model, state)) == sorted(head)
-    assert head
-    for name, value in model.state_dict().items():
-        assert torch.equal(value, head[name] if name in head else state[name]), name
-
-
-def test_pre_trained_weights_without_an_encoder_are_refused(encoder):
-    state = PretrainingModel(encoder(layers=1)).state_dict()
-    with pytest.raises(
-        ValueError, match=r"lack 12 weights of this encoder: encoder\.blocks\.1\."
-    ):
-        load_pretrained(SpanFinder(encoder()), state)
-    more = PretrainingModel(encoder(layers=3)).state_dict()
-    with pytest.raises(
-        ValueError, match=r"have 12 weights that this encoder lacks: encoder"
-    ):
-        load_pretrained(SpanFinder(encoder()), more)

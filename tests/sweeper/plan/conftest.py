@@ -24,6 +24,8 @@ class FakeProcess:
 
     def _answer(self, question):
         self.asked.append(question["op"])
+        if question["op"] == "import":
+            return {"run": self.imported}
         config = question["config"]
         if question["op"] == "data":
             text = f"text of {config['data']['source']} {config['data']['root']}"

@@ -18,6 +18,7 @@ from sweeper.plan.match import solve
 from sweeper.plan.seeds import with_seeds
 from sweeper.plan.show import print_plan
 from sweeper.store.errors import UserError
+from sweeper.store.identity import run_id
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 from tests.sweeper.plan.conftest import described
@@ -158,9 +159,14 @@ def test_a_typed_parent_has_the_model_the_text_and_the_tokenizer_of_its_child(pl
     run.publish_result(run.claim({}), {"metrics": {}})
     tokenizer = "task.tokenizer='text of sample None for pretraining'"
     assert plan(*child, tokenizer).runs
+    for typed in (child, child[:2]):  # the model and the tokenizer need not be typed
+        [found] = plan(*typed).runs.values()
+        assert found.config["model"]["heads"] == 2
+        assert found.id == next(iter(plan(*child, tokenizer).runs))
     for changes, told in [
-        (child, "task.tokenizer=None: expected text of sample None"),
-        ((*child[:2], tokenizer), "model.heads=4: expected 2, the value of parent="),
+        ((*child, "task.tokenizer=x"), "task.tokenizer=x: expected text of sample"),
+        ((*child[:2], "model.heads=4"), "model.heads=4: expected 2, the value of"),
+        ((*child, "model=decoder"), "model.name=decoder: expected encoder"),
         (
             ("task=pretraining", *child[1:], "task.vocabulary_size=99"),
             "task.vocabulary_size=99",
@@ -178,6 +184,57 @@ def test_a_typed_parent_has_the_model_the_text_and_the_tokenizer_of_its_child(pl
         with pytest.raises(UserError) as caught:
             plan(*changes)
         assert told in str(caught.value)
+
+
+@pytest.fixture
+def published(plan, process, tmp_path):
+    """A folder that transformers saved; the fake process has imported it as this run."""
+    [pretrained] = plan("task=pretraining", "model.heads=2").runs.values()
+    task = {
+        "name": "pretraining",
+        "vocabulary_size": 301,
+        "tokenizer": "published-0123",
+    }
+    config = {"seed": 0, "task": task, "model": pretrained.config["model"]}
+    record = Record(run_id(config), config)
+    run = RunStore(Path("outputs").absolute()).freeze(record)
+    run.publish_result(run.claim({}), {"metrics": {}})
+    process.imported = record.id
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert" / "config.json").touch()
+    return record
+
+
+def test_a_published_model_gives_its_sizes_and_its_tokenizer(plan, published):
+    [run] = plan("task=mnli", "parent=bert").runs.values()
+    assert run.config["model"] == published.config["model"] | {"dropout": 0.0}
+    assert run.config["parent"] == published.id
+    task = {key: run.config["task"][key] for key in ("tokenizer", "vocabulary_size")}
+    assert task == {"tokenizer": "published-0123", "vocabulary_size": 301}
+    shared = ("model/attention=collaborative", "model.attention.shared_size=5")
+    [run] = plan("task=mnli", "parent=bert", *shared).runs.values()
+    assert run.config["model"]["attention"]["shared_size"] == 5
+    for typed, told in {
+        "task=pretraining": "task=pretraining: expected a task with the tokenizer",
+        "task=mnli task.vocabulary_size=99": "task.vocabulary_size=99: expected 301",
+        "task=mnli model.layers=3": "model.layers=3: expected 2, the value of",
+    }.items():
+        with pytest.raises(UserError) as caught:
+            plan(*typed.split(), "parent=bert")
+        assert told in str(caught.value)
+
+
+def test_a_published_model_takes_the_place_of_a_pre_training(plan, published):
+    found = plan("experiment=table1", "parent=bert")
+    tasks = Counter(run.config["task"]["name"] for run in found.runs.values())
+    assert tasks == {"squad": 4, "mnli": 4}
+    assert {run.parent for run in found.runs.values()} == {published.id}
+    assert all(point.values == {"model.heads": 2} for point in found.points)
+    assert {run.config["model"]["heads"] for run in found.runs.values()} == {2}
+    with pytest.raises(UserError, match="expected one arm of heads"):
+        plan("experiment=fig2", "parent=bert")
+    with pytest.raises(UserError, match=r"model\.heads=3: expected 2, the value of"):
+        plan("experiment=table1", "parent=bert", "model.heads=3")
 
 
 def test_figure_3_widens_the_layers_of_a_model_with_the_same_heads(plan):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
 import headroom_attention as headroom
 from sweeper.store.errors import UserError
@@ -82,6 +83,13 @@ def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
     card = (folder / "README.md").read_text()
     assert ("token 0 before it and token 1 after it" in card) != bert
     assert run.result()["weights_sha256"] in card
+    head = yaml.safe_load(card.split("---")[1])
+    [result] = head["model-index"][0]["results"]
+    assert {one["name"]: one["value"] for one in result["metrics"]} == (
+        run.result()["metrics"]
+    )
+    assert head["license"] == "unknown"
+    assert result["dataset"] == {"name": "sample text", "type": "text"}
     assert json.loads((folder / "config.json").read_text())["architectures"] == [name]
     assert main([str(run.path), str(folder)]) == 1
     assert "DIR=" in (said := capsys.readouterr().err)
@@ -103,7 +111,7 @@ def outputs_of(name, model, ours):
     """Pairs of the outputs of the class of transformers and of the run's model on a batch."""
     module, batch = ours.module().eval(), ours.batch(rows=2)
     network, expected = module.model, module(batch)
-    if name == "MistralForCausalLM":
+    if name.endswith("ForCausalLM"):
         sees = batch["segments"][:, :, None] == batch["segments"][:, None, :]
         mask_B1TT = (sees & torch.ones_like(sees).tril()).unsqueeze(1)
         given = {"attention_mask": mask_B1TT, "position_ids": batch["positions"]}

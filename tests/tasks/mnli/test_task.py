@@ -17,6 +17,7 @@ from tasks.synthetic.samples import World
 from tests.tasks.small import (
     MNLI,
     PRETRAINING,
+    SMALL,
     evaluated,
     made,
     opened,
@@ -242,6 +243,18 @@ def test_the_names_of_classes_of_the_hub_are_facts_of_the_data_and_of_its_export
     assert found["label2id"] == {name: number for number, name in enumerate(names)}
 
 
+@pytest.mark.parametrize("task", ["mnli", "squad"])
+def test_a_fine_tuning_starts_from_the_pre_trained_weights_and_its_own_output_layer(
+    task,
+):
+    module, state = made(SMALL[task]), made(PRETRAINING).model.state_dict()
+    before = {name: one.clone() for name, one in module.model.state_dict().items()}
+    module.inherit(state)
+    after = module.model.state_dict()
+    assert all(after[name].equal(state.get(name, before[name])) for name in after)
+    assert before.keys() - state.keys()
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -250,9 +263,11 @@ def test_the_names_of_classes_of_the_hub_are_facts_of_the_data_and_of_its_export
             r"same model and vocabulary_size \(encoder",
         ),
         ({**PRETRAINING, "task.vocabulary_size": 1013}, "tokens.weight is"),
-        ({}, "name a run of task=pretraining"),
+        ({**PRETRAINING, "model.layers": 1}, r"blocks\.1\..* is missing there"),
+        ({**PRETRAINING, "model.layers": 3}, r"blocks\.2\..* and missing here"),
+        ({}, "a pre-training run with the same model"),
     ],
-    ids=["heads", "vocabulary", "no_encoder"],
+    ids=["heads", "vocabulary", "fewer layers", "more layers", "no_encoder"],
 )
 def test_the_weights_of_another_model_are_one_sentence(changes, said):
     task, weights = made(CHILD), made(changes).model.state_dict()

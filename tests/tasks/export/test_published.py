@@ -1,0 +1,274 @@
+"""A folder that transformers saved is imported, trained on and exported again: the same outputs."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer
+
+import headroom_attention as headroom
+from sweeper.store.errors import UserError
+from sweeper.store.runs import RunStore
+from tasks.checkpoint import final_weights
+from tasks.export.folder import export
+from tasks.export.published import import_folder
+from tasks.parse import parse
+from tasks.text.tokenizer import train_bpe, train_wordpiece
+from tests.tasks.export.test_decoder import packed_rows
+from tests.tasks.export.test_folder import outputs_of
+from tests.tasks.jobs import config, ended
+from tests.tasks.small import SMALL, made
+
+transformers = pytest.importorskip(
+    "transformers", reason="transformers is not installed"
+)
+V = 293  # more than the tokenizers have pieces
+SIZES = {
+    "vocab_size": V,
+    "hidden_size": 12,
+    "intermediate_size": 23,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+}
+LATENT = {"kv_lora_rank": 11, "qk_rope_head_dim": 4, "qk_nope_head_dim": 5}
+LATENT |= {"v_head_dim": 7, "first_k_dense_replace": 2, "rope_interleave": False}
+CLASSES = {
+    "BertForPreTraining": {"max_position_embeddings": 71},
+    "MistralForCausalLM": {"num_attention_heads": 2, "num_key_value_heads": 1},
+    "Qwen3ForCausalLM": {"head_dim": 10, "num_key_value_heads": 3},
+    "DeepseekV3ForCausalLM": {**LATENT, "q_lora_rank": 13, "num_key_value_heads": 3},
+}
+LINES = ["the cat sat on the mat", "a dog ran after the cat", "no one saw the dog"]
+
+
+def saved(folder: Path, name: str, **options) -> Path:
+    """Save a random model of a class, and a tokenizer whose marks are not ours."""
+    settings = {**SIZES, **CLASSES.get(name, {}), **options}
+    made_of = getattr(transformers, name.partition("For")[0] + "Config")(**settings)
+    torch.manual_seed(7)
+    model = getattr(transformers, name)(made_of)
+    for parameter in model.parameters():  # attention that is neither faint nor even
+        mean, std = (1.0, 0.1) if parameter.dim() == 1 else (0.0, 0.3)
+        torch.nn.init.normal_(parameter, mean, std)
+    model.save_pretrained(folder)
+    train = train_wordpiece if name.startswith("Bert") else train_bpe
+    tokenizer = train(LINES * 3, 270)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    if train is train_bpe:
+        about = {"bos_token": tokenizer.id_to_token(3), "eos_token": {"content": "a"}}
+        (folder / "tokenizer_config.json").write_text(json.dumps(about))
+    return folder
+
+
+def loaded(name, folder):
+    return getattr(transformers, name).from_pretrained(folder).eval()
+
+
+def child_of(run, outputs, task, changes):
+    """Train a run from an imported one, as the plan composes it."""
+    record = run.record().config
+    known = {f"task.{key}": one for key, one in record["task"].items() if key != "name"}
+    inherited = {**SMALL[task], "model": record["model"], **known, "parent": run.id}
+    off = {"trainer.validate_every": 0, "trainer.checkpoint_every": 0}
+    name = "child-" + "-".join([task, *changes]).replace(".", "-")
+    return ended(outputs, {**inherited, **off, **changes}, name)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.filterwarnings("ignore")
+def test_logits_are_those_of_transformers_before_and_after_training(name, tmp_path):
+    folder, outputs = saved(tmp_path / "theirs", name), tmp_path / "outputs"
+    id = import_folder(folder, outputs)
+    elsewhere = shutil.copytree(folder, tmp_path / "elsewhere")
+    assert import_folder(elsewhere, outputs) == id
+    run, theirs = RunStore(outputs).run(id), loaded(name, folder)
+    record = run.record().config
+    bert = name.startswith("Bert")
+    ours = made(
+        {
+            **(SMALL["pretraining"] if bert else {}),
+            "model": record["model"],
+            "task.vocabulary_size": V,
+        }
+    ).model.eval()
+    ours.load_state_dict(final_weights(run, "parent"))
+    tokens_BT, *_ = packed_rows()
+    with torch.inference_mode():
+        if bert:
+            types_BT, every_BT = torch.ones_like(tokens_BT), torch.arange(17)
+            hidden_BTD = ours(tokens_BT, types_BT, types_BT.bool())
+            found = ours.token_logits(hidden_BTD, every_BT.expand(2, -1))
+            expected = theirs(tokens_BT, token_type_ids=types_BT).prediction_logits
+        else:
+            ones_BT, every_T = torch.ones_like(tokens_BT), torch.arange(17)
+            found = ours.logits(ours(tokens_BT, ones_BT, every_T.expand(2, -1)))
+            expected = theirs(tokens_BT).logits
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+    tasks = {"mnli": "SequenceClassification", "squad": "QuestionAnswering"}
+    for task in tasks if bert else ("lm1b",):
+        child = child_of(run, outputs, task, {})
+        assert child.result()["steps"] > 0
+        export(child, again := tmp_path / task)
+        of_task = f"BertFor{tasks[task]}" if bert else name
+        trained = headroom.run(child.id, outputs=outputs)
+        with torch.inference_mode():
+            for their, own in outputs_of(of_task, loaded(of_task, again), trained):
+                torch.testing.assert_close(their, own, rtol=0, atol=1e-5)
+    if not bert:  # the exported folder is imported again, with the same marks
+        second = RunStore(outputs).run(import_folder(again, outputs))
+        assert second.record().config["task"]["marks"] == record["task"]["marks"]
+        kept, now = (final_weights(one, "parent") for one in (child, second))
+        assert all(kept[key].equal(now[key]) for key in kept.keys() | now.keys())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_published_layer_becomes_collaborative(tmp_path):
+    pytest.importorskip("tensorly")
+    folder, outputs = saved(tmp_path / "theirs", "BertForPreTraining"), tmp_path / "out"
+    run = RunStore(outputs).run(import_folder(folder, outputs))
+    shared = {"name": "collaborative", "shared_size": 12}
+    still = {"trainer.steps": 0, "optimizer.warmup_steps": 0}
+    runs = [
+        headroom.run(child_of(run, outputs, "mnli", one).id, outputs=outputs)
+        for one in (still, {"model.attention": shared, **still})
+    ]
+    batch = runs[0].batch(rows=3)
+    inputs = (batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
+    with torch.inference_mode():
+        found, expected = (one.model().encoder(*inputs) for one in runs)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_rows_have_the_marks_and_the_pieces_of_the_published_tokenizer(tmp_path):
+    folder, outputs = saved(tmp_path / "their", "MistralForCausalLM"), tmp_path / "out"
+    run = RunStore(outputs).run(import_folder(folder, outputs))
+    first, last = run.record().config["task"]["marks"]
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    assert (first, last) == (3, tokenizer.token_to_id("a"))
+    child = child_of(run, outputs, "lm1b", {"trainer.steps": 1})
+    batch = headroom.run(child.id, outputs=outputs).batch(rows=2)
+    starts_BT = batch["positions"] == 0
+    real_BT = batch["segments"] > 0
+    assert (batch["tokens"][starts_BT] == first).all()
+    ends_BT = (batch["targets"] == last) & real_BT
+    assert ends_BT[:, :-1].sum() == (starts_BT & real_BT)[:, 1:].sum() > 0
+    inside_BT = real_BT & ~starts_BT
+    before_BT = batch["targets"].roll(1, 1)
+    assert batch["tokens"][inside_BT].equal(before_BT[inside_BT])
+
+
+def edited(folder: Path, **changes) -> None:
+    path = folder / "config.json"
+    whole = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({k: v for k, v in whole.items() if v is not ...}))
+
+
+BERT, MISTRAL = "BertForPreTraining", "MistralForCausalLM"
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "told"),
+    [
+        (
+            BERT,
+            {"architectures": ["BertForTokenClassification"]},
+            "architectures=BertForTok",
+        ),
+        (BERT, {"hidden_act": "gelu_new"}, "hidden_act=gelu_new: expected gelu, which"),
+        (BERT, {"position_embedding_type": "relative_key"}, "expected absolute, which"),
+        (BERT, {"sinks": True}, "sinks=true: expected no such key"),
+        (BERT, {"type_vocab_size": ...}, "type_vocab_size=(missing): expected 2"),
+        (BERT, {"num_attention_heads": 5}, "model.heads=5: expected a divisor of"),
+        (
+            BERT,
+            {"num_hidden_layers": 3},
+            "layer.2.attention.self.query.weight=(missing)",
+        ),
+        (BERT, {"num_hidden_layers": 1}, "expected no such tensor; save"),
+        (BERT, {"intermediate_size": 29}, "(23, 12): expected the shape (29, 12)"),
+        (BERT, {"vocab_size": 11}, "vocab_size=11: expected"),
+        (MISTRAL, {"rms_norm_eps": 1e-5}, "rms_norm_eps=1e-05: expected 1e-06, which"),
+        (
+            MISTRAL,
+            {"rope_parameters": {"rope_theta": 1e4, "rope_type": "yarn"}},
+            "rope_",
+        ),
+        (
+            MISTRAL,
+            {"hidden_act": "tanh"},
+            "activation=tanh: expected one of relu, gelu",
+        ),
+        (MISTRAL, {"vocab_size": 70_001}, "vocab_size=70001: expected"),
+        (
+            MISTRAL,
+            {"hidden_size": "12"},
+            'embedding_size="12": expected a whole number',
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_a_config_that_no_model_of_ours_has_is_refused_by_its_key(
+    tmp_path, name, changes, told
+):
+    edited(folder := saved(tmp_path / "theirs", name), **changes)
+    with pytest.raises(UserError) as caught:
+        import_folder(folder, tmp_path / "outputs")
+    assert str(caught.value).startswith(f"parent={folder}: ")
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "outputs").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "told"),
+    [
+        ("tokenizer.json", None, "tokenizer.json=(missing): expected this file; save"),
+        ("tokenizer.json", "{}", "tokenizer.json=(damaged): expected a readable file"),
+        ("model.safetensors", None, "model.safetensors=(missing)"),
+        ("model.safetensors", "short", "model.safetensors=(damaged)"),
+        ("config.json", "[]", "config.json"),
+        ("tokenizer_config.json", '{"eos_token": "nope"}', "eos_token=null: expected"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_a_file_that_is_missing_or_damaged_is_named(tmp_path, file, content, told):
+    path = saved(tmp_path / "theirs", MISTRAL) / file
+    path.unlink() if content is None else path.write_text(content)
+    with pytest.raises(UserError) as caught:
+        import_folder(path.parent, tmp_path / "outputs")
+    assert told in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_model_without_output_layers_is_imported_without_them(tmp_path):
+    folder, outputs = saved(tmp_path / "t", "BertForMaskedLM"), tmp_path / "outputs"
+    weights = final_weights(
+        RunStore(outputs).run(import_folder(folder, outputs)), "run"
+    )
+    assert "masked_tokens.dense.weight" in weights
+    assert not any(name.startswith("pooler") for name in weights)
+
+
+def test_rows_longer_than_the_sliding_window_are_refused():
+    with pytest.raises(UserError, match=r"sequence_length=31: expected at most 16"):
+        parse(config({"task.longest": 16}))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_one_command_fine_tunes_a_folder_that_transformers_saved(tmp_path):
+    folder, outputs = saved(tmp_path / "bert", BERT), tmp_path / "outputs"
+    typed = f"sweep.py task=mnli parent={folder} trainer.steps=3 logger=none"
+    typed += f" optimizer.warmup_steps=0 data.sentences=600 paths.outputs={outputs}"
+    root = Path(__file__).resolve().parents[3]
+    subprocess.run([sys.executable, *typed.split()], cwd=root, check=True, timeout=400)
+    [child] = outputs.glob("runs/mnli-*")
+    run = headroom.run(child.name, outputs=outputs)
+    assert run.metrics().keys() >= {"test/accuracy"}
+    assert run.config["parent"] == import_folder(folder, outputs)
