@@ -45,7 +45,7 @@ def test_a_batch_is_a_function_of_seed_and_step(name, shared):
 
 @every_task
 def test_a_training_step_reads_no_value_of_its_device(name, shared):
-    """On "meta", which has none; tests/card has copies, waits and the loop around a step."""
+    """The device "meta" has no values, so that reading one is an error."""
     data = opened_data(shared, SMALL[name])
     batch = {key: tensor.to("meta") for key, tensor in data.batch(1).items()}
     for parts in (1,) if name == "representation" else (1, 2):
