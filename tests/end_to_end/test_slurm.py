@@ -2,18 +2,15 @@
 
 import json
 import subprocess
-import time
 
 import pytest
 
-from sweeper.run import slurm as slurm_module
 from sweeper.run.backend import BackendContext, Job, Resources
 from sweeper.run.backends.slurm import backend
 from sweeper.run.schedule import Phase, Schedule
 from sweeper.size_server import SizeServer
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
-from tests.end_to_end.slurm_cluster import keeps_accounts
 from tests.end_to_end.test_sweep import numbers, sweep
 from tests.policies import launcher, policy
 from tests.tasks.jobs import config, freeze, science
@@ -187,25 +184,6 @@ def test_another_sweep_takes_over_what_is_in_the_queue(tmp_path):
     assert over == [job]
     assert "was cancelled" in second.exit_reason(job)
     subprocess.run(["scontrol", "update", "PartitionName=test", "State=UP"], check=True)
-
-
-@pytest.mark.skipif(
-    not keeps_accounts(), reason="accounting: slurmdbd, mariadb-server missing"
-)
-def test_the_accounts_tell_how_a_job_ended_that_the_queue_forgot(tmp_path, monkeypatch):
-    run = freeze(tmp_path, LONG)
-    slurm = open_backend(tmp_path)
-    job = begin(slurm, run)
-    slurm.ended(0)
-    told = json.loads((tmp_path / "slurm" / f"{run.id}.json").read_text())
-    subprocess.run(["scancel", told["job"]], check=True)
-    while slurm_module.read_accounts([told["job"]]) != {told["job"]: "CANCELLED"}:
-        time.sleep(0.2)
-    monkeypatch.setattr(slurm_module, "queue", dict)
-    while not (over := slurm.ended(0.1)):
-        pass
-    assert over == [job]
-    assert "was cancelled" in slurm.exit_reason(job)
 
 
 def test_what_sbatch_refuses_is_said_in_a_sentence(tmp_path):
