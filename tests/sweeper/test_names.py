@@ -21,12 +21,6 @@ from tests.sweeper.plan.conftest import FakeProcess, described
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
-TYPED = (
-    "experiment=head_sizes",
-    "experiment=head_sizes trainer.steps=50",
-    "model.heads=4,8",
-    "model.heads=4,8 model.head_size=8",
-)
 PLAIN = {
     "fig1": "experiment=fig1 scale=demo seed=0,1,2,3,4,5,6,7 logger=none trainer.threads=2",
     "run": "seed=0",
@@ -81,14 +75,6 @@ def left(outputs: Path) -> list[set[str]]:
     return [
         {p.stem for p in (outputs / folder).glob(f"*{end}")} for folder, end in pairs
     ]
-
-
-def test_four_sweeps_leave_four_tables_and_four_figures(sweep, outputs):
-    names = [sweep(typed) for typed in TYPED]
-    assert left(outputs) == [{*names}, {*names}]
-    assert {row["steps"] for row in rows(outputs, names[1])} == {"50"}
-    assert "50" not in {row["steps"] for row in rows(outputs, names[0])}
-    assert {row["model.head_size"] for row in rows(outputs, names[2])} == {"8", "4"}
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -174,20 +160,6 @@ def test_a_run_that_a_sweep_in_training_waits_for_stays(sweep, outputs, capsys):
     assert forget(outputs, waiting, "--yes") == 2
     assert f"while run {trained} is in training" in capsys.readouterr().err
     assert store.ids() == [trained, waiting]
-
-
-def test_a_run_goes_when_it_is_named_and_is_new_again(sweep, outputs, capsys):
-    sweep("name=mine model.heads=2,4")
-    run, other = RunStore(outputs).ids()
-    assert forget(outputs, run, "--yes") == 0
-    assert (
-        "planned in mine; repeating the sweep trains it again"
-        in capsys.readouterr().out
-    )
-    assert RunStore(outputs).ids() == [other]
-    assert main(["status", "mine", "--outputs", str(outputs)]) == 0
-    sweep("name=mine model.heads=2,4")
-    assert RunStore(outputs).ids() == sorted([run, other])
 
 
 def test_a_run_is_named_by_the_words_that_status_prints(sweep, outputs, capsys):

@@ -9,15 +9,11 @@ from torch import nn
 from sweeper.store.errors import UserError
 from sweeper.store.identity import INTRODUCED_AS
 from sweeper.store.registry import (
-    ARCHITECTURES,
     ATTENTION,
-    TASKS,
-    class_of,
     made_of,
     names,
 )
-from tasks.config.architecture import Architecture, variant
-from tasks.module import TaskModule
+from tasks.config.architecture import variant
 from tasks.parse import parse, recorded_config
 from tests.tasks.jobs import config, freeze
 
@@ -164,18 +160,6 @@ def test_every_attention_variant_is_taken_with_its_own_options_alone(name):
     assert run.model.attention.model_dump() == section
     layer = run.model.attention.builder()(17, 3, 5, bias=False, dropout=0.0)
     assert isinstance(layer, nn.Module)
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "base"),
-    [(TASKS, name, TaskModule) for name in names(TASKS)]
-    + [(ARCHITECTURES, name, Architecture) for name in names(ARCHITECTURES)],
-    ids=str,
-)
-def test_every_file_that_says_it_is_a_task_or_an_architecture_is_one(kind, name, base):
-    if name == "huggingface":
-        pytest.importorskip("transformers", reason="transformers is not installed")
-    assert issubclass(class_of(kind, name, "name", base), base)
 
 
 def test_a_record_of_before_a_key_came_reads_as_if_it_held_what_was_in_effect():

@@ -14,7 +14,6 @@ from sweeper.store.registry import (
     TASKS,
     names,
 )
-from tests.policies import shipped
 
 
 def options(group):
@@ -58,14 +57,6 @@ def planned(plan):
     return planned
 
 
-# Those of the other groups are composed in store/test_identity.py.
-@pytest.mark.parametrize(
-    "option", [f"{g}={o}" for g in ("logger", "scale") for o in options(g)]
-)
-def test_every_option_composes(option):
-    assert shipped().base([option]).run({})
-
-
 @pytest.mark.parametrize(
     ("group", "kind"),
     [("model/attention", ATTENTION), ("model", ARCHITECTURES), ("task", TASKS)],
@@ -76,13 +67,6 @@ def test_everything_registered_has_a_yaml_and_the_other_way_round(group, kind):
         group, []
     )  # a yaml of an architecture under another name
     assert [name for name in options(group) if name not in presets] == names(kind)
-
-
-def test_scales_of_tasks_are_scales_and_tasks_that_exist():
-    for name in options("scale/task"):
-        task, _, scale = name.rpartition("_")
-        assert task in options("task")
-        assert scale in options("scale")
 
 
 @pytest.mark.parametrize(("name", "scale"), EXPERIMENTS)
@@ -146,18 +130,6 @@ def test_models_of_one_width_have_one_size_whatever_their_heads(planned, scale):
         len({str(run.config["model"]["head_size"]) for run in found.runs.values()}) == 4
     )
     assert len({run.size["params_total"] for run in found.runs.values()}) == 1
-
-
-@pytest.mark.parametrize("scale", LARGER_SCALES)
-def test_values_grown_mirror_queries_and_keys_grown(planned, scale):
-    found = planned("value_size", scale)
-    assert sizes(found, "values") == sizes(found, "queries_and_keys")
-    errors = {
-        str(point.values): point.matched.error
-        for point in found.points
-        if point.matched
-    }
-    assert [*errors.values()] == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("scale", LARGER_SCALES)

@@ -96,16 +96,6 @@ def interrupted(run, step):
     attempt.finish("interrupted")
 
 
-def test_after_an_interruption_only_what_is_left_counts(story):
-    one = story("ab")
-    interrupted(one.runs["a"], 80)
-    one.begin()
-    assert one.told() == pytest.approx(20 + 60)
-    one.phase("a", Phase.RUNNING)
-    one.wait(3)
-    assert one.told() == pytest.approx(17 + 60)
-
-
 def test_a_run_of_another_sweep_is_where_its_heartbeat_says(story):
     one = story("a")
     attempt = one.runs["a"].claim({})
@@ -151,14 +141,6 @@ def test_a_run_that_is_to_be_started_again_keeps_what_it_saved(story):
     interrupted(one.runs["a"], 50)
     one.phase("a", Phase.WAITING, handle=None)
     assert one.told() == pytest.approx(25 + 10)
-
-
-def test_where_nothing_more_is_started_only_what_runs_counts(story):
-    one = story("ab")
-    one.begin()
-    one.phase("a", Phase.RUNNING)
-    one.schedule.breaker.tripped = "3 runs failed in the same way"
-    assert one.told() == 60
 
 
 LABEL = (
@@ -213,18 +195,6 @@ def test_a_log_has_one_unbroken_line_for_each_run_that_ended(log):
     [done, failed] = log.lines()
     assert done.startswith(f"[1/2] done     {LABEL}")
     assert failed == f"[1/2] failed   {LABEL}  a reason"
-
-
-def test_runs_that_a_signal_stopped_are_not_counted_as_failed(log):
-    first, second = log.names
-    log.phase(first, Phase.STOPPED, "interrupted at step 3")
-    log.phase(second, Phase.FAILED, "nan")
-    log.now += progress.HEARTBEAT_S
-    log.display.changed(log.schedule, None)
-    [stopped, failed, totals] = log.lines()
-    assert stopped == f"[0/2] stopped  {LABEL}  interrupted at step 3"
-    assert failed == f"[0/2] failed   {LABEL}  nan"
-    assert totals.startswith("1 failed · 1 stopped · ")
 
 
 def test_a_log_that_is_silent_for_a_minute_has_a_heartbeat(log):

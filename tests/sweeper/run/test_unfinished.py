@@ -7,7 +7,6 @@ import pytest
 
 from sweeper.run import unfinished
 from sweeper.run.unfinished import train
-from sweeper.store.errors import UserError
 from sweeper.store.records import Record
 from sweeper.store.runs import State
 from tests.sweeper.run.conftest import FakeBackend, act
@@ -107,15 +106,6 @@ def test_after_a_signal_the_same_command_continues(store, freeze, machine, capsy
     assert {store.run(id).status().state for id in store.ids()} == {State.DONE}
 
 
-def test_a_failed_parent_blocks_its_children_and_the_exit_code_says_so(
-    store, freeze, machine
-):
-    freeze("c", parent=freeze("p"))
-    here = machine(p=["nan"])
-    assert train(store.outputs) == 1
-    assert started(here) == ["p"]
-
-
 @pytest.mark.parametrize("installed", [True, False])
 def test_without_wandb_runs_train_without_their_mirror(
     store, freeze, machine, capsys, monkeypatch, installed
@@ -129,10 +119,3 @@ def test_without_wandb_runs_train_without_their_mirror(
     assert capsys.readouterr().out.count("wandb is not installed") == (
         0 if installed else 1
     )
-
-
-def test_a_folder_without_planned_runs_is_refused(tmp_path):
-    with pytest.raises(
-        UserError, match=r"outputs=.*: expected a folder with planned runs; plan"
-    ):
-        train(tmp_path)

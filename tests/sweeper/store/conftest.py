@@ -94,32 +94,3 @@ def race(start):
         return [process.communicate()[0] for process in processes]
 
     return run_together
-
-
-@pytest.fixture
-def on_tmpfs(start, tmp_path):
-    """Runs code with a small file system of its own as `sys.argv[1]`; returns what it printed.
-
-    The second argument is a shell command, "$1" the mount point, that prepares it.
-    """
-    private = ["unshare", "--mount"]
-    if os.geteuid() != 0:
-        private += ["--user", "--map-root-user"]
-    mount = 'mount -t tmpfs -o size=64k headroom-test "$1"'
-    probe = [*private, "sh", "-c", mount, "sh", str(tmp_path)]
-    try:
-        possible = subprocess.run(probe, capture_output=True).returncode == 0
-    except FileNotFoundError:
-        possible = False
-    if not possible:
-        pytest.skip("this machine lets no test mount a file system (unshare --mount)")
-
-    def run_there(code, prepare):
-        script = f'{mount} && {prepare} && shift && exec "$@"'
-        before = (*private, "sh", "-c", script, "sh", str(tmp_path))
-        process = start(code, tmp_path, before=before)
-        output = process.communicate()[0]
-        assert process.returncode == 0
-        return output
-
-    return run_there

@@ -195,19 +195,6 @@ def test_what_was_continued_comes_of_all_that_trained_it(tmp_path):
     assert differing(states) == ["models"]
 
 
-def test_the_revision_is_that_of_the_program_whatever_git_is_told(
-    root, tmp_path, monkeypatch
-):
-    expected = Code.read(root).revision
-    other = tmp_path / "other"
-    other.mkdir()
-    git(other, "init", "-q")
-    git(other, "commit", "-q", "--allow-empty", "-m", "of another repository")
-
-    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
-    assert Code.read(root).revision == expected
-
-
 @pytest.mark.skipif(
     os.getuid() != 0, reason="only root can give a folder to another user"
 )

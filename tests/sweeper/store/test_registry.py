@@ -19,11 +19,6 @@ def draw_of(name: object) -> object:
     return registry.function(FIGURES, name, "experiment.figure", "draw")("a table")
 
 
-def test_every_kind_has_things_of_our_own_and_a_group_of_its_own():
-    assert len({kind.group for kind in KINDS}) == len(KINDS) == 7
-    assert all(len(names(kind)) > 1 for kind in KINDS)
-
-
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.word)
 def test_listing_imports_nothing(kind, installed):
     installed(

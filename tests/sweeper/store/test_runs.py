@@ -3,7 +3,6 @@
 import json
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -14,14 +13,6 @@ from sweeper.store.identity import run_id
 from sweeper.store.liveness import Watcher
 from sweeper.store.records import Record
 from sweeper.store.runs import Run, RunStore, State
-
-
-def test_a_record_comes_back_as_it_was_frozen(store, record):
-    run = store.freeze(record)
-    assert run.path == store.outputs / "runs" / record.id
-    assert run.record() == record
-    assert store.ids() == [record.id]
-    assert (run.path / "run.json").read_text().count("\n") > 10, "a person can read it"
 
 
 def test_freezing_again_changes_nothing(store, record):
@@ -66,20 +57,6 @@ def test_keys_that_cannot_change_a_result_may_differ(store, record):
     run.publish_result(attempt, {"metrics": {}})
     store.freeze(record)
     assert run.record() == other, "of a finished run it says what was"
-
-
-def test_a_directory_without_a_record_is_no_run_until_frozen(store, record):
-    (store.outputs / "runs" / record.id).mkdir(parents=True)
-    assert store.ids() == []
-    with pytest.raises(UserError, match=r"no run\.json"):
-        store.run(record.id).claim({})
-    assert store.freeze(record).record() == record
-
-
-def test_a_run_opens_from_its_directory(run, monkeypatch):
-    monkeypatch.chdir(run.outputs.parent)
-    opened = Run.open(Path("outputs/runs") / run.id)
-    assert (opened.id, opened.path, opened.outputs) == (run.id, run.path, run.outputs)
 
 
 def test_what_is_no_run_directory_is_told_in_a_sentence(run, tmp_path):

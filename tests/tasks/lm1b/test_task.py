@@ -151,22 +151,6 @@ def test_what_each_head_does_is_measured_on_the_test_split_alone(prepared):
     assert 1 < metrics["test/attention_rank"] <= head_size
 
 
-def test_a_layer_of_heads_of_several_sizes_is_one_layer_with_heads_in_their_order(
-    prepared,
-):
-    sizes = [[5, 1, 3], 7]
-    task = opened(prepared, {"model.heads": 3, "model.head_size": sizes})
-    evaluated(task)
-    layers = task.files()["attention.json"]["layers"]
-    assert [(len(layer["rank"]), len(layer["entropy"])) for layer in layers] == [
-        (3, 3),
-        (3, 3),
-    ]
-    assert (
-        layers[0]["rank"] == sizes[0]
-    )  # of fresh heads, which use all that their size allows
-
-
 def test_a_model_that_diverged_has_a_loss_that_says_so_and_nothing_else(prepared):
     task = opened(prepared)
     torch.nn.init.constant_(task.model.final_norm.weight, math.nan)

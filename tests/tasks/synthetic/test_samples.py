@@ -124,24 +124,6 @@ def test_another_length_world_or_generator_has_another_digest(name, monkeypatch)
     assert len({*found, sample.digest(101, WORLD)}) == 6
 
 
-@pytest.mark.parametrize("name", ["LM1B", "DOCUMENTS", "MNLI", "SQUAD"])
-def test_a_longer_sample_begins_with_a_shorter_and_is_written_once(name, tmp_path):
-    sample, texts = getattr(samples, name), []
-    for length in (101, 307):
-        sample.write(tmp_path / str(length), length, WORLD)
-        files = sorted(
-            path for path in (tmp_path / str(length)).rglob("*") if path.is_file()
-        )
-        times = [path.stat().st_mtime_ns for path in files]
-        sample.write(tmp_path / str(length), length, WORLD)
-        assert [path.stat().st_mtime_ns for path in files] == times
-        texts.append([path.read_text() for path in files])
-    for short, long in zip(*texts, strict=True):
-        common = short.rstrip("}] \n")
-        assert long.startswith(common[: len(common) // 2])
-        assert len(long) > len(short)
-
-
 def told_of(world):
     """Who came in each sentence, and the families and names told afterwards."""
     for sentence in islice(samples.sentences(world), 499):

@@ -10,7 +10,7 @@ import torch
 
 from sweeper.store.attempts import Cause
 from sweeper.store.runs import State
-from tasks import checkpoint, train
+from tasks import checkpoint
 from tasks.lm1b.task import LanguageModel
 from tasks.module import TaskModule
 from tasks.training import machine
@@ -81,10 +81,6 @@ def test_what_libraries_say_when_memory_is_out(message, cause):
     assert cause_of(error, reading_data=False) is expected
 
 
-def test_memory_that_python_lacks_is_the_hosts():
-    assert cause_of(MemoryError(), reading_data=False) is Cause.OUT_OF_HOST_MEMORY
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf], ids=str)
 def test_a_loss_that_is_no_number_stops_the_run_within_a_row(value, outputs):
     original = LanguageModel.totals
@@ -141,8 +137,3 @@ def test_a_gpu_that_pytorch_cannot_use_is_one_sentence(
     assert word["cause"] == "config"
     words = f"trainer.accelerator={accelerator}: expected a GPU that torch "
     assert word["message"].startswith(words)
-
-
-def test_what_is_no_run_directory_is_one_sentence(tmp_path, capsys):
-    assert train.main(str(tmp_path / "nothing")) == 1
-    assert "outputs/runs/<id>" in capsys.readouterr().err

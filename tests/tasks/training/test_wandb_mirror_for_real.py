@@ -147,14 +147,6 @@ def test_a_run_that_starts_anew_keeps_no_record_of_the_attempt_before(server, ou
     assert synced(server, outputs) == pytest.approx(recorded(run), rel=1e-12)
 
 
-def test_a_run_of_a_sweep_that_wandb_agent_started_has_its_own_id(outputs, monkeypatch):
-    monkeypatch.setenv("WANDB_SWEEP_ID", "abcd1234")
-    monkeypatch.setenv("WANDB_RUN_ID", "agentrun")
-    run = ended(outputs, OFFLINE, sabotage=wait_for_the_mirror)
-    assert list(outputs.glob(f"wandb/offline-run-*-{run.id}/run-{run.id}.wandb"))
-    assert not list(outputs.glob("wandb/*agentrun*"))
-
-
 def test_online_everything_arrives(server, outputs, undisturbed):
     point = {"arm": "none", "run": "small", "seed": 3, "values": {}, "matched": None}
     for name in ("fig1", "fig3"):
