@@ -123,14 +123,11 @@ CASES += [(name.partition(":")[0], damage) for name, damage in CONTENTS.items()]
 NAMES = [f"{file}: {damage}" for file in FILES for damage in DAMAGES] + [*CONTENTS]
 
 
-def losses(outputs):
-    """The losses of each table that there is."""
-    return {
-        path.stem: [
-            row["test/loss"] for row in csv.DictReader(io.StringIO(path.read_text()))
-        ]
-        for path in (outputs / "tables").glob("*.csv")
-    }
+def losses(outputs, name):
+    """The losses of a table; none if there is no table."""
+    path = outputs / "tables" / f"{name}.csv"
+    text = path.read_text() if path.exists() else ""
+    return [row.get("test/loss", "") for row in csv.DictReader(io.StringIO(text))]
 
 
 @pytest.mark.parametrize(("file", "damage"), CASES, ids=NAMES)
@@ -149,8 +146,8 @@ def test_a_damaged_file_is_named_and_the_rest_is_shown_without_a_wrong_number(
         named = " ".join((told.err + told.out).split())
         assert str(path) in named or str(path.parent) in named
     assert ("first" if file == "result" else "second") in told.out
-    assert losses(outputs).get("second", ["1.5"]) in (["1.5"], [""])
-    assert losses(outputs).get("first", [""]) == [""]
+    assert {*losses(outputs, "second")} <= {"1.5", ""}
+    assert {*losses(outputs, "first")} <= {""}
 
 
 @pytest.mark.parametrize("key", ["step", "tokens_per_second", "beat", "phase"])
