@@ -1,6 +1,5 @@
 """Sweeps that decide, with real training: rounds, their end, and that they repeat themselves."""
 
-import itertools
 import re
 import subprocess
 import sys
@@ -8,7 +7,6 @@ import sys
 import pytest
 
 from benchmarks.measure import ROOT
-from sweeper.store.plans import plans
 from sweeper.store.runs import RunStore, State
 from tests.end_to_end.test_sweep import numbers, python
 from tests.faults.commands import verdicts
@@ -76,22 +74,6 @@ def test_a_planted_difference_is_found_and_nothing_is_trained_beyond_it(planted)
     [(rounds, runs)] = ENDED.findall(said)
     assert int(rounds) > 1
     assert 6 < int(runs) == len(done(outputs)) < 60
-
-
-def test_every_round_is_a_plan_that_holds_those_before_it(planted):
-    outputs, said = planted
-    written = plans(outputs)
-    [(rounds, runs)] = ENDED.findall(said)
-    assert len(written) == int(rounds)
-    assert [len(plan.get("rounds", [])) for plan in written] == list(
-        range(len(written))
-    )
-    for before, after in itertools.pairwise(written):
-        assert after["rounds"][:-1] == before.get("rounds", [])
-        assert len(before["runs"]) < len(after["runs"])
-        [kept] = after["rounds"][-1]["verdicts"]["twins"]
-        assert kept["answer"] == "undecided"
-    assert len(written[-1]["runs"]) == int(runs)
 
 
 def test_typed_twice_at_once_every_run_is_trained_once(planted, tmp_path):

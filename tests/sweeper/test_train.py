@@ -243,15 +243,12 @@ def test_a_job_that_ended_before_its_server_is_not_lost_with_it(light, tmp_path)
     ]
 
 
-@pytest.mark.parametrize("early", [True, False], ids=["asked to", "unasked"])
-def test_jobs_are_imported_for_once_and_before_the_first(early):
+def test_jobs_are_imported_for_once_and_before_the_first():
     process = Mock(fork=Mock(return_value=1))
     context = BackendContext(
         launcher("local"), frozenset(), "none", Path("outputs"), process
     )
     backend = LocalBackend(context, ["", ""])
-    if early:
-        backend.warm()
     for slot, name in enumerate(("a", "b")):
         backend.start(Path(name), slot)
     assert [call[0] for call in process.mock_calls] == ["tell", "fork", "fork"]

@@ -89,13 +89,6 @@ def test_every_experiment_plans_at_every_scale_it_defines(planned, name, scale):
         assert run.parent is None or order.index(run.parent) < order.index(run.id)
 
 
-@pytest.mark.parametrize("scale", LARGER_SCALES)
-def test_experiments_that_overlap_share_their_runs(planned, scale):
-    alone = {name: planned(name, scale).runs for name in ("fig3", "attention_rank")}
-    together = planned("fig3,attention_rank", scale)
-    assert set(alone["attention_rank"]) < set(alone["fig3"]) == set(together.runs)
-
-
 def test_one_pretraining_serves_every_task_and_every_seed(plan):
     found = plan("experiment=table1", "scale=paper", "seed=0,1,2")
     children = [run for run in found.runs.values() if run.parent]

@@ -122,13 +122,9 @@ def test_the_digest_says_what_the_text_is(tmp_path):
     assert first == made("with_notes", text | {"x.md": ["no text"]})
     changed = [
         made("content", {"a.txt": sentences(11, 1), "b/c.txt": sentences(7)}),
-        made("name", {"d.txt": sentences(11), "b/c.txt": sentences(7)}),
         made("swapped", {"a.txt": sentences(7), "b/c.txt": sentences(11)}),
         made("moved_line", {"a.txt": sentences(12), "b/c.txt": sentences(6)}),
         CORPORA.digest(SAMPLE),
-        CORPORA.digest(SAMPLE | {"sentences": 1001}),
-        CORPORA.digest(SAMPLE | {"competitors": 6}),
-        CORPORA.digest(SAMPLE | {"directions": 11}),
         CORPORA.digest({"source": "hub", "hub": HUB}),
         CORPORA.digest({"source": "hub", "hub": HUB | {"revision": "def456"}}),
     ]

@@ -54,7 +54,6 @@ def test_the_cause_of_a_failure_is_told_apart(sabotage, cause, outputs):
             "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
             "gpu",
         ),
-        ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "gpu"),
         (
             "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate`",
             "gpu",
