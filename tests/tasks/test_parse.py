@@ -114,8 +114,6 @@ def test_a_config_that_no_run_can_have_is_refused_by_its_key(changes):
     "changes",
     [
         {},
-        {"optimizer.learning_rate": 1, "optimizer.gradient_clip": None},
-        {"optimizer.warmup_steps": 0, "optimizer.schedule": "linear"},
         {"trainer.validate_every": 0, "trainer.checkpoint_every": 0},
         {"model.head_size": None, "model.heads": 17},
         {"model.head_size": [5, 7]},
@@ -127,24 +125,11 @@ def test_a_config_that_no_run_can_have_is_refused_by_its_key(changes):
             "model.biases": False,
         },
         {"model.head_size": [[2, 3, 5], 7]},
-        {"data.digest": "sha256:0", "data.directions": 0},
     ],
     ids=lambda changes: ", ".join(changes) or "as it is",
 )
 def test_a_config_that_a_run_can_have_is_taken_as_it_is(changes):
     assert parse(config(changes)).model_dump() == config(changes)
-
-
-def test_what_is_suggested_is_accepted():
-    followed = 0
-    every = [*REFUSED, *(changes for changes, _ in SENTENCES.values())]
-    for changes in (one for one in every if len(one) == 1):
-        advice = refusal(changes).rpartition("; set ")[2].rstrip(".")
-        key, equals, value = advice.partition("=")
-        if equals and [key] == list(changes) and value.isdecimal():
-            parse(config({key: int(value)}))
-            followed += 1
-    assert followed > 5
 
 
 @pytest.mark.parametrize("name", names(ATTENTION))

@@ -121,20 +121,6 @@ def test_a_run_whose_variant_looks_ahead_fails_and_keeps_no_result(outputs):
     assert "in the trained model other tokens change them" in last_word(run)["message"]
 
 
-def test_a_model_that_is_evaluated_is_neither_changed_nor_left_in_another_mode(
-    prepared,
-):
-    task = opened(prepared)
-    model = task.model
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    first = evaluated(task.train(), "validation")
-    assert model.training
-    assert evaluated(task.eval(), "validation") == first  # dropout was off both times
-    assert not model.training
-    for name, value in model.state_dict().items():
-        assert torch.equal(value, before[name])
-
-
 def test_what_each_head_does_is_measured_on_the_test_split_alone(prepared):
     task = opened(prepared)
     assert "validation/attention_rank" not in evaluated(task, "validation")

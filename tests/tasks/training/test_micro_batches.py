@@ -70,19 +70,6 @@ def test_more_parts_than_rows_are_refused_where_they_are_typed(shared):
     )
 
 
-def test_there_are_as_many_parts_as_the_larger_phase_has_rows(shared):
-    second = {
-        "steps": 2,
-        "warmup_steps": 0,
-        "sequence_length": 23,
-        "batch_tokens": 8 * 23,
-    }
-    longer = {"task.second_phase": second, "trainer.micro_batches": 9}
-    run = freeze(shared, {**SMALL["pretraining"], **longer}, "two-phases")
-    assert run_job(run) == 1
-    assert "expected at most 8, " in last_word(run)["message"]
-
-
 @pytest.mark.parametrize(
     "asked", [4, 8]
 )  # as before, and as earlier versions could store
