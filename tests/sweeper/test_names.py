@@ -3,7 +3,6 @@
 import io
 import re
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
@@ -228,15 +227,13 @@ def test_nothing_goes_in_training_or_unconfirmed(sweep, outputs, monkeypatch, ca
     for answer in ("n", ""):
         monkeypatch.setattr("builtins.input", lambda _, answer=answer: answer)
         assert forget(outputs, "mine") == 1
-    monkeypatch.setattr("builtins.input", Mock(side_effect=EOFError))
-    assert forget(outputs, "mine") == 1
     assert sorted(outputs.rglob("*")) == before
     store = RunStore(outputs)
     run = store.run(store.ids()[0])
     (run.path / "result.json").unlink()
     run.claim({})  # this very process lives
     before = sorted(outputs.rglob("*"))
-    assert forget(outputs, "mine", "--yes") == 2
+    for name in ("mine", run.id):
+        assert forget(outputs, name, "--yes") == 2
+        assert "is in training. Stop its sweep first" in capsys.readouterr().err
     assert sorted(outputs.rglob("*")) == before
-    assert forget(outputs, run.id, "--yes") == 2
-    assert "is in training. Stop its sweep first" in capsys.readouterr().err

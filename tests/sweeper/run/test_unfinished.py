@@ -31,7 +31,7 @@ class Machine(FakeBackend):
 
 @pytest.fixture
 def freeze(store):
-    def freeze(name, *, flops=1.0, parent=None, logger="none"):
+    def freeze(name, *, flops=1.0, parent=None):
         config = {
             "seed": name,
             "parent": parent and parent.id,
@@ -44,7 +44,7 @@ def freeze(store):
                 "num_nodes": 1,
                 "threads": 1,
             },
-            "logger": {"name": logger},
+            "logger": {"name": "none"},
         }
         names = {**NAMES, "label": f"seed={name}"}
         size = {"tokens": 1, "flops_per_token": flops}
@@ -104,18 +104,3 @@ def test_after_a_signal_the_same_command_continues(store, freeze, machine, capsy
     assert train(store.outputs) == 0
     assert started(here) == ["a", "a", "b"]
     assert {store.run(id).status().state for id in store.ids()} == {State.DONE}
-
-
-@pytest.mark.parametrize("installed", [True, False])
-def test_without_wandb_runs_train_without_their_mirror(
-    store, freeze, machine, capsys, monkeypatch, installed
-):
-    freeze("a", logger="wandb")
-    freeze("b")
-    here = machine()
-    monkeypatch.setattr(unfinished, "find_spec", lambda name: installed or None)
-    assert train(store.outputs) == 0
-    assert here.context.logger == ("wandb" if installed else "none")
-    assert capsys.readouterr().out.count("wandb is not installed") == (
-        0 if installed else 1
-    )

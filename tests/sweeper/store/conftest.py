@@ -1,5 +1,6 @@
 """A store in a temporary folder, and processes that work on it beside the test."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from unittest.mock import patch
 import pytest
 
 import sweeper
+from sweeper.store.files import with_checksum
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 
@@ -38,6 +40,12 @@ def store(tmp_path):
 def run(store, record):
     """A frozen run without attempts."""
     return store.freeze(record)
+
+
+def elsewhere(attempt, **facts):
+    """Have an attempt say that it was made on another machine, or these facts."""
+    said = attempt.info() | (facts or {"host": "another", "boot": "another"})
+    (attempt.path / "attempt.json").write_text(json.dumps(with_checksum(said)))
 
 
 @pytest.fixture

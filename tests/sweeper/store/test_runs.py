@@ -1,6 +1,5 @@
 """The record, the result and the state of a run, which are read from its directory."""
 
-import json
 from contextlib import suppress
 from dataclasses import replace
 
@@ -8,11 +7,12 @@ import pytest
 
 from sweeper.store.attempts import Attempt
 from sweeper.store.errors import UserError
-from sweeper.store.files import FORMAT, publish_with_checksum, with_checksum
+from sweeper.store.files import FORMAT, publish_with_checksum
 from sweeper.store.identity import run_id
 from sweeper.store.liveness import Watcher
 from sweeper.store.records import Record
 from sweeper.store.runs import Run, RunStore, State
+from tests.sweeper.store.conftest import elsewhere
 
 
 def test_freezing_again_changes_nothing(store, record):
@@ -92,8 +92,7 @@ def test_only_a_run_elsewhere_whose_heartbeat_moves_is_in_training(
     attempts = {id: store.freeze(replace(record, id=id)).claim({}) for id in ids}
     attempts["done"].finish("interrupted")
     for id in ("dead", "alive"):
-        elsewhere = with_checksum(attempts[id].info() | {"boot": "another"})
-        (attempts[id].path / "attempt.json").write_text(json.dumps(elsewhere))
+        elsewhere(attempts[id])
 
     def sleep(seconds):
         now[0] += 7.0
