@@ -92,18 +92,6 @@ def test_typed_twice_at_once_every_run_is_trained_once(planted, tmp_path):
         assert sum(one.metrics_path.exists() for one in store.run(run).attempts()) == 1
 
 
-def test_typed_again_it_trains_nothing_and_a_spent_budget_buys_nothing(planted):
-    outputs, _ = planted
-    before = done(outputs)
-    again = sweep(outputs, "hydra.sweeper.budget_device_hours=1e-9", rates=PLANTED)
-    assert again.returncode == 0
-    assert "1 of 1 undecided: wins_at_equal_size, after 1 round," in again.stdout
-    assert "would exceed hydra.sweeper.budget_device_hours=1e-09" in again.stdout
-    again = sweep(outputs, rates=PLANTED)
-    assert ENDED.search(again.stdout)
-    assert (done(outputs), len(RunStore(outputs).ids())) == (before, len(before))
-
-
 def test_twins_never_differ(tmp_path):
     ended = sweep(tmp_path / "outputs", "hydra.sweeper.max_seeds=5", rates=ALIKE)
     assert ended.returncode == 0, ended.stderr

@@ -148,15 +148,6 @@ def test_of_5_finishers_at_once_one_publishes(run, race, kind):
     assert all(name in status.reason for name in differing)
 
 
-def test_a_result_without_metrics_or_with_nan_is_never_published(run):
-    attempt = run.claim({})
-    with pytest.raises(KeyError):
-        run.publish_result(attempt, {"steps": 7})
-    with pytest.raises(ValueError, match="JSON"):
-        run.publish_result(attempt, {"metrics": {"test/loss": float("nan")}})
-    assert run.result() is None
-
-
 @pytest.mark.parametrize(
     ("cause", "state", "reason"),
     [

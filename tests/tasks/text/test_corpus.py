@@ -104,14 +104,6 @@ def test_a_test_split_that_is_there_is_kept(tmp_path, train, test):
     assert sorted(splits["train"] + splits["validation"]) == sorted(sentences(500))
 
 
-def test_only_text_is_read(tmp_path):
-    others = ("README.md", "readme.txt", ".hidden/a.txt", "data.json")
-    write(tmp_path, {"story": sentences(500), **{name: ["no"] for name in others}})
-    (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
-    splits, _ = read(local(tmp_path), tmp_path / "unused")
-    assert sorted(everything(splits)) == sorted(sentences(500))
-
-
 def test_the_digest_says_what_the_text_is(tmp_path):
     def made(name, files):
         return CORPORA.digest(local(write(tmp_path / name, files)))

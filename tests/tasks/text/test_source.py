@@ -93,16 +93,14 @@ def test_files_that_are_left_out_and_equal_files_are_named(tmp_path, capsys):
     assert capsys.readouterr().err == f"note: {tmp_path}: {said}\n"
 
 
-def test_repeated_and_leaked_items_are_noted_with_their_share(capsys):
+def test_repeated_and_leaked_items_are_noted_beyond_the_usual_share(capsys):
     note_repeats("mine", "line", range(100), range(100, 120))
     note_repeats("mine", "line", [*range(99), 0], [])  # 1 % is usual
     assert capsys.readouterr().err == ""
     note_repeats("mine", "line", [*range(90), *range(10)], [5, 6, 7, 200])
-    assert capsys.readouterr().err.splitlines() == [
-        "note: mine: 75.0% of the 4 lines of the test split (3) are also in the training split, "
-        "which makes the scores too good.",
-        "note: mine: 10.0% of the 100 lines of the training split (10) repeat an earlier one.",
-    ]
+    leaked, repeated = capsys.readouterr().err.splitlines()
+    assert leaked.startswith("note: mine: 75.0% of the 4 lines of the test split (3)")
+    assert repeated.startswith("note: mine: 10.0% of the 100 lines of the training")
 
 
 @pytest.mark.parametrize(

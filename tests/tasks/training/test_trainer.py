@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import textwrap
-from functools import partial
 
 import pytest
 import pytorch_lightning as pl
@@ -16,9 +15,8 @@ from pytorch_lightning.callbacks import (
 from headroom_attention import run as finished_run
 from sweeper.store import registry
 from tasks.checkpoint import weights_digest
-from tasks.module import TaskModule
 from tests.conftest import ROOT
-from tests.tasks.jobs import at_call, ended, freeze, run_job, terminate_self
+from tests.tasks.jobs import ended, freeze, run_job
 from tests.tasks.small import SMALL, opened
 
 STEPS = 40
@@ -109,16 +107,11 @@ class Crash(pl.Callback):
             raise ZeroDivisionError
 
 
-def test_interrupted_and_continued_both_end_with_the_same_weights(
+def test_lightning_continues_from_its_checkpoint_with_the_same_bits(
     pair, shared, tmp_path
 ):
+    """A job that is interrupted and continued is in test_resume.py."""
     name, run = pair
-    broken = freeze(shared, changes_of(name), f"broken-{name}")
-    stop = partial(at_call, TaskModule, "training_step", 23, terminate_self)
-    assert run_job(broken, stop) == 75
-    assert run_job(broken) == 0
-    assert broken.result()["weights_sha256"] == run.result()["weights_sha256"]
-
     saved = ModelCheckpoint(tmp_path, every_n_train_steps=23)
     module = opened(shared, changes_of(name))
     trainer = trainer_for(module, callbacks=[saved, Crash()], enable_checkpointing=True)
