@@ -116,6 +116,9 @@ CONTENTS: dict[str, Callable[[Path], object]] = {
     "plan: another format": changed_to(format=97),
     "record: of another run": changed_to(id="b"),
     "result: of another run": changed_to(id="a"),
+    "beat: a step of text": changed_to(step="seven"),
+    "beat: a huge speed": changed_to(tokens_per_second=10**400),
+    "beat: no phase": changed_to(phase=None),
     "result: nested metrics": changed_to(metrics={"a": {"b": "c"}}),
 }
 CASES = [(file, damage) for file in FILES for damage in DAMAGES.values()]
@@ -150,19 +153,6 @@ def test_a_damaged_file_is_named_and_the_rest_is_shown_without_a_wrong_number(
     assert {*losses(outputs, "first")} <= {""}
 
 
-@pytest.mark.parametrize("key", ["step", "tokens_per_second", "beat", "phase"])
-@pytest.mark.parametrize("value", ["seven", None, 10**400], ids=type)
-def test_a_strange_heartbeat_ends_nothing(key, value, outputs, capfd):
-    beat = outputs / FILES["beat"]
-    edited(
-        outputs / FILES["attempt"],
-        lambda info: info.update(machine="another", boot="another"),
-    )
-    edited(beat, lambda told: told.update({key: value}), seal=False)
-    assert main(["status", "--outputs", str(outputs), "--all"]) == 0
-    assert "running" in capfd.readouterr().out
-
-
 UNJUDGED: dict[str, dict[str, Any]] = {
     "claimed": ARMS | {"claims": ["fixed_improves"]},
     "measured": ARMS | {"claims": ["fixed_keeps_improving"], "metric": "test/beauty"},
@@ -191,18 +181,6 @@ def test_plans_that_cannot_be_judged_or_drawn_are_named(
     named = {line.split()[1].rstrip(":") for line in told.err.splitlines()}
     assert concerned <= named <= UNJUDGED.keys()
     assert (outputs / made).stat().st_size > 0
-
-
-def test_a_name_that_disturbs_a_terminal_is_shown_without_doing_so(tmp_path, capfd):
-    outputs = tmp_path / "\x1b[31mred\n"
-    (outputs / "plans").mkdir(parents=True)
-    os.mkfifo(outputs / "plans" / "0001.json")
-    (outputs / "tables").write_text("in the way")
-    write_plan(outputs, plan("first", "a"))
-    assert main(["collect", "--outputs", str(outputs)]) == 2
-    told = capfd.readouterr().err
-    assert "\\x1b[31mred\\n" in told
-    assert "\x1b" not in told
 
 
 ROOT = Path(__file__).resolve().parents[2]

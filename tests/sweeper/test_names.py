@@ -161,18 +161,6 @@ def test_a_run_that_a_sweep_in_training_waits_for_stays(sweep, outputs, capsys):
     assert store.ids() == [trained, waiting]
 
 
-def test_a_run_is_named_by_the_words_that_status_prints(sweep, outputs, capsys):
-    sweep("name=mine model.heads=2,4")
-    assert main(["status", "mine", "--all", "--outputs", str(outputs)]) == 0
-    printed = capsys.readouterr().out
-    [words] = re.findall(r"mine/grid .*heads=4 seed=0", printed)
-    assert forget(outputs, words, "--yes") == 0
-    [left] = RunStore(outputs).ids()
-    assert "-h2x" in left
-    assert forget(outputs, "mine/heads=8", "--yes") == 2
-    assert "but no run matches" in capsys.readouterr().err
-
-
 def test_a_pinned_state_of_the_code_goes_when_no_run_that_stays_needs_it(
     sweep, outputs, tmp_path
 ):
