@@ -321,6 +321,16 @@ def test_where_one_arm_is_at_an_end_all_try_one_value_more(tuning):
     assert told["tune"]["grid"] == {RATE: [0.005, 0.01, 0.02, 0.04, 0.08]}
 
 
+def test_a_range_grows_no_further_than_it_may_and_the_end_is_said(tuning):
+    finish(tuning, {**dict.fromkeys(ARMS, 0.0105), "standard": 9.0})
+    assert tried_rates(tuning) == dict.fromkeys(ARMS, FIRST | {0.04, 0.08})
+    [made] = tuning.judged.tuning.values()
+    at_end = Counter(choice["arm"] for choice in made if choice["at_end"] == [RATE])
+    tried, judged = places(tuning, "standard")
+    assert at_end["standard"] == len(judged)
+    assert tried == judged  # a rate at an end says nothing about other points
+
+
 def test_the_cost_of_each_arm_is_told_before_and_at_most(tuning):
     [line] = tuning.budgets()
     for arm, count in zip(ARMS, (10, 10, 5, 5), strict=True):

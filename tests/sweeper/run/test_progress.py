@@ -134,6 +134,14 @@ def test_a_run_that_is_watched_tells_its_pace_and_in_the_end_what_it_took(story)
     assert one.told() == 0
 
 
+def test_where_nothing_more_is_started_only_what_runs_counts(story):
+    one = story("ab")
+    one.begin()
+    one.phase("a", Phase.RUNNING)
+    one.schedule.breaker.tripped = "3 runs failed in the same way"
+    assert one.told() == 60
+
+
 def test_a_run_that_is_to_be_started_again_keeps_what_it_saved(story):
     one = story("a")
     one.begin()

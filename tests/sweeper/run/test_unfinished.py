@@ -104,3 +104,12 @@ def test_after_a_signal_the_same_command_continues(store, freeze, machine, capsy
     assert train(store.outputs) == 0
     assert started(here) == ["a", "a", "b"]
     assert {store.run(id).status().state for id in store.ids()} == {State.DONE}
+
+
+def test_a_failed_parent_blocks_its_children_and_the_exit_code_says_so(
+    store, freeze, machine
+):
+    freeze("c", parent=freeze("p"))
+    here = machine(p=["nan"])
+    assert train(store.outputs) == 1
+    assert started(here) == ["p"]

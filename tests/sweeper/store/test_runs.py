@@ -80,6 +80,7 @@ def test_ids_are_the_frozen_runs_in_order(store, record):
     for name in names:
         store.freeze(replace(record, id=name))
     (store.outputs / "runs" / "stray").write_text("x")
+    (store.outputs / "runs" / "without-a-record").mkdir()
     (store.outputs / "runs" / "link").symlink_to(store.outputs / "runs" / names[0])
     assert store.ids() == sorted(names)
 
