@@ -15,6 +15,7 @@ from sweeper.store.records import Record
 from sweeper.store.runs import Run, RunStore
 from tasks import train
 from tasks.synthetic.samples import LM1B, World
+from tasks.text.tokenizer import load_tokenizer, save_tokenizer, train_bpe
 from tasks.training.progress import leftovers, remove_all
 from tests.policies import shipped
 from tests.sweeper.store.test_files import HOSTILE_NAMES
@@ -209,3 +210,13 @@ def test_linked_checkpoints_are_a_strangers(stranger, tmp_path):
     remove_all(run)
     run.attempts()[0].discard_leftovers()
     assert contents(stranger) == before
+
+
+def test_a_tokenizer_is_written_beside_planted_links(stranger, tmp_path):
+    tokenizer = train_bpe(["one word and another", "one word more"], 263)
+    names = ("tokenizer.json", "tokenizer.json.sha256")
+    for name in (*names, *(f"{name}.part" for name in names)):
+        (tmp_path / name).symlink_to(stranger / "notes")
+    save_tokenizer(tokenizer, tmp_path / "tokenizer.json")
+    assert contents(stranger)["notes"] == "notes"
+    assert load_tokenizer(tmp_path / "tokenizer.json").to_str() == tokenizer.to_str()

@@ -1,9 +1,12 @@
 """Data are prepared once, found again by name, and refused where they changed since."""
 
+import shutil
+
 import pytest
 
 import tasks.digests
 from sweeper.store.errors import UserError
+from tasks.digests import DIGESTS
 from tests.tasks.jobs import ended, last_word
 from tests.tasks.small import SMALL, data, opened_data, prepared_folder
 
@@ -56,6 +59,22 @@ def test_preparing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(
     assert found == {
         path.relative_to(folder): path.read_bytes() for path in files(folder)
     }
+
+
+@of_one_task
+def test_without_digests_the_data_are_prepared_again(of, tmp_path):
+    changes, outputs, folder = of
+    copied = tmp_path / "data" / folder.name
+    shutil.copytree(folder, copied)
+    (copied / DIGESTS).unlink()
+    damaged = max(files(copied / "test"), key=lambda path: path.stat().st_size)
+    sound = damaged.read_bytes()
+    damaged.write_bytes(sound[::-1])
+    assert (
+        opened_data(tmp_path, changes).facts["sha256"]
+        == opened_data(outputs, changes).facts["sha256"]
+    )
+    assert damaged.read_bytes() == sound
 
 
 def test_text_that_is_not_the_planned_one_is_refused(of, tmp_path):
@@ -117,3 +136,11 @@ def test_a_job_trains_on_nothing_that_was_changed(outputs):
     word = last_word(ended(outputs, code=1))
     assert word["cause"] == "data"
     assert str(rows) in word["message"]
+
+
+def test_no_prepared_data_through_a_link(outputs, tmp_path):
+    folder = prepared_folder(outputs)
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="no symbolic link"):
+        opened_data(outputs)

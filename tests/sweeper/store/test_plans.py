@@ -44,15 +44,15 @@ def test_a_plan_of_other_experiments_in_between_makes_no_new_one(tmp_path):
 def test_plans_are_numbered_and_the_latest_of_an_experiment_is_found(tmp_path):
     assert newest(tmp_path) == {}
     assert plans(tmp_path) == list(tmp_path.iterdir()) == []
-    assert (
-        write_plan(tmp_path, plan("fig1", scale="demo")) == tmp_path / "plans/0001.json"
-    )
+    first = write_plan(tmp_path, plan("fig1", scale="demo"))
+    assert first == tmp_path / "plans/0001.json"
+    first.rename(first.with_name("9999.json"))
+    for name in ("notes.json", ".0002.json.0123456789abcdef.tmp", "0002.json.bak"):
+        first.with_name(name).write_text("{")
     write_plan(tmp_path, plan("fig1", "fig3", scale="gpu"))
-    assert (
-        write_plan(tmp_path, plan("fig2", scale="paper"))
-        == tmp_path / "plans/0003.json"
-    )
-    assert [value["number"] for value in plans(tmp_path)] == [1, 2, 3]
+    last = write_plan(tmp_path, plan("fig2", scale="paper"))
+    assert last == tmp_path / "plans/10001.json"
+    assert [value["scale"] for value in plans(tmp_path)] == ["demo", "gpu", "paper"]
     scales = {name: found["scale"] for name, found in newest(tmp_path).items()}
     assert scales == {"fig1": "gpu", "fig3": "gpu", "fig2": "paper"}
 
