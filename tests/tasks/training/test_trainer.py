@@ -29,7 +29,7 @@ CASES = {
         "task": {"name": "recall", "pairs": 5, "batch_rows": 7},
     },
     "muon": {**SMALL["lm1b"], "optimizer.name": "muon", "optimizer.schedule": "cosine"},
-    "half precision": {**SMALL["lm1b"], "trainer.precision": "bf16-mixed"},
+    "half": {**SMALL["lm1b"], "trainer.precision": "bf16-mixed"},
 }
 # pl.Trainer copies RNG states, reads a device that Lightning looks for, and notes few workers.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
@@ -180,7 +180,7 @@ TWO_PROCESSES = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", sorted(CASES.keys() - {"representation", "muon", "half precision"})
+    "name", sorted(CASES.keys() - {"representation", "muon", "half"})
 )
 def test_two_processes_end_nearly_alike(name, shared, tmp_path):
     changes = changes_of(name)
