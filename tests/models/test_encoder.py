@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from models.bert_heads import Classifier, PretrainingModel, SpanFinder, load_pretrained
+from models.cross_entropy import IGNORED
 from tasks.export.encoder import encoder_weights
 from tests.models.conftest import ENCODER, influence
 
@@ -102,3 +103,20 @@ def test_a_fine_tuned_model_starts_from_the_pre_trained_weights(build, encoder):
     assert head
     for name, value in model.state_dict().items():
         assert torch.equal(value, head[name] if name in head else state[name]), name
+
+
+def test_the_token_loss_is_over_the_masked_places_only(encoder, batch):
+    model = PretrainingModel(encoder()).double()
+    hidden_BTD = model(*batch)
+    places_BM = torch.tensor([[2, 7], [5, 0], [0, 0], [1, 3], [0, 0]])
+    targets_BM = torch.tensor(
+        [[3, 11], [13, IGNORED], [IGNORED, IGNORED], [2, 23], [7, IGNORED]]
+    )
+    nats, count = model.token_loss(hidden_BTD, places_BM, targets_BM)
+    logits_BTV = model.token_logits(hidden_BTD, torch.arange(11).expand(5, 11))
+    chosen = [(0, 2, 3), (0, 7, 11), (1, 5, 13), (3, 1, 2), (3, 3, 23), (4, 0, 7)]
+    expected = sum(
+        -logits_BTV[row, place].log_softmax(0)[token] for row, place, token in chosen
+    )
+    assert count == len(chosen)
+    torch.testing.assert_close(nats, expected)

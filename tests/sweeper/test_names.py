@@ -225,3 +225,15 @@ def test_nothing_goes_in_training_or_unconfirmed(sweep, outputs, monkeypatch, ca
         assert forget(outputs, name, "--yes") == 2
         assert "is in training. Stop its sweep first" in capsys.readouterr().err
     assert sorted(outputs.rglob("*")) == before
+
+
+def test_a_run_is_named_by_the_words_that_status_prints(sweep, outputs, capsys):
+    sweep("name=mine model.heads=2,4")
+    assert main(["status", "mine", "--all", "--outputs", str(outputs)]) == 0
+    printed = capsys.readouterr().out
+    [words] = re.findall(r"mine/grid .*heads=4 seed=0", printed)
+    assert forget(outputs, words, "--yes") == 0
+    [left] = RunStore(outputs).ids()
+    assert "-h2x" in left
+    assert forget(outputs, "mine/heads=8", "--yes") == 2
+    assert "but no run matches" in capsys.readouterr().err

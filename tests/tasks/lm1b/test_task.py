@@ -144,3 +144,19 @@ def test_a_model_that_diverged_has_a_loss_that_says_so_and_nothing_else(prepared
     assert math.isnan(metrics["test/loss"])
     assert "test/attention_rank" not in metrics
     assert task.files() == {}
+
+
+def test_a_layer_of_heads_of_several_sizes_is_one_layer_with_heads_in_their_order(
+    prepared,
+):
+    sizes = [[5, 1, 3], 7]
+    task = opened(prepared, {"model.heads": 3, "model.head_size": sizes})
+    evaluated(task)
+    layers = task.files()["attention.json"]["layers"]
+    assert [(len(layer["rank"]), len(layer["entropy"])) for layer in layers] == [
+        (3, 3),
+        (3, 3),
+    ]
+    assert (
+        layers[0]["rank"] == sizes[0]
+    )  # of fresh heads, which use all that their size allows

@@ -88,3 +88,16 @@ def test_a_batch_of_three_rows_has_three_parts_at_most_and_may_fit_elsewhere(
     assert run.halve_micro_batches(run.attempts()[-1]) == 0
     assert run_job(run) == 0
     assert run.result()["micro_batches"] == 3
+
+
+def test_there_are_as_many_parts_as_the_larger_phase_has_rows(shared):
+    second = {
+        "steps": 2,
+        "warmup_steps": 0,
+        "sequence_length": 23,
+        "batch_tokens": 8 * 23,
+    }
+    longer = {"task.second_phase": second, "trainer.micro_batches": 9}
+    run = freeze(shared, {**SMALL["pretraining"], **longer}, "two-phases")
+    assert run_job(run) == 1
+    assert "expected at most 8, " in last_word(run)["message"]
