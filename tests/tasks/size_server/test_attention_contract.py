@@ -231,3 +231,11 @@ def test_our_own_variants_keep_it(name, sizes, precision):
     assert (
         attention_contract.behaviour_fault(build, *sizes, precision=precision) is None
     )
+
+
+@pytest.mark.parametrize("length", [2, 3, 4])
+def test_rotary_positions_are_tried_in_rows_of_any_length(length):
+    attention_contract._checked.clear()
+    rows = {"task.sequence_length": length, "task.batch_tokens": 4 * length}
+    rotary = {"model.position_encoding": "rotary", "model.head_size": 4}
+    assert size(config({**rows, **rotary}))["width"] == 3 * 4
