@@ -41,7 +41,7 @@ test: $(READY) ## Run the quick tests (2 to 7 minutes on two cores)
 slow: $(READY) ## Run the slow tests: whole sweeps, faults, browsers; Slurm and Ray if installed
 	$(PYTEST) -m slow
 
-faults: $(READY) ## Inject faults into sweeps and count lost results (two hours on two cores)
+faults: $(READY) ## Inject faults into sweeps and count lost results (40 minutes on two cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults
 
 bench: $(READY) ## Compare the speed with other programs, for docs/performance.md (half an hour)

@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, settings
 from sweeper.store import registry
 
 ROOT = Path(__file__).resolve().parents[1]
-TEST_DATA = Path(os.environ.get("HEADROOM_TEST_DATA", ROOT.parent / "shared" / "data"))
 
 # A busy machine is no failure: no example has a time that it must be done in.
 settings.register_profile(
@@ -129,16 +128,6 @@ def installed(tmp_path, monkeypatch):
     packages = Installed(tmp_path, monkeypatch)
     yield packages
     packages.forget()
-
-
-@pytest.fixture(scope="session")
-def shared_data():
-    """The folder of real text (lm1b/, novels/, ...), which is no part of the project."""
-    if not TEST_DATA.is_dir():
-        pytest.skip(
-            f"real text: no folder {TEST_DATA}; name one with HEADROOM_TEST_DATA"
-        )
-    return TEST_DATA
 
 
 def pytest_runtest_setup(item):

@@ -84,33 +84,15 @@ LIGHT = {
         modules_of("hydra_plugins.headroom"),
         HEAVY | DRAWING | CLUSTERS | {"pydantic", "numpy"},
     ),
-    "models": (
-        modules_of("models"),
-        CONFIGURATION | PLAIN | {"pydantic", "sweeper", "tasks", "hydra_plugins"},
-    ),
-    "a job": (
-        modules_of("tasks"),
-        CONFIGURATION | {"wandb", "datasets", "hydra_plugins"},
-    ),
     "the warm server": (["tasks.size_server.__main__"], PLAIN - {"pytorch_lightning"}),
 }
 
 
-SLOW = ("models", "a job")  # which import torch
-
-
-@pytest.mark.parametrize(
-    ("modules", "unwanted"),
-    [
-        pytest.param(*case, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
-        for name, case in LIGHT.items()
-    ],
-)
+@pytest.mark.parametrize(("modules", "unwanted"), LIGHT.values(), ids=LIGHT)
 def test_what_an_import_must_not_load_is_not_loaded(modules, unwanted):
     loaded = loaded_after("import " + ", ".join(modules))
     assert modules[0].split(".")[0] in loaded
     assert not loaded & unwanted
-    assert modules[0] not in ("models", "tasks") or "torch" in loaded
 
 
 @pytest.mark.parametrize("flag", ["--help", "--cfg=job"], ids=["help", "config"])

@@ -54,7 +54,6 @@ class WandbServer:
         self.artifacts: dict[str, dict[str, Any]] = {}
         self.files: dict[str, bytes] = {}
         self.unknown: list[str] = []
-        self.silent = False
         self.lock = threading.Lock()
 
     def answer(self, query, variables):
@@ -246,9 +245,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = self._body()
-        if self.memory.silent:
-            self.connection.close()
-            return
         with self.memory.lock:
             if "file_stream" in self.path:
                 self.memory.stream(

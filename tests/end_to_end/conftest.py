@@ -7,7 +7,7 @@ from tests.end_to_end.slurm_cluster import cluster
 
 @pytest.fixture(scope="package")
 def slurm(tmp_path_factory):
-    """The cluster."""
+    """Start the cluster."""
     pytest.importorskip("submitit", reason="real Slurm: submitit not installed")
-    with cluster(tmp_path_factory.mktemp("slurm")) as started:
-        yield started
+    with cluster(tmp_path_factory.mktemp("slurm")):
+        yield

@@ -1,7 +1,6 @@
 """A real Slurm of two nodes for the tests, with its daemons below one folder and its own ports.
 
-It asks for Debian's packages slurm-wlm and munge, and for root, whose daemons these are. Where
-slurmdbd and mariadb-server are installed too, it keeps accounts.
+It needs Debian's packages slurm-wlm and munge, and root, whose daemons these are.
 """
 
 import contextlib
@@ -13,7 +12,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -43,8 +41,6 @@ KillWait=20
 MinJobAge=300
 MessageTimeout=3
 MaxArraySize=16
-PreemptType=preempt/partition_prio
-PreemptMode=REQUEUE
 SlurmctldPort={ports[0]}
 SlurmctldPidFile={root}/slurmctld.pid
 SlurmdPidFile={root}/slurmd-%n.pid
@@ -52,14 +48,12 @@ StateSaveLocation={root}/state
 SlurmdSpoolDir={root}/spool/%n
 SlurmctldLogFile={root}/slurmctld.log
 SlurmdLogFile={root}/slurmd-%n.log
-{accounting}
+AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 {nodes}
-PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=1 State=UP
-PartitionName=urgent Nodes=ALL MaxTime=INFINITE PriorityTier=9 State=UP
+PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
-ACCOUNTING_PROGRAMS = ("mariadbd", "mariadb", "mariadb-install-db", "slurmdbd", "sacct")
 NODES = ("n1", "n2")
 # Of its GPU there is a file and nothing else.
 NODE = (
@@ -67,59 +61,13 @@ NODE = (
     "CPUs=2 RealMemory=64000 Gres=gpu:1"
 )
 
-ACCOUNTING = """\
-AccountingStorageEnforce=limits,qos
-AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost=localhost
-AccountingStoragePort={ports[0]}
-AccountingStoragePass={munge}"""
-DATABASE_CONFIG = """\
-AuthType=auth/munge
-AuthInfo=socket={munge}
-DbdHost=localhost
-DbdPort={ports[0]}
-SlurmUser=root
-LogFile={root}/slurmdbd.log
-PidFile={root}/slurmdbd.pid
-StorageType=accounting_storage/mysql
-StorageHost=127.0.0.1
-StoragePort={ports[1]}
-StorageUser=slurm
-StoragePass=x
-StorageLoc=slurm_acct_db
-"""
-GRANT = "grant all on slurm_acct_db.* to slurm@'127.0.0.1' identified by 'x'"
-
-
-def keeps_accounts() -> bool:
-    """Whether the cluster will have accounting."""
-    return all(shutil.which(name) for name in ACCOUNTING_PROGRAMS)
-
-
-class Cluster(NamedTuple):
-    """The folder of its daemons, and what stops them."""
-
-    root: Path
-    stack: contextlib.ExitStack
-
-    def start(self, *command: str) -> None:
-        """Start a daemon."""
-        log = self.stack.enter_context((self.root / f"{command[0]}.out").open("a"))
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.root)
-        self.stack.callback(_stop, process)
-
-    def until_idle(self) -> None:
-        """Wait until every node takes jobs."""
-        idle = ["idle"] * len(NODES)
-        command = ("sinfo", "-hN", "-ptest", "-o%T")
-        _until(lambda: _told(*command).split() == idle, "idle nodes", self.root)
-
 
 @contextlib.contextmanager
-def cluster(root: Path) -> Iterator[Cluster]:
-    """Start the daemons, point SLURM_CONF at them, stop them; skips by name where that cannot be.
+def cluster(root: Path) -> Iterator[None]:
+    """Start the daemons, set SLURM_CONF, and stop the daemons at the end.
 
-    The nodes have more CPUs than the machine: what the tests are about is who waits for whom.
+    Skip the test if a program or root is missing. The nodes have more CPUs than the machine,
+    because the tests are about which job waits for which.
     """
     missing = [name for name in PROGRAMS if not shutil.which(name)]
     if missing:
@@ -131,86 +79,45 @@ def cluster(root: Path) -> Iterator[Cluster]:
     root.chmod(0o755)
     for name in ("state", *(f"spool/{name}" for name in NODES)):
         (root / name).mkdir(parents=True)
-    config = root / "slurm.conf"
+    config, munge = root / "slurm.conf", root / "munge.socket"
     host = socket.gethostname().split(".")[0]
+    *ports, controller = _free_ports(1 + len(NODES))
+    nodes = [
+        NODE.format(name=name, host=host, port=port)
+        for name, port in zip(NODES, ports, strict=True)
+    ]
+    facts = {"root": root, "host": host, "munge": munge}
+    config.write_text(
+        CONFIG.format(ports=[controller], nodes="\n".join(nodes), **facts)
+    )
+    (root / "gres.conf").write_text("Name=gpu File=/dev/null\n")
     with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
-        accounting = "AccountingStorageType=accounting_storage/none"
-        started = Cluster(root, stack)
-        munge = _start_munge(started)
         patch.setenv("SLURM_CONF", str(config))
-        if keeps_accounts():
-            accounting = _start_accounting(started, munge)
-        *ports, controller = _free_ports(1 + len(NODES))
-        nodes = [
-            NODE.format(name=name, host=host, port=port)
-            for name, port in zip(NODES, ports, strict=True)
-        ]
-        facts = {"root": root, "host": host, "munge": munge, "accounting": accounting}
-        config.write_text(
-            CONFIG.format(ports=[controller], nodes="\n".join(nodes), **facts)
-        )
-        (root / "gres.conf").write_text("Name=gpu File=/dev/null\n")
-        started.start("slurmctld", "-D", "-i")
+
+        def start(*command: str) -> None:
+            log = stack.enter_context((root / f"{command[0]}.out").open("a"))
+            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=root)
+            stack.callback(_stop, process)
+
+        start("munged", "--foreground", "--force", *_munge_files(root, munge))
+        _until(munge.exists, "munge's socket", root)
+        start("slurmctld", "-D", "-i")
         for node in NODES:
-            started.start("slurmd", "-D", "-N", node)
-        started.until_idle()
-        yield started
+            start("slurmd", "-D", "-N", node)
+        idle = ["idle"] * len(NODES)
+        command = ("sinfo", "-hN", "-ptest", "-o%T")
+        _until(lambda: _told(*command).split() == idle, "idle nodes", root)
+        yield
 
 
-def _start_munge(cluster: Cluster) -> Path:
-    """Its socket."""
-    root = cluster.root
-    key, sock = root / "munge.key", root / "munge.socket"
+def _munge_files(root: Path, munge: Path) -> list[str]:
+    """Write the key of munge; return the options that name its files."""
+    key = root / "munge.key"
     key.write_bytes(os.urandom(1024))
     key.chmod(0o600)
-    files = {"key": key, "pid": root / "munged.pid", "log": root / "munged.log"}
+    files = {name: root / f"munge.{name}" for name in ("key", "pid", "log", "seed")}
     options = [f"--{name}-file={path}" for name, path in files.items()]
-    seed = f"--seed-file={root / 'munged.seed'}"
-    cluster.start(
-        "munged", "--foreground", "--force", seed, f"--socket={sock}", *options
-    )
-    _until(sock.exists, "munge's socket", root)
-    return sock
-
-
-def _start_accounting(cluster: Cluster, munge: Path) -> str:
-    """A database and Slurm's door to it; the lines of slurm.conf that lead there."""
-    root = cluster.root
-    facts = {"root": root, "munge": munge, "ports": _free_ports(2)}
-    data = root / "database"
-    data.mkdir()
-    # As root, like everything here: another user may not reach the folder of a test.
-    ours = ["--no-defaults", "--user=root", f"--datadir={data}"]
-    plain = "--auth-root-authentication-method=normal"
-    subprocess.run(
-        ["mariadb-install-db", *ours, plain], check=True, capture_output=True
-    )
-    ask = ["mariadb", "--no-defaults", "-uroot", f"--socket={data / 'socket'}", "-e"]
-    where = [f"--socket={data / 'socket'}", f"--port={facts['ports'][1]}"]
-    cluster.start("mariadbd", *ours, *where, "--bind-address=127.0.0.1")
-    _until(lambda: _told(*ask, "select 1"), "a database", root)
-    for order in ("create database slurm_acct_db", GRANT):
-        subprocess.run([*ask, order], check=True, capture_output=True)
-    config = root / "slurmdbd.conf"
-    config.write_text(DATABASE_CONFIG.format(**facts))
-    config.chmod(0o600)
-    cluster.start("slurmdbd", "-D")
-    log = root / "slurmdbd.log"
-    _until(
-        lambda: log.exists() and "slurmdbd version" in log.read_text(),
-        "its accounts",
-        root,
-    )
-    return ACCOUNTING.format(**facts)
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    return [f"--socket={munge}", *options]
 
 
 def _until(condition, what: str, root: Path) -> None:
@@ -220,6 +127,15 @@ def _until(condition, what: str, root: Path) -> None:
             logs = "\n".join(path.read_text()[-2000:] for path in root.glob("*.log"))
             raise AssertionError(f"Slurm has not brought {what}:\n{logs}")
         time.sleep(0.1)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _told(*command: str) -> str:

@@ -1,6 +1,5 @@
 """Sweeps that decide, with real training: rounds, their end, and that they repeat themselves."""
 
-import itertools
 import re
 import subprocess
 import sys
@@ -8,7 +7,6 @@ import sys
 import pytest
 
 from benchmarks.measure import ROOT
-from sweeper.store.plans import plans
 from sweeper.store.runs import RunStore, State
 from tests.end_to_end.test_sweep import numbers, python
 from tests.faults.commands import verdicts
@@ -78,22 +76,6 @@ def test_a_planted_difference_is_found_and_nothing_is_trained_beyond_it(planted)
     assert 6 < int(runs) == len(done(outputs)) < 60
 
 
-def test_every_round_is_a_plan_that_holds_those_before_it(planted):
-    outputs, said = planted
-    written = plans(outputs)
-    [(rounds, runs)] = ENDED.findall(said)
-    assert len(written) == int(rounds)
-    assert [len(plan.get("rounds", [])) for plan in written] == list(
-        range(len(written))
-    )
-    for before, after in itertools.pairwise(written):
-        assert after["rounds"][:-1] == before.get("rounds", [])
-        assert len(before["runs"]) < len(after["runs"])
-        [kept] = after["rounds"][-1]["verdicts"]["twins"]
-        assert kept["answer"] == "undecided"
-    assert len(written[-1]["runs"]) == int(runs)
-
-
 def test_typed_twice_at_once_every_run_is_trained_once(planted, tmp_path):
     outputs = tmp_path / "outputs"
     asked = [sys.executable, *command(outputs, PLANTED)]
@@ -108,18 +90,6 @@ def test_typed_twice_at_once_every_run_is_trained_once(planted, tmp_path):
     store = RunStore(outputs)
     for run in store.ids():  # who came second has withdrawn before its first step
         assert sum(one.metrics_path.exists() for one in store.run(run).attempts()) == 1
-
-
-def test_typed_again_it_trains_nothing_and_a_spent_budget_buys_nothing(planted):
-    outputs, _ = planted
-    before = done(outputs)
-    again = sweep(outputs, "hydra.sweeper.budget_device_hours=1e-9", rates=PLANTED)
-    assert again.returncode == 0
-    assert "1 of 1 undecided: wins_at_equal_size, after 1 round," in again.stdout
-    assert "would exceed hydra.sweeper.budget_device_hours=1e-09" in again.stdout
-    again = sweep(outputs, rates=PLANTED)
-    assert ENDED.search(again.stdout)
-    assert (done(outputs), len(RunStore(outputs).ids())) == (before, len(before))
 
 
 def test_twins_never_differ(tmp_path):

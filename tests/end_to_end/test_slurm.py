@@ -2,18 +2,14 @@
 
 import json
 import subprocess
-import time
 
 import pytest
 
-from sweeper.run import slurm as slurm_module
 from sweeper.run.backend import BackendContext, Job, Resources
 from sweeper.run.backends.slurm import backend
 from sweeper.run.schedule import Phase, Schedule
 from sweeper.size_server import SizeServer
-from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
-from tests.end_to_end.slurm_cluster import keeps_accounts
 from tests.end_to_end.test_sweep import numbers, sweep
 from tests.policies import launcher, policy
 from tests.tasks.jobs import config, freeze, science
@@ -164,55 +160,6 @@ def test_a_sweep_gives_the_same_numbers_as_on_this_machine(tmp_path):
     assert len(numbers(here)) == 2
     assert numbers(there) == numbers(here)
     assert (there / "figures" / "grid.pdf").exists()
-
-
-def test_another_sweep_takes_over_what_is_in_the_queue(tmp_path):
-    """The first is gone before its job has started; the second hands nothing in."""
-    run = freeze(tmp_path, LONG)
-    subprocess.run(
-        ["scontrol", "update", "PartitionName=test", "State=DOWN"], check=True
-    )
-    first = open_backend(tmp_path)
-    begin(first, run)
-    first.ended(0)
-    place = tmp_path / "slurm" / f"{run.id}.json"
-    handed_in = place.read_text()
-    second = open_backend(tmp_path)
-    job = begin(second, run)
-    assert second.ended(0) == []
-    assert place.read_text() == handed_in
-    second.signal(job, 15)  # as at Ctrl-C: what waits is taken out of the queue
-    while not (over := second.ended(0.1)):
-        pass
-    assert over == [job]
-    assert "was cancelled" in second.exit_reason(job)
-    subprocess.run(["scontrol", "update", "PartitionName=test", "State=UP"], check=True)
-
-
-@pytest.mark.skipif(
-    not keeps_accounts(), reason="accounting: slurmdbd, mariadb-server missing"
-)
-def test_the_accounts_tell_how_a_job_ended_that_the_queue_forgot(tmp_path, monkeypatch):
-    run = freeze(tmp_path, LONG)
-    slurm = open_backend(tmp_path)
-    job = begin(slurm, run)
-    slurm.ended(0)
-    told = json.loads((tmp_path / "slurm" / f"{run.id}.json").read_text())
-    subprocess.run(["scancel", told["job"]], check=True)
-    while slurm_module.read_accounts([told["job"]]) != {told["job"]: "CANCELLED"}:
-        time.sleep(0.2)
-    monkeypatch.setattr(slurm_module, "queue", dict)
-    while not (over := slurm.ended(0.1)):
-        pass
-    assert over == [job]
-    assert "was cancelled" in slurm.exit_reason(job)
-
-
-def test_what_sbatch_refuses_is_said_in_a_sentence(tmp_path):
-    with pytest.raises(UserError, match=r"sbatch refused the job: .*invalid partition"):
-        open_backend(tmp_path, partition="nowhere")
-    with pytest.raises(UserError, match=r"sbatch refused the job: .*\. Request less"):
-        open_backend(tmp_path, cpus_per_device=10_000)
 
 
 def test_a_store_that_others_may_write_to_is_refused_before_data_is_prepared(tmp_path):

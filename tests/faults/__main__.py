@@ -19,7 +19,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--seed", type=int, default=1, help="the seed of all random choices"
     )
     parser.add_argument(
-        "--quick", action="store_true", help="take three minutes, not ninety"
+        "--quick", action="store_true", help="take two minutes, not forty"
     )
     parser.add_argument(
         "--only", default="", metavar="WORD", help="run cases with WORD in the name"

@@ -201,17 +201,6 @@ def training(outputs: Path) -> bool:
     )
 
 
-def two_at_once(seed: int, *, times: int) -> Count:
-    """Type the same command twice at the same moment."""
-    count = Count("sweep.py typed twice at once", seed)
-    for _, command in disturbed(count, GRID, range(times)):
-        both = [command.type(), command.type()]
-        count.injected += 1
-        for process in both:
-            count.complaints += process.wait(timeout=PATIENCE_S) != 0
-    return count
-
-
 def stops(seed: int) -> Count:
     """Send SIGINT or SIGTERM to the sweep, once or twice, then type the command again."""
     count = Count("Ctrl-C and SIGTERM to sweep.py", seed)

@@ -1,4 +1,4 @@
-"""Cases with jobs that hang, run out of memory or disk quota, or end without a message."""
+"""Cases with jobs that hang, exceed a limit on files, or end without a message."""
 
 import ctypes
 import os
@@ -6,10 +6,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NoReturn
-
-import torch
 
 from sweeper.run.failures import Watchdog
 from sweeper.store.attempts import Cause
@@ -36,26 +33,6 @@ def hangs(setting: Setting, *, times: int) -> Count:
     for _ in range(times):
         cause, log = sabotaged(setting, count, hang, Watchdog(2.0, 1.0))
         count.complaints += cause != Cause.HANG or "most recent call first" not in log
-    return count
-
-
-def out_of_memory(setting: Setting, *, times: int) -> Count:
-    """Allocate more than a job's address space; the cause is recognized and not tried again."""
-    count = Count("out of memory by rlimit", setting.seed)
-
-    def exhaust() -> None:
-        used = (
-            int(Path("/proc/self/statm").read_text().split()[0])
-            * resource.getpagesize()
-        )
-        resource.setrlimit(resource.RLIMIT_AS, (used + 2**26, used + 2**26))
-        torch.zeros(2**33)
-
-    for _ in range(times):
-        cause, log = sabotaged(setting, count, exhaust)
-        count.complaints += (
-            cause != Cause.OUT_OF_HOST_MEMORY or "out_of_host_memory" not in log
-        )
     return count
 
 

@@ -59,23 +59,6 @@ def zombies(setting: Setting, *, faults: int) -> Count:
     return repeated(setting, count, faults, disturb)
 
 
-def terminations(setting: Setting, *, faults: int) -> Count:
-    """Send SIGTERM to workers at random moments, sometimes twice."""
-    count = Count("SIGTERM to workers, once and twice", setting.seed)
-    rng = random.Random(setting.seed)
-
-    def disturb(outputs: Path, orchestrators: list[int]) -> None:
-        time.sleep(rng.uniform(0.05, 0.4))
-        jobs = sweep.living(outputs)
-        if not jobs or count.injected >= faults:
-            return
-        victim = rng.choice(jobs)
-        for _ in range(rng.choice([1, 1, 2])):
-            count.injected += sweep.kill(victim, signal.SIGTERM)
-
-    return repeated(setting, count, faults, disturb)
-
-
 def together(setting: Setting, orchestrators: int, *, times: int) -> Count:
     """Start several orchestrators at once, and disturb nothing else."""
     count = Count(f"{orchestrators} orchestrators at once", setting.seed)

@@ -1,5 +1,7 @@
 """Tests that a damaged file is reported, and that commands still show everything else."""
 
+import csv
+import io
 import json
 import os
 import subprocess
@@ -104,65 +106,51 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("file", FILES)
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_file_is_named_and_the_rest_is_shown(file, damage, outputs, capfd):
+CONTENTS: dict[str, Callable[[Path], object]] = {
+    "plan: a cycle of parents": changed_to(
+        runs={"a": {"parent": "c"}, "c": {"parent": "a"}}
+    ),
+    "plan: a run that is a path": changed_to(points=[{"run": "../../etc"}]),
+    "plan: a seed of text": changed_to(points=[{"run": "a", "seed": "3"}]),
+    "plan: a number of 400 digits": changed_to(estimate={"a": 10**400}),
+    "plan: another format": changed_to(format=97),
+    "record: of another run": changed_to(id="b"),
+    "result: of another run": changed_to(id="a"),
+    "beat: a step of text": changed_to(step="seven"),
+    "beat: a huge speed": changed_to(tokens_per_second=10**400),
+    "beat: no phase": changed_to(phase=None),
+    "result: nested metrics": changed_to(metrics={"a": {"b": "c"}}),
+}
+CASES = [(file, damage) for file in FILES for damage in DAMAGES.values()]
+CASES += [(name.partition(":")[0], damage) for name, damage in CONTENTS.items()]
+NAMES = [f"{file}: {damage}" for file in FILES for damage in DAMAGES] + [*CONTENTS]
+
+
+def losses(outputs, name):
+    """The losses of a table; none if there is no table."""
+    path = outputs / "tables" / f"{name}.csv"
+    text = path.read_text() if path.exists() else ""
+    return [row.get("test/loss", "") for row in csv.DictReader(io.StringIO(text))]
+
+
+@pytest.mark.parametrize(("file", "damage"), CASES, ids=NAMES)
+def test_a_damaged_file_is_named_and_the_rest_is_shown_without_a_wrong_number(
+    file, damage, outputs, capfd
+):
     path = outputs / FILES[file]
-    DAMAGES[damage](path)
+    damage(path)
     codes = [main([command, "--outputs", str(outputs)]) for command in COMMANDS]
     told = capfd.readouterr()
     assert "Traceback" not in told.err
     if file == "beat":
         assert codes == [0, 0]
     else:
-        words = " ".join((told.err + told.out).split())
         assert 1 in codes
-        assert str(path) in words
-    other = "first" if file == "result" else "second"
-    assert other in told.out
-
-
-CONTENTS: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "a cycle of parents": (
-        "plan",
-        changed_to(runs={"a": {"parent": "c"}, "c": {"parent": "a"}}),
-    ),
-    "points of text": ("plan", changed_to(points=["a"])),
-    "a run that is a path": ("plan", changed_to(points=[{"run": "../../etc"}])),
-    "a seed of text": ("plan", changed_to(points=[{"run": "a", "seed": "3"}])),
-    "a size of text": ("plan", changed_to(runs={"a": {"size": {"tokens": "many"}}})),
-    "a number of 400 digits": ("plan", changed_to(estimate={"a": 10**400})),
-    "another format": ("plan", changed_to(format=97)),
-    "a record of another run": ("record", changed_to(id="b")),
-    "a result of another run": ("result", changed_to(id="a")),
-    "seconds of text": ("result", changed_to(seconds="long")),
-    "a huge attempt": ("result", changed_to(attempt=10**400)),
-    "nested metrics": ("result", changed_to(metrics={"a": {"b": "c"}})),
-}
-
-
-@pytest.mark.parametrize(("file", "damage"), CONTENTS.values(), ids=CONTENTS)
-def test_a_file_with_other_content_is_named(file, damage, outputs, capfd):
-    path = outputs / FILES[file]
-    damage(path)
-    codes = [main([command, "--outputs", str(outputs)]) for command in COMMANDS]
-    told = capfd.readouterr()
-    assert 1 in codes
-    assert str(path if file == "plan" else path.parent) in told.err + told.out
-    assert "Traceback" not in told.err
-
-
-@pytest.mark.parametrize("key", ["step", "tokens_per_second", "beat", "phase"])
-@pytest.mark.parametrize("value", ["seven", None, 10**400], ids=type)
-def test_a_strange_heartbeat_ends_nothing(key, value, outputs, capfd):
-    beat = outputs / FILES["beat"]
-    edited(
-        outputs / FILES["attempt"],
-        lambda info: info.update(machine="another", boot="another"),
-    )
-    edited(beat, lambda told: told.update({key: value}), seal=False)
-    assert main(["status", "--outputs", str(outputs), "--all"]) == 0
-    assert "running" in capfd.readouterr().out
+        named = " ".join((told.err + told.out).split())
+        assert str(path) in named or str(path.parent) in named
+    assert ("first" if file == "result" else "second") in told.out
+    assert {*losses(outputs, "second")} <= {"1.5", ""}
+    assert {*losses(outputs, "first")} <= {""}
 
 
 UNJUDGED: dict[str, dict[str, Any]] = {
@@ -193,29 +181,6 @@ def test_plans_that_cannot_be_judged_or_drawn_are_named(
     named = {line.split()[1].rstrip(":") for line in told.err.splitlines()}
     assert concerned <= named <= UNJUDGED.keys()
     assert (outputs / made).stat().st_size > 0
-
-
-def test_a_changed_plan_gives_no_table(outputs, capfd):
-    edited(
-        outputs / FILES["plan"],
-        lambda plan: plan["points"][0].update(seed=4),
-        seal=False,
-    )
-    assert main(["collect", "--outputs", str(outputs)]) == 1
-    assert "0001.json cannot be read: it has no sha256" in capfd.readouterr().err
-    assert not (outputs / "tables" / "first.csv").exists()
-
-
-def test_a_name_that_disturbs_a_terminal_is_shown_without_doing_so(tmp_path, capfd):
-    outputs = tmp_path / "\x1b[31mred\n"
-    (outputs / "plans").mkdir(parents=True)
-    os.mkfifo(outputs / "plans" / "0001.json")
-    (outputs / "tables").write_text("in the way")
-    write_plan(outputs, plan("first", "a"))
-    assert main(["collect", "--outputs", str(outputs)]) == 2
-    told = capfd.readouterr().err
-    assert "\\x1b[31mred\\n" in told
-    assert "\x1b" not in told
 
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ import pytest
 from sweep import HOME
 from sweeper.__main__ import main
 from sweeper.hydra_section import composer
-from sweeper.plan.compose import CONF, Composer
+from sweeper.plan.compose import CONF
 from sweeper.plan.hydra_errors import explained, is_user_error
 from sweeper.plan.overrides import read
 from sweeper.plan.planner import Planner
@@ -328,11 +328,6 @@ def test_what_is_typed_or_written_wrongly_is_one_sentence_before_anything_is_tra
     assert is_a_sentence(said), said
 
 
-def test_a_mistake_in_a_key_that_changes_no_size_is_told_where_the_size_is_known(told):
-    assert "parent=nope" in told("parent=nope")  # this model's size is now in the cache
-    assert "trainer.threads=0: expected" in told("trainer.threads=0")
-
-
 @pytest.mark.parametrize("typed", COMMANDS)
 def test_a_command_that_cannot_do_it_says_so_in_one_sentence(typed, here, capsys):
     arguments = typed.replace("HERE", str(here)).split(" ")
@@ -393,13 +388,6 @@ def test_a_home_folder_needs_no_quotes_on_the_command_line():
     typed = HOME.sub(r"\1'\2'", "data.root=~/my texts")
     found = read(["data=local", typed], composer(), max_points=1)
     assert found.values["data.root"] == "~/my texts"
-
-
-def test_a_config_path_without_the_primary_config_names_the_flag_that_adds_a_folder():
-    with pytest.raises(UserError) as refused:
-        Composer(composer().loader, "mine").compose([])
-    assert "There is no primary config mine.yaml" in str(refused.value)
-    assert "write --config-dir FOLDER instead of --config-path" in str(refused.value)
 
 
 @pytest.mark.parametrize("typed", ["sweep.py model.heads=8", "-m sweeper status"])

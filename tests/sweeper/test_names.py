@@ -3,7 +3,6 @@
 import io
 import re
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
@@ -21,12 +20,6 @@ from tests.sweeper.plan.conftest import FakeProcess, described
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
-TYPED = (
-    "experiment=head_sizes",
-    "experiment=head_sizes trainer.steps=50",
-    "model.heads=4,8",
-    "model.heads=4,8 model.head_size=8",
-)
 PLAIN = {
     "fig1": "experiment=fig1 scale=demo seed=0,1,2,3,4,5,6,7 logger=none trainer.threads=2",
     "run": "seed=0",
@@ -81,14 +74,6 @@ def left(outputs: Path) -> list[set[str]]:
     return [
         {p.stem for p in (outputs / folder).glob(f"*{end}")} for folder, end in pairs
     ]
-
-
-def test_four_sweeps_leave_four_tables_and_four_figures(sweep, outputs):
-    names = [sweep(typed) for typed in TYPED]
-    assert left(outputs) == [{*names}, {*names}]
-    assert {row["steps"] for row in rows(outputs, names[1])} == {"50"}
-    assert "50" not in {row["steps"] for row in rows(outputs, names[0])}
-    assert {row["model.head_size"] for row in rows(outputs, names[2])} == {"8", "4"}
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -176,32 +161,6 @@ def test_a_run_that_a_sweep_in_training_waits_for_stays(sweep, outputs, capsys):
     assert store.ids() == [trained, waiting]
 
 
-def test_a_run_goes_when_it_is_named_and_is_new_again(sweep, outputs, capsys):
-    sweep("name=mine model.heads=2,4")
-    run, other = RunStore(outputs).ids()
-    assert forget(outputs, run, "--yes") == 0
-    assert (
-        "the run is planned in mine; repeating the sweep trains it again"
-        in capsys.readouterr().out
-    )
-    assert RunStore(outputs).ids() == [other]
-    assert main(["status", "mine", "--outputs", str(outputs)]) == 0
-    sweep("name=mine model.heads=2,4")
-    assert RunStore(outputs).ids() == sorted([run, other])
-
-
-def test_a_run_is_named_by_the_words_that_status_prints(sweep, outputs, capsys):
-    sweep("name=mine model.heads=2,4")
-    assert main(["status", "mine", "--all", "--outputs", str(outputs)]) == 0
-    printed = capsys.readouterr().out
-    [words] = re.findall(r"mine/grid .*heads=4 seed=0", printed)
-    assert forget(outputs, words, "--yes") == 0
-    [left] = RunStore(outputs).ids()
-    assert "-h2x" in left
-    assert forget(outputs, "mine/heads=8", "--yes") == 2
-    assert "but no run matches" in capsys.readouterr().err
-
-
 def test_a_pinned_state_of_the_code_goes_when_no_run_that_stays_needs_it(
     sweep, outputs, tmp_path
 ):
@@ -257,15 +216,25 @@ def test_nothing_goes_in_training_or_unconfirmed(sweep, outputs, monkeypatch, ca
     for answer in ("n", ""):
         monkeypatch.setattr("builtins.input", lambda _, answer=answer: answer)
         assert forget(outputs, "mine") == 1
-    monkeypatch.setattr("builtins.input", Mock(side_effect=EOFError))
-    assert forget(outputs, "mine") == 1
     assert sorted(outputs.rglob("*")) == before
     store = RunStore(outputs)
     run = store.run(store.ids()[0])
     (run.path / "result.json").unlink()
     run.claim({})  # claimed by this process, which is alive
     before = sorted(outputs.rglob("*"))
-    assert forget(outputs, "mine", "--yes") == 2
+    for name in ("mine", run.id):
+        assert forget(outputs, name, "--yes") == 2
+        assert "is in training. Stop its sweep first" in capsys.readouterr().err
     assert sorted(outputs.rglob("*")) == before
-    assert forget(outputs, run.id, "--yes") == 2
-    assert "is in training. Stop its sweep first" in capsys.readouterr().err
+
+
+def test_a_run_is_named_by_the_words_that_status_prints(sweep, outputs, capsys):
+    sweep("name=mine model.heads=2,4")
+    assert main(["status", "mine", "--all", "--outputs", str(outputs)]) == 0
+    printed = capsys.readouterr().out
+    [words] = re.findall(r"mine/grid .*heads=4 seed=0", printed)
+    assert forget(outputs, words, "--yes") == 0
+    [left] = RunStore(outputs).ids()
+    assert "-h2x" in left
+    assert forget(outputs, "mine/heads=8", "--yes") == 2
+    assert "but no run matches" in capsys.readouterr().err

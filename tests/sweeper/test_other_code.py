@@ -40,8 +40,6 @@ SCALED = edited(MULTI_HEAD, lambda source: source.replace("scale=1 /", "scale=0.
         ("models/block.py", lambda s: s.replace('"""', '"""Edited. ', 1), False),
         ("tasks/training/loop.py", lambda s: f"{s}\nEDITED = 1\n", True),
         ("models/attention/latent.py", lambda s: f"{s}\nEDITED = 1\n", False),
-        ("models/attention/collaborative.py", lambda s: f"{s}\nEDITED = 1\n", False),
-        ("tasks/squad/task.py", lambda s: f"{s}\nEDITED = 1\n", False),
         ("sweeper/store/runs.py", lambda s: f"{s}\nEDITED = 1\n", False),
     ],
 )

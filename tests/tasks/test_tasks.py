@@ -44,7 +44,7 @@ def test_a_batch_is_a_function_of_seed_and_step(name, shared):
 
 @every_task
 def test_a_training_step_reads_no_value_of_its_device(name, shared):
-    """On "meta", tensors have no values to read. tests/card tests copies, waits and the loop."""
+    """The device "meta" has no values, so that reading one is an error."""
     data = opened_data(shared, SMALL[name])
     batch = {key: tensor.to("meta") for key, tensor in data.batch(1).items()}
     for parts in (1,) if name == "representation" else (1, 2):
@@ -103,15 +103,10 @@ LONGER = {
     ("task", "changes", "sentence"),
     [
         (PRETRAINING, {"task.second_phase.steps": 19}, "expected fewer than"),
-        (PRETRAINING, {"optimizer.warmup_steps": 14}, "expected fewer than"),
-        (PRETRAINING, {"task.second_phase.batch_tokens": 66}, "expected"),
-        (PRETRAINING, {"model.positions": 66}, "expected at least 67"),
         (PRETRAINING, {"model.tie_embeddings": False}, "expected true"),
         (MNLI, {"task.batch_tokens": 36}, "expected a multiple"),
         (MNLI, LONGER, "expected at most model.positions=71"),
         (SQUAD, {"task.question_length": 26}, "expected at most 25"),
-        (REPRESENTATION, {"model.heads": 2}, "expected 1"),
-        (REPRESENTATION, {"model.embedding_size": 3}, "expected at least task"),
         (
             REPRESENTATION,
             {"model.attention": DECOUPLED},

@@ -95,15 +95,14 @@ ARMS = {"fixed": {"label": "fixed"}}
 GRID: dict[str, Any] = {"title": "A grid", "metric": "test/perplexity", "arms": ARMS}
 
 
-@pytest.mark.parametrize("size", ["1 %", "0.5%", 3, 0.25])
-@pytest.mark.parametrize("pretrainings", Pretrainings)
-def test_a_margin_reaches_the_stages_after_the_plan(size, pretrainings):
+@pytest.mark.parametrize("size", ["0.5%", 3])
+def test_a_margin_reaches_the_stages_after_the_plan(size):
     given = with_margin(size, reason="Less is not seen.")
-    if pretrainings is not Pretrainings.each:
-        given["pretrainings"] = pretrainings.value
-    read = read_experiment("grid", {**GRID, **given}, scale="demo")
+    read = read_experiment(
+        "grid", {**GRID, **given, "pretrainings": "one"}, scale="demo"
+    )
     assert read.described()["margin"] == given["margin"]
-    assert read.pretrainings is pretrainings
+    assert read.pretrainings is Pretrainings.one
 
 
 def with_margin(size, **reason):

@@ -14,7 +14,6 @@ from sweeper.store.registry import (
     TASKS,
     names,
 )
-from tests.policies import shipped
 
 
 def options(group):
@@ -58,14 +57,6 @@ def planned(plan):
     return planned
 
 
-# store/test_identity.py composes the options of the other config groups.
-@pytest.mark.parametrize(
-    "option", [f"{g}={o}" for g in ("logger", "scale") for o in options(g)]
-)
-def test_every_option_composes(option):
-    assert shipped().base([option]).run({})
-
-
 @pytest.mark.parametrize(
     ("group", "kind"),
     [("model/attention", ATTENTION), ("model", ARCHITECTURES), ("task", TASKS)],
@@ -76,13 +67,6 @@ def test_everything_registered_has_a_yaml_and_the_other_way_round(group, kind):
         group, []
     )  # a yaml of an architecture under another name
     assert [name for name in options(group) if name not in presets] == names(kind)
-
-
-def test_scales_of_tasks_are_scales_and_tasks_that_exist():
-    for name in options("scale/task"):
-        task, _, scale = name.rpartition("_")
-        assert task in options("task")
-        assert scale in options("scale")
 
 
 @pytest.mark.parametrize(("name", "scale"), EXPERIMENTS)
@@ -103,22 +87,6 @@ def test_every_experiment_plans_at_every_scale_it_defines(planned, name, scale):
     order = [*found.runs]
     for run in found.runs.values():
         assert run.parent is None or order.index(run.parent) < order.index(run.id)
-
-
-@pytest.mark.parametrize("scale", LARGER_SCALES)
-def test_experiments_that_overlap_share_their_runs(planned, scale):
-    alone = {name: planned(name, scale).runs for name in ("fig3", "attention_rank")}
-    together = planned("fig3,attention_rank", scale)
-    assert set(alone["attention_rank"]) < set(alone["fig3"]) == set(together.runs)
-
-
-def test_one_pretraining_serves_every_task_and_every_seed(plan):
-    found = plan("experiment=table1", "scale=paper", "seed=0,1,2")
-    children = [run for run in found.runs.values() if run.parent]
-    parents = {run.parent for run in children}
-    assert len(parents) == 3
-    assert len(children) == 3 * 2 * 3
-    assert parents <= set(found.runs)
 
 
 def test_where_each_seed_pretrains_no_two_of_them_share_weights(plan):
@@ -146,38 +114,3 @@ def test_models_of_one_width_have_one_size_whatever_their_heads(planned, scale):
         len({str(run.config["model"]["head_size"]) for run in found.runs.values()}) == 4
     )
     assert len({run.size["params_total"] for run in found.runs.values()}) == 1
-
-
-@pytest.mark.parametrize("scale", LARGER_SCALES)
-def test_values_grown_mirror_queries_and_keys_grown(planned, scale):
-    found = planned("value_size", scale)
-    assert sizes(found, "values") == sizes(found, "queries_and_keys")
-    errors = {
-        str(point.values): point.matched.error
-        for point in found.points
-        if point.matched
-    }
-    assert [*errors.values()] == [0.0, 0.0, 0.0]
-
-
-@pytest.mark.parametrize("scale", LARGER_SCALES)
-def test_every_scale_trains_as_its_machine_and_its_length_allow(planned, scale):
-    """fig1 has language models. fig2 has encoders and their fine-tunings."""
-    found = [
-        *planned("fig1", scale).runs.values(),
-        *planned("fig2", scale).runs.values(),
-    ]
-    configs = [run.config for run in found]
-    tasks = {config["task"]["name"] for config in configs}
-    assert tasks == {"lm1b", "pretraining", "mnli", "squad"}
-    for trainer in (config["trainer"] for config in configs):
-        assert trainer["precision"] == "bf16-mixed" or scale == "demo"
-        assert trainer["accelerator"] == "gpu" or scale == "demo"
-        # Only long trainings, at scale=paper, stop for validations.
-        assert trainer["validate_every"] == 0 or scale == "paper"
-    for config in (config for config in configs if config["task"]["name"] == "lm1b"):
-        optimizer, steps = config["optimizer"], config["trainer"]["steps"]
-        assert 2 / (1 - optimizer["betas"][1]) < steps, (
-            "several times what its optimizer remembers"
-        )
-        assert 2 * optimizer["warmup_steps"] < steps

@@ -50,13 +50,11 @@ experiment:
   scales:
     tiny: {arms: {a: {grid: {model.heads: [3, 5]}}}}
 """
-CALL = "{_target_: pathlib.Path.touch, _args_: [HERE/victim]}"
 FILES = {
     "own/experiment/mine.yaml": MINE,
     "own/scale/tiny.yaml": "name: tiny\n",
     "own/model/wide.yaml": "defaults: [decoder, _self_]\nembedding_size: 30\nhead_size: 7\n",
     "own/primary.yaml": "defaults: [config, _self_]\nhydra: {searchpath: ['file://HERE/more']}\n",
-    "own/experiment/called.yaml": f"{MINE}hydra: {{callbacks: {{x: {CALL}}}}}\n",
     "more/experiment/theirs.yaml": MINE,
 }
 
@@ -95,11 +93,6 @@ def test_a_folder_of_ones_own_has_experiments_scales_and_models_and_names_furthe
     said = planned("-m", "--config-name=primary", "experiment=mine,theirs")
     assert re.search(r"^mine-\w{8} \(tiny\): of one's own$", said, re.MULTILINE)
     assert "4 points, 2 runs, 2 of them shared by several points: 2 new." in said
-
-
-def test_a_folder_of_ones_own_calls_nothing_either(planned, tmp_path):
-    assert "may not name code to call" in planned("experiment=called", code=2)
-    assert not (tmp_path / "victim").exists()
 
 
 def test_a_changed_copy_of_a_shipped_file_is_refused(planned, tmp_path):

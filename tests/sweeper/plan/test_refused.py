@@ -1,18 +1,14 @@
 """Tests that configs with code to call, secrets or unknown options are refused."""
 
-import json
-from dataclasses import asdict
-
 import pytest
 
 from sweeper.hydra_section import composer
 from sweeper.plan.overrides import read
 from sweeper.plan.refused import refuse_arguments
 from sweeper.store.errors import UserError
-from sweeper.store.files import with_checksum
 from tasks.parse import parse
 from tests.policies import shipped
-from tests.tasks.jobs import config, freeze, run_job
+from tests.tasks.jobs import config
 
 FORMS = {
     "key": "+model._target_=os.system",
@@ -76,21 +72,6 @@ def test_no_target_gets_in_by_a_yaml_file(with_experiment, place):
 def test_no_target_gets_in_by_an_edited_record(key):
     with pytest.raises(UserError, match="_target_"):
         parse(config({f"{key}._target_": "os.system"}))
-
-
-def test_an_edited_record_does_nothing_but_fail(tmp_path):
-    run = freeze(tmp_path)
-    victim = tmp_path / "victim"
-    record = asdict(run.record())
-    record["config"]["model"] |= {
-        "_target_": "pathlib.Path.touch",
-        "_args_": [str(victim)],
-    }
-    (run.path / "run.json").write_text(
-        json.dumps(with_checksum({"format": 1, **record}))
-    )
-    assert run_job(run) == 1
-    assert not victim.exists()
 
 
 @pytest.mark.parametrize("key", ["logger.api_key", "logger.WANDB_API_KEY", "x.secret", "hf_token",

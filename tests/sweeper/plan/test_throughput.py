@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from sweeper.plan.facts import Facts
-from sweeper.plan.throughput import BESIDE_S, Throughput
+from sweeper.plan.throughput import Throughput
 from sweeper.size_server import SizeServer
 from sweeper.store.records import Record
 
@@ -22,21 +22,6 @@ def _run(task: str, heads: int, seed: int = 0, steps: int = 2310) -> Record:
     }
     size = {"tokens": 5 * steps, "flops_per_token": 7 * heads}
     return Record(id=f"{task}-{heads}-{seed}", config=config, size=size, names={})
-
-
-def test_before_any_measurement_the_time_of_a_run_is_unknown():
-    throughput, run = Throughput(), _run("lm1b", 3)
-    assert not throughput.measured
-    assert throughput.expected(run) == (0, BESIDE_S)
-    assert throughput.estimate([run]) == {}
-
-
-def test_seconds_are_in_proportion_to_flops():
-    throughput = Throughput()
-    assert throughput.learn(_run("representation", 2), 7.0, 0.3)
-    other = _run("lm1b", 5)
-    assert throughput.expected(other) == pytest.approx((7.0 * 5 / 2, 0.3))
-    assert throughput.estimate([other]) == {other.id: pytest.approx(17.5)}
 
 
 def test_the_most_similar_measured_runs_decide():

@@ -81,10 +81,6 @@ SLOW = [(40.0 * i, i) for i in range(6)]
 TERM, KILL = signal.SIGTERM, signal.SIGKILL
 MOMENTS = {
     "a run that gets on": ([(10.0 * i, i) for i in range(50)], [None] * 50),
-    "beats without a batch": (
-        [(0, 5), *((now, 6) for now in (1, 50, 100, 102))],
-        [*[None] * 4, DUMP],
-    ),
     "the stack, SIGTERM, and after the grace SIGKILL": (
         [(0, 5), (1, 6), (102, 6), (103, 6), (105, 6), (109, 6), (111, 6)],
         [None, None, DUMP, TERM, None, None, KILL],

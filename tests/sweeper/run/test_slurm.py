@@ -292,6 +292,45 @@ def test_sbatch_is_asked_for_what_a_run_takes(tmp_path, monkeypatch):
     assert not cpu.keys() & {"gres", "gpus_per_node"}
 
 
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Put a program on PATH that prints a line and ends with an exit code."""
+
+    def program(name, line, code=0):
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\necho '{line}' | tee /dev/stderr\nexit {code}\n")
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    return program
+
+
+@pytest.mark.parametrize(
+    ("said", "later"),
+    [
+        ("AssocMaxSubmitJobLimit", True),
+        ("QOSMaxSubmitJobPerUserLimit", True),
+        ("Unable to contact slurm controller (connect failure)", True),
+        ("Invalid qos specification", False),
+    ],
+)
+def test_a_refusal_ends_a_sweep_unless_a_later_submission_may_succeed(
+    program, said, later
+):
+    program("sbatch", f"sbatch: error: {said}", code=1)
+    arguments = (launcher("slurm"), Resources.of(config()))
+    if later:
+        slurm_module.check_room(*arguments)
+    else:
+        with pytest.raises(UserError, match=rf"sbatch refused the job: {said}"):
+            slurm_module.check_room(*arguments)
+
+
+def test_the_accounts_tell_how_a_job_ended_that_the_queue_forgot(program):
+    program("sacct", "7|CANCELLED by 0")
+    assert slurm_module.read_accounts(["7"]) == {"7": "CANCELLED"}
+
+
 @pytest.mark.parametrize("value", ["", "a\nb"])
 def test_a_word_cannot_become_two_lines_of_the_script(value):
     with pytest.raises(

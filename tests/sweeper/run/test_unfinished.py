@@ -7,7 +7,6 @@ import pytest
 
 from sweeper.run import unfinished
 from sweeper.run.unfinished import train
-from sweeper.store.errors import UserError
 from sweeper.store.records import Record
 from sweeper.store.runs import State
 from tests.sweeper.run.conftest import FakeBackend, act
@@ -32,7 +31,7 @@ class Machine(FakeBackend):
 
 @pytest.fixture
 def freeze(store):
-    def freeze(name, *, flops=1.0, parent=None, logger="none"):
+    def freeze(name, *, flops=1.0, parent=None):
         config = {
             "seed": name,
             "parent": parent and parent.id,
@@ -45,7 +44,7 @@ def freeze(store):
                 "num_nodes": 1,
                 "threads": 1,
             },
-            "logger": {"name": logger},
+            "logger": {"name": "none"},
         }
         names = {**NAMES, "label": f"seed={name}"}
         size = {"tokens": 1, "flops_per_token": flops}
@@ -114,25 +113,3 @@ def test_a_failed_parent_blocks_its_children_and_the_exit_code_says_so(
     here = machine(p=["nan"])
     assert train(store.outputs) == 1
     assert started(here) == ["p"]
-
-
-@pytest.mark.parametrize("installed", [True, False])
-def test_without_wandb_runs_train_without_their_mirror(
-    store, freeze, machine, capsys, monkeypatch, installed
-):
-    freeze("a", logger="wandb")
-    freeze("b")
-    here = machine()
-    monkeypatch.setattr(unfinished, "find_spec", lambda name: installed or None)
-    assert train(store.outputs) == 0
-    assert here.context.logger == ("wandb" if installed else "none")
-    assert capsys.readouterr().out.count("wandb is not installed") == (
-        0 if installed else 1
-    )
-
-
-def test_a_folder_without_planned_runs_is_refused(tmp_path):
-    with pytest.raises(
-        UserError, match=r"outputs=.*: expected a folder with planned runs; plan"
-    ):
-        train(tmp_path)

@@ -1,5 +1,6 @@
 """Fixtures: a store in a temporary folder, and processes that use it besides the test."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from unittest.mock import patch
 import pytest
 
 import sweeper
+from sweeper.store.files import with_checksum
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 
@@ -38,6 +40,12 @@ def store(tmp_path):
 def run(store, record):
     """A frozen run without attempts."""
     return store.freeze(record)
+
+
+def elsewhere(attempt, **facts):
+    """Have an attempt say that it was made on another machine, or these facts."""
+    said = attempt.info() | (facts or {"host": "another", "boot": "another"})
+    (attempt.path / "attempt.json").write_text(json.dumps(with_checksum(said)))
 
 
 @pytest.fixture
@@ -95,33 +103,3 @@ def race(start):
         return [process.communicate()[0] for process in processes]
 
     return run_together
-
-
-@pytest.fixture
-def on_tmpfs(start, tmp_path):
-    """Return a function that executes code on a small new file system, and returns its output.
-
-    `sys.argv[1]` is the mount point. Before the code, the shell command `prepare` is executed, in
-    which "$1" is the mount point.
-    """
-    private = ["unshare", "--mount"]
-    if os.geteuid() != 0:
-        private += ["--user", "--map-root-user"]
-    mount = 'mount -t tmpfs -o size=64k headroom-test "$1"'
-    probe = [*private, "sh", "-c", mount, "sh", str(tmp_path)]
-    try:
-        possible = subprocess.run(probe, capture_output=True).returncode == 0
-    except FileNotFoundError:
-        possible = False
-    if not possible:
-        pytest.skip("this machine lets no test mount a file system (unshare --mount)")
-
-    def run_there(code, prepare):
-        script = f'{mount} && {prepare} && shift && exec "$@"'
-        before = (*private, "sh", "-c", script, "sh", str(tmp_path))
-        process = start(code, tmp_path, before=before)
-        output = process.communicate()[0]
-        assert process.returncode == 0
-        return output
-
-    return run_there

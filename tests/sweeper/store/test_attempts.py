@@ -1,7 +1,6 @@
 """An attempt belongs to one process, is alive as long as the process, and adds to its run."""
 
 import errno
-import json
 import math
 import os
 import shutil
@@ -10,9 +9,9 @@ import signal
 import pytest
 
 from sweeper.store.attempts import Attempt, Cause
-from sweeper.store.files import read_json, with_checksum
 from sweeper.store.liveness import Watcher, identity
 from sweeper.store.runs import Run, RunStore, State
+from tests.sweeper.store.conftest import elsewhere
 
 CLAIM_AND_WAIT = """
 import sys
@@ -50,11 +49,7 @@ def test_the_times_of_files_decide_nothing(store, run, age):
     now = [1009.0]
     run = Run(run.path, Watcher(lease=89.0, clock=lambda: now[0]))
     attempt = run.claim({})
-    foreign = read_json(attempt.path / "attempt.json") | {
-        "host": "another",
-        "boot": "another",
-    }
-    (attempt.path / "attempt.json").write_text(json.dumps(with_checksum(foreign)))
+    elsewhere(attempt)
     attempt.heartbeat(step=1)
     for path in attempt.path.rglob("*"):
         os.utime(path, (path.stat().st_atime + age, path.stat().st_mtime + age))
@@ -198,11 +193,7 @@ def test_attempts_that_only_heartbeats_tell_dead_are_waited_for_at_once(run):
     run = Run(run.path, Watcher(lease=89.0, clock=lambda: now[0]))
     for step in (1, 2):
         attempt = run.claim({})
-        foreign = read_json(attempt.path / "attempt.json") | {
-            "host": "another",
-            "boot": "another",
-        }
-        (attempt.path / "attempt.json").write_text(json.dumps(with_checksum(foreign)))
+        elsewhere(attempt)
         attempt.heartbeat(step=step)
     assert run.status().attempt == 2
     now[0] += 89
@@ -222,15 +213,14 @@ def test_the_copy_of_a_run_in_training_is_not_in_training(run, tmp_path):
     ("owner", "left"),
     [
         ({"pid_started": -1}, False),
-        ({}, True),
+        ({"pid": os.getpid()}, True),
         ({"boot": "x", "host": "another"}, True),
     ],
     ids=["dead", "alive", "elsewhere"],
 )
 def test_only_leftovers_of_the_dead_are_removed(run, owner, left):
     attempt = run.claim({})
-    said = with_checksum(attempt.info() | owner)
-    (attempt.path / "attempt.json").write_text(json.dumps(said))
+    elsewhere(attempt, **owner)
     half = attempt.checkpoint_dir / ".step-00000007.ckpt.0123456789abcdef.tmp"
     whole = attempt.checkpoint_dir / "step-00000005.ckpt"
     for path in (half, whole):

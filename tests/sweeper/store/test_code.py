@@ -54,17 +54,9 @@ def root(committed, tmp_path):
     ("name", "task", "changed"),
     [
         ("models/block.py", "lm1b", ["models"]),
-        ("models/attention/wide.py", "lm1b", ["models/attention"]),
-        ("tasks/training/loop.py", "squad", ["tasks/training"]),
-        ("tasks/train.py", "squad", ["tasks"]),
         ("tasks/lm1b/task.py", "lm1b", ["tasks/lm1b"]),
         ("tasks/lm1b/task.py", "squad", []),
-        ("tasks/lm1b/task.py", None, ["tasks/lm1b"]),
-        ("tasks/size_server/fork.py", "lm1b", []),
-        ("tasks/export/folder.py", "lm1b", []),
-        ("sweeper/store/runs.py", "lm1b", []),
         ("sweeper/results/judge.py", "lm1b", []),
-        ("docs/install.md", "lm1b", []),
     ],
 )
 def test_what_changed_is_told_by_parts_where_it_matters_to_a_task(
@@ -150,16 +142,11 @@ def test_code_that_somebody_planted_beside_the_pinned_code_is_never_run(root, tm
     (folder / "core").write_bytes(b"of a crash")
     assert pin(tmp_path, Code.read(root), []) == folder
     assert not any((folder / name).exists() for name in planted)
-    for name in ("torch.py", "models/planted.so"):
-        (folder / name).write_text("planted")
-        with pytest.raises(
-            UserError, match=rf"{name} was added after the code was copied there"
-        ):
+    for name in ("torch.py", "models/planted.so", "numpy"):
+        (folder / name).symlink_to(root / "models")
+        with pytest.raises(UserError, match=rf"{name} was added after the code"):
             pin(tmp_path, Code.read(root), [])
         (folder / name).unlink()
-    (folder / "numpy").symlink_to(root / "models")
-    with pytest.raises(UserError, match="numpy was added after the code"):
-        pin(tmp_path, Code.read(root), [])
 
 
 def test_a_package_that_a_run_names_is_pinned_with_it(tmp_path, installed, monkeypatch):
@@ -188,19 +175,6 @@ def test_what_was_continued_comes_of_all_that_trained_it(tmp_path):
     states = [state_of(one) for one in lineage(run, 4)]
     assert states == [{"models": "z"}, {"models": "a"}, {"models": "c"}]
     assert differing(states) == ["models"]
-
-
-def test_the_revision_is_that_of_the_program_whatever_git_is_told(
-    root, tmp_path, monkeypatch
-):
-    expected = Code.read(root).revision
-    other = tmp_path / "other"
-    other.mkdir()
-    git(other, "init", "-q")
-    git(other, "commit", "-q", "--allow-empty", "-m", "of another repository")
-
-    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
-    assert Code.read(root).revision == expected
 
 
 @pytest.mark.skipif(

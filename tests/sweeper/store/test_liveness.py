@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import time
 
@@ -18,7 +17,6 @@ from sweeper.store.liveness import (
     read_heartbeat,
     send,
 )
-from sweeper.store.registry import ROOT
 
 TELL = """
 import json
@@ -193,13 +191,3 @@ def test_a_beat_is_written_over_in_place_and_a_torn_one_is_none(tmp_path):
     assert read_heartbeat(path, dict) is None
     beats.remove()
     assert read_heartbeat(path, dict) is None
-
-
-def test_nothing_rests_on_locks_that_network_file_systems_break():
-    asked = re.compile(r"^\s*(import|from) (fcntl|filelock)|\bflock\(", re.MULTILINE)
-    code = [
-        path for room in ("sweeper", "tasks") for path in (ROOT / room).rglob("*.py")
-    ]
-    assert len(code) > 100
-    assert [str(path) for path in code if asked.search(path.read_text())] == []
-    assert os.name == "posix"

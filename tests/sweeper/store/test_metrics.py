@@ -85,19 +85,6 @@ def test_with_any_byte_changed_only_its_line_is_lost_and_no_wrong_row_is_read(
         assert (damaged >= 1) == (change(old) != old)
 
 
-@pytest.mark.parametrize(
-    "tail", [b"\0" * 4099, b'{"step": ', b"x" * 10007, b""], ids=len
-)
-def test_opening_cuts_a_torn_tail_but_no_row_that_lacks_only_its_line_end(
-    tmp_path, tail
-):
-    path = tmp_path / "m"
-    whole = written(path, ROWS)
-    path.write_bytes(whole + tail if tail else whole[:-1])
-    MetricsWriter(path).close()
-    assert path.read_bytes() == whole
-
-
 def test_a_write_that_fails_half_way_does_not_cost_the_next_row(tmp_path, monkeypatch):
     real, calls = os.write, []
 
@@ -130,9 +117,7 @@ def test_floats_that_json_lacks_come_back_as_floats(tmp_path, value):
     "row",
     [
         {"train/loss": 1.0},
-        {"step": 1.5},
-        {"step": True},
-        {"step": 1, "crc": "x"},  # the key of the checksum
+        {"step": 1, "crc": "x"},  # the name of the checksum
         {"step": 1, "nested": {"a": 1}},
     ],
     ids=str,

@@ -10,18 +10,13 @@ import pytest
 
 from sweeper.store import importing, registry
 from sweeper.store.errors import UserError
-from sweeper.store.registry import ATTENTION, CLAIMS, FIGURES, Kind, made_of, names
+from sweeper.store.registry import ATTENTION, FIGURES, Kind, made_of, names
 
 KINDS = [one for one in vars(registry).values() if isinstance(one, Kind)]
 
 
 def draw_of(name: object) -> object:
     return registry.function(FIGURES, name, "experiment.figure", "draw")("a table")
-
-
-def test_every_kind_has_things_of_our_own_and_a_group_of_its_own():
-    assert len({kind.group for kind in KINDS}) == len(KINDS) == 7
-    assert all(len(names(kind)) > 1 for kind in KINDS)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.word)
@@ -54,15 +49,6 @@ def test_an_unknown_name_is_answered_with_those_there_are(name):
         UserError, match=rf"experiment\.figure={said}: expected one of .*fig1, fig2"
     ):
         draw_of(name)
-
-
-def test_what_a_package_registers_is_found_beside_our_own(installed):
-    installed(
-        "mine", "def draw(table): return table * 2", {"headroom.figures": "mine = mine"}
-    )
-    assert {"mine", "fig1"} < set(names(FIGURES))
-    assert "mine" not in names(CLAIMS)
-    assert draw_of("mine") == "a tablea table"
 
 
 @pytest.mark.parametrize("first", ["ours", "theirs"])

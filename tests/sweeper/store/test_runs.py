@@ -1,27 +1,18 @@
 """Tests of the record, the result and the state of a run."""
 
-import json
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from sweeper.store.attempts import Attempt
 from sweeper.store.errors import UserError
-from sweeper.store.files import FORMAT, publish_with_checksum, with_checksum
+from sweeper.store.files import FORMAT, publish_with_checksum
 from sweeper.store.identity import run_id
 from sweeper.store.liveness import Watcher
 from sweeper.store.records import Record
 from sweeper.store.runs import Run, RunStore, State
-
-
-def test_a_record_comes_back_as_it_was_frozen(store, record):
-    run = store.freeze(record)
-    assert run.path == store.outputs / "runs" / record.id
-    assert run.record() == record
-    assert store.ids() == [record.id]
-    assert (run.path / "run.json").read_text().count("\n") > 10, "a person can read it"
+from tests.sweeper.store.conftest import elsewhere
 
 
 def test_freezing_again_changes_nothing(store, record):
@@ -68,20 +59,6 @@ def test_keys_that_cannot_change_a_result_may_differ(store, record):
     assert run.record() == other, "of a finished run it says what was"
 
 
-def test_a_directory_without_a_record_is_no_run_until_frozen(store, record):
-    (store.outputs / "runs" / record.id).mkdir(parents=True)
-    assert store.ids() == []
-    with pytest.raises(UserError, match=r"no run\.json"):
-        store.run(record.id).claim({})
-    assert store.freeze(record).record() == record
-
-
-def test_a_run_opens_from_its_directory(run, monkeypatch):
-    monkeypatch.chdir(run.outputs.parent)
-    opened = Run.open(Path("outputs/runs") / run.id)
-    assert (opened.id, opened.path, opened.outputs) == (run.id, run.path, run.outputs)
-
-
 def test_what_is_no_run_directory_is_told_in_a_sentence(run, tmp_path):
     copied = run.path.with_name("renamed")
     copied.mkdir()
@@ -103,6 +80,7 @@ def test_ids_are_the_frozen_runs_in_order(store, record):
     for name in names:
         store.freeze(replace(record, id=name))
     (store.outputs / "runs" / "stray").write_text("x")
+    (store.outputs / "runs" / "without-a-record").mkdir()
     (store.outputs / "runs" / "link").symlink_to(store.outputs / "runs" / names[0])
     assert store.ids() == sorted(names)
 
@@ -115,8 +93,7 @@ def test_only_a_run_elsewhere_whose_heartbeat_moves_is_in_training(
     attempts = {id: store.freeze(replace(record, id=id)).claim({}) for id in ids}
     attempts["done"].finish("interrupted")
     for id in ("dead", "alive"):
-        elsewhere = with_checksum(attempts[id].info() | {"boot": "another"})
-        (attempts[id].path / "attempt.json").write_text(json.dumps(elsewhere))
+        elsewhere(attempts[id])
 
     def sleep(seconds):
         now[0] += 7.0
@@ -170,15 +147,6 @@ def test_of_5_finishers_at_once_one_publishes(run, race, kind):
     status = run.status()
     assert status.state is State.DONE
     assert all(name in status.reason for name in differing)
-
-
-def test_a_result_without_metrics_or_with_nan_is_never_published(run):
-    attempt = run.claim({})
-    with pytest.raises(KeyError):
-        run.publish_result(attempt, {"steps": 7})
-    with pytest.raises(ValueError, match="JSON"):
-        run.publish_result(attempt, {"metrics": {"test/loss": float("nan")}})
-    assert run.result() is None
 
 
 @pytest.mark.parametrize(

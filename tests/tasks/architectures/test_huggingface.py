@@ -1,7 +1,6 @@
 """A model of transformers is an architecture: counted, checked, and the same numbers as ours."""
 
 import pytest
-import torch
 from torch import nn
 
 from sweeper.store.errors import UserError
@@ -28,7 +27,7 @@ def _nothing_is_checked_yet():
     model_contract._checked.clear()
 
 
-def test_with_our_weights_it_has_our_loss_and_our_gradients():
+def test_with_our_weights_it_has_our_loss():
     today = {"model": TODAY["model"] | {"rotary_base": 10_000.0}}
     sizes = ("layers", "embedding_size", "heads", "head_size", "feedforward_size")
     ours = made(today).model
@@ -46,16 +45,8 @@ def test_with_our_weights_it_has_our_loss_and_our_gradients():
     for model in (ours, theirs):
         hidden_BTD = model(tokens_BT, segments_BT, positions_BT)
         nats, count = model.loss(hidden_BTD, tokens_BT)
-        (nats / count).backward()
         losses.append((nats / count).item())
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-    gradients = {key: one.grad for key, one in ours.named_parameters()}
-    found = decoder_weights(settings, gradients)
-    expected = {key: one.grad for key, one in theirs.model.named_parameters()}
-    assert found.keys() == expected.keys()
-    for key, gradient in expected.items():
-        atol = 1e-5 * float(gradient.abs().max())
-        torch.testing.assert_close(found[key], gradient, rtol=1e-5, atol=atol, msg=key)
 
 
 def test_it_has_the_counts_of_our_decoder_of_the_same_shape():

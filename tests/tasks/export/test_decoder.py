@@ -126,14 +126,6 @@ def test_older_versions_of_transformers_read_the_base_of_rotations_by_its_own_ke
             {"model.normalisation": "layer"},
             "model.normalisation=layer: expected rms, since",
         ),
-        (
-            {"model.feedforward": "plain"},
-            "model.feedforward=plain: expected gated, since",
-        ),
-        (
-            {"model.scale_embeddings": True},
-            "model.scale_embeddings=true: expected false, since",
-        ),
         ({"model.rotary_size": 4}, "model.rotary_size=4: expected null, since"),
         (
             {"model.head_size": [4, 6]},

@@ -28,9 +28,7 @@ RUNS = {
 }
 
 
-def test_a_run_is_named_by_its_id_or_by_a_point_in_words_too(
-    tmp_path, monkeypatch, capsys
-):
+def test_a_run_is_named_by_its_id_or_by_a_point_in_words_too(tmp_path, monkeypatch):
     run = freeze(tmp_path / "outputs")
     point = {
         "experiment": "mine",
@@ -47,16 +45,8 @@ def test_a_run_is_named_by_its_id_or_by_a_point_in_words_too(
     monkeypatch.chdir(tmp_path)
     for given in ("mine/fixed heads=3 seed=3", "mine/seed=3", run.id, str(run.path)):
         assert open_run(given, Path("outputs")).id == run.id
-    assert headroom.run("mine/seed=3").id == headroom.run(run.id).id == run.id
-    wrong = {
-        "mine/fixed heads=3": "but 2 runs match, such as mine/fixed",
-        "mine/fixed heads=9": "but no run matches; python -m sweeper status mine --all lists",
-        "yours/fixed heads=3": "expected a planned experiment (mine)",
-        "nothing": "run=nothing: expected a run directory outputs/runs/<id>",
-    }
-    for given, words in wrong.items():
-        assert main([given, "exported"]) == 1
-        assert words in capsys.readouterr().err
+    with pytest.raises(UserError, match="but 2 runs match, such as mine/fixed"):
+        open_run("mine/fixed heads=3", Path("outputs"))
 
 
 def trained(outputs, changes):
@@ -132,21 +122,11 @@ def outputs_of(name, model, ours):
     return [(found.prediction_logits[mask_BT], real_NV), following]
 
 
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({}, "model.position_encoding=sinusoidal: expected rotary"),
-        (SMALL["representation"], "task=representation: expected a task on text"),
-    ],
-    ids=["decoder", "numbers"],
-)
-def test_what_no_class_computes_is_refused(tmp_path, changes, told):
-    run = headroom.run(
-        trained(tmp_path, {**changes, "trainer.steps": 1}).id, outputs=tmp_path
-    )
-    with pytest.raises(UserError) as caught:
+def test_what_no_class_computes_is_refused(tmp_path):
+    changes = {**SMALL["representation"], "trainer.steps": 1}
+    run = headroom.run(trained(tmp_path, changes).id, outputs=tmp_path)
+    with pytest.raises(UserError, match="task=representation: expected a task on text"):
         run.export(tmp_path / "exported")
-    assert told in str(caught.value)
     assert not (tmp_path / "exported").exists()
 
 

@@ -161,19 +161,14 @@ def test_bytes_that_are_no_utf_8_are_told(tmp_path, capsys):
     ("name", "damaged"),
     [
         ("rows.uint16", lambda content: content[:-2]),
-        ("rows.uint16", None),
-        ("rows.json", None),
         ("rows.json", lambda content: content.replace(b'"format": 1', b'"format": 0')),
-        ("rows.json", lambda content: b"{"),
     ],
-    ids=["cut", "no_rows", "no_json", "other_format", "not_json"],
+    ids=["cut", "other_format"],
 )
 def test_rows_that_are_not_as_written_are_refused(tmp_path, name, damaged):
     pack_test(tmp_path, corpus_of(LINES), lambda: FirstFit(31))
     content = (tmp_path / name).read_bytes()
-    (tmp_path / name).unlink()
-    if damaged:
-        assert damaged(content) != content
-        (tmp_path / name).write_bytes(damaged(content))
+    assert damaged(content) != content
+    (tmp_path / name).write_bytes(damaged(content))
     with pytest.raises(UserError, match="delete it"):
         PackedRows(tmp_path)

@@ -91,17 +91,6 @@ def test_they_are_equal_to_a_slow_implementation(changes, shared):
     assert found["test/unigram_perplexity"] > found["test/bigram_perplexity"]
 
 
-def test_the_probabilities_of_a_context_sum_to_one():
-    text = np.random.default_rng(0).integers(1, 7, 101)
-    fitted = (text[:-2] * 7 + text[1:-1]) * 7 + text[2:]
-    for context in (0, 7, 1 * 49 + 3 * 7, 6 * 49 + 6 * 7):
-        every = context + np.arange(7)
-        for order in ngrams.ORDERS.values():
-            assert ngrams.probabilities(fitted, every, 7, order).sum() == pytest.approx(
-                1
-            )
-
-
 def test_runs_share_them_and_a_changed_file_is_one_sentence(shared):
     task = opened(shared)
     found = ngrams.perplexities(task.data, 19)

@@ -8,7 +8,7 @@ from models.cross_entropy import IGNORED
 from models.measure import parameter_counts
 from tasks.size_server.sizes import size
 from tasks.text.tokenizer import BERT_MARKS
-from tests.tasks.jobs import config, ended
+from tests.tasks.jobs import config
 from tests.tasks.small import PRETRAINING, evaluated, made, opened
 
 # The first and the last row of each table of the paper: table, embedding size, heads, head size,
@@ -110,30 +110,6 @@ def test_metrics_are_exact_over_a_split(shared):
     assert metrics["test/nsp_accuracy"] == pytest.approx(next_right / rows)
     parts = metrics["test/mlm_loss"] + metrics["test/nsp_loss"]
     assert metrics["test/loss"] == pytest.approx(parts)
-
-
-def test_an_encoder_learns(shared):
-    changes = {
-        "task.batch_tokens": 23 * 43,
-        "task.second_phase.steps": 0,
-        "model.dropout": 0.0,
-    }
-    task = opened(shared, {**PRETRAINING, **changes, "trainer.steps": 60})
-    model = task.model
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
-    before = evaluated(task)
-    for step in range(1, 61):
-        optimizer.zero_grad()
-        task.training_step(task.data.batch(step), step - 1).backward()
-        optimizer.step()
-    after = evaluated(task)
-    assert after["test/mlm_loss"] < before["test/mlm_loss"] - 1
-    assert after["test/mlm_accuracy"] > before["test/mlm_accuracy"]
-
-
-@pytest.fixture(scope="module")
-def whole(shared):
-    return ended(shared, PRETRAINING, "whole")
 
 
 def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(shared):

@@ -64,14 +64,6 @@ def test_a_variant_that_keeps_it_has_a_size(installed, attend):
     assert found["params_attention"] == 2 * (17 * 45 + 45 + 15 * 17 + 17)
 
 
-@pytest.mark.parametrize("length", [2, 3, 4])
-def test_rotary_positions_are_tried_in_rows_of_any_length(length):
-    attention_contract._checked.clear()
-    rows = {"task.sequence_length": length, "task.batch_tokens": 4 * length}
-    rotary = {"model.position_encoding": "rotary", "model.head_size": 4}
-    assert size(config({**rows, **rotary}))["width"] == 3 * 4
-
-
 def test_its_own_options_are_those_of_its_constructor(installed):
     source = VARIANT.format(signature=f"{SIGNATURE}, rank: int", attend=ATTEND)
     with pytest.raises(
@@ -242,3 +234,11 @@ def test_our_own_variants_keep_it(name, sizes, precision):
     assert (
         attention_contract.behaviour_fault(build, *sizes, precision=precision) is None
     )
+
+
+@pytest.mark.parametrize("length", [2, 3, 4])
+def test_rotary_positions_are_tried_in_rows_of_any_length(length):
+    attention_contract._checked.clear()
+    rows = {"task.sequence_length": length, "task.batch_tokens": 4 * length}
+    rotary = {"model.position_encoding": "rotary", "model.head_size": 4}
+    assert size(config({**rows, **rotary}))["width"] == 3 * 4

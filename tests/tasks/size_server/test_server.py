@@ -63,20 +63,11 @@ NOWHERE = {"data.source": "local", "data.root": "/nowhere"}
             {"op": "size", "config": config({"model.heads": 0})},
             "model.heads=0: expected a whole",
         ),
-        ({"op": "size", "config": {}}, "task=null: expected a group of keys"),
         ({"op": "size"}, "KeyError"),
         ({"op": "data", "config": config(NOWHERE)}, "data.root=/nowhere: expected"),
         ({"op": "seize"}, "op=seize: expected size, speed, data"),
-        ({"op": "fork", "target": "os"}, "target=os: expected one of train, prepare"),
     ],
-    ids=[
-        "wrong value",
-        "nothing",
-        "no config",
-        "no text",
-        "no such question",
-        "no such job",
-    ],
+    ids=["wrong value", "no config", "no text", "no such question"],
 )
 def test_a_wrong_question_gets_one_sentence_and_the_next_one_an_answer(
     request_, words, server

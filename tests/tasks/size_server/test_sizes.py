@@ -55,11 +55,6 @@ def test_the_width_of_latent_attention_has_the_rotary_part_of_each_head(head_siz
     assert found["width"] == wide + 3 * 4
 
 
-@pytest.mark.parametrize("head_size", [[5, 5], [5, [5, 5, 5]]])
-def test_a_list_of_one_size_is_that_size(head_size):
-    assert size(config({"model.head_size": head_size})) == size(config())
-
-
 LATENT = {"name": "latent", "latent_size": 12, "query_latent_size": 7, "value_size": 5}
 # Every task on text, and every variant with its own formula for counts.
 CASES = [

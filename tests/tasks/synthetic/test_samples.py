@@ -1,7 +1,6 @@
 """Tests of the generated texts: they have the structure of their world, and never change."""
 
 import re
-from collections import Counter
 from itertools import islice
 from statistics import mean
 
@@ -33,12 +32,6 @@ def test_families_and_names_are_as_many_as_the_world_says(competitors, direction
         world.families
     )
     assert len(world.families) == directions
-    sizes = Counter(len(came) for came in gatherings)
-    third = max(samples.FEWEST_PRESENT, round(competitors / 3))
-    assert (min(sizes), max(sizes)) == (third, competitors)
-    assert (
-        sizes[competitors] >= 0.28 * 499
-    )  # a third of them, or more where shares coincide
     for came in gatherings:
         assert len({person.family for person in came}) == len(came)
         assert all(person.name in person.family.members for person in came)
@@ -73,20 +66,13 @@ def test_every_word_of_the_demos_encoders_is_one_piece_and_every_text_one_row(pl
     world = worlds.pop() if planted else World(worlds.pop().competitors, 0)
     lines = [line for number in range(2000) for line in document(number, world)]
     tokenizer = train_wordpiece(lines, demos[0].task.vocabulary_size)
-    texts = [document(0, world)]
-    texts += [[row["sentence1"], row["sentence2"]] for row in [samples.pair(0, world)]]
-    texts += [
-        [qa["question"], p["context"]]
-        for p in [samples.paragraph(0, world)]
-        for qa in p["qas"]
-    ]
-    for text in texts:
-        pieces = [
-            len(tokenizer.encode(part.rstrip("?."), add_special_tokens=False).ids)
-            for part in text
-        ]
-        assert pieces == [world.competitors] * 2
-    longest = 2 * (world.competitors + 1) + 3  # names, two full stops and three marks
+    row, paragraph = samples.pair(0, world), samples.paragraph(0, world)
+    texts = [document(0, world), [row["sentence1"], row["sentence2"]]]
+    texts += [[qa["question"], paragraph["context"]] for qa in paragraph["qas"]]
+    for text in (part.rstrip("?.") for both in texts for part in both):
+        pieces = tokenizer.encode(text, add_special_tokens=False).ids
+        assert len(pieces) == world.competitors
+    longest = 2 * (world.competitors + 1) + 3  # full stops and three marks
     assert {demo.task.sequence_length for demo in demos} == {longest}
 
 
@@ -122,24 +108,6 @@ def test_another_length_world_or_generator_has_another_digest(name, monkeypatch)
     assert sample.digest(101, World(5, 23)) == found[0]
     monkeypatch.setattr(StableRandom, "below", lambda rng, limit: 0)
     assert len({*found, sample.digest(101, WORLD)}) == 6
-
-
-@pytest.mark.parametrize("name", ["LM1B", "DOCUMENTS", "MNLI", "SQUAD"])
-def test_a_longer_sample_begins_with_a_shorter_and_is_written_once(name, tmp_path):
-    sample, texts = getattr(samples, name), []
-    for length in (101, 307):
-        sample.write(tmp_path / str(length), length, WORLD)
-        files = sorted(
-            path for path in (tmp_path / str(length)).rglob("*") if path.is_file()
-        )
-        times = [path.stat().st_mtime_ns for path in files]
-        sample.write(tmp_path / str(length), length, WORLD)
-        assert [path.stat().st_mtime_ns for path in files] == times
-        texts.append([path.read_text() for path in files])
-    for short, long in zip(*texts, strict=True):
-        common = short.rstrip("}] \n")
-        assert long.startswith(common[: len(common) // 2])
-        assert len(long) > len(short)
 
 
 def told_of(world):

@@ -70,6 +70,26 @@ def test_more_parts_than_rows_are_refused_where_they_are_typed(shared):
     )
 
 
+def test_a_batch_of_three_rows_has_three_parts_at_most_and_may_fit_elsewhere(
+    shared,
+):
+    def out_of_memory():
+        error = torch.OutOfMemoryError("CUDA out of memory")
+        instead_of_call(TaskModule, "training_step", 1, error)
+
+    run = freeze(shared, {**STILL, "trainer.steps": 1}, "rows")
+    publish_json(run.path / "micro_batches.json", {"micro_batches": 8})
+    assert run_job(run, out_of_memory) == 1
+    assert last_word(run)["cause"] == "out_of_gpu_memory"
+    assert (
+        "one row at a time, in 3 parts); use a smaller model"
+        in last_word(run)["message"]
+    )
+    assert run.halve_micro_batches(run.attempts()[-1]) == 0
+    assert run_job(run) == 0
+    assert run.result()["micro_batches"] == 3
+
+
 def test_there_are_as_many_parts_as_the_larger_phase_has_rows(shared):
     second = {
         "steps": 2,
@@ -81,25 +101,3 @@ def test_there_are_as_many_parts_as_the_larger_phase_has_rows(shared):
     run = freeze(shared, {**SMALL["pretraining"], **longer}, "two-phases")
     assert run_job(run) == 1
     assert "expected at most 8, " in last_word(run)["message"]
-
-
-# Both are more parts than rows. Doubling 2 gives 4, and earlier versions could store 8.
-@pytest.mark.parametrize("asked", [4, 8])
-def test_a_batch_of_three_rows_has_three_parts_at_most_and_may_fit_elsewhere(
-    shared, asked
-):
-    def out_of_memory():
-        error = torch.OutOfMemoryError("CUDA out of memory")
-        instead_of_call(TaskModule, "training_step", 1, error)
-
-    run = freeze(shared, {**STILL, "trainer.steps": 1}, f"rows-{asked}")
-    publish_json(run.path / "micro_batches.json", {"micro_batches": asked})
-    assert run_job(run, out_of_memory) == 1
-    assert last_word(run)["cause"] == "out_of_gpu_memory"
-    assert (
-        "one row at a time, in 3 parts); use a smaller model"
-        in last_word(run)["message"]
-    )
-    assert run.halve_micro_batches(run.attempts()[-1]) == 0
-    assert run_job(run) == 0
-    assert run.result()["micro_batches"] == 3

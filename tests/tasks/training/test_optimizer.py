@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from sweeper.store.errors import UserError
-from tasks.optimizers import adamw, muon
+from tasks.optimizers import adamw
 from tasks.training.steps import fabric_for
 from tests.tasks.small import made
 
@@ -122,11 +121,3 @@ def test_gradients_are_clipped_to_their_global_norm(largest, norm):
         [p.grad.flatten() for p in task.model if p.grad is not None]
     ).norm()
     assert float(found) == pytest.approx(norm, rel=1e-4)
-
-
-def test_muon_without_a_matrix_to_train_is_refused():
-    section = made({"optimizer.name": "muon"}).config.optimizer
-    model = nn.ParameterList([torch.zeros(9), torch.zeros(2, 3, 4)])
-    model.embedding_parameters = list
-    with pytest.raises(UserError, match=r"optimizer\.name=muon: expected a model with"):
-        muon.optimizer(model, section)

@@ -4,24 +4,19 @@ import os
 import subprocess
 import sys
 import textwrap
-from functools import partial
 
 import pytest
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import (
-    EarlyStopping,
-    LearningRateMonitor,
     ModelCheckpoint,
 )
-from pytorch_lightning.loggers import CSVLogger
 
 from headroom_attention import run as finished_run
 from sweeper.store import registry
 from tasks.checkpoint import weights_digest
-from tasks.module import TaskModule
 from tests.conftest import ROOT
-from tests.tasks.jobs import at_call, ended, freeze, run_job, terminate_self
+from tests.tasks.jobs import ended, freeze, run_job
 from tests.tasks.small import SMALL, opened
 
 STEPS = 40
@@ -34,6 +29,7 @@ CASES = {
         "task": {"name": "recall", "pairs": 5, "batch_rows": 7},
     },
     "muon": {**SMALL["lm1b"], "optimizer.name": "muon", "optimizer.schedule": "cosine"},
+    "half": {**SMALL["lm1b"], "trainer.precision": "bf16-mixed"},
 }
 # pl.Trainer warns about copied RNG states, the device, and too few workers of data loaders.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
@@ -111,16 +107,11 @@ class Crash(pl.Callback):
             raise ZeroDivisionError
 
 
-def test_interrupted_and_continued_both_end_with_the_same_weights(
+def test_lightning_continues_from_its_checkpoint_with_the_same_bits(
     pair, shared, tmp_path
 ):
+    """A job that is interrupted and continued is in test_resume.py."""
     name, run = pair
-    broken = freeze(shared, changes_of(name), f"broken-{name}")
-    stop = partial(at_call, TaskModule, "training_step", 23, terminate_self)
-    assert run_job(broken, stop) == 75
-    assert run_job(broken) == 0
-    assert broken.result()["weights_sha256"] == run.result()["weights_sha256"]
-
     saved = ModelCheckpoint(tmp_path, every_n_train_steps=23)
     module = opened(shared, changes_of(name))
     trainer = trainer_for(module, callbacks=[saved, Crash()], enable_checkpointing=True)
@@ -133,17 +124,6 @@ def test_interrupted_and_continued_both_end_with_the_same_weights(
     assert digest(module) == run.result()["weights_sha256"]
 
 
-def test_half_precision_gives_the_same_bits_too(shared):
-    changes = {**changes_of("lm1b", precision="bf16-mixed")}
-    run = ended(shared, changes, "loop-half")
-    module = opened(shared, changes)
-    trainer = trainer_for(module)
-    trainer.fit(module, datamodule=module.data)
-    assert digest(module) == run.result()["weights_sha256"]
-    [metrics] = trainer.test(module, datamodule=module.data, verbose=False)
-    assert metrics == run.result()["metrics"]
-
-
 def test_a_child_starts_from_its_parent_under_both(shared):
     parent = ended(shared, SMALL["pretraining"], "parent")
     changes = {**SMALL["mnli"], "parent": parent.id}
@@ -151,32 +131,6 @@ def test_a_child_starts_from_its_parent_under_both(shared):
     module = opened(shared, changes)
     trainer_for(module).fit(module, datamodule=module.data)
     assert digest(module) == run.result()["weights_sha256"]
-
-
-def test_callbacks_and_loggers_of_lightning_work(shared, tmp_path):
-    module = opened(shared, changes_of("lm1b"))
-    best = ModelCheckpoint(tmp_path, monitor="validation/loss", save_top_k=1)
-    patience = EarlyStopping("validation/loss", min_delta=100.0, patience=1)
-    callbacks = [best, patience, LearningRateMonitor(logging_interval="step")]
-    trainer = trainer_for(
-        module,
-        callbacks=callbacks,
-        logger=CSVLogger(tmp_path),
-        enable_checkpointing=True,
-        val_check_interval=5,
-        log_every_n_steps=1,
-    )
-    trainer.fit(module, datamodule=module.data)
-    # No validation improves by 100, so EarlyStopping stops after the second one.
-    assert trainer.global_step == 10
-    assert torch.load(best.best_model_path, weights_only=False)["global_step"] in (
-        5,
-        10,
-    )
-    [written] = tmp_path.rglob("metrics.csv")
-    header = written.read_text().splitlines()[0].split(",")
-    assert {"train/loss", "validation/loss", "validation/perplexity"} <= {*header}
-    assert any(name.startswith("lr-") for name in header)
 
 
 def test_a_run_gives_its_module_and_its_data_before_and_after_training(shared):
@@ -225,7 +179,9 @@ TWO_PROCESSES = """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(CASES.keys() - {"representation", "muon"}))
+@pytest.mark.parametrize(
+    "name", sorted(CASES.keys() - {"representation", "muon", "half"})
+)
 def test_two_processes_end_nearly_alike(name, shared, tmp_path):
     changes = changes_of(name)
     if "model.dropout" in changes:  # each rank would draw other masks
