@@ -32,7 +32,7 @@ from tests.twins import arguments as twins
 PATIENCE_S = 60
 MOST_BYTES = 64 * 10**6
 NOT_MEASURED = ("state", "reason")  # words on a run, which damage may change
-RETRAINED = (*NOT_MEASURED, "seconds", "tokens_per_second")
+RETRAINED = (*NOT_MEASURED, "seconds", "waited_seconds", "tokens_per_second")
 SWEEPS = 20  # one of so many damaged folders is also continued by sweep.py
 
 Row = dict[str, str]
