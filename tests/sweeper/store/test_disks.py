@@ -35,7 +35,7 @@ with attempt.metrics() as metrics:
     metrics.write({"step": 3})
 run.publish_result(attempt, {"metrics": {}, "steps": 3})
 write_plan(outputs, {"experiments": {}})
-assert os.system(f"mount -o remount,ro {outputs}") == 0
+assert os.system(f"mount -o remount,bind,ro {outputs}") == 0
 print(store.ids(), store.run("a").status().state, run.history(), len(plans(outputs)))
 """
 

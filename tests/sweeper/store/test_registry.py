@@ -122,7 +122,8 @@ def test_a_package_that_prints_or_takes_the_streams_leaves_them_as_they_were(ins
 def test_a_package_that_hangs_or_ends_at_its_import_is_named(
     installed, monkeypatch, source, told
 ):
-    monkeypatch.setattr(importing, "LONGEST_S", 0.1)
+    if "took" in told:
+        monkeypatch.setattr(importing, "LONGEST_S", 0.1)
     installed("awkward", source, {"headroom.figures": "awkward = awkward"})
     with pytest.raises(UserError, match=rf"the package awkward .*{told}"):
         registry.function(registry.FIGURES, "awkward", "key", "draw")
