@@ -13,9 +13,13 @@ from sweeper.store import registry
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# A busy machine is no failure: no example has a time that it must be done in.
+# A busy machine is no failure: no example has a time that it must be done in. Nothing is kept of
+# earlier commands, nor in a checkout that belongs to somebody else.
 settings.register_profile(
-    "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "untimed",
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("untimed")
 

@@ -55,7 +55,15 @@ from sweeper.store.identity import PLAIN, leaves
 from sweeper.store.plans import planned
 from sweeper.store.runs import Run, RunStore, State, lineage
 
-RESULT_KEYS = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
+RESULT_KEYS = (
+    "steps",
+    "tokens_seen",
+    "seconds",
+    "waited_seconds",
+    "tokens_per_second",
+    "device",
+)
+OPTIONAL = ("parent", "waited_seconds")  # columns that a table has if a run has them
 _IN_MEMORY = ("estimate", "devices", "code_parts", "prepared", "damaged")
 
 Plan = Data
@@ -380,7 +388,8 @@ def _columns(rows: Sequence[Data], swept: set[str]) -> list[str]:
     keys = [key for key in rest if key not in metrics]
     keys.sort(key=lambda key: not key.startswith("model."))  # keys of the model first
     sizes = [key for key in SIZES if key in found or key in RESULT_KEYS]
-    run = [key for key in RUN if key != "parent" or any(row[key] for row in rows)]
+    unused = {key for key in OPTIONAL if not any(row.get(key) for row in rows)}
+    run = [key for key in RUN if key not in unused]
     return [*NAMES, *keys, *sizes, *metrics, *run]
 
 

@@ -30,6 +30,9 @@ from sweeper.results.verdict import JudgedMargin, Unit
 COSTS = {"FLOPs": "training_flops", "seconds": "seconds"}
 """For each cost of a run, in words, its column."""
 
+# Times are comparable if the least share of time with a processor is this much of the largest.
+EVEN = 0.9
+
 # Treat an interval of log ratios as unknown if it reaches this far on both sides.
 FACTOR = math.log(1e6)
 
@@ -50,6 +53,8 @@ class Measured:
         hours: the mean device hours of one measurement; without a finished one, the plan's
             estimate, or nan.
         costs: the mean of each of COSTS over finished measurements; nan if unknown.
+        shares: the share of its training time in which it did not wait for a processor, of each
+            measurement where it is known.
         devices: the kinds of device that trained it, joined by THEN.
         trainings: the number of runs of one measurement, including the runs that they start from.
         alone: whether it has several seeds that all start from one training.
@@ -61,6 +66,7 @@ class Measured:
     zero: int
     hours: float
     costs: list[float]
+    shares: list[float]
     devices: str
     trainings: int
     alone: bool
@@ -161,7 +167,8 @@ class Evidence:
         """Return the ratio of each known cost between the two sides of a contrast.
 
         A ratio is the exponential of the same contrast of log costs. The ratio of seconds is None
-        if devices were of several kinds or shared.
+        if devices were of several kinds or shared, or if other programs took more of the processor
+        beside some runs than beside others.
 
         Args:
             weights: the contrast, of shape (distinct points,).
@@ -170,7 +177,9 @@ class Evidence:
         points = [self.measured[place] for place in used]
         logs = weights[used] @ np.log([point.costs for point in points])
         devices = {point.devices for point in points}
-        apart = self._shared or len(devices) > 1 or THEN in "".join(devices)
+        shares = [share for point in points for share in point.shares] or [1.0]
+        uneven = min(shares) < EVEN * max(shares)
+        apart = self._shared or uneven or len(devices) > 1 or THEN in "".join(devices)
         ratios: dict[str, float | None] = {
             cost: ratio
             for cost, ratio in zip(COSTS, np.exp(logs).tolist(), strict=True)
@@ -215,6 +224,7 @@ class Evidence:
                 _mean(self._sum(line, column) for line in of_runs)
                 for column in COSTS.values()
             ],
+            shares=[one for one in map(self._share, of_runs) if one is not None],
             devices=THEN.join(sorted(devices)),
             trainings=max(map(len, lines.values())),
             alone=len(key) > len({line[-1] for line in lines.values()}) == 1,
@@ -235,6 +245,13 @@ class Evidence:
         cells = [[number(row.get(column)) for column in columns] for row in rows]
         known = [math.prod(filter(None, own)) for own in cells if all(own)]
         return math.fsum(known) if known and None not in cells[0] else None
+
+    def _share(self, line: Sequence[str]) -> float | None:
+        """Return the share of training time in which a line did not wait for a processor."""
+        waited, seconds = (
+            self._sum(line, key) for key in ("waited_seconds", "seconds")
+        )
+        return 1 - waited / seconds if waited and seconds else None
 
     def _analyses(self, rounds: Sequence[Mapping[str, int]]) -> list[Floats]:
         """Return the values at each interim analysis, the newest last.

@@ -129,6 +129,8 @@ METRICS = {
 
 RUN = {
     "seconds": Column("training time", "s"),
+    # On CPUs: the part of these seconds in which other programs had the processor.
+    "waited_seconds": Column("time waiting for a processor", "s"),
     "tokens_per_second": Column(),
     "device": _TEXT,
     "code": _TEXT,  # the version of the program

@@ -92,7 +92,7 @@ class Overview:
         """Print the cost of the runs `left`. Return the expected seconds of training, by run id.
 
         Return {} if no run was measured yet. A dry run on a CPU then prints a range of times,
-        computed from the speed of this machine.
+        computed from the speed of this machine. On a GPU it says how to measure the time.
         """
         throughput = measured(plan, self.store, self.backend)
         runs, slots = [plan.runs[run] for run in left], self.backend.slots
@@ -101,25 +101,37 @@ class Overview:
             flops = sum(run.flops for run in runs)
             self.console.print(
                 f"To train: {plural(len(runs), 'run')}, {tokens:.3g} tokens, {flops:.3g} FLOPs, "
-                f"{slots} at a time; {self._times(plan, runs, throughput)}."
+                f"{slots} at a time{self._times(plan, runs, throughput)}."
             )
+            on_gpu = device_of(plan, self.backend) == "gpu"
+            if on_gpu and self.options.dry_run and not throughput.measured:
+                words = (
+                    "No time is known for a GPU, since no run in "
+                    f"{self.store.outputs} has finished on one. Train one run there, and repeat "
+                    "this command."
+                )
+                self._print(sanitize(words, 1000), style="bold")
         return throughput.estimate(runs)
 
     def _times(self, plan: Plan, runs: Sequence[Record], throughput: Throughput) -> str:
-        """Return a phrase that says how long the runs are expected to take."""
+        """Return how long the runs are expected to take, to append to a sentence."""
         device, slots = device_of(plan, self.backend).upper(), self.backend.slots
         if throughput.measured:
             seconds = expected_seconds(runs, self.store, throughput, slots)
-            return f"about {clock(seconds)} on a {device}, estimated from finished runs"
-        if not self.options.dry_run or device != "CPU":
-            return f"the time on a {device} is unknown until a run has been measured"
+            return (
+                f"; about {clock(seconds)} on a {device}, estimated from finished runs"
+            )
+        if not self.options.dry_run:
+            return f"; the time on a {device} is unknown until a run has been measured"
+        if device == "GPU":
+            return ""
         threads = max(run.config["trainer"]["threads"] for run in runs)
         per_flop = 1 / (self._flops_per_second() * threads)
         least, most = (
             expected_seconds(runs, self.store, Throughput(times * per_flop), slots)
             for times in SLOWDOWN
         )
-        return f"{clock(least)} to {clock(most)} on a CPU as fast as this machine's"
+        return f"; {clock(least)} to {clock(most)} on a CPU as fast as this machine's"
 
     def _flops_per_second(self) -> float:
         """Return the speed of matrix products on one core. Each machine is measured once."""

@@ -2,27 +2,27 @@
 
 import importlib
 import os
-import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType, ModuleType
-from typing import NoReturn
+from types import ModuleType
 
 LONGEST_S = 30.0
+SURVIVED = 83  # the exit code of a trial; a plugin that exits itself has another one
 
 
 def import_apart(module: str) -> ModuleType:
-    """Import a module without access to stdin and stdout, in at most LONGEST_S seconds.
+    """Import a module without access to stdin and stdout. Try it in a forked process first.
 
     Raises:
-        ImportError: the import raises any error, exits the process, or takes too long.
+        ImportError: the import raises any error, ends its process, or takes more than LONGEST_S
+            seconds.
     """
     if module in sys.modules:
         return sys.modules[module]
+    _try(module)
     try:
-        with _streams_apart(), _time_limit():
+        with _streams_apart():
             return importlib.import_module(module)
     except ImportError:
         raise
@@ -30,6 +30,30 @@ def import_apart(module: str) -> ModuleType:
         raise ImportError(
             " ".join(f"{type(error).__name__}: {error}".split())
         ) from error
+
+
+def _try(module: str) -> None:
+    """Raise ImportError if the import of a module ends its process or takes too long."""
+    from multiprocessing import get_context  # rarely needed, and slow to import
+
+    trial = get_context("fork").Process(target=_import_silently, args=[module])
+    trial.start()
+    trial.join(LONGEST_S)
+    if trial.is_alive():
+        trial.kill()
+        raise ImportError(f"its import took more than {LONGEST_S:g} seconds")
+    if trial.exitcode != SURVIVED:
+        raise ImportError(f"its import ended the process with code {trial.exitcode}")
+
+
+def _import_silently(module: str) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(null, number)
+    # The process that waits imports the module again, and reports what it raises.
+    with suppress(BaseException):
+        importlib.import_module(module)
+    os._exit(SURVIVED)
 
 
 @contextmanager
@@ -59,25 +83,3 @@ def _streams_apart() -> Iterator[None]:
             else stream
             for number, stream in enumerate(streams)
         )
-
-
-@contextmanager
-def _time_limit() -> Iterator[None]:
-    """Raise TimeoutError in the block after LONGEST_S seconds.
-
-    Outside the main thread there is no limit, since only the main thread receives signals.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> NoReturn:
-        raise TimeoutError(f"its import took more than {LONGEST_S:g} seconds")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, LONGEST_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

@@ -212,7 +212,8 @@ class Job:
 
         weights = module.model.state_dict()
         checkpoint.save(weights, self._attempt.checkpoint_dir / WEIGHTS, self._run.id)
-        steps, seconds = config.trainer.steps, recorder.seconds
+        steps = config.trainer.steps
+        seconds, waited = recorder.times.tolist()
         tokens, trained = data.tokens_seen(steps), seconds - recorder.seconds_before
         return {
             "metrics": metrics,
@@ -220,6 +221,7 @@ class Job:
             "steps": steps,
             "tokens_seen": tokens,
             "seconds": seconds,
+            **({"waited_seconds": waited} if kind == "cpu" and waited >= 0 else {}),
             "overhead_seconds": time.perf_counter() - begun - trained,
             "tokens_per_second": tokens / seconds if steps else None,
             "micro_batches": parts,

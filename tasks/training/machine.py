@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import functools
 import importlib.metadata
+import math
 import os
 import platform
 import time
@@ -92,6 +93,17 @@ def flops_per_second() -> float:
         torch.mm(matrix_SS, matrix_SS)
         products += 1
     return products * 2 * size**3 / seconds
+
+
+def waited_seconds() -> float:
+    """Return how long this process was ready and waited for a processor.
+
+    Linux counts this time for each thread. Return that of the thread that waited longest. On other
+    systems, return nan.
+    """
+    files = Path("/proc/self/task").glob("*/schedstat")
+    waits_ns = [int(text.split()[1]) for file in files if (text := _text(file))]
+    return max(waits_ns) / 1e9 if waits_ns else math.nan
 
 
 def used(kind: str, count: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,6 +16,7 @@ from sweeper.store.metrics import MetricsWriter
 from sweeper.store.runs import Run
 from tasks import checkpoint, ranks
 from tasks.module import TaskModule
+from tasks.training import machine
 from tasks.training.causes import Interrupted, Interruption, NotFinite
 from tasks.training.evaluate import evaluate, sampled_loss
 from tasks.training.wandb_mirror import Mirror
@@ -79,8 +81,9 @@ class Recorder:
 
     Attributes:
         validation: the metrics of the last validation on the whole split.
-        seconds: the time spent in training steps, over all attempts.
-        seconds_before: the part of `seconds` spent in earlier attempts.
+        times: the seconds of training steps over all attempts, and how many of them the process
+            waited for a processor; shape (2,).
+        seconds_before: the seconds of training steps in earlier attempts.
     """
 
     def __init__(self, context: RunContext, module: TaskModule) -> None:
@@ -92,18 +95,18 @@ class Recorder:
         self._losses: list[Tensor] = []
         self._timed = 0  # steps since the time `_since`
         self._validated = 0
-        self._since = 0.0
+        self._since = _clocks()
         self.validation: dict[str, float] = {}
-        self.seconds = 0.0
+        self.times = np.zeros(2)
         self.seconds_before = 0.0
 
     def on_train_start(self, step: int) -> None:
-        """Start the clock at `step`.
+        """Start the clocks at `step`.
 
         First validate if that is due and an earlier attempt was interrupted before it.
         """
         self._validate(step)
-        self._since = time.perf_counter()
+        self._since = _clocks()
 
     def on_train_batch_end(self, step: int, loss: Tensor) -> None:
         """Record the loss of a step; write a row and validate if due."""
@@ -123,7 +126,7 @@ class Recorder:
         due = step > 0 and (step % every == 0 or step == steps)
         if not due or self._validated == step:
             return
-        begun = time.perf_counter()
+        begun = _clocks()
         self._context.attempt.heartbeat(phase="validate")
         try:
             # `evaluate` checks before each batch, but a rank may have no batch.
@@ -135,7 +138,7 @@ class Recorder:
         if metrics:
             self._context.log.row(step, metrics)
         self._validated = step
-        self._since += time.perf_counter() - begun
+        self._since += _clocks() - begun
 
     def _measured(self) -> dict[str, float]:
         if not self._trainer.validate_every:
@@ -152,39 +155,43 @@ class Recorder:
         return metrics
 
     def state_dict(self) -> dict[str, Any]:
-        running = time.perf_counter() - self._since if self._since else 0.0
+        seconds, waited = (self.times + _clocks() - self._since).tolist()
         return {
             "losses": self._read(),
             "validated": self._validated,
             "validation": self.validation,
-            "seconds": self.seconds + running,
+            "seconds": seconds,
+            "waited_seconds": waited,
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._earlier = list(state_dict["losses"])
         self._validated = state_dict["validated"]
-        # Older checkpoints lack this key.
+        # Older checkpoints lack these keys.
         self.validation = dict(state_dict.get("validation", {}))
-        self.seconds = self.seconds_before = state_dict["seconds"]
+        waited = state_dict.get("waited_seconds", math.nan)
+        self.seconds_before = state_dict["seconds"]
+        self.times = np.array([self.seconds_before, waited])
 
     def _write_row(self, step: int) -> None:
         losses = self._read()
-        now = time.perf_counter()
+        now = _clocks()
         elapsed, self._since = now - self._since, now
-        self.seconds += elapsed
+        self.times += elapsed
 
         tokens_seen = self._module.data.tokens_seen
         new_tokens = tokens_seen(step) - tokens_seen(step - self._timed)
         row = {
             "train/loss": math.fsum(losses) / len(losses),
             "learning_rate": self._module.learning_rate(step),
-            "tokens_per_second": new_tokens / elapsed,
+            "tokens_per_second": float(new_tokens / elapsed[0]),
             "tokens_seen": tokens_seen(step),
         }
         self._earlier, self._losses, self._timed = [], [], 0
 
         steps = self._trainer.steps
-        self._context.log.row(step, row, left=self.seconds / step * (steps - step))
+        left = self.times[0] / step * (steps - step)
+        self._context.log.row(step, row, left=left)
         shown = {
             "loss": row["train/loss"],
             "tokens_per_second": row["tokens_per_second"],
@@ -198,6 +205,11 @@ class Recorder:
     def _read(self) -> list[float]:
         new: list[float] = torch.stack(self._losses).tolist() if self._losses else []
         return [*self._earlier, *new]
+
+
+def _clocks() -> np.ndarray:
+    """Return the wall clock and how long this process waited for a processor, in seconds."""
+    return np.array([time.perf_counter(), machine.waited_seconds()])
 
 
 @dataclass(frozen=True)

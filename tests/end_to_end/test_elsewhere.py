@@ -26,7 +26,7 @@ GRID = "-m name=grid-heads model.heads=2,3 model.head_size=4 trainer.steps=60".s
 NEEDED = ("torch", "pytorch-lightning", "numpy", "pydantic")  # `bare` adds tokenizers
 FOREIGN = ("hydra", "omegaconf", "rich", "pandas", "matplotlib", "wandb", "datasets")
 # These columns differ between equal runs. `reason` has the number of the attempt.
-MEASURED = ("seconds", "tokens_per_second", "reason")
+MEASURED = ("seconds", "waited_seconds", "tokens_per_second", "reason")
 
 
 def with_what_they_need(names):

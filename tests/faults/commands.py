@@ -60,7 +60,7 @@ TUNING = (
 LINES = {"a grid": GRID, "two stages": TWO_STAGES, "tuning": TUNING}
 KILLS_PER_SWEEP = 5
 FAILING_CALLS = 0.004  # the share of calls on paths in the outputs folder
-CHANGES_WITH_TIME = ("seconds", "tokens_per_second", "reason")
+CHANGES_WITH_TIME = ("seconds", "waited_seconds", "tokens_per_second", "reason")
 Each = TypeVar("Each")
 
 

@@ -104,10 +104,10 @@ class Speed:
     ("accelerator", "words"),
     [
         ("auto", "18:21 to 1:13:21 on a CPU as fast as this machine's"),
-        ("gpu", "the time on a GPU is unknown until a run"),
+        ("gpu", "at a time.\nNo time is known for a GPU, since no run in"),
     ],
 )
-def test_a_dry_run_in_a_fresh_folder_names_a_range_for_its_cpu(
+def test_a_dry_run_in_a_fresh_folder_names_a_range_for_a_cpu_and_no_time_for_a_gpu(
     folder, monkeypatch, accelerator, words
 ):
     monkeypatch.setattr(overview, "size_server", Speed)

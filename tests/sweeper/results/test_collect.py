@@ -1,6 +1,7 @@
 """Every point of the newest plan has its row, whatever became of its run."""
 
 import math
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,6 @@ from sweeper.results.judge import verdicts_on
 from sweeper.results.paper_tables import summarise
 from sweeper.results.points import measures, missing, mixed, not_learned, points
 from sweeper.results.table import COLUMNS, exported
-from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import FINETUNE, MODELS, Finetuned, score
 from tests.sweeper.results.grids import figure1
@@ -84,10 +84,13 @@ def test_unfinished_runs_keep_their_row_and_their_size(tmp_path):
     assert all(row.get(METRIC) is None for row in table.rows[:3])
 
 
-def test_a_planned_run_without_a_record_has_a_row(tmp_path):
-    write_plan(tmp_path, one_arm({0: None}).plan)
-    [row] = collect(tmp_path)[0].rows
+def test_a_planned_run_whose_folder_is_gone_has_a_row_and_is_missing(tmp_path):
+    sweep = one_arm({0: 43.7, 1: 43.9})
+    shutil.rmtree(RunStore(sweep.write(tmp_path)).run([*sweep.records][1]).path)
+    [table] = collect(tmp_path)
+    row = table.rows[1]
     assert (row["state"], row["model.heads"], row["width"]) == ("new", 2, 64)
+    assert missing(table) == "1 of 2 runs is missing: 1 not started."
 
 
 def test_points_are_told_apart_where_two_keys_end_alike(tmp_path):

@@ -71,6 +71,32 @@ def test_times_of_runs_that_shared_a_gpu_are_not_compared(tmp_path, gpus):
     assert (contrast(table)["costs"]["seconds"] is None) == shared
 
 
+@pytest.mark.parametrize(
+    ("waited", "comparable"),
+    [
+        ({"standard": 0.02, "matched": 0.05}, True),
+        ({"standard": 0.5, "matched": 0.5}, True),
+        ({"standard": 0.02, "matched": 0.2}, False),
+        ({"matched": 0.5}, True),
+        ({}, True),
+    ],
+    ids=["little load", "even load", "load beside one arm", "one arm is old", "old"],
+)
+def test_times_are_not_compared_if_other_programs_slowed_one_arm_more(
+    tmp_path, waited, comparable
+):
+    sweep = two_arms()
+    for point in sweep.points:
+        result = sweep.results[point["run"]]
+        if point["arm"] in waited:
+            result["waited_seconds"] = waited[point["arm"]] * result["seconds"]
+    table = sweep.table(tmp_path)
+    costs = contrast(table)["costs"]
+    assert (costs["seconds"] is not None) == comparable
+    assert ("waited_seconds" in table.columns) == bool(waited)
+    assert contrast(read_table(write_table(tmp_path, table)))["costs"] == costs
+
+
 def with_curves(table, times, seed=0):
     """The table with curves; the standard arm needs `times` as many steps as the other."""
     noise = random.Random(seed)

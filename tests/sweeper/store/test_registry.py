@@ -99,13 +99,17 @@ def test_a_package_that_prints_or_takes_the_streams_leaves_them_as_they_were(ins
     [
         ("import time; time.sleep(60)", "its import took more than 0.1 seconds"),
         ("raise SystemExit(3)", "SystemExit: 3"),
+        ("import os; os._exit(4)", "ended the process with code 4"),
+        ("import os; os._exit(0)", "ended the process with code 0"),
+        ("import os; os.kill(os.getpid(), 9)", "ended the process with code -9"),
     ],
-    ids=["hangs", "exits"],
+    ids=["hangs", "exits", "ends the process", "ends it without a fault", "is killed"],
 )
-def test_a_package_that_hangs_or_exits_at_its_import_is_named(
+def test_a_package_that_hangs_or_ends_at_its_import_is_named(
     installed, monkeypatch, source, told
 ):
-    monkeypatch.setattr(importing, "LONGEST_S", 0.1)
+    if "took" in told:
+        monkeypatch.setattr(importing, "LONGEST_S", 0.1)
     installed("awkward", source, {"headroom.figures": "awkward = awkward"})
     with pytest.raises(UserError, match=rf"the package awkward .*{told}"):
         registry.function(registry.FIGURES, "awkward", "key", "draw")

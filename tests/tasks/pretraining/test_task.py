@@ -86,7 +86,7 @@ def test_every_run_is_measured_on_the_same_rows_each_once(shared):
 def test_metrics_are_exact_over_a_split(shared):
     task = opened(shared, PRETRAINING)
     model = task.model
-    nats = right = masked = rows = next_right = 0.0
+    nats = right = masked = rows = next_right = random_next = 0.0
     with torch.no_grad():
         for batch in task.data.batches("test"):
             model.eval()
@@ -103,11 +103,14 @@ def test_metrics_are_exact_over_a_split(shared):
             next_right += float(
                 (model.next_logits(hidden_BTD).argmax(-1) == batch["next"]).sum()
             )
+            random_next += float(batch["next"].sum())
             rows += len(chosen)
     metrics = evaluated(task)
     assert metrics["test/mlm_loss"] == pytest.approx(nats / masked, rel=1e-4)
     assert metrics["test/mlm_accuracy"] == pytest.approx(right / masked)
     assert metrics["test/nsp_accuracy"] == pytest.approx(next_right / rows)
+    majority = max(random_next, rows - random_next) / rows
+    assert metrics["test/majority_nsp_accuracy"] == pytest.approx(majority)
     parts = metrics["test/mlm_loss"] + metrics["test/nsp_loss"]
     assert metrics["test/loss"] == pytest.approx(parts)
 

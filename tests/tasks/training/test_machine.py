@@ -1,6 +1,7 @@
 """How a job sets up its process, and what it records about the machine, packages and code."""
 
 import gc
+import math
 import resource
 import subprocess
 import sys
@@ -46,6 +47,39 @@ PROGRAM = f"""if True:
     machine.keep_memory()
     print(given_back, faults())
 """
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone counts this time")
+def test_time_that_another_process_had_the_processor_is_counted():
+    """Two processes on one processor: each waits for about half of the time."""
+    program = """if True:
+        import os, time
+        from tasks.training import machine
+
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        print("ready", flush=True)
+        input()
+        before, begun = machine.waited_seconds(), time.monotonic()
+        while time.monotonic() < begun + 0.5:
+            pass
+        print(machine.waited_seconds() - before)
+    """
+    command = [sys.executable, "-c", program]
+    pair = [
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    for process in pair:
+        assert process.stdout.readline() == "ready\n"
+    for process in pair:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    waited = [float(process.communicate()[0]) for process in pair]
+    if sum(waited) == 0 or math.isnan(sum(waited)):
+        pytest.skip("this system does not count how long threads wait")
+    assert min(waited) > 0.1
 
 
 def test_freed_memory_is_not_given_back_to_the_system():

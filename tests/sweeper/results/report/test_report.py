@@ -86,14 +86,14 @@ def test_a_claim_without_runs_is_not_measured_yet(tmp_path):
     assert told["sentence"] == words
 
 
-def test_experiments_with_claims_come_first(tmp_path):
-    claims = {"chosen_trials": (), "fig1": ("standard_worsens_beyond",)}
+def test_experiments_of_the_newest_sweep_come_first(tmp_path):
+    claims = {"fig1": ("standard_worsens_beyond",), "grid": ()}
     for name, own in claims.items():
         sweep = Sweep(name, claims=own)
         sweep.add("standard", {"model.heads": 4}, Model(64, 4, 16), {0: 60.0})
         write_sweep(tmp_path, sweep)
     shown = [one["name"] for one in data_of(tmp_path)["experiments"]]
-    assert shown == ["fig1", "chosen_trials"]
+    assert shown == ["grid", "fig1"]
 
 
 def test_columns_that_are_alike_in_all_rows_are_listed_once(page):
