@@ -11,7 +11,7 @@ from tasks.squad.task import Question, SQuAD, question_of
 from tests.tasks.small import SQUAD, evaluated, opened
 from tests.tasks.squad import official_evaluator
 
-NOWHERE = "no answer stands in the context"
+NOWHERE = "no answer occurs in the context"
 CONTEXT = "The caf\u00e9 sold gold. Gold, not old gold paint, was cheap."
 
 
