@@ -27,9 +27,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sweeper.results.mixed_code import mixed_code
+from sweeper.results.mixed_code import code_apart, mixed_code
 from sweeper.results.paper_tables import has_paper_table, write_paper_table
-from sweeper.results.points import code_apart
 from sweeper.results.table import (
     NAMES,
     RUN,

@@ -10,7 +10,8 @@ from rich.text import Text
 
 from sweeper.results.collect import collect, plain
 from sweeper.results.judge import rests_on, verdicts_on
-from sweeper.results.points import Point, code_apart, measures_of_arms
+from sweeper.results.mixed_code import code_apart
+from sweeper.results.points import Point, measures_of_arms
 from sweeper.results.table import Data, Table
 from sweeper.results.verdict import Verdict
 from sweeper.store.errors import invalid_value, sanitize

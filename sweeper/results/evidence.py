@@ -8,13 +8,13 @@ count as one distinct point; otherwise, their values would count as independent.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 
 from sweeper.results.design import NOTHING, Design, Weights
 from sweeper.results.points import Point, metric_of, points
 from sweeper.results.statistics.blocks import first_seeds, table_of
-from sweeper.results.statistics.estimates import mean
 from sweeper.results.statistics.sequential import FIRST, Floats
 from sweeper.results.table import (
     LOGARITHMIC,
@@ -207,7 +207,7 @@ class Evidence:
         devices = {str(row["device"]) for row in rows if row.get("device")}
         return Measured(
             runs=key,
-            values={min(own): mean([*own.values()]) for own in by_training.values()},
+            values={min(own): fmean(own.values()) for own in by_training.values()},
             lost=lost,
             zero=zero,
             hours=_mean(took) / 3600,
@@ -262,4 +262,4 @@ def _key(point: Point) -> Key:
 
 def _mean(values: Iterable[float | None]) -> float:
     known = [value for value in values if value is not None]
-    return mean(known) if known else math.nan
+    return fmean(known) if known else math.nan

@@ -13,7 +13,8 @@ from pathlib import Path
 from sweeper.results.decision import Question
 from sweeper.results.design import Unanswerable, with_alternatives
 from sweeper.results.evidence import Evidence
-from sweeper.results.points import measures, mixed, tuned_in_words
+from sweeper.results.points import measures
+from sweeper.results.remarks import mixed, not_learned_by, tuned_in_words
 from sweeper.results.table import Table, exported, publish_made
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.store import registry
@@ -54,7 +55,7 @@ def verdicts_on(table: Table) -> list[Verdict]:
         one if isinstance(one, Verdict) else one.verdict() for one in questions(table)
     ]
     caveats = [*tuned_in_words(table.experiment), *mixed(table)]
-    not_learned = {one.words: one.not_learned(table) for one in measures(table)}
+    not_learned = {one.words: not_learned_by(one, table) for one in measures(table)}
     complete = []
     for one in found:
         sentences = [one.sentence, *caveats]

@@ -1,11 +1,24 @@
 """Differences in code between the runs of a table."""
 
+import json
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
-from sweeper.results.table import Data, MixedCode, Table
+from sweeper.results.table import Data, MixedCode, Row, Table
 from sweeper.store.changes import State, TrainedCode
 from sweeper.store.code import differing
+
+
+def code_apart(rows: Iterable[Row]) -> list[str] | None:
+    """Return the parts of the code that differ between the rows' runs.
+
+    Return None if the code of a run is unknown. Versions of the program can differ without a
+    difference in these parts.
+    """
+    parts = (str(row.get("code_parts") or "[]") for row in rows if row.get("code"))
+    states = [state for one in parts for state in json.loads(one) or [{}]]
+    return differing(states) if all(states) else None
 
 
 def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:

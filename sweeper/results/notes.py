@@ -4,14 +4,13 @@ import math
 from collections.abc import Sequence
 
 from sweeper.results.judge import terms_in_words
-from sweeper.results.paper_tables import baselines
-from sweeper.results.points import (
-    Point,
-    Spreads,
+from sweeper.results.points import Point, Spreads
+from sweeper.results.remarks import (
     caveats,
     marks_in_words,
     not_learned,
     origin,
+    scores_of_baselines,
     standing,
 )
 from sweeper.results.table import Table, label, number
@@ -29,7 +28,7 @@ def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[s
         *origin(table),
         *marks_in_words(points, *spreads),
         *_matches(table),
-        *baselines(table),
+        *scores_of_baselines(table),
         *standing(table),
         *not_learned(table),
         *terms_in_words(table),

@@ -5,21 +5,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from statistics import stdev
 
 from sweeper.results.points import (
     Measure,
     Point,
-    caveats,
     measures,
-    measures_of_arms,
     metric_of,
+    points,
+)
+from sweeper.results.remarks import (
+    caveats,
     not_learned,
     origin,
-    points,
-    range_in_words,
+    scores_of_baselines,
+    span,
     standing,
 )
-from sweeper.results.statistics.estimates import sd
 from sweeper.results.table import (
     Data,
     Table,
@@ -128,7 +130,7 @@ def _cell(point: Point | None) -> str:
     if point is None or not point.values:
         return ABSENT
     values = list(point.values.values())
-    spread = sd(values)
+    spread = stdev(values) if len(values) > 1 else None
     # Two decimals would hide small numbers.
     digits = ".2g" if 0 < abs(point.mean) < 0.1 else ".2f"
     if digits == ".2f" and spread and spread < 0.005:
@@ -157,7 +159,7 @@ def _notes(table: Table) -> Iterator[str]:
     yield from origin(table)
     counts = {len(p.runs) for measure in measures(table) for p in measure.points(table)}
     if counts:
-        seeds = range_in_words(counts)
+        seeds = span(sorted(counts))
         over_seeds = f"Mean ± standard deviation over {seeds} seeds."
         yield over_seeds if max(counts) > 1 else "One seed."
 
@@ -172,24 +174,10 @@ def _notes(table: Table) -> Iterator[str]:
             pretraining = "Each seed has its own pre-training."
         yield f"{pretraining} Parameters are those of the pre-trained model."
 
-    yield from baselines(table)
+    yield from scores_of_baselines(table)
     yield from standing(table)
     yield from not_learned(table)
     yield from caveats(table)
-
-
-def baselines(table: Table) -> list[str]:
-    """Return a sentence on the scores of simple predictors, for each measure with such scores.
-
-    N-gram models are left out: `standing` compares with them.
-    """
-    sentences = []
-    for measure in measures_of_arms(table):
-        found = measure.baselines(table)
-        scores = [f"{words} {value:.2f}" for words, value in found.items()]
-        if scores and "trigram" not in found:
-            sentences.append(f"Baselines by {measure.words}: {', '.join(scores)}.")
-    return sentences
 
 
 def write_paper_table(outputs: Path, table: Table) -> None:
@@ -344,7 +332,7 @@ def summarise(table: Table) -> list[str]:
 def _summary(point: Point) -> Line:
     """Return the cells of a point, in the order of HEADER, and its match error."""
     values = list(point.values.values())
-    spread = sd(values)
+    spread = stdev(values) if len(values) > 1 else None
     size, error = point.at("params_total"), point.at("match_error")
     return (
         clipped(point.arm, 24),

@@ -10,7 +10,8 @@ from rich.text import Text
 from sweeper.results.decision import Question
 from sweeper.results.judge import decidable
 from sweeper.results.paper_tables import clipped
-from sweeper.results.points import caveats, measures, not_learned
+from sweeper.results.points import measures
+from sweeper.results.remarks import caveats, not_learned
 from sweeper.results.table import Table
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.store.errors import sanitize

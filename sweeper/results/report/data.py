@@ -12,7 +12,8 @@ from sweeper.results.collect import RESULT_KEYS, plain
 from sweeper.results.judge import Verdicts
 from sweeper.results.palette import arm_looks
 from sweeper.results.paper_tables import has_paper_table, paper_table
-from sweeper.results.points import measures, missing, origin
+from sweeper.results.points import measures
+from sweeper.results.remarks import missing, origin
 from sweeper.results.table import Data, Row, RunFiles, Table, cell, label, number
 from sweeper.results.verdict import Verdict
 from sweeper.store import registry

@@ -34,7 +34,9 @@ Table = Floats
 WORTH = 4.0  # the number of seeds that a predicted variance counts as
 # A point with more than this many times the median variance diverged. It is not pooled.
 DIVERGED = 1000.0
+LARGEST = 1e200  # a larger variance means that a run diverged
 ROUNDING = 1e-9  # the relative rounding error of values
+CONFIDENCE = 0.95  # of the intervals in figures
 
 
 class Variance(NamedTuple):
@@ -42,6 +44,11 @@ class Variance(NamedTuple):
 
     value: float
     df: float
+
+    @property
+    def known(self) -> bool:
+        """True with at least one degree of freedom, unless a seed diverged."""
+        return self.df >= 1 and self.value < LARGEST
 
     def moderated(self, own: float, seeds: int) -> "Variance":
         """Return the variance `own` of this many seeds, shrunk towards this variance."""
@@ -127,6 +134,20 @@ def moderated(table: Table) -> list[Variance]:
     return [
         within.moderated(one, seeds) for one, seeds in zip(own, counts, strict=True)
     ]
+
+
+def student_interval(
+    mean: float, seeds: int, variance: Variance
+) -> tuple[float, float]:
+    """Return Student's t interval of a mean over seeds. It holds for a single analysis.
+
+    Figures and trials use it. Claims use the intervals of sequential.py.
+    """
+    from scipy.special import stdtrit
+
+    t = float(stdtrit(variance.df, 0.5 + CONFIDENCE / 2))
+    reach = t * math.sqrt(variance.value) / math.sqrt(seeds)
+    return mean - reach, mean + reach
 
 
 def _regular(table: Table) -> Table:

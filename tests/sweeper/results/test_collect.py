@@ -8,7 +8,8 @@ import pytest
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import verdicts_on
 from sweeper.results.paper_tables import summarise
-from sweeper.results.points import measures, missing, mixed, not_learned, points
+from sweeper.results.points import baselines, measures, points
+from sweeper.results.remarks import missing, mixed, not_learned
 from sweeper.results.table import COLUMNS, exported
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
@@ -239,9 +240,9 @@ def test_accuracies_are_shown_in_percent_with_their_baselines(tmp_path):
     assert told == ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
     assert accuracy.points(table)[0].values == pytest.approx({0: 52.6, 1: 51.8})
     assert f1.points(table)[0].values == pytest.approx({0: 72.6, 1: 71.8})
-    baselines = {"majority class": 35.3, "bag of words": 38.1}
-    assert accuracy.baselines(table) == pytest.approx(baselines)
-    assert f1.baselines(table) == {}
+    scores = {"majority class": 35.3, "bag of words": 38.1}
+    assert baselines(accuracy.metric, table.rows) == pytest.approx(scores)
+    assert baselines(f1.metric, table.rows) == {}
 
 
 CHANCE = {"test/accuracy": 0.3531}

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from sweeper.results.choices import choices, diverged, settled
-from sweeper.results.points import tuned_in_words
+from sweeper.results.remarks import tuned_in_words
 from sweeper.results.table import Table, direction, write_table
 from sweeper.store.errors import UserError
 from sweeper.store.numbers import short

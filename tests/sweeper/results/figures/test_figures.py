@@ -19,13 +19,8 @@ from sweeper.results import panel
 from sweeper.results.collect import collect
 from sweeper.results.figures import curves, fig1, figure_of, write_figures
 from sweeper.results.layout import COLUMN, DOUBLE_COLUMN
-from sweeper.results.points import (
-    not_learned,
-    points,
-    settings_apart,
-    standing,
-    trigram_curve,
-)
+from sweeper.results.points import points, settings_apart, trigram_curve
+from sweeper.results.remarks import not_learned, standing
 from sweeper.results.report.page import write_report
 from sweeper.store.errors import Faults
 from sweeper.store.numbers import short
