@@ -189,7 +189,7 @@ def forget(console: Terminal, options: argparse.Namespace) -> int:
 
 
 def decide(console: Terminal, options: argparse.Namespace) -> None:
-    """Print what deciding each claim would cost, in seeds, runs and device hours.
+    """Print what deciding each claim would cost, in seeds, runs and device time.
 
     Trains nothing. The estimates assume the differences and spreads that were measured so far.
     """

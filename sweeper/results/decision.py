@@ -214,6 +214,8 @@ class Question:
     @cached_property
     def hopeless(self) -> str | None:
         """The reason why more seeds cannot decide the claim, or None."""
+        if self.evidence.mixed_code:
+            return self.evidence.mixed_code
         lost = sum(point.lost for point in self.points)
         zero = sum(point.zero for point in self.points)
         if any(point.alone for point in self.points):
@@ -322,21 +324,22 @@ class Question:
             expected = float(np.where(known, hours, hours[known].mean()) @ more)
         return Price(seeds, int(np.dot(more, trainings)), expected)
 
-    def next_seeds(self, most: int) -> dict[int, int]:
-        """Return the number of seeds to add to each point of the claim, by the point's index.
+    def next_seeds(self, most: int) -> dict[str, int]:
+        """Return the number of seeds that each point of the claim needs next.
 
-        Return {} if the claim needs no more seeds, or if a point would have more than `most`.
+        The key is the run of the point's first seed. Return {} if the claim needs no more seeds, or
+        if a point would have more than `most`.
         """
         following = max(self.fewest + 1, FIRST)
         bimodal = self.obstacle == _BIMODAL and following > _BIMODAL_FROM
         decided = self.decision is not Decision.UNDECIDED
         if decided or self.hopeless or bimodal or following > most:
             return {}
-        more = {
-            place: following - len(point.values)
-            for place, point in zip(self.used, self.points, strict=True)
+        return {
+            point.first_run: len(point.runs) + following - len(point.values)
+            for point in self.points
+            if len(point.values) < following
         }
-        return {place: seeds for place, seeds in more.items() if seeds > 0}
 
     def _decided_with(self, seeds: int) -> bool:
         """Return whether `seeds` per point decide the claim at present estimates and spreads."""

@@ -43,6 +43,7 @@ class Measured:
 
     Attributes:
         runs: the (seed, run id) pairs.
+        first_run: the run of the first seed, in the order of the plan.
         values: its measurements by seed, larger being better. Several fine-tunings of one
             pre-training are one measurement, under the first of their seeds.
         lost: the number of seeds without a value whose run is done or failed.
@@ -56,6 +57,7 @@ class Measured:
     """
 
     runs: Key
+    first_run: str
     values: Mapping[int, float]
     lost: int
     zero: int
@@ -83,6 +85,7 @@ class Evidence:
         margin: the experiment's margin in this metric, or None.
         range: the largest possible difference between two values.
         unit: the unit of differences.
+        mixed_code: the sentence on runs of different code; empty if the plan accepts them.
         measured: the distinct points among `every`.
         values: the measurements of `measured`, of shape (distinct points, seeds); nan if missing.
         analyses: `values` at each interim analysis, the newest last.
@@ -118,6 +121,7 @@ class Evidence:
         ]
         self.rows = {str(row["run"]): row for row in table.rows}
         self.files = table.files
+        self.mixed_code = "" if table.accepts_mixed_code else table.mixed_code
         self._shared = bool(table.provenance.get("shared_gpus"))
         self._better = better or direction(metric)
         self._least = RESOLUTION.get(kind, 0.0)
@@ -207,6 +211,7 @@ class Evidence:
         devices = {str(row["device"]) for row in rows if row.get("device")}
         return Measured(
             runs=key,
+            first_run=next(iter(point.runs.values())),
             values={min(own): fmean(own.values()) for own in by_training.values()},
             lost=lost,
             zero=zero,

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from sweeper.results.judge import terms_in_words
+from sweeper.results.judge import decidable
 from sweeper.results.points import Point, Spreads
 from sweeper.results.remarks import (
     caveats,
@@ -24,6 +24,7 @@ def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[s
         points: the drawn points.
         spreads: the spreads of their intervals.
     """
+    terms = dict.fromkeys(str(one.terms) for one in decidable(table))
     return [
         *origin(table),
         *marks_in_words(points, *spreads),
@@ -31,7 +32,7 @@ def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[s
         *scores_of_baselines(table),
         *standing(table),
         *not_learned(table),
-        *terms_in_words(table),
+        *terms,
         *caveats(table),
     ]
 
