@@ -59,10 +59,9 @@ class Verdict:
         if not contrasts or "unmeasured" in self.numbers:
             return ""
         one = contrasts[self.numbers.get("first", 0)]
-        low = -math.inf if one["low"] is None else one["low"]
-        high = math.inf if one["high"] is None else one["high"]
-        costs = (one.get("costs", {}), one.get("speedup", {}))
-        return str(Found(one["words"], one["value"], low, high, one["unit"], *costs))
+        unknown = {"low": -math.inf, "high": math.inf}
+        ends = {k: end if one[k] is None else one[k] for k, end in unknown.items()}
+        return str(Found(**(one | ends)))
 
     @property
     def brief(self) -> str:
@@ -84,11 +83,19 @@ class Verdict:
 
 @dataclass(frozen=True)
 class JudgedMargin:
-    """The largest difference that does not matter, on the judged scale, and the reason."""
+    """The largest difference that does not matter.
+
+    Attributes:
+        size: the difference on the judged scale.
+        words: the difference as text.
+        reason: the sentence on why it does not matter.
+        ratio: whether the difference is a ratio, given in per cent. Its size is then a logarithm.
+    """
 
     size: float
     words: str
     reason: str
+    ratio: bool
 
 
 class Price(NamedTuple):
