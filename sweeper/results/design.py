@@ -6,9 +6,10 @@ cost computed, before anything is trained.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise, product
+from itertools import pairwise, product
 from typing import TypeAlias
 
 import numpy as np
@@ -155,12 +156,20 @@ def by(column: str, given: Collection[Point]) -> list[Point]:
 
     Raise Unanswerable if two points have the same number in it.
     """
-    found = sorted(given, key=lambda point: at(point, column))
-    if len({at(point, column) for point in found}) < len(found):
+    return list(numbered(column, given).values())
+
+
+def numbered(column: str, given: Collection[Point]) -> dict[float, Point]:
+    """Return the points by their number in a column, in ascending order.
+
+    Raise Unanswerable if two points have the same number in it.
+    """
+    found = {at(point, column): point for point in given}
+    if len(found) < len(given):
         raise Unanswerable(
             f"The claim needs one point for each {column}, but several points share a value."
         )
-    return found
+    return dict(sorted(found.items()))
 
 
 def alone(column: str, given: Collection[Point]) -> list[Point]:
@@ -200,11 +209,10 @@ def at(point: Point, column: str) -> float:
 
 def curves(column: str, given: Collection[Point]) -> dict[float, list[Point]]:
     """Group the points by their number in a column, in ascending order."""
-    ordered = sorted(given, key=lambda point: at(point, column))
-    return {
-        number: list(same)
-        for number, same in groupby(ordered, lambda point: at(point, column))
-    }
+    found: dict[float, list[Point]] = defaultdict(list)
+    for point in given:
+        found[at(point, column)].append(point)
+    return dict(sorted(found.items()))
 
 
 def over(one: Point, other: Point, words: str) -> Contrast:
@@ -261,19 +269,16 @@ def trends_apart(
     Also return the numbers in that column that both curves have. Raise Unanswerable if there are
     fewer than two.
     """
-    first, second = (
-        {at(point, column): point for point in by(column, one)}
-        for one in (curve, rival)
-    )
+    first, second = numbered(column, curve), numbered(column, rival)
     shared = sorted(first.keys() & second.keys())
     if len(shared) < 2:
         raise Unanswerable(
             f"The claim needs at least two values of {label(column)} that both arms have."
         )
+    weights = list(zip(shared, slopes(shared), strict=True))
     return shared, [
-        (sign * slope, curve[number])
-        for sign, curve in ((1, first), (-1, second))
-        for number, slope in zip(shared, slopes(shared), strict=True)
+        *((slope, first[number]) for number, slope in weights),
+        *((-slope, second[number]) for number, slope in weights),
     ]
 
 
@@ -290,22 +295,30 @@ def slopes(sizes: Sequence[float]) -> list[float]:
     return weights
 
 
-def slope_of_slopes(
-    grid: Mapping[float, Mapping[float, Point]], shared: Sequence[float]
-) -> Weights:
-    """Return the weights of the slope over the outer factor of the slopes over the inner factor.
+def gain_grows(
+    grid: Mapping[float, Mapping[float, Point]], sizes: str, words: str
+) -> Contrast:
+    """Return the contrast that an inner factor gains more where an outer factor is larger.
 
-    The sum is above 0 if the inner factor gains more where the outer factor is larger.
+    It is the slope over the outer factor of the slopes over the inner factor.
 
     Args:
         grid: the points by outer factor, in ascending order, and by inner factor.
-        shared: the values of the inner factor that every outer value has, in ascending order.
+        sizes: both factors in words, for the message of Unanswerable if one has fewer than two
+            values that can be used.
+        words: the comparison, with places for the first and the last value of the inner factor and
+            for the last and the first value of the outer factor.
     """
-    return [
-        (across * along, grid[outer][inner])
-        for outer, across in zip(grid, slopes(list(grid)), strict=True)
-        for inner, along in zip(shared, slopes(shared), strict=True)
+    outer = list(grid)
+    inner = sorted(set.intersection(*(set(curve) for curve in grid.values())))
+    if len(outer) < 2 or len(inner) < 2:
+        raise Unanswerable(f"The claim needs at least two {sizes}.")
+    weights = [
+        (across * along, grid[large][small])
+        for large, across in zip(outer, slopes(outer), strict=True)
+        for small, along in zip(inner, slopes(inner), strict=True)
     ]
+    return Contrast(words.format(inner[0], inner[-1], outer[-1], outer[0]), weights)
 
 
 def keeps_improving(curve: Collection[Point], column: str, several: str) -> Statement:
@@ -369,7 +382,7 @@ def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
 
 def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
     """Return the contrasts that the error falls tenfold at a head size, and not before it."""
-    by_size = {round(at(p, "model.head_size")): p for p in by("model.head_size", curve)}
+    by_size = numbered("model.head_size", curve)
     length = at(next(iter(by_size.values())), "task.sequence_length")
     if not {expected - 1, expected} <= by_size.keys():
         raise Unanswerable(
@@ -382,7 +395,7 @@ def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
         words = f"heads of {better} over {worse} for n = {length:.0f}"
         return Contrast(words, [(1.0, by_size[better]), (-1.0, by_size[worse])], above)
 
-    earlier = range(min(by_size) + 1, expected)
+    earlier = range(round(min(by_size)) + 1, expected)
     pairs = ((size - 1, size) for size in earlier if {size - 1, size} <= by_size.keys())
     return [
         fall(expected, expected - 1, order),
