@@ -89,36 +89,34 @@ def with_alternatives(
     if not isinstance(statement, Contrast):
         parts = [with_alternatives(part, average) for part in statement.parts]
         return type(statement)(parts)
-    totals: dict[int, float] = {}
-    points = {id(point): point for _, point in statement.weights}
+    totals: dict[int, float] = defaultdict(float)
     for weight, point in statement.weights:
-        totals[id(point)] = totals.get(id(point), 0.0) + weight
-    choices = {
-        key: [point, *point.alternatives]
-        for key, point in points.items()
-        if point.alternatives and abs(totals[key]) > NOTHING
+        totals[id(point)] += weight
+    options = {
+        id(point): [point, *point.alternatives]
+        for _, point in statement.weights
+        if point.alternatives and abs(totals[id(point)]) > NOTHING
     }
-    combinations: list[tuple[Point, ...]]
-    if math.prod(map(len, choices.values())) <= ALL:
-        combinations = [*product(*choices.values())][1:]
+    # Each combination maps the id of a point to the point that replaces it.
+    if math.prod(map(len, options.values())) <= ALL:
+        every = product(*options.values())
+        next(every)  # the points themselves
+        combinations = [dict(zip(options, one, strict=True)) for one in every]
     else:
-        first = tuple(points[key] for key in choices)
         combinations = [
-            (*first[:place], other, *first[place + 1 :])
-            for place, point in enumerate(first)
-            for other in point.alternatives
+            {key: other} for key, (_, *others) in options.items() for other in others
         ]
         for best in (max, min):
             combinations.append(
-                tuple(
-                    best(own, key=lambda one: totals[key] * average(one))
-                    for key, own in choices.items()
-                )
+                {
+                    key: best(own, key=lambda one: totals[key] * average(one))
+                    for key, own in options.items()
+                }
             )
-    others = []
-    for combination in combinations:
-        instead = dict(zip(choices, combination, strict=True))
-        others.append([(w, instead.get(id(p), p)) for w, p in statement.weights])
+    others = [
+        [(weight, instead.get(id(point), point)) for weight, point in statement.weights]
+        for instead in combinations
+    ]
     return replace(statement, others=others)
 
 

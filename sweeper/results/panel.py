@@ -255,6 +255,11 @@ def entry(curves: Sequence[Curve], words: str) -> Entry:
     return tuple(Line2D([], [], **look.style()) for look in looks), words
 
 
+def sample(words: str, **style: Any) -> Entry:
+    """Return a line of a legend for a line or a marker of this style."""
+    return (Line2D([], [], **style),), words
+
+
 def legend_of(*drawn: Curves) -> list[Entry]:
     """Return a line of a legend for each arm that has a curve."""
     table = drawn[0].table
@@ -323,12 +328,6 @@ def _draw(axes: Axes, look: Look, marks: Sequence[Mark]) -> None:
     seeds = [(mark.x, value) for mark in several for value in mark.seeds]
     faint = {"alpha": 0.3, "markersize": 2.6, "markeredgewidth": 0}
     _plot(axes, seeds, zorder=2, **dots, **faint)
-
-
-def ring(axes: Axes, places: Sequence[tuple[float, float]], **style: Any) -> None:
-    """Draw a ring around each place."""
-    hollow = {"marker": "o", "linestyle": "none", "markerfacecolor": "none"}
-    _plot(axes, places, zorder=5, **hollow, **style)
 
 
 def _plot(axes: Axes, places: Sequence[tuple[float, float]], **style: Any) -> None:
