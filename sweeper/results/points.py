@@ -185,27 +185,6 @@ def bent(
     return found, math.exp
 
 
-def settings_apart(given: Sequence[Point], x: str) -> Callable[[Point], dict[str, Any]]:
-    """Return a function from a point to the settings that distinguish its curve in its arm.
-
-    All other settings change along the curve. These are `x` if the arm varies it, or else the first
-    varied key, and all keys that change together with it.
-    """
-    along: dict[str, set[str]] = {}
-    for arm in {point.arm for point in given}:
-        every = [point.settings for point in given if point.arm == arm]
-        first = x if x in every[0] else next(iter(every[0]), "")
-        along[arm] = {first}
-        for key in every[0]:
-            pairs = {(str(own.get(first)), str(own.get(key))) for own in every}
-            one, other = (len(set(values)) for values in zip(*pairs, strict=True))
-            if len(pairs) == one == other > 1:
-                along[arm].add(key)
-    return lambda p: {
-        key: v for key, v in p.settings.items() if key not in along[p.arm]
-    }
-
-
 TASKS = {"squad": "SQuAD", "mnli": "MNLI"}
 # Predictors that see little or nothing of the input. Their columns are
 # <split>/<baseline>_<metric>. The first predictor of a metric sees nothing.

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from functools import partial
 from itertools import combinations, product
 from xml.etree import ElementTree
 
@@ -19,7 +18,7 @@ from sweeper.results import panel
 from sweeper.results.collect import collect
 from sweeper.results.figures import curves, fig1, figure_of, write_figures
 from sweeper.results.layout import COLUMN, DOUBLE_COLUMN
-from sweeper.results.points import points, settings_apart, trigram_curve
+from sweeper.results.points import points, trigram_curve
 from sweeper.results.remarks import not_learned, standing
 from sweeper.results.report.page import write_report
 from sweeper.store.errors import Faults
@@ -295,8 +294,7 @@ def curves_over(x, sweep, folder):
     """The curves that the default figure draws over `x`."""
     table = sweep.table(folder)
     found = points(table, METRIC)
-    by = partial(curves.key_of, settings_apart(found, x))
-    return panel.Curves(table, found, by=by)
+    return panel.Curves(table, found, by=curves.curve_keys(found, x))
 
 
 @pytest.mark.parametrize("sizes", [[7, None], [7]], ids=["two values", "one"])
