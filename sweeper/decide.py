@@ -18,7 +18,6 @@ from sweeper.results.verdict import Decision
 from sweeper.run.backend import device_hours
 from sweeper.run.options import SweepOptions
 from sweeper.store.errors import invalid_value, sanitize
-from sweeper.store.files import canonical
 from sweeper.store.numbers import plural
 from sweeper.train import Executor
 
@@ -76,17 +75,25 @@ class Progress:
         return found
 
     def as_data(self) -> dict[str, Any]:
-        """Return the decisions by experiment, as plain data for the plan's file."""
+        """Return the judged seeds, the cost and the decisions as plain data for the plan's file.
+
+        Numbers of seeds are keyed by the run of a point's first seed. If experiments share it, the
+        largest number counts, so that every interim analysis is counted.
+        """
+        seeds: dict[str, int] = {}
+        decisions: dict[str, list[dict[str, str]]] = {}
+        for name, own in self.questions.items():
+            decisions[name] = []
+            for one in own:
+                answer = {"claim": one.name, "measure": one.measure}
+                decisions[name].append(answer | {"answer": str(one.decision)})
+                for point in one.evidence.measured:
+                    run = point.first_run
+                    seeds[run] = max(len(point.runs), seeds.get(run, 0))
         return {
-            name: [
-                {
-                    "claim": one.name,
-                    "measure": one.measure,
-                    "answer": str(one.decision),
-                }
-                for one in own
-            ]
-            for name, own in self.questions.items()
+            "seeds_judged": seeds,
+            "device_hours": self.spent_h,
+            "verdicts": decisions,
         }
 
 
@@ -206,12 +213,7 @@ def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:
     more = len(plan.points) > len(last.plan.points)
     if not more or not _within_budget(options, cost):
         return None
-    judged_before = {
-        "seeds_judged": _seeds_judged(last.plan),
-        "device_hours": progress.spent_h,
-        "verdicts": progress.as_data(),
-    }
-    before = [*last.before, judged_before]
+    before = [*last.before, progress.as_data()]
     purpose = _undecided_claims(progress)
     return Round(plan, seeds, seconds, before, progress.spent_h, purpose)
 
@@ -276,19 +278,3 @@ def _summary(executor: Executor, last: Round, progress: Progress) -> str:
         budget = f"{options.budget_device_hours:g}"
         why = f"the next round would exceed hydra.sweeper.budget_device_hours={budget}"
     return f"{_undecided_claims(progress)}, {took}: {why}."
-
-
-def _seeds_judged(plan: Plan) -> dict[str, int]:
-    """Return the number of seeds of each point, keyed by the run of its first seed.
-
-    If experiments share a first run and have different numbers of seeds, use the largest number, so
-    that every interim analysis is counted.
-    """
-    points: dict[str, list[str]] = {}
-    for point in plan.points:
-        where = canonical([point.experiment, point.arm, point.task, point.values])
-        points.setdefault(where, []).append(point.run)
-    found: dict[str, int] = {}
-    for runs in points.values():
-        found[runs[0]] = max(len(runs), found.get(runs[0], 0))
-    return found

@@ -255,7 +255,7 @@ def _measured(config: Data, result: Data, attempts: Sequence[Data]) -> dict[str,
         "torch": [one.get("versions", {}).get("torch") for one in attempts],
     }
     joined = {
-        column: THEN.join(dict.fromkeys(filter(None, words)))
+        column: THEN.join(dict.fromkeys(str(word) for word in words if word))
         for column, words in trained_with.items()
     }
     data = canonical([config.get("data"), config.get("task")])

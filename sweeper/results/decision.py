@@ -161,7 +161,7 @@ class Question:
     @cached_property
     def _levels(self) -> Floats:
         of_contrasts = levels(self.statement, self.level, self.level)
-        return of_contrasts[self._contrast_of_row]
+        return of_contrasts.take(self._contrast_of_row, axis=0)
 
     @cached_property
     def _above(self) -> Floats:

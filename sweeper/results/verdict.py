@@ -59,9 +59,10 @@ class Verdict:
         if not contrasts or "unmeasured" in self.numbers:
             return ""
         one = contrasts[self.numbers.get("first", 0)]
-        unknown = {"low": -math.inf, "high": math.inf}
-        ends = {k: end if one[k] is None else one[k] for k, end in unknown.items()}
-        return str(Found(**(one | ends)))
+        low = -math.inf if one["low"] is None else one["low"]
+        high = math.inf if one["high"] is None else one["high"]
+        costs = (one.get("costs", {}), one.get("speedup", {}))
+        return str(Found(one["words"], one["value"], low, high, one["unit"], *costs))
 
     @property
     def brief(self) -> str:

@@ -50,6 +50,10 @@ class Variance(NamedTuple):
         """True with at least one degree of freedom, unless a seed diverged."""
         return self.df >= 1 and self.value < LARGEST
 
+    def times(self, factor: float) -> "Variance":
+        """Return this variance, multiplied by a factor."""
+        return Variance(self.value * factor, self.df)
+
     def moderated(self, own: float, seeds: int) -> "Variance":
         """Return the variance `own` of this many seeds, shrunk towards this variance."""
         own_df = seeds - 1
@@ -187,34 +191,52 @@ def estimates(table: Table, weights: Floats) -> list[Estimate]:
 
 def _estimate(table: Table, weights: Floats, shared: Variance) -> Estimate:
     used = np.flatnonzero(weights)
-    rows, sums = table[used], weights[used]
+    rows, weights = table[used], weights[used]
     arms = _arms(~np.isnan(rows))
-    complete = [rows[arm][:, ~np.isnan(rows[arm]).any(axis=0)] for arm in arms]
-    seeds = min(arm.shape[1] for arm in complete)
-    if seeds == 0:
+    series = [weights[arm] @ _complete(rows[arm]) for arm in arms]
+    if min(map(len, series)) == 0:
         counts = np.maximum((~np.isnan(rows)).sum(axis=1), 1)
-        return Estimate(
-            float(sums @ (np.nansum(rows, axis=1) / counts)), math.inf, 0.0, 0
-        )
-    series = [sums[arm] @ values for arm, values in zip(arms, complete, strict=True)]
-    value = float(sum(one.mean() for one in series))
-    own = [float(one.var(ddof=1)) if len(one) > 1 else 0.0 for one in series]
+        means = np.nansum(rows, axis=1) / counts
+        return Estimate(float(weights @ means), math.inf, 0.0, 0)
     if len(arms) == 1:
-        predicted = shared._replace(value=shared.value * float(sums @ sums))
-        variance, df = predicted.moderated(own[0], seeds)
-        return Estimate(value, variance / seeds, df, seeds)
-    apart, errors = within_points(table), []
-    for arm, one, variance in zip(arms, series, own, strict=True):
-        predicted = apart._replace(
-            value=apart.value * float(np.abs(sums[arm]).sum()) ** 2
-        )
-        errors.append(predicted.moderated(variance, len(one)).value / len(one))
+        return _paired(series[0], shared.times(float(weights @ weights)))
+    sums = [float(np.abs(weights[arm]).sum()) for arm in arms]
+    within = within_points(table)
+    return _unpaired(series, [within.times(own**2) for own in sums])
+
+
+def _complete(rows: Table) -> Table:
+    """Return the seeds that all points have."""
+    complete: Table = rows[:, ~np.isnan(rows).any(axis=0)]
+    return complete
+
+
+def _paired(series: Floats, predicted: Variance) -> Estimate:
+    """Return the estimate of a contrast from its value for each seed."""
+    seeds = len(series)
+    variance, df = predicted.moderated(_sample_variance(series), seeds)
+    return Estimate(float(series.mean()), variance / seeds, df, seeds)
+
+
+def _unpaired(series: Sequence[Floats], predicted: Sequence[Variance]) -> Estimate:
+    """Return the estimate of a sum of arms with different seeds, by Welch's t-test."""
+    value = float(sum(own.mean() for own in series))
+    seeds = min(map(len, series))
     if seeds == 1:
         return Estimate(value, math.inf, 0.0, seeds)
-    # The degrees of freedom of a sum: Satterthwaite (Biometrics Bulletin 2, 1946).
+
+    errors = []
+    for own, prediction in zip(series, predicted, strict=True):
+        variance = prediction.moderated(_sample_variance(own), len(own)).value
+        errors.append(variance / len(own))
     error = sum(errors)
-    lost = sum(e * e / (len(one) - 1) for e, one in zip(errors, series, strict=True))
+    # The degrees of freedom of a sum: Satterthwaite (Biometrics Bulletin 2, 1946).
+    lost = sum(e * e / (len(own) - 1) for e, own in zip(errors, series, strict=True))
     return Estimate(value, error, error * error / lost if lost else seeds - 1.0, seeds)
+
+
+def _sample_variance(series: Floats) -> float:
+    return float(series.var(ddof=1)) if len(series) > 1 else 0.0
 
 
 def share_seeds(one: npt.NDArray[np.bool_], other: npt.NDArray[np.bool_]) -> bool:
