@@ -249,13 +249,13 @@ def _measured(config: Data, result: Data, attempts: Sequence[Data]) -> dict[str,
     device = str(result.get("device") or "")
     hardware = [one.get("hardware", {}) for one in attempts[:-1]]
     devices = [str(one.get("gpu") or one.get("cpu") or "") for one in hardware]
-    trained_with = {
+    trained_with: dict[str, list[Any]] = {
         "device": [*(one for one in devices if not device.endswith(one)), device],
         "code": [one.get("code") for one in attempts],
         "torch": [one.get("versions", {}).get("torch") for one in attempts],
     }
     joined = {
-        column: THEN.join(dict.fromkeys(str(word) for word in words if word))
+        column: THEN.join(dict.fromkeys(filter(None, words)))
         for column, words in trained_with.items()
     }
     data = canonical([config.get("data"), config.get("task")])
