@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.results.collect import collect, plain
-from sweeper.results.judge import decidable, verdicts_on
+from sweeper.results.judge import verdicts_on
 from sweeper.results.mixed_code import code_apart
 from sweeper.results.points import Point, measures_of_arms
 from sweeper.results.table import Data, Table
@@ -84,20 +84,8 @@ def _verdicts_apart(
             if why:
                 yield f"{sanitize(claim)}: {'; '.join(why)}", False
             continue
-        if _points_of(a, was.claim) != _points_of(b, was.claim):
-            why.append("it rests on other points")
         words = f"FLIPPED {sanitize(claim)}: {was.verdict} -> {now.verdict}"
         yield f"{words} ({'; '.join(why)})" if why else words, True
-
-
-def _points_of(table: Table, claim: str) -> set[Name]:
-    """Return the points that a claim uses."""
-    return {
-        (point.arm, point.name)
-        for one in decidable(table)
-        for point in one.evidence.every
-        if one.name == claim and one.evidence.place(point) in one.used
-    }
 
 
 def _claim(verdict: Verdict) -> str:

@@ -209,7 +209,9 @@ class Curves:
             for name, height in guides(self.table).items():
                 if low - reach <= height <= high + reach:
                     axes.axhline(height, zorder=1, **GUIDE)
-                    guide_words(axes, name, (1, height), axes.get_yaxis_transform())
+                    place = (1, height)
+                    right = axes.get_yaxis_transform()
+                    axes.annotate(name, place, xycoords=right, zorder=1, **_GUIDE_WORDS)
         axes.autoscale_view()
         return found
 
@@ -305,13 +307,6 @@ def curve_looks(
                 filled=not single,
             )
     return found
-
-
-def guide_words(
-    axes: Axes, words: str, place: tuple[float, float], coordinates: Any = "data"
-) -> None:
-    """Write the label of a guide at its right end, `place`."""
-    axes.annotate(words, place, xycoords=coordinates, zorder=1, **_GUIDE_WORDS)
 
 
 def _draw(axes: Axes, look: Look, marks: Sequence[Mark]) -> None:

@@ -88,7 +88,7 @@ def paper_table(table: Table) -> PaperTable:
         lines = [_paper(key, words, columns) for key, words in rows.items()]
         head = (label(str(about.get("x"))), *published)
         blocks.append(_block("the paper, at its own scale", head, lines))
-    notes = tuple(sanitize(note, 400) for note in _notes(table))
+    notes = tuple(sanitize(note, 400) for note in notes_below(table))
     return PaperTable(sanitize(table.title, 200), tuple(blocks), notes)
 
 
@@ -162,7 +162,7 @@ def _paper(key: str, words: str, columns: Sequence[Data]) -> Line:
     return words, *cells
 
 
-def _notes(table: Table) -> Iterator[str]:
+def notes_below(table: Table) -> Iterator[str]:
     """Yield the notes to print below a table."""
     yield from origin(table)
     counts = {len(p.runs) for measure in measures(table) for p in measure.points(table)}

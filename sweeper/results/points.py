@@ -237,18 +237,6 @@ def guides(table: Table) -> dict[str, float]:
     return found if "trigram" in found and len(known) == 1 else {}
 
 
-def trigram_curve(table: Table, x: str) -> list[tuple[float, float]]:
-    """Return the trigram model's perplexity over `x`, in ascending order.
-
-    Return [] unless the perplexity differs, and only along `x`.
-    """
-    pairs = {(number(row.get(x)), number(row.get(TRIGRAM))) for row in table.rows}
-    known = [(at, value) for at, value in pairs if at is not None and value is not None]
-    differs = len({value for _, value in known}) > 1
-    alone = len({at for at, _ in known}) == len(known)
-    return sorted(known) if differs and alone else []
-
-
 def measures(table: Table) -> list[Measure]:
     """Return the measures of an experiment: its metric, or the metrics of its fine-tuned tasks."""
     finetune = table.experiment.get("finetune") or {"": [table.metric]}

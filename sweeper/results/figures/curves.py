@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from sweeper.results import layout, panel
 from sweeper.results.collect import plain
-from sweeper.results.points import Point, points, trigram_curve
+from sweeper.results.points import Point, points
 from sweeper.results.table import Table, label
 
 MOST_ENTRIES = 12  # the most lines of a legend
@@ -28,11 +28,7 @@ def draw(table: Table) -> Figure:
     at, words = places(curves, x)
 
     figure, [axes] = layout.panels(1)
-    marks = curves.draw(axes, x, at=at)
-    trigram = trigram_curve(table, x)
-    if trigram and any(marks):
-        axes.plot(*zip(*trigram, strict=True), zorder=1, **panel.GUIDE)
-        panel.guide_words(axes, "trigram", trigram[-1])
+    curves.draw(axes, x, at=at)
 
     # If the x-axis names the arms, a legend would repeat it.
     arms_named = x == "arm" and len(words) <= panel.MOST_CATEGORIES

@@ -300,10 +300,3 @@ def test_a_language_model_no_better_than_the_unigram_is_not_learned(tmp_path, me
     assert told in summarise(table)
     [verdict] = verdicts_on(table)
     assert verdict.sentence.endswith(f"{told.partition(':')[0]}.")
-
-
-def test_the_terminal_shows_every_metric(tmp_path):
-    lines = summarise(Finetuned("fig2").table(tmp_path))
-    assert lines[0] == "fig2: SQuAD and MNLI, standard against fixed head size"
-    for words in ("SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"):
-        assert sum(line.startswith(words + "  ") for line in lines) == 3  # one an arm

@@ -18,8 +18,8 @@ from sweeper.results import panel
 from sweeper.results.collect import collect
 from sweeper.results.figures import curves, fig1, figure_of, write_figures
 from sweeper.results.layout import COLUMN, DOUBLE_COLUMN
-from sweeper.results.points import points, trigram_curve
-from sweeper.results.remarks import not_learned, standing
+from sweeper.results.points import points
+from sweeper.results.remarks import standing
 from sweeper.results.report.page import write_report
 from sweeper.store.errors import Faults
 from sweeper.store.numbers import short
@@ -460,7 +460,7 @@ def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_
     [sentence] = standing(compared)
     assert sentence.endswith("; all models are between bigram and trigram.")
     assert sentence in words(figure)
-    assert not_learned(compared) == standing(table) == []
+    assert standing(table) == []
     for axes in figure.axes:
         # A line that is far away would flatten the curves.
         assert [text.get_text() for text in axes.texts] == ["bigram"]
@@ -473,22 +473,3 @@ def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_
         "the best model is between bigram and trigram, and the worst is worse than the"
     )
     assert f"{told} unigram." in sentence
-    [sentence] = not_learned(worst)
-    assert "has not learned and is no better than the unigram" in sentence
-
-
-def test_over_the_length_of_training_the_trigram_is_a_curve(tmp_path):
-    measured = {100: (49.0,), 200: (48.0,)}
-    table = one_arm("trainer.steps", measured).table(tmp_path)
-    trigrams = {100: 40.0, 200: 39.0}
-    compared = with_grams(table, trigram=lambda row: trigrams[row["trainer.steps"]])
-    assert trigram_curve(compared, "trainer.steps") == [*trigrams.items()]
-    [axes] = draw("curves", compared).axes
-    assert "trigram" in [text.get_text() for text in axes.texts]
-    assert [*trigrams.items()] in lines_of(axes)
-    low, high = axes.get_ylim()
-    assert low < 39 < 49 < high
-    assert "trigram 39 to 40" in " ".join(standing(compared))
-    # Along heads, runs of one size would need two values at once.
-    same = edited(compared, **{"model.heads": 2})
-    assert trigram_curve(same, "model.heads") == []
