@@ -18,14 +18,12 @@ from sweeper.results.points import Point, metric_of, points
 from sweeper.results.statistics.blocks import first_seeds, table_of
 from sweeper.results.statistics.sequential import FIRST, Floats
 from sweeper.results.table import (
-    LOGARITHMIC,
-    PER_CENT,
-    RESOLUTION,
     THEN,
     Row,
     Table,
     direction,
     number,
+    schema_of,
 )
 from sweeper.results.verdict import JudgedMargin, Unit
 
@@ -94,18 +92,18 @@ class Evidence:
     """
 
     def __init__(self, table: Table, metric: str, better: int | None = None) -> None:
-        kind = metric.rpartition("/")[2]
+        column = schema_of(metric)
         self.metric = metric
         self.margin = _margin(table, metric)
-        self.ratios = self.margin.ratio if self.margin else kind in LOGARITHMIC
+        self.ratios = self.margin.ratio if self.margin else column.ratios
         self.unit: Unit = "metric"
         self.range = math.inf
         if self.ratios:
             self.unit, self.range = "log ratio", FACTOR
-        elif kind in PER_CENT:
-            self.unit, self.range = "points", 100.0
+        elif column.most:
+            self.unit, self.range = "points", column.most
         self._better = better or direction(metric)
-        self._least = RESOLUTION.get(kind, 0.0)
+        self._least = column.resolution
 
         finetuned = table.experiment.get("finetune")
         self.points = [

@@ -17,12 +17,12 @@ from sweeper.results.statistics.blocks import (
 )
 from sweeper.results.table import (
     LOGARITHMIC_FROM,
-    PER_CENT,
     Row,
     Table,
     factor,
     label,
     number,
+    schema_of,
 )
 
 RATE = "optimizer.learning_rate"
@@ -139,13 +139,12 @@ def points(table: Table, metric: str) -> list[Point]:
 
 def _bounds(metric: str, row: Row) -> tuple[float, float]:
     """Return the smallest and the largest possible value of a metric, in the unit of its label."""
-    kind = metric.rpartition("/")[2]
-    if kind in PER_CENT:
-        return 0.0, 100.0
+    if most := schema_of(metric).most:
+        return 0.0, most
     # The logits q·k of a head have at most the rank of its size.
     size = number(row.get("model.head_size"))
     is_multi_head = row.get("model.attention.name") == "multi_head"
-    if kind == "attention_rank" and size and is_multi_head:
+    if metric.endswith("/attention_rank") and size and is_multi_head:
         return 0.0, size
     return -math.inf, math.inf
 
@@ -174,7 +173,7 @@ def bent(
     are in per cent.
     """
     values = [value for point in points for value in point.values.values()]
-    linear = metric.rpartition("/")[2] in PER_CENT or not values or min(values) <= 0
+    linear = schema_of(metric).most or not values or min(values) <= 0
     if linear or max(values) / min(values) < LOGARITHMIC_FROM:
         return list(points), float
     found = []
