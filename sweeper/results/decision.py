@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sweeper.results.combine import decide, levels
 from sweeper.results.design import (
     AnyOf,
     Contrast,
     Statement,
     Unanswerable,
     contrasts_of,
+    decide,
+    levels,
 )
 from sweeper.results.evidence import Evidence, Measured
 from sweeper.results.speedup import speedups, why_unread

@@ -1,4 +1,4 @@
-"""The statements that claims are made of: contrasts of points, and how they combine.
+"""The statements that claims are made of: contrasts of points, how they combine, what they decide.
 
 A contrast is a sum of weight * mean over points. It is above 0 if the claim is right. A design
 holds the points of an experiment without measurements. So a claim can be checked, and its expected
@@ -7,7 +7,7 @@ cost computed, before anything is trained.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import TypeAlias
@@ -15,7 +15,9 @@ from typing import TypeAlias
 import numpy as np
 
 from sweeper.results.points import Point
+from sweeper.results.statistics.sequential import Floats, Intervals
 from sweeper.results.table import label
+from sweeper.results.verdict import Decision
 from sweeper.store.numbers import plural
 
 # Weights are about 1. A smaller weight is the rounding error of weights that cancel.
@@ -68,6 +70,57 @@ def contrasts_of(statement: Statement) -> list[Contrast]:
     if isinstance(statement, Contrast):
         return [statement]
     return [one for part in statement.parts for one in contrasts_of(part)]
+
+
+def levels(statement: Statement, low: float, high: float) -> Floats:
+    """Return the one-sided levels of the low and high end of each contrast's interval.
+
+    The result has the shape (contrasts, 2). A chance of error is divided only among contrasts that
+    can each cause the error alone.
+
+    Args:
+        statement: the combined contrasts.
+        low: the chance that a false statement is supported.
+        high: the chance that a true statement is not supported.
+    """
+    if isinstance(statement, Contrast):
+        return np.array([[low, high]])
+    count = len(statement.parts)
+    if isinstance(statement, All):
+        high /= count
+    else:
+        low /= count
+    return np.concatenate([levels(part, low, high) for part in statement.parts])
+
+
+def decide(
+    statement: Statement, found: Intervals, margin: float = math.nan
+) -> Decision:
+    """Return the decision that these intervals allow.
+
+    Args:
+        statement: the combined contrasts.
+        found: an interval for each contrast, as arrays of the shape (contrasts,).
+        margin: the largest difference that does not matter; nan if there is none.
+    """
+    signs = (found.lows > 0).astype(int) - (found.highs < 0)
+    sign = _sign(statement, iter(signs.tolist()))
+    if sign:
+        return Decision.SUPPORTED if sign > 0 else Decision.NOT_SUPPORTED
+    known = found.lows <= found.highs
+    alike = known & (found.lows > -margin) & (found.highs < margin)
+    return Decision.NO_DIFFERENCE if alike.all() else Decision.UNDECIDED
+
+
+def _sign(statement: Statement, contrasts: Iterator[int]) -> int:
+    """Return 1 if a statement holds, -1 if it fails, and 0 if it is open.
+
+    `contrasts` yields the same for each contrast of the statement, from left to right.
+    """
+    if isinstance(statement, Contrast):
+        return next(contrasts)
+    parts = [_sign(part, contrasts) for part in statement.parts]
+    return max(parts) if isinstance(statement, AnyOf) else min(parts)
 
 
 # Judge at most this many combinations of alternatives. Above it, judge a subset.

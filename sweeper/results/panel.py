@@ -27,10 +27,19 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
+from sweeper.results.judge import decidable
 from sweeper.results.layout import FAINT_INK, SMALL_PT, Entry, Style, lay_out, plain
-from sweeper.results.notes import notes_on
 from sweeper.results.palette import MARKERS, PALETTE, arm_looks
 from sweeper.results.points import Point, Spreads, bent, guides, seed_spread
+from sweeper.results.remarks import (
+    caveats,
+    marks_in_words,
+    matching_errors,
+    not_learned,
+    origin,
+    scores_of_baselines,
+    standing,
+)
 from sweeper.results.table import LOGARITHMIC_FROM, Table, label, number
 from sweeper.store.numbers import short
 
@@ -247,6 +256,27 @@ def finish(
     below = [*notes, *notes_on(table, points, *spreads)]
     lay_out(figure, height_pt, table.title, legend, below)
     return figure
+
+
+def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[str]:
+    """Return the sentences below a figure, for example on its marks and on missing runs.
+
+    Args:
+        table: the drawn table.
+        points: the drawn points.
+        spreads: the spreads of their intervals.
+    """
+    terms = dict.fromkeys(str(one.terms) for one in decidable(table))
+    return [
+        *origin(table),
+        *marks_in_words(points, *spreads),
+        *matching_errors(table),
+        *scores_of_baselines(table),
+        *standing(table),
+        *not_learned(table),
+        *terms,
+        *caveats(table),
+    ]
 
 
 def entry(curves: Sequence[Curve], words: str) -> Entry:

@@ -1,6 +1,7 @@
 """The sentences below every result: its origin, its tuning, its baselines and its caveats."""
 
 import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -148,6 +149,22 @@ def mixed(table: Table) -> list[str]:
             words = f"{len(several)} different preparations of one text"
             sentences.append(f"Runs on {words}: {listed}.")
     return sentences
+
+
+def matching_errors(table: Table) -> list[str]:
+    """Return a sentence on the largest matching error, for each count that was matched."""
+    worst: dict[str, float] = {}
+    for row in table.rows:
+        error = number(row.get("match_error"))
+        if error is not None:
+            count = str(row["match_count"])
+            worst[count] = max(worst.get(count, 0.0), abs(error))
+
+    return [
+        f"Matched points and their targets have equal {label(count)} within "
+        f"{max(math.ceil(error * 1e4) / 100, 0.01):.2f} %."
+        for count, error in sorted(worst.items())
+    ]
 
 
 def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:

@@ -23,7 +23,7 @@ from sweeper.plan.planner import Planner
 from sweeper.publish import collect_and_judge
 from sweeper.results.collect import collect
 from sweeper.results.judge import verdicts_on
-from sweeper.results.notes import notes_on
+from sweeper.results.panel import notes_on
 from sweeper.size_server import SizeServer
 from sweeper.store.errors import UserError
 from sweeper.store.plans import newest

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from sweeper.results.combine import decide, levels
-from sweeper.results.design import All, AnyOf, Contrast
+from sweeper.results.design import All, AnyOf, Contrast, decide, levels
 from sweeper.results.points import Point, seed_spread
 from sweeper.results.statistics.bimodal import is_bimodal
 from sweeper.results.statistics.blocks import (
