@@ -210,8 +210,8 @@ class Curves:
         if low > 0:
             bottom = max(bottom, low / 2)
         for mark in marks:
-            ends = [min(max(end, bottom), top) for end in mark.ends or ()]
-            axes.update_datalim([(mark.x, end) for end in ends] or [(mark.x, low)])
+            ends = np.clip(mark.ends or (low, low), bottom, top)
+            axes.update_datalim([(mark.x, end) for end in ends])
 
         if self.metric == self.table.metric:
             reach = _GUIDE_REACH * span
@@ -297,6 +297,20 @@ def legend_of(*drawn: Curves) -> list[Entry]:
     table = drawn[0].table
     arms = {arm: [c for one in drawn for c in one.of(arm)] for arm in drawn[0].arms}
     return [entry(own, table.label(arm)) for arm, own in arms.items() if own]
+
+
+def by_curve(curves: Curves, words: Callable[[Any], str]) -> list[Entry]:
+    """Return a line of a legend for each curve, with its arm if there are several.
+
+    `words` returns the words for the key of a curve.
+    """
+    several = len({curve.arm for curve in curves.every}) > 1
+    legend = []
+    for curve in curves.every:
+        arm = curves.table.label(curve.arm) if several else ""
+        parts = filter(None, [arm, words(curve.key)])
+        legend.append(entry([curve], ": ".join(parts)))
+    return legend
 
 
 def by_key(curves: Curves, words: str) -> list[Entry]:

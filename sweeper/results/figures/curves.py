@@ -85,16 +85,13 @@ def places(
 
 
 def named(curves: panel.Curves) -> list[layout.Entry]:
-    """Return a line of a legend for each curve, with its arm (if there are several) and settings.
+    """Return a line of a legend for each curve, with its settings.
 
     For more than MOST_ENTRIES curves, return a line for each arm.
     """
-    several = len({curve.arm for curve in curves.every}) > 1
-    legend = []
-    for curve in curves.every:
-        values = [f"{label(key)} {'null' if v is None else v}" for key, v in curve.key]
-        arm = curves.table.label(curve.arm) if several else ""
-        parts = [arm, ", ".join(values)]
-        legend.append(panel.entry([curve], ": ".join(filter(None, parts))))
 
+    def settings(key: Key) -> str:
+        return ", ".join(f"{label(k)} {'null' if v is None else v}" for k, v in key)
+
+    legend = panel.by_curve(curves, settings)
     return legend if len(legend) <= MOST_ENTRIES else panel.legend_of(curves)

@@ -372,8 +372,8 @@ def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head(tmp_path
     for ends, more, less in (((2, 32), 6.5, 6.03125), ((2, 8), 9, 8.25)):
         wanted = [(ends[0], pytest.approx(math.log(more / less))), (ends[1], 0)]
         assert wanted in drawn
-    assert "heads, n = 8" in words(figure)
-    assert "rotary, n = 8" in words(figure)
+    assert "heads: n = 8" in words(figure)
+    assert "rotary: n = 8" in words(figure)
 
 
 def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path):
