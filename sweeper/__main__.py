@@ -196,9 +196,8 @@ def decide(console: Terminal, options: argparse.Namespace) -> None:
     from sweeper.results.collect import collect
     from sweeper.results.summary import print_prices
 
-    for table in collect(options.outputs, options.experiments, options.faults):
-        with options.faults.of(table.name):
-            print_prices(console, [table])
+    tables = collect(options.outputs, options.experiments, options.faults)
+    print_prices(console, tables, options.faults)
 
 
 def compare(console: Terminal, options: argparse.Namespace) -> int:

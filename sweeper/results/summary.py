@@ -12,7 +12,7 @@ from sweeper.results.points import measures
 from sweeper.results.remarks import caveats, not_learned
 from sweeper.results.table import Table
 from sweeper.results.verdict import Decision, Verdict
-from sweeper.store.errors import sanitize
+from sweeper.store.errors import Faults, collect_errors, sanitize
 
 _STYLES = {str(Decision.SUPPORTED): "green", str(Decision.NOT_SUPPORTED): "red"}
 _HEAD = ("experiment", "verdict", "claim", "what decides it")
@@ -82,8 +82,18 @@ def _seeds(verdict: Verdict) -> float:
     return (price["seeds"] or math.inf) if price else 0
 
 
-def print_prices(console: Console, tables: Sequence[Table]) -> None:
-    """Print the present decision on each claim, and the expected cost of deciding it."""
-    verdicts = {table.name: verdicts_on(table) for table in tables}
-    for line in on_claims(tables, verdicts, console.width):
+def print_prices(
+    console: Console, tables: Sequence[Table], faults: Faults | None = None
+) -> None:
+    """Print the present decision on each claim, and the expected cost of deciding it.
+
+    The error of a table that cannot be judged is appended to `faults`. If it is None, the error is
+    raised.
+    """
+    verdicts = {}
+    for table in tables:
+        with collect_errors(faults, table.name):
+            verdicts[table.name] = verdicts_on(table)
+    judged = [table for table in tables if table.name in verdicts]
+    for line in on_claims(judged, verdicts, console.width):
         console.print(line, soft_wrap=True)

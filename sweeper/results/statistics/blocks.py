@@ -127,13 +127,13 @@ def variances(table: Table) -> Floats:
     rest = _centred(table, axis=1)
     with np.errstate(over="ignore"):
         squares = np.nansum(rest**2, axis=1)
-    found: Floats = squares / np.maximum((~np.isnan(table)).sum(axis=1) - 1, 1)
+    found: Floats = squares / np.maximum(_counts(table) - 1, 1)
     return found
 
 
 def moderated(table: Table) -> list[Variance]:
     """Return the variance of each point, shrunk towards the pooled variance."""
-    counts = (~np.isnan(table)).sum(axis=1).tolist()
+    counts = _counts(table).tolist()
     within, own = within_points(table), variances(table).tolist()
     return [
         within.moderated(one, seeds) for one, seeds in zip(own, counts, strict=True)
@@ -154,9 +154,14 @@ def student_interval(
     return mean - reach, mean + reach
 
 
+def _counts(table: Table) -> npt.NDArray[np.int_]:
+    """Return the number of values of each point."""
+    return np.count_nonzero(~np.isnan(table), axis=1)
+
+
 def _regular(table: Table) -> Table:
     """Return the points with at least two seeds that did not diverge (see DIVERGED)."""
-    several = table[(~np.isnan(table)).sum(axis=1) > 1]
+    several = table[_counts(table) > 1]
     own = variances(several)
     usual = float(np.median(own)) if len(own) else 0.0
     regular: Table = several[own / DIVERGED <= usual]
@@ -195,7 +200,7 @@ def _estimate(table: Table, weights: Floats, shared: Variance) -> Estimate:
     arms = _arms(~np.isnan(rows))
     series = [weights[arm] @ _complete(rows[arm]) for arm in arms]
     if min(map(len, series)) == 0:
-        counts = np.maximum((~np.isnan(rows)).sum(axis=1), 1)
+        counts = np.maximum(_counts(rows), 1)
         means = np.nansum(rows, axis=1) / counts
         return Estimate(float(weights @ means), math.inf, 0.0, 0)
     if len(arms) == 1:
