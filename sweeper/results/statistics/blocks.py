@@ -156,7 +156,8 @@ def student_interval(
 
 def _counts(table: Table) -> npt.NDArray[np.int_]:
     """Return the number of values of each point."""
-    return np.count_nonzero(~np.isnan(table), axis=1)
+    counts: npt.NDArray[np.int_] = np.count_nonzero(~np.isnan(table), axis=1)
+    return counts
 
 
 def _regular(table: Table) -> Table:
