@@ -65,23 +65,22 @@ _LIGHTEST = 0.4  # the share of an arm's colour in its first curve; the rest is 
 
 @dataclass(frozen=True)
 class Look:
-    """The style of a curve; `line` is True if its points are joined."""
+    """The style of a curve. Points of a `single` arm are hollow, without a line."""
 
     colour: str
-    marker: str = "o"
-    line: bool = True
-    filled: bool = True
+    marker: str
+    single: bool
 
     def style(self) -> Style:
         """Return the keyword arguments of a `Line2D` with this look."""
         return {
             "color": self.colour,
-            "linestyle": "-" if self.line else "none",
+            "linestyle": "none" if self.single else "-",
             "marker": self.marker,
-            "markersize": 4.0 if self.filled else 5.0,
-            "markerfacecolor": self.colour if self.filled else "white",
-            "markeredgecolor": "white" if self.filled else self.colour,
-            "markeredgewidth": 0.5 if self.filled else 1.1,
+            "markersize": 5.0 if self.single else 4.0,
+            "markerfacecolor": "white" if self.single else self.colour,
+            "markeredgecolor": self.colour if self.single else "white",
+            "markeredgewidth": 1.1 if self.single else 0.5,
         }
 
 
@@ -347,8 +346,7 @@ def curve_looks(
             found[curve] = Look(
                 to_hex(shades(shares[place])),
                 MARKERS[other % len(MARKERS)],
-                line=not single,
-                filled=not single,
+                single,
             )
     return found
 
