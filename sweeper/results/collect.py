@@ -13,7 +13,7 @@ A row in memory also has keys that are not columns (`_IN_MEMORY`):
 - `estimate`: the training time that the plan expected, in seconds.
 - `devices`: the number of devices.
 - `code_parts`: the states of the code that trained the run (store/code.py).
-- `prepared`: the config of its data and task as JSON, and the digest of the prepared files.
+- `prepared`: the config of its data and task as JSON, and the digest of the prepared files; a list.
 - `damaged`: whether a file of the run cannot be read.
 
 `collect` writes nothing. Equal records give tables with equal bytes.
@@ -305,7 +305,8 @@ def _table(name: str, plan: Plan, of: Callable[[str], Collected]) -> Table:
         row["training_flops"] = training_flops(row)
         if beside is not None:
             row["alternative_to"] = f"{point['arm']} {_words(beside, ends)}".strip()
-        rows.append({key: None if v == "" else plain(v) for key, v in row.items()})
+        cells = {key: None if v == "" else plain(v) for key, v in row.items()}
+        rows.append(cells | {key: row.get(key) for key in _IN_MEMORY})
 
     provenance = {key: plan.get(key) for key in ("number", "command", "scale")}
     if plan.get("accept_mixed_code"):

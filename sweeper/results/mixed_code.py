@@ -1,6 +1,5 @@
 """Differences in code between the runs of a table."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -16,8 +15,8 @@ def code_apart(rows: Iterable[Row]) -> list[str] | None:
     Return None if the code of a run is unknown. Versions of the program can differ without a
     difference in these parts.
     """
-    parts = (str(row.get("code_parts") or "[]") for row in rows if row.get("code"))
-    states = [state for one in parts for state in json.loads(one) or [{}]]
+    trained = [row for row in rows if row.get("code")]
+    states = [state for row in trained for state in row.get("code_parts") or [{}]]
     return differing(states) if all(states) else None
 
 

@@ -1,6 +1,5 @@
 """The sentences below every result: its origin, its tuning, its baselines and its caveats."""
 
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -140,7 +139,7 @@ def mixed(table: Table) -> list[str]:
 
     digests: dict[str, set[str]] = defaultdict(set)
     for row in table.rows:
-        text, digest = json.loads(str(row.get("prepared") or "[null, null]"))
+        text, digest = row.get("prepared") or ("", None)
         if digest is not None:
             digests[text].add(digest[:8])
     for several in digests.values():

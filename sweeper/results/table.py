@@ -206,7 +206,9 @@ Data = Mapping[str, Any]
 """Plain data by key: the content of a JSON object."""
 
 Row = Data
-"""The cells of a run by column: None, a boolean, a number, or a non-empty string."""
+"""The cells of a run by column: None, a boolean, a number, or a non-empty string.
+
+collect.py describes the keys that are not columns; their values can be lists."""
 
 # The beginning of an override, `key=`. The experiment, its scale, seeds and text are left out,
 # because tables show them elsewhere.

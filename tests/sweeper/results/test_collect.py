@@ -136,11 +136,12 @@ def test_a_cell_is_nothing_a_truth_value_a_number_or_words(tmp_path):
         "data.root": None,
     }
     sweep.points[0]["values"] |= values
-    [row] = sweep.table(tmp_path).rows
+    table = sweep.table(tmp_path)
+    [row] = table.rows
     found = {key: row[key] for key in values}
     assert found == values | {"data.pieces": "[7,11]", "data.name": None}
     plain = bool | int | float | str | None
-    assert all(isinstance(cell, plain) for cell in row.values())
+    assert all(isinstance(row.get(column), plain) for column in table.columns)
 
 
 def finished(folder, *attempts, seed=0, **result):
