@@ -199,7 +199,8 @@ def _estimate(table: Table, weights: Floats, shared: Variance) -> Estimate:
     used = np.flatnonzero(weights)
     rows, weights = table[used], weights[used]
     arms = _arms(~np.isnan(rows))
-    series = [weights[arm] @ _complete(rows[arm]) for arm in arms]
+    complete = [rows[arm][:, ~np.isnan(rows[arm]).any(axis=0)] for arm in arms]
+    series = [weights[arm] @ own for arm, own in zip(arms, complete, strict=True)]
     if min(map(len, series)) == 0:
         counts = np.maximum(_counts(rows), 1)
         means = np.nansum(rows, axis=1) / counts
@@ -209,12 +210,6 @@ def _estimate(table: Table, weights: Floats, shared: Variance) -> Estimate:
     sums = [float(np.abs(weights[arm]).sum()) for arm in arms]
     within = within_points(table)
     return _unpaired(series, [within.times(own**2) for own in sums])
-
-
-def _complete(rows: Table) -> Table:
-    """Return the seeds that all points have."""
-    complete: Table = rows[:, ~np.isnan(rows).any(axis=0)]
-    return complete
 
 
 def _paired(series: Floats, predicted: Variance) -> Estimate:
