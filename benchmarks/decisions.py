@@ -20,8 +20,7 @@ if __name__ == "__main__":
 import numpy as np
 from scipy.special import betaincinv
 
-from sweeper.results.combine import decide, levels
-from sweeper.results.design import All, AnyOf, Contrast, Statement
+from sweeper.results.design import All, AnyOf, Contrast, Statement, decide, levels
 from sweeper.results.statistics.bimodal import is_bimodal
 from sweeper.results.statistics.blocks import estimates, first_seeds, intervals
 from sweeper.results.statistics.sequential import (

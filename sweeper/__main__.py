@@ -191,7 +191,7 @@ def forget(console: Terminal, options: argparse.Namespace) -> int:
 
 
 def decide(console: Terminal, options: argparse.Namespace) -> None:
-    """Print what deciding each claim would cost, in seeds, runs and device hours.
+    """Print what deciding each claim would cost, in seeds, runs and device time.
 
     The command trains nothing. The estimates assume the differences and spreads that were measured
     so far.
@@ -199,9 +199,8 @@ def decide(console: Terminal, options: argparse.Namespace) -> None:
     from sweeper.results.collect import collect
     from sweeper.results.summary import print_prices
 
-    for table in collect(options.outputs, options.experiments, options.faults):
-        with options.faults.of(table.name):
-            print_prices(console, [table])
+    tables = collect(options.outputs, options.experiments, options.faults)
+    print_prices(console, tables, options.faults)
 
 
 def compare(console: Terminal, options: argparse.Namespace) -> int:

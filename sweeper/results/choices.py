@@ -12,12 +12,12 @@ combination is better.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from sweeper.results.points import Point, points
-from sweeper.results.statistics.blocks import moderated, table_of
-from sweeper.results.statistics.estimates import BEYOND, Spread, interval, mean
-from sweeper.results.table import Row, Table, direction
+from sweeper.results.statistics.blocks import moderated, student_interval, table_of
+from sweeper.results.table import Row, Table, direction, number
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import canonical
@@ -77,9 +77,7 @@ def ranked(table: Table) -> list[list[Point]]:
         UserError: a trial lacks the metric, or all trials of a setting diverged.
     """
     for row in table.rows:
-        if row["state"] == State.DONE and not isinstance(
-            row.get(table.metric), int | float
-        ):
+        if row["state"] == State.DONE and number(row.get(table.metric)) is None:
             problem = f"run {sanitize(row['run'])} was trained without {table.metric}"
             remedy = "correct experiment.tune.by, or set other seeds of trials"
             raise UserError(f"{table.name}: {problem}; {remedy}.")
@@ -113,15 +111,9 @@ def choices(table: Table) -> list[Choice]:
         UserError: see `ranked`.
     """
     keys, sign = tuned_keys(table), direction(table.metric)
-    settings, apart = [], {}
-    for group in ranked(table):
-        # Finalists have the most seeds.
-        seeds = max(len(point.runs) for point in group)
-        best, *others = sorted(
-            (point for point in group[:FINALISTS] if len(point.values) == seeds),
-            key=lambda point: -sign * point.mean,
-        )
-        settings.append((group, best, others))
+    groups, apart = ranked(table), {}
+    finalists = [_finalists(group, sign) for group in groups]
+    for best, *others in finalists:
         apart[best.key] = {
             seed: sign * (best.values[seed] - other.values[seed])
             for other in others
@@ -129,18 +121,18 @@ def choices(table: Table) -> list[Choice]:
         }
     # Finalists share their seeds, so they are compared seed by seed. `apart` is keyed by the runs
     # of a point, so that arms with the same runs count once.
-    spreads = dict(zip(apart, moderated(table_of([*apart.values()])), strict=True))
+    variances = dict(zip(apart, moderated(table_of([*apart.values()])), strict=True))
+
     found = []
-    for group, best, others in settings:
-        differences, (variance, df) = [*apart[best.key].values()], spreads[best.key]
+    for group, (best, *others) in zip(groups, finalists, strict=True):
         difference = error = alternative = None
         if others:
-            difference = mean(differences)
-            if df >= 1 and variance < BEYOND**2:
-                ends = interval(0.0, len(differences), Spread(math.sqrt(variance), df))
-                error = ends and ends[1]
-            if error is not None and difference <= error:
-                alternative = {key: others[0].settings[key] for key in keys}
+            differences, variance = apart[best.key].values(), variances[best.key]
+            difference = fmean(differences)
+            if variance.known:
+                _, error = student_interval(0.0, len(differences), variance)
+                if difference <= error:
+                    alternative = {key: others[0].settings[key] for key in keys}
         found.append(
             Choice(
                 arm=best.arm,
@@ -155,6 +147,13 @@ def choices(table: Table) -> list[Choice]:
             )
         )
     return found
+
+
+def _finalists(group: Sequence[Point], sign: int) -> list[Point]:
+    """Return the finalists of a setting, best first. They have more seeds than the others."""
+    seeds = max(len(point.runs) for point in group)
+    confirmed = [one for one in group[:FINALISTS] if len(one.values) == seeds]
+    return sorted(confirmed, key=lambda point: -sign * point.mean)
 
 
 def tuned_keys(table: Table) -> list[str]:

@@ -25,13 +25,14 @@ from sweeper.results.design import (
     check_equal,
     curves,
     equal_within,
+    gain_grows,
     keeps_improving,
     knee,
     larger_heads_gain_more,
     most_heads_lose,
+    numbered,
     over,
     read_at,
-    slope_of_slopes,
     trends_apart,
 )
 from sweeper.results.points import Point
@@ -95,7 +96,7 @@ def small_beats_large(
     # The number of heads is an integer, so a matched model can be slightly larger than its rival.
     limit = 1.01 * min(at(rival, "params_total") for rival in rivals)
     strict = {
-        tuple(point.runs.values()): point
+        point.key: point
         for point in design.of(*small)
         if at(point, "model.embedding_size") < largest
         and at(point, "params_total") <= limit
@@ -105,17 +106,12 @@ def small_beats_large(
             "Every model with a fixed head size and a smaller embedding has more parameters than "
             f"the standard models of embedding size {largest:.0f}."
         )
-    return AnyOf(
-        [
-            All(
-                [
-                    over(one, rival, f"{_model(one)} over {_model(rival)}")
-                    for rival in rivals
-                ]
-            )
-            for one in strict.values()
-        ]
-    )
+    winners = []
+    for one in strict.values():
+        words = [f"{_model(one)} over {_model(rival)}" for rival in rivals]
+        pairs = zip(rivals, words, strict=True)
+        winners.append(All([over(one, rival, own) for rival, own in pairs]))
+    return AnyOf(winners)
 
 
 def _model(point: Point) -> str:
@@ -193,11 +189,8 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
         own, other = (point, target) if point.arm == rival else (target, point)
         if own.runs != other.runs:
             weights += [(1.0, other), (-1.0, own)]
-            count, error = (
-                str(point.cells["match_count"]),
-                abs(at(point, "match_error")),
-            )
-            errors[count] = max(errors.get(count, 0.0), error)
+            count = str(point.cells["match_count"])
+            errors[count] = max(errors.get(count, 0.0), abs(at(point, "match_error")))
     if not weights:
         raise Unanswerable(
             f"No pair of matched points has exactly one point in the arm {rival}."
@@ -312,23 +305,13 @@ def longer_sequences_take_larger_heads(
     over the lengths. So the value of a longer context by itself cancels out. The claim uses one
     arm, whose points differ in sequence length and head size.
     """
-    lengths = {
-        length: {
-            at(point, "model.head_size"): point
-            for point in by("model.head_size", curve)
-        }
-        for length, curve in curves("task.sequence_length", design.of(heads)).items()
-    }
-    shared = sorted(set.intersection(*(set(curve) for curve in lengths.values())))
-    if len(lengths) < 2 or len(shared) < 2:
-        raise Unanswerable(
-            "The claim needs at least two sequence lengths with at least two equal head sizes."
-        )
-    words = (
-        f"from heads of {shared[0]:.0f} to {shared[-1]:.0f} at n = {max(lengths):.0f}, and not at "
-        f"n = {min(lengths):.0f},"
+    lengths = curves("task.sequence_length", design.of(heads))
+    grid = {n: numbered("model.head_size", curve) for n, curve in lengths.items()}
+    return gain_grows(
+        grid,
+        "sequence lengths with at least two equal head sizes",
+        "from heads of {:.0f} to {:.0f} at n = {:.0f}, and not at n = {:.0f},",
     )
-    return Contrast(words, slope_of_slopes(lengths, shared))
 
 
 def bidirectional_takes_n_minus_1(
@@ -353,13 +336,8 @@ def causal_takes_half(design: Design, *, causal: str = "causal") -> Statement:
 def _knees(points: Sequence[Point], expected: Callable[[int], int]) -> Statement:
     """Return the statement that at each length the error falls at the expected head size."""
     lengths = curves("task.sequence_length", points)
-    return All(
-        [
-            fall
-            for n, curve in lengths.items()
-            for fall in knee(curve, expected(round(n)))
-        ]
-    )
+    knees = [knee(curve, expected(round(n))) for n, curve in lengths.items()]
+    return All([fall for own in knees for fall in own])
 
 
 def rotary_costs_small_heads(
@@ -447,19 +425,17 @@ def width_has_an_optimum(design: Design) -> Statement:
     parts = []
     for embedding, curve in _by_relative_width(design).items():
         narrowest, *between, widest = curve
-        best = [
-            All(
-                [
-                    over(
-                        curve[ratio],
-                        curve[end],
-                        f"width {ratio:g}d over {end:g}d at d = {embedding:.0f}",
-                    )
-                    for end in (narrowest, widest)
-                ]
-            )
-            for ratio in between
-        ]
+        best = []
+        for ratio in between:
+            ends = [
+                over(
+                    curve[ratio],
+                    curve[end],
+                    f"width {ratio:g}d over {end:g}d at d = {embedding:.0f}",
+                )
+                for end in (narrowest, widest)
+            ]
+            best.append(All(ends))
         parts.append(AnyOf(best))
     return All(parts)
 
@@ -471,18 +447,11 @@ def optimum_moves_with_size(design: Design) -> Statement:
     log(W/d) at each d, and then the slope of these slopes over log d. All models of one embedding
     size have equally many parameters.
     """
-    found = _by_relative_width(design)
-    ratios = sorted(set.intersection(*(set(curve) for curve in found.values())))
-    if len(found) < 2 or len(ratios) < 2:
-        raise Unanswerable(
-            "The claim needs at least two embedding sizes with at least two equal W/d."
-        )
-    smallest, largest = min(found), max(found)
-    words = (
-        f"from width {ratios[0]:g}d to {ratios[-1]:g}d at d = {largest:.0f}, and not at "
-        f"d = {smallest:.0f},"
+    return gain_grows(
+        _by_relative_width(design),
+        "embedding sizes with at least two equal W/d",
+        "from width {:g}d to {:g}d at d = {:.0f}, and not at d = {:.0f},",
     )
-    return Contrast(words, slope_of_slopes(found, ratios))
 
 
 def _by_relative_width(design: Design) -> dict[float, dict[float, Point]]:
@@ -494,7 +463,6 @@ def _by_relative_width(design: Design) -> dict[float, dict[float, Point]]:
             raise Unanswerable(
                 "The claim needs at least three widths at each embedding size."
             )
-        found[embedding] = {
-            at(point, "width") / embedding: point for point in by("width", points)
-        }
+        widths = numbered("width", points)
+        found[embedding] = {width / embedding: p for width, p in widths.items()}
     return found

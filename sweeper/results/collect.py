@@ -13,7 +13,7 @@ A row in memory also has keys that are not columns (`_IN_MEMORY`):
 - `estimate`: the training time that the plan expected, in seconds.
 - `devices`: the number of devices.
 - `code_parts`: the states of the code that trained the run (store/code.py).
-- `prepared`: the config of its data and task as JSON, and the digest of the prepared files.
+- `prepared`: the config of its data and task as JSON, and the digest of the prepared files; a list.
 - `damaged`: whether a file of the run cannot be read.
 
 `collect` writes nothing. Equal records give tables with equal bytes.
@@ -27,9 +27,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sweeper.results.mixed_code import mixed_code
+from sweeper.results.mixed_code import code_apart, mixed_code
 from sweeper.results.paper_tables import has_paper_table, write_paper_table
-from sweeper.results.points import code_apart
 from sweeper.results.table import (
     NAMES,
     RUN,
@@ -253,27 +252,24 @@ def _planned(config: Data) -> dict[str, Any]:
     return cells | {f"model.{key}": v for key, v in leaves(config["model"]).items()}
 
 
-def _measured(
-    config: Data,
-    result: Data,
-    attempts: Sequence[Data],
-) -> dict[str, Any]:
+def _measured(config: Data, result: Data, attempts: Sequence[Data]) -> dict[str, Any]:
     """Return the cells of a run's result and of the attempts that led to it."""
     device = str(result.get("device") or "")
     hardware = [one.get("hardware", {}) for one in attempts[:-1]]
-    devices = [found for one in hardware if (found := one.get("gpu") or one.get("cpu"))]
-    trained_with = {
+    devices = [str(one.get("gpu") or one.get("cpu") or "") for one in hardware]
+    trained_with: dict[str, list[Any]] = {
         "device": [*(one for one in devices if not device.endswith(one)), device],
         "code": [one.get("code") for one in attempts],
         "torch": [one.get("versions", {}).get("torch") for one in attempts],
     }
+    joined = {
+        column: THEN.join(dict.fromkeys(filter(None, words)))
+        for column, words in trained_with.items()
+    }
     data = canonical([config.get("data"), config.get("task")])
     return {
         **{key: result.get(key) for key in RESULT_KEYS},
-        **{
-            column: THEN.join(dict.fromkeys(filter(None, words)))
-            for column, words in trained_with.items()
-        },
+        **joined,
         "prepared": [data, result.get("data", {}).get("sha256")],
         "code_parts": [state for one in attempts if (state := state_of(one))],
         **result.get("validation", {}),
@@ -317,7 +313,8 @@ def _table(name: str, plan: Plan, of: Callable[[str], Collected]) -> Table:
         row["training_flops"] = training_flops(row)
         if beside is not None:
             row["alternative_to"] = f"{point['arm']} {_words(beside, ends)}".strip()
-        rows.append({key: None if v == "" else plain(v) for key, v in row.items()})
+        cells = {key: None if v == "" else plain(v) for key, v in row.items()}
+        rows.append(cells | {key: row.get(key) for key in _IN_MEMORY})
 
     provenance = {key: plan.get(key) for key in ("number", "command", "scale")}
     if plan.get("accept_mixed_code"):
@@ -358,8 +355,8 @@ def _sizes(point: Data, plan: Plan, tasks: Mapping[str, str | None]) -> dict[str
         plan: the plan.
         tasks: the task of every run, by run id.
     """
-    about = plan["runs"].get(point["run"], {})
-    size, parent = dict(about.get("size", {})), about.get("parent")
+    run = plan["runs"].get(point["run"], {})
+    size, parent = dict(run.get("size", {})), run.get("parent")
     before = plan["runs"].get(parent, {}).get("size", {})
     if tasks.get(parent) != tasks.get(point["run"]):
         size |= {key: own for key, own in before.items() if key.startswith("params_")}
@@ -367,15 +364,12 @@ def _sizes(point: Data, plan: Plan, tasks: Mapping[str, str | None]) -> dict[str
         share = size["params_attention"] / before["params_attention"]
         size["params_attention_saved"] = 1 - share
 
-    matched = point.get("matched") or {}
-    sizes = {key: size[key] for key in SIZES if key in size}
+    found = {key: own for key, own in size.items() if key in SIZES}
     if "head_size" in size:
-        sizes["model.head_size"] = size["head_size"]
-    return sizes | {
-        "matched_to": str(matched.get("to", "")),
-        "match_count": matched.get("count"),
-        "match_error": matched.get("error"),
-    }
+        found["model.head_size"] = size["head_size"]
+    matched = point.get("matched") or {}
+    keys = {"matched_to": "to", "match_count": "count", "match_error": "error"}
+    return found | {column: matched.get(key) for column, key in keys.items()}
 
 
 def _columns(rows: Sequence[Data], swept: set[str]) -> list[str]:

@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.results.collect import collect, plain
-from sweeper.results.judge import rests_on, verdicts_on
-from sweeper.results.points import Point, code_apart, measures_of_arms
+from sweeper.results.judge import verdicts_on
+from sweeper.results.mixed_code import code_apart
+from sweeper.results.points import Point, measures_of_arms
 from sweeper.results.table import Data, Table
 from sweeper.results.verdict import Verdict
 from sweeper.store.errors import invalid_value, sanitize
@@ -83,9 +84,6 @@ def _verdicts_apart(
             if why:
                 yield f"{sanitize(claim)}: {'; '.join(why)}", False
             continue
-        points = [rests_on(table, was.claim.__eq__) for table in (a, b)]
-        if points[0] != points[1]:
-            why.append("it rests on other points")
         words = f"FLIPPED {sanitize(claim)}: {was.verdict} -> {now.verdict}"
         yield f"{words} ({'; '.join(why)})" if why else words, True
 

@@ -19,6 +19,8 @@ from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import digest_of
 
 EXTRA = 'run pip install "wandb-workspaces>=0.4.13", or omit the view with --offline'
+INSTALL = "install it: pip install wandb"
+LOGIN = "; set WANDB_API_KEY, or run `wandb login` with a connection to its server"
 JOB_TYPE = "experiment"  # the job type of W&B runs that hold a table
 STEP = "trainer/global_step"
 ARM = "names.arm"
@@ -89,30 +91,11 @@ def sentences() -> Iterator[None]:
     except (UserError, KeyboardInterrupt):
         raise
     except Exception as error:
-        raise UserError(f"Weights & Biases failed: {_words(error)}.") from error
-
-
-def connected() -> Any:
-    """Return the public API of W&B. Raise UserError if there is no API key.
-
-    W&B checks the key only at the first request.
-    """
-    wandb = module("wandb", "install it: pip install wandb")
-    from wandb.errors import AuthenticationError, UsageError
-
-    wandb.setup(wandb.Settings(silent=True))
-    with sentences():
-        try:
-            return wandb.Api()
-        except (AuthenticationError, UsageError) as error:
-            said = f"Weights & Biases refused the login: {_words(error)}"
-            remedy = "set WANDB_API_KEY, or run `wandb login` with a connection to its server"
-            raise UserError(f"{said}; {remedy}.") from None
-
-
-def _words(error: BaseException) -> str:
-    words = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    return sanitize(words, _LETTERS)
+        kind = type(error).__name__
+        words = " ".join(str(error).split()).rstrip(".") or kind
+        remedy = LOGIN if kind in ("AuthenticationError", "UsageError") else ""
+        problem = f"{sanitize(words, _LETTERS)}{remedy}"
+        raise UserError(f"Weights & Biases failed: {problem}.") from error
 
 
 def workspace(project: Project, tables: Sequence[Table]) -> Any:
@@ -209,8 +192,10 @@ def publish_dashboard(
     if not offline:
         # Fail before anything is sent.
         module("wandb_workspaces.workspaces", EXTRA)
-        api = connected()
+        wandb = module("wandb", INSTALL)
+        wandb.setup(wandb.Settings(silent=True))
         with sentences():
+            api = wandb.Api()
             project = Project(project.entity or api.default_entity, project.name)
     write_figures(outputs, tables)
     with sentences():
@@ -266,7 +251,7 @@ def publish(
 
     Publishing it again adds a version of the artifact.
     """
-    wandb = module("wandb", "install it: pip install wandb")
+    wandb = module("wandb", INSTALL)
     name = stem(table.name)
     begun = wandb.init(
         id=f"{JOB_TYPE}-{name}",

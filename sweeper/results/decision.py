@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sweeper.results.combine import decide, levels
 from sweeper.results.design import (
     AnyOf,
     Contrast,
     Statement,
     Unanswerable,
     contrasts_of,
+    decide,
+    levels,
 )
 from sweeper.results.evidence import Evidence, Measured
 from sweeper.results.speedup import speedups, why_unread
@@ -48,21 +49,17 @@ _DEPENDS = (
 class Ranked(NamedTuple):
     """The findings on a statement, ranked.
 
-    `All` is decided by its weakest part, and a part that fails is weaker than any other. `AnyOf` is
-    decided by its strongest part, and a part that holds is stronger than any other. The parts of
-    `AnyOf` are listed best first.
+    `All` is decided by its weakest part, `AnyOf` by its strongest. A part that holds is stronger
+    than an open one, and a part that fails is weaker. The parts of `AnyOf` are listed best first.
 
     Attributes:
-        favour: the estimate of the deciding contrast, minus its threshold.
-        holds: whether the intervals show that the statement is true.
-        fails: whether the intervals show that it is false.
+        rank: 1 if the statement holds, -1 if it fails, 0 if it is open; then the estimate of the
+            deciding contrast, minus its threshold.
         deciding: the finding that decides the statement.
         listed: the findings on all contrasts.
     """
 
-    favour: float
-    holds: bool
-    fails: bool
+    rank: tuple[int, float]
     deciding: Found
     listed: list[Found]
 
@@ -117,9 +114,8 @@ class Question:
     @cached_property
     def _contrast_of_row(self) -> np.ndarray:
         """The index of each row's contrast; shape (rows,)."""
-        return np.repeat(
-            range(len(self.contrasts)), [1 + len(one.others) for one in self.contrasts]
-        )
+        counts = [1 + len(one.others) for one in self.contrasts]
+        return np.repeat(range(len(counts)), counts)
 
     @cached_property
     def _first_rows(self) -> np.ndarray:
@@ -158,10 +154,15 @@ class Question:
         """The intersection of the intervals of all analyses; empty (low > high) if disjoint."""
         return intersection(self.analyses)
 
+    @property
+    def level(self) -> float:
+        """The chance that a true value lies beyond one end of its interval."""
+        return self.error / self.claims / 2
+
     @cached_property
     def _levels(self) -> Floats:
-        level = self.error / self.claims / 2
-        return levels(self.statement, level, level).take(self._contrast_of_row, axis=0)
+        of_contrasts = levels(self.statement, self.level, self.level)
+        return of_contrasts.take(self._contrast_of_row, axis=0)
 
     @cached_property
     def _above(self) -> Floats:
@@ -205,8 +206,7 @@ class Question:
                 low, high = -math.inf, math.inf
             costs = self.evidence.costs(weights)
             comparable = [cost for cost, ratio in costs.items() if ratio]
-            level = self.error / self.claims / 2
-            sooner = speedups(self.evidence, contrast, comparable, level)
+            sooner = speedups(self.evidence, contrast, comparable, self.level)
             effect = (contrast.words, value, low, high, self.evidence.unit)
             found.append(Found(*effect, costs, sooner))
         return found
@@ -214,6 +214,8 @@ class Question:
     @cached_property
     def hopeless(self) -> str | None:
         """The reason why more seeds cannot decide the claim, or None."""
+        if self.evidence.mixed_code:
+            return self.evidence.mixed_code
         lost = sum(point.lost for point in self.points)
         zero = sum(point.zero for point in self.points)
         if any(point.alone for point in self.points):
@@ -262,11 +264,12 @@ class Question:
     @cached_property
     def terms(self) -> Terms:
         """The terms on which the claim is judged."""
-        own = {run for point in self.points for _, run in point.runs}
-        after = {
-            what: len(own.intersection(runs)) for what, runs in self.asked_after.items()
+        own = {run for point in self.points for run in point.runs.values()}
+        late = {
+            term: count
+            for term, runs in self.asked_after.items()
+            if (count := len(own.intersection(runs)))
         }
-        late = {what: runs for what, runs in after.items() if runs}
         return Terms(self.error, self.claims, self.evidence.margin, late)
 
     def verdict(self) -> Verdict:
@@ -322,21 +325,22 @@ class Question:
             expected = float(np.where(known, hours, hours[known].mean()) @ more)
         return Price(seeds, int(np.dot(more, trainings)), expected)
 
-    def next_seeds(self, most: int) -> dict[int, int]:
-        """Return the number of seeds to add to each point of the claim, by the point's index.
+    def next_seeds(self, most: int) -> dict[str, int]:
+        """Return the number of seeds that each point of the claim needs next.
 
-        Return {} if the claim needs no more seeds, or if a point would have more than `most`.
+        The key is the run of the point's first seed. Return {} if the claim needs no more seeds, or
+        if a point would have more than `most`.
         """
         following = max(self.fewest + 1, FIRST)
         bimodal = self.obstacle == _BIMODAL and following > _BIMODAL_FROM
         decided = self.decision is not Decision.UNDECIDED
         if decided or self.hopeless or bimodal or following > most:
             return {}
-        more = {
-            place: following - len(point.values)
-            for place, point in zip(self.used, self.points, strict=True)
+        return {
+            point.first_run: len(point.runs) + following - len(point.values)
+            for point in self.points
+            if len(point.values) < following
         }
-        return {place: seeds for place, seeds in more.items() if seeds > 0}
 
     def _decided_with(self, seeds: int) -> bool:
         """Return whether `seeds` per point decide the claim at present estimates and spreads."""
@@ -355,14 +359,12 @@ class Question:
 def _ranked(statement: Statement, found: Iterator[tuple[Contrast, Found]]) -> Ranked:
     if isinstance(statement, Contrast):
         contrast, own = next(found)
-        favour = own.value - contrast.above
         holds, fails = own.low > contrast.above, own.high < contrast.above
-        return Ranked(favour, holds, fails, own, [own])
+        return Ranked((holds - fails, own.value - contrast.above), own, [own])
     parts = [_ranked(part, found) for part in statement.parts]
+    weakest_first = sorted(parts, key=lambda part: part.rank)
+    deciding = weakest_first[0]
     if isinstance(statement, AnyOf):
-        parts.sort(key=lambda part: (not part.holds, -part.favour))
-        first = parts[0]._replace(fails=all(part.fails for part in parts))
-    else:
-        first = min(parts, key=lambda part: (not part.fails, part.favour))
-        first = first._replace(holds=all(part.holds for part in parts))
-    return first._replace(listed=[one for part in parts for one in part.listed])
+        parts = weakest_first[::-1]
+        deciding = parts[0]
+    return deciding._replace(listed=[one for part in parts for one in part.listed])

@@ -1,4 +1,4 @@
-"""The statements that claims are made of: contrasts of points, and how they combine.
+"""The statements that claims are made of: contrasts of points, how they combine, what they decide.
 
 A contrast is a sum of weight * mean over points. It is above 0 if the claim is right. A design
 holds the points of an experiment without measurements. So a claim can be checked, and its expected
@@ -6,15 +6,18 @@ cost computed, before anything is trained.
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise, product
+from itertools import pairwise, product
 from typing import TypeAlias
 
 import numpy as np
 
 from sweeper.results.points import Point
+from sweeper.results.statistics.sequential import Floats, Intervals
 from sweeper.results.table import label
+from sweeper.results.verdict import Decision
 from sweeper.store.numbers import plural
 
 # Weights are about 1. A smaller weight is the rounding error of weights that cancel.
@@ -69,6 +72,57 @@ def contrasts_of(statement: Statement) -> list[Contrast]:
     return [one for part in statement.parts for one in contrasts_of(part)]
 
 
+def levels(statement: Statement, low: float, high: float) -> Floats:
+    """Return the one-sided levels of the low and high end of each contrast's interval.
+
+    The result has the shape (contrasts, 2). A chance of error is divided only among contrasts that
+    can each cause the error alone.
+
+    Args:
+        statement: the combined contrasts.
+        low: the chance that a false statement is supported.
+        high: the chance that a true statement is not supported.
+    """
+    if isinstance(statement, Contrast):
+        return np.array([[low, high]])
+    count = len(statement.parts)
+    if isinstance(statement, All):
+        high /= count
+    else:
+        low /= count
+    return np.concatenate([levels(part, low, high) for part in statement.parts])
+
+
+def decide(
+    statement: Statement, found: Intervals, margin: float = math.nan
+) -> Decision:
+    """Return the decision that these intervals allow.
+
+    Args:
+        statement: the combined contrasts.
+        found: an interval for each contrast, as arrays of the shape (contrasts,).
+        margin: the largest difference that does not matter; nan if there is none.
+    """
+    signs = (found.lows > 0).astype(int) - (found.highs < 0)
+    sign = _sign(statement, iter(signs.tolist()))
+    if sign:
+        return Decision.SUPPORTED if sign > 0 else Decision.NOT_SUPPORTED
+    known = found.lows <= found.highs
+    alike = known & (found.lows > -margin) & (found.highs < margin)
+    return Decision.NO_DIFFERENCE if alike.all() else Decision.UNDECIDED
+
+
+def _sign(statement: Statement, contrasts: Iterator[int]) -> int:
+    """Return 1 if a statement holds, -1 if it fails, and 0 if it is open.
+
+    `contrasts` yields the same for each contrast of the statement, from left to right.
+    """
+    if isinstance(statement, Contrast):
+        return next(contrasts)
+    parts = [_sign(part, contrasts) for part in statement.parts]
+    return max(parts) if isinstance(statement, AnyOf) else min(parts)
+
+
 # Judge at most this many combinations of alternatives. Above it, judge a subset.
 ALL = 256
 
@@ -88,36 +142,34 @@ def with_alternatives(
     if not isinstance(statement, Contrast):
         parts = [with_alternatives(part, average) for part in statement.parts]
         return type(statement)(parts)
-    totals: dict[int, float] = {}
-    points = {id(point): point for _, point in statement.weights}
+    totals: dict[int, float] = defaultdict(float)
     for weight, point in statement.weights:
-        totals[id(point)] = totals.get(id(point), 0.0) + weight
-    choices = {
-        key: [point, *point.alternatives]
-        for key, point in points.items()
-        if point.alternatives and abs(totals[key]) > NOTHING
+        totals[id(point)] += weight
+    options = {
+        id(point): [point, *point.alternatives]
+        for _, point in statement.weights
+        if point.alternatives and abs(totals[id(point)]) > NOTHING
     }
-    combinations: list[tuple[Point, ...]]
-    if math.prod(map(len, choices.values())) <= ALL:
-        combinations = [*product(*choices.values())][1:]
+    # Each combination maps the id of a point to the point that replaces it.
+    if math.prod(map(len, options.values())) <= ALL:
+        every = product(*options.values())
+        next(every)  # the points themselves
+        combinations = [dict(zip(options, one, strict=True)) for one in every]
     else:
-        first = tuple(points[key] for key in choices)
         combinations = [
-            (*first[:place], other, *first[place + 1 :])
-            for place, point in enumerate(first)
-            for other in point.alternatives
+            {key: other} for key, (_, *others) in options.items() for other in others
         ]
         for best in (max, min):
             combinations.append(
-                tuple(
-                    best(own, key=lambda one: totals[key] * average(one))
-                    for key, own in choices.items()
-                )
+                {
+                    key: best(own, key=lambda one: totals[key] * average(one))
+                    for key, own in options.items()
+                }
             )
-    others = []
-    for combination in combinations:
-        instead = dict(zip(choices, combination, strict=True))
-        others.append([(w, instead.get(id(p), p)) for w, p in statement.weights])
+    others = [
+        [(weight, instead.get(id(point), point)) for weight, point in statement.weights]
+        for instead in combinations
+    ]
     return replace(statement, others=others)
 
 
@@ -155,12 +207,20 @@ def by(column: str, given: Collection[Point]) -> list[Point]:
 
     Raise Unanswerable if two points have the same number in it.
     """
-    found = sorted(given, key=lambda point: at(point, column))
-    if len({at(point, column) for point in found}) < len(found):
+    return list(numbered(column, given).values())
+
+
+def numbered(column: str, given: Collection[Point]) -> dict[float, Point]:
+    """Return the points by their number in a column, in ascending order.
+
+    Raise Unanswerable if two points have the same number in it.
+    """
+    found = {at(point, column): point for point in given}
+    if len(found) < len(given):
         raise Unanswerable(
             f"The claim needs one point for each {column}, but several points share a value."
         )
-    return found
+    return dict(sorted(found.items()))
 
 
 def alone(column: str, given: Collection[Point]) -> list[Point]:
@@ -200,11 +260,10 @@ def at(point: Point, column: str) -> float:
 
 def curves(column: str, given: Collection[Point]) -> dict[float, list[Point]]:
     """Group the points by their number in a column, in ascending order."""
-    ordered = sorted(given, key=lambda point: at(point, column))
-    return {
-        number: list(same)
-        for number, same in groupby(ordered, lambda point: at(point, column))
-    }
+    found: dict[float, list[Point]] = defaultdict(list)
+    for point in given:
+        found[at(point, column)].append(point)
+    return dict(sorted(found.items()))
 
 
 def over(one: Point, other: Point, words: str) -> Contrast:
@@ -261,19 +320,16 @@ def trends_apart(
     Also return the numbers in that column that both curves have. Raise Unanswerable if there are
     fewer than two.
     """
-    first, second = (
-        {at(point, column): point for point in by(column, one)}
-        for one in (curve, rival)
-    )
+    first, second = numbered(column, curve), numbered(column, rival)
     shared = sorted(first.keys() & second.keys())
     if len(shared) < 2:
         raise Unanswerable(
             f"The claim needs at least two values of {label(column)} that both arms have."
         )
+    weights = list(zip(shared, slopes(shared), strict=True))
     return shared, [
-        (sign * slope, curve[number])
-        for sign, curve in ((1, first), (-1, second))
-        for number, slope in zip(shared, slopes(shared), strict=True)
+        *((slope, first[number]) for number, slope in weights),
+        *((-slope, second[number]) for number, slope in weights),
     ]
 
 
@@ -290,22 +346,30 @@ def slopes(sizes: Sequence[float]) -> list[float]:
     return weights
 
 
-def slope_of_slopes(
-    grid: Mapping[float, Mapping[float, Point]], shared: Sequence[float]
-) -> Weights:
-    """Return the weights of the slope over the outer factor of the slopes over the inner factor.
+def gain_grows(
+    grid: Mapping[float, Mapping[float, Point]], sizes: str, words: str
+) -> Contrast:
+    """Return the contrast that an inner factor gains more where an outer factor is larger.
 
-    The sum is above 0 if the inner factor gains more where the outer factor is larger.
+    It is the slope over the outer factor of the slopes over the inner factor.
 
     Args:
         grid: the points by outer factor, in ascending order, and by inner factor.
-        shared: the values of the inner factor that every outer value has, in ascending order.
+        sizes: both factors in words, for the message of Unanswerable if one has fewer than two
+            values that can be used.
+        words: the comparison, with places for the first and the last value of the inner factor and
+            for the last and the first value of the outer factor.
     """
-    return [
-        (across * along, grid[outer][inner])
-        for outer, across in zip(grid, slopes(list(grid)), strict=True)
-        for inner, along in zip(shared, slopes(shared), strict=True)
+    outer = list(grid)
+    inner = sorted(set.intersection(*(set(curve) for curve in grid.values())))
+    if len(outer) < 2 or len(inner) < 2:
+        raise Unanswerable(f"The claim needs at least two {sizes}.")
+    weights = [
+        (across * along, grid[large][small])
+        for large, across in zip(outer, slopes(outer), strict=True)
+        for small, along in zip(inner, slopes(inner), strict=True)
     ]
+    return Contrast(words.format(inner[0], inner[-1], outer[-1], outer[0]), weights)
 
 
 def keeps_improving(curve: Collection[Point], column: str, several: str) -> Statement:
@@ -369,7 +433,7 @@ def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
 
 def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
     """Return the contrasts that the error falls tenfold at a head size, and not before it."""
-    by_size = {round(at(p, "model.head_size")): p for p in by("model.head_size", curve)}
+    by_size = numbered("model.head_size", curve)
     length = at(next(iter(by_size.values())), "task.sequence_length")
     if not {expected - 1, expected} <= by_size.keys():
         raise Unanswerable(
@@ -382,7 +446,7 @@ def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
         words = f"heads of {better} over {worse} for n = {length:.0f}"
         return Contrast(words, [(1.0, by_size[better]), (-1.0, by_size[worse])], above)
 
-    earlier = range(min(by_size) + 1, expected)
+    earlier = range(round(min(by_size)) + 1, expected)
     pairs = ((size - 1, size) for size in earlier if {size - 1, size} <= by_size.keys())
     return [
         fall(expected, expected - 1, order),

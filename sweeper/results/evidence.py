@@ -6,24 +6,24 @@ count as one distinct point; otherwise, their values would count as independent.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 
 from sweeper.results.design import NOTHING, Design, Weights
 from sweeper.results.points import Point, metric_of, points
 from sweeper.results.statistics.blocks import first_seeds, table_of
-from sweeper.results.statistics.estimates import mean
 from sweeper.results.statistics.sequential import FIRST, Floats
 from sweeper.results.table import (
-    LOGARITHMIC,
-    PER_CENT,
-    RESOLUTION,
     THEN,
+    Row,
     Table,
     direction,
     number,
+    schema_of,
 )
 from sweeper.results.verdict import JudgedMargin, Unit
 
@@ -36,16 +36,13 @@ EVEN = 0.9
 # Treat an interval of log ratios as unknown if it reaches this far on both sides.
 FACTOR = math.log(1e6)
 
-Key = tuple[tuple[int, str], ...]
-"""The (seed, run id) pairs of a point. They identify a distinct point."""
-
 
 @dataclass(frozen=True)
 class Measured:
     """A distinct point.
 
     Attributes:
-        runs: the (seed, run id) pairs.
+        runs: the run id of every planned seed, in the order of the plan.
         values: its measurements by seed, larger being better. Several fine-tunings of one
             pre-training are one measurement, under the first of their seeds.
         lost: the number of seeds without a value whose run is done or failed.
@@ -60,7 +57,7 @@ class Measured:
         alone: whether it has several seeds that all start from one training.
     """
 
-    runs: Key
+    runs: Mapping[int, str]
     values: Mapping[int, float]
     lost: int
     zero: int
@@ -70,6 +67,11 @@ class Measured:
     devices: str
     trainings: int
     alone: bool
+
+    @property
+    def first_run(self) -> str:
+        """The run of the first seed."""
+        return next(iter(self.runs.values()))
 
     @property
     def unmeasured(self) -> bool:
@@ -89,47 +91,43 @@ class Evidence:
         margin: the experiment's margin in this metric, or None.
         range: the largest possible difference between two values.
         unit: the unit of differences.
+        mixed_code: the sentence on runs of different code; empty if the plan accepts them.
         measured: the distinct points among `every`.
         values: the measurements of `measured`, of shape (distinct points, seeds); nan if missing.
         analyses: `values` at each interim analysis, the newest last.
     """
 
     def __init__(self, table: Table, metric: str, better: int | None = None) -> None:
-        margin = (table.experiment.get("margin") or {}).get(metric)
-        kind = metric.rpartition("/")[2]
-        self.ratios = kind in LOGARITHMIC
-        self.margin: JudgedMargin | None = None
-        if margin:
-            text = str(margin["size"])
-            self.ratios = text.endswith("%")
-            amount = float(text.rstrip("% "))
-            size = math.log1p(amount / 100) if self.ratios else amount
-            words = f"{amount:g}{' %' if self.ratios else ''}"
-            self.margin = JudgedMargin(size, words, str(margin["reason"]))
+        column = schema_of(metric)
         self.metric = metric
+        self.margin = _margin(table, metric)
+        self.ratios = self.margin.ratio if self.margin else column.ratios
         self.unit: Unit = "metric"
+        self.range = math.inf
         if self.ratios:
-            self.unit = "log ratio"
-        elif kind in PER_CENT:
-            self.unit = "points"
-        self.range = FACTOR if self.ratios else 100.0 if kind in PER_CENT else math.inf
-        tuned = table.experiment.get("finetune")
+            self.unit, self.range = "log ratio", FACTOR
+        elif column.most:
+            self.unit, self.range = "points", column.most
+        self._better = better or direction(metric)
+        self._least = column.resolution
+
+        finetuned = table.experiment.get("finetune")
         self.points = [
             point
             for point in points(table, metric)
-            if tuned or metric_of(table, point.arm) == metric
+            if finetuned or metric_of(table, point.arm) == metric
         ]
         self.every = [
             one for point in self.points for one in (point, *point.alternatives)
         ]
         self.rows = {str(row["run"]): row for row in table.rows}
         self.files = table.files
+        self.mixed_code = "" if table.accepts_mixed_code else table.mixed_code
         self._shared = bool(table.provenance.get("shared_gpus"))
-        self._better = better or direction(metric)
-        self._least = RESOLUTION.get(kind, 0.0)
-        distinct = {_key(point): point for point in self.every}
+
+        distinct = {point.key: point for point in self.every}
         self._places = {key: place for place, key in enumerate(distinct)}
-        self.measured = [self._measured(key, point) for key, point in distinct.items()]
+        self.measured = [self._measured(point) for point in distinct.values()]
         self.values = table_of([one.values for one in self.measured])
         rounds = table.provenance.get("rounds") or ()
         self.analyses = self._analyses([one["seeds_judged"] for one in rounds])
@@ -151,7 +149,7 @@ class Evidence:
 
     def place(self, point: Point) -> int:
         """Return the index of a point among the distinct points."""
-        return self._places[_key(point)]
+        return self._places[point.key]
 
     def weights(self, sums: Sequence[Weights]) -> Floats:
         """Return these weights as an array of shape (sums, distinct points)."""
@@ -193,65 +191,46 @@ class Evidence:
         """Return the mean of a point's measurements, larger being better; nan if it has none."""
         return _mean(self.measured[self.place(point)].values.values())
 
-    def _measured(self, key: Key, point: Point) -> Measured:
-        lines = {run: self._line(run) for _, run in key}
-        by_training: dict[str, dict[int, float]] = {}
+    def _measured(self, point: Point) -> Measured:
+        lines = [self._line(run) for run in point.runs.values()]
+        by_training: dict[str, dict[int, float]] = defaultdict(dict)
         lost = zero = 0
-        for seed, run in key:
+        for seed, line in zip(point.runs, lines, strict=True):
             value = point.values.get(seed)
             judged = None if value is None else self.judged(value)
-            states = [self.rows.get(one, {}).get("state") for one in lines[run]]
+            states = [row.get("state") for row in line]
             if judged is not None:
-                by_training.setdefault(lines[run][-1], {})[seed] = judged
+                by_training[line[-1]["run"]][seed] = judged
             elif value is not None:
                 zero += 1
             # The run or one that it starts from failed, or the run is done without a value.
             elif states[0] == "done" or "failed" in states:
                 lost += 1
-        of_runs = lines.values()
-        took = [self._sum(line, "seconds", "devices") for line in of_runs]
+
+        took = [_sum(line, "seconds", "devices") for line in lines]
         if not any(took):
-            took = [self._sum(line, "estimate", "devices") for line in of_runs]
-        rows = [self.rows.get(run, {}) for line in of_runs for run in line]
-        devices = {str(row["device"]) for row in rows if row.get("device")}
+            took = [_sum(line, "estimate", "devices") for line in lines]
+        costs = [[_sum(line, column) for line in lines] for column in COSTS.values()]
+        devices = {str(row.get("device") or "") for line in lines for row in line}
+        trainings = {line[-1]["run"] for line in lines}
         return Measured(
-            runs=key,
-            values={min(own): mean([*own.values()]) for own in by_training.values()},
+            runs=point.runs,
+            values={min(own): fmean(own.values()) for own in by_training.values()},
             lost=lost,
             zero=zero,
             hours=_mean(took) / 3600,
-            costs=[
-                _mean(self._sum(line, column) for line in of_runs)
-                for column in COSTS.values()
-            ],
-            shares=[one for one in map(self._share, of_runs) if one is not None],
-            devices=THEN.join(sorted(devices)),
-            trainings=max(map(len, lines.values())),
-            alone=len(key) > len({line[-1] for line in lines.values()}) == 1,
+            costs=[_mean(own) for own in costs],
+            shares=[share for share in map(_share, lines) if share is not None],
+            devices=THEN.join(sorted(devices - {""})),
+            trainings=max(map(len, lines)),
+            alone=len(lines) > len(trainings) == 1,
         )
 
-    def _line(self, run: str) -> list[str]:
-        """Return a run, the run that it starts from, and so on up to the training from scratch."""
-        parent = self.rows[run].get("parent") if run in self.rows else None
-        return [run, *self._line(str(parent))] if parent else [run]
-
-    def _sum(self, line: Sequence[str], *columns: str) -> float | None:
-        """Multiply the cells of these columns in each run of a line, and sum the products.
-
-        Return None if a value of the first run is unknown. Other runs with unknown values are left
-        out.
-        """
-        rows = [self.rows.get(one, {}) for one in line]
-        cells = [[number(row.get(column)) for column in columns] for row in rows]
-        known = [math.prod(filter(None, own)) for own in cells if all(own)]
-        return math.fsum(known) if known and None not in cells[0] else None
-
-    def _share(self, line: Sequence[str]) -> float | None:
-        """Return the share of training time in which a line did not wait for a processor."""
-        waited, seconds = (
-            self._sum(line, key) for key in ("waited_seconds", "seconds")
-        )
-        return 1 - waited / seconds if waited and seconds else None
+    def _line(self, run: str) -> list[Row]:
+        """Return the row of a run, of the run that it starts from, and so on."""
+        row = self.rows.get(run, {"run": run})
+        parent = row.get("parent")
+        return [row, *self._line(str(parent))] if parent else [row]
 
     def _analyses(self, rounds: Sequence[Mapping[str, int]]) -> list[Floats]:
         """Return the values at each interim analysis, the newest last.
@@ -264,7 +243,7 @@ class Evidence:
                 run.
         """
         by_round = [
-            [max(had.get(run, 0) for _, run in one.runs) for one in self.measured]
+            [max(had.get(run, 0) for run in one.runs.values()) for one in self.measured]
             for had in rounds
         ]
         first = by_round[0] if by_round else [len(one.values) for one in self.measured]
@@ -273,10 +252,35 @@ class Evidence:
         return [*(first_seeds(self.values, count) for count in counts), self.values]
 
 
-def _key(point: Point) -> Key:
-    return tuple(sorted(point.runs.items()))
+def _sum(line: Sequence[Row], *columns: str) -> float | None:
+    """Multiply the cells of these columns in each row of a line, and sum the products.
+
+    Return None if a value of the first row is unknown. Other unknown values count as 0.
+    """
+    products = [
+        math.prod(number(row.get(column)) or 0.0 for column in columns) for row in line
+    ]
+    return math.fsum(products) if products[0] else None
+
+
+def _margin(table: Table, metric: str) -> JudgedMargin | None:
+    """Return the margin of an experiment in a metric, or None."""
+    margin = (table.experiment.get("margin") or {}).get(metric)
+    if not margin:
+        return None
+    text = str(margin["size"])
+    amount, ratio = float(text.rstrip("% ")), text.endswith("%")
+    size = math.log1p(amount / 100) if ratio else amount
+    words = f"{amount:g}{' %' if ratio else ''}"
+    return JudgedMargin(size, words, str(margin["reason"]), ratio)
 
 
 def _mean(values: Iterable[float | None]) -> float:
     known = [value for value in values if value is not None]
-    return mean(known) if known else math.nan
+    return fmean(known) if known else math.nan
+
+
+def _share(line: Sequence[Row]) -> float | None:
+    """Return the share of training time in which a line did not wait for a processor."""
+    waited, seconds = (_sum(line, key) for key in ("waited_seconds", "seconds"))
+    return 1 - waited / seconds if waited and seconds else None

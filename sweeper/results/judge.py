@@ -5,15 +5,15 @@ outputs/tables/<experiment>.claims.json. Next: sweeper/stages/publish.py prints 
 """
 
 import textwrap
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from sweeper.results.decision import Question
 from sweeper.results.design import Unanswerable, with_alternatives
 from sweeper.results.evidence import Evidence
-from sweeper.results.points import measures, mixed, tuned_in_words
+from sweeper.results.points import measures
+from sweeper.results.remarks import mixed, not_learned_by, tuned_in_words
 from sweeper.results.table import Table, exported, publish_made
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.store import registry
@@ -50,34 +50,18 @@ def judge(
 
 def verdicts_on(table: Table) -> list[Verdict]:
     """Return the verdict on each claim of the experiment, for each of its measures."""
-    found = [
-        one if isinstance(one, Verdict) else one.verdict() for one in questions(table)
-    ]
     caveats = [*tuned_in_words(table.experiment), *mixed(table)]
-    not_learned = {one.words: one.not_learned(table) for one in measures(table)}
-    complete = []
-    for one in found:
+    if table.accepts_mixed_code and table.mixed_code:
+        caveats.insert(0, table.mixed_code)
+    not_learned = {one.words: not_learned_by(one, table) for one in measures(table)}
+    found = []
+    for question in questions(table):
+        one = question if isinstance(question, Verdict) else question.verdict()
         sentences = [one.sentence, *caveats]
-        if told := not_learned[one.measure]:
-            sentences.append(f"{told.partition(':')[0]}.")
-        complete.append(replace(one, sentence=" ".join(sentences)))
-    if table.mixed_code:
-        return [_of_mixed_code(one, table) for one in complete]
-    return complete
-
-
-def _of_mixed_code(verdict: Verdict, table: Table) -> Verdict:
-    """Return the verdict with the sentence on mixed code first.
-
-    The verdict is undecided unless the plan accepts mixed code.
-    """
-    sentence = f"{table.mixed_code} {verdict.sentence}"
-    if table.accepts_mixed_code:
-        return replace(verdict, sentence=sentence)
-    numbers = {key: value for key, value in verdict.numbers.items() if key != "price"}
-    return replace(
-        verdict, verdict=Decision.UNDECIDED, sentence=sentence, numbers=numbers
-    )
+        if words := not_learned[one.measure]:
+            sentences.append(f"{words.partition(':')[0]}.")
+        found.append(replace(one, sentence=" ".join(sentences)))
+    return found
 
 
 def questions(table: Table) -> list[Question | Verdict]:
@@ -110,13 +94,9 @@ def questions(table: Table) -> list[Question | Verdict]:
     ]
 
 
-def decidable(
-    table: Table, asks: Callable[[str], bool] = lambda claim: True
-) -> list[Question]:
-    """Return the questions that the points can decide, for the claims that `asks` accepts."""
-    return [
-        one for one in questions(table) if isinstance(one, Question) and asks(one.name)
-    ]
+def decidable(table: Table) -> list[Question]:
+    """Return the questions that the points of the experiment can decide."""
+    return [one for one in questions(table) if isinstance(one, Question)]
 
 
 def _asked_after(table: Table, question: Question) -> dict[str, Sequence[str]]:
@@ -133,11 +113,6 @@ def _asked_after(table: Table, question: Question) -> dict[str, Sequence[str]]:
     }
 
 
-def terms_in_words(table: Table) -> list[str]:
-    """Return the distinct sentences on the terms of a table's verdicts."""
-    return [*dict.fromkeys(str(one.terms) for one in decidable(table))]
-
-
 def check_decidable(table: Table) -> None:
     """Raise UserError if the points of an experiment cannot decide one of its claims."""
     reasons = {
@@ -151,37 +126,6 @@ def check_decidable(table: Table) -> None:
             "points that these claims need, or drop the claims: "
             f"'experiment.claims=[{','.join(rest)}]'."
         )
-
-
-def rests_on(table: Table, asks: Callable[[str], bool]) -> set[tuple[str, str]]:
-    """Return the points, as (arm, point), that are used by the claims that `asks` accepts."""
-    return {
-        (point.arm, point.name)
-        for one in decidable(table, asks)
-        for point in one.evidence.every
-        if one.evidence.place(point) in one.used
-    }
-
-
-def next_seeds(
-    table: Table, most: int, asks: Callable[[str], bool] = lambda claim: True
-) -> Mapping[tuple[str, str], int]:
-    """Return the number of seeds to add to points of undecided claims, by (arm, point).
-
-    If several points have the same runs, each is listed.
-
-    Args:
-        table: the table.
-        most: the largest number of seeds of a point, including those it has.
-        asks: return whether a claim counts, given its name.
-    """
-    found: Counter[tuple[str, str]] = Counter()
-    for one in decidable(table, asks):
-        more = one.next_seeds(most)
-        for point in one.evidence.every:
-            seeds = more.get(one.evidence.place(point), 0)
-            found[point.arm, point.name] = max(found[point.arm, point.name], seeds)
-    return +found
 
 
 def lines(verdicts: Sequence[Verdict], width: int = 100) -> list[str]:

@@ -1,11 +1,23 @@
 """Differences in code between the runs of a table."""
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
-from sweeper.results.table import Data, MixedCode, Table
+from sweeper.results.table import Data, MixedCode, Row, Table
 from sweeper.store.changes import State, TrainedCode
 from sweeper.store.code import differing
+
+
+def code_apart(rows: Iterable[Row]) -> list[str] | None:
+    """Return the parts of the code that differ between the rows' runs.
+
+    Return None if the code of a run is unknown. Versions of the program can differ without a
+    difference in these parts.
+    """
+    trained = [row for row in rows if row.get("code")]
+    states = [state for row in trained for state in row.get("code_parts") or [{}]]
+    return differing(states) if all(states) else None
 
 
 def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
@@ -13,28 +25,27 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
 
     The code of two runs is different if a file that both depend on differs.
     """
-    found = {
-        run: trained.states(_named_code(files.config), files.attempts)
-        for run, files in table.files.items()
-        if files.attempts
-    }
     states: dict[str, list[State]] = {}
-    for run, own in found.items():
-        known = [state for state in own if state is not None]
-        if len(known) == len(own):
-            states[run] = known
+    all_known = True
+    for run, files in table.files.items():
+        if files.attempts:
+            own = trained.states(_named_code(files.config), files.attempts)
+            known = [state for state in own if state is not None]
+            if len(known) == len(own):
+                states[run] = known
+            else:
+                all_known = False
     apart = differing([state for own in states.values() for state in own])
     if not apart:
-        return MixedCode({}, ()) if len(states) == len(found) else None
+        return MixedCode({}, ()) if all_known else None
 
     revisions = {row["run"]: str(row.get("code")) for row in table.rows}
     # Count only runs that depend on a file that differs.
-    concerned = [
-        run
+    groups = Counter(
+        revisions[run]
         for run, own in states.items()
         if any(file in state for state in own for file in apart)
-    ]
-    groups = Counter(revisions[run] for run in concerned)
+    )
     return MixedCode(dict(groups), apart)
 
 

@@ -27,10 +27,19 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
+from sweeper.results.judge import decidable
 from sweeper.results.layout import FAINT_INK, SMALL_PT, Entry, Style, lay_out, plain
-from sweeper.results.notes import notes_on
 from sweeper.results.palette import MARKERS, PALETTE, arm_looks
 from sweeper.results.points import Point, Spreads, bent, guides, seed_spread
+from sweeper.results.remarks import (
+    caveats,
+    marks_in_words,
+    matching_errors,
+    not_learned,
+    origin,
+    scores_of_baselines,
+    standing,
+)
 from sweeper.results.table import LOGARITHMIC_FROM, Table, label, number
 from sweeper.store.numbers import short
 
@@ -56,23 +65,22 @@ _LIGHTEST = 0.4  # the share of an arm's colour in its first curve; the rest is 
 
 @dataclass(frozen=True)
 class Look:
-    """The style of a curve; `line` is True if its points are joined."""
+    """The style of a curve. Points of a `single` arm are hollow, without a line."""
 
     colour: str
-    marker: str = "o"
-    line: bool = True
-    filled: bool = True
+    marker: str
+    single: bool
 
     def style(self) -> Style:
         """Return the keyword arguments of a `Line2D` with this look."""
         return {
             "color": self.colour,
-            "linestyle": "-" if self.line else "none",
+            "linestyle": "none" if self.single else "-",
             "marker": self.marker,
-            "markersize": 4.0 if self.filled else 5.0,
-            "markerfacecolor": self.colour if self.filled else "white",
-            "markeredgecolor": "white" if self.filled else self.colour,
-            "markeredgewidth": 0.5 if self.filled else 1.1,
+            "markersize": 5.0 if self.single else 4.0,
+            "markerfacecolor": "white" if self.single else self.colour,
+            "markeredgecolor": self.colour if self.single else "white",
+            "markeredgewidth": 1.1 if self.single else 0.5,
         }
 
 
@@ -201,8 +209,8 @@ class Curves:
         if low > 0:
             bottom = max(bottom, low / 2)
         for mark in marks:
-            ends = [min(max(end, bottom), top) for end in mark.ends or ()]
-            axes.update_datalim([(mark.x, end) for end in ends] or [(mark.x, low)])
+            ends = np.clip(mark.ends or (low, low), bottom, top)
+            axes.update_datalim([(mark.x, end) for end in ends])
 
         if self.metric == self.table.metric:
             reach = _GUIDE_REACH * span
@@ -247,6 +255,27 @@ def finish(
     return figure
 
 
+def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[str]:
+    """Return the sentences below a figure, for example on its marks and on missing runs.
+
+    Args:
+        table: the drawn table.
+        points: the drawn points.
+        spreads: the spreads of their intervals.
+    """
+    terms = dict.fromkeys(str(one.terms) for one in decidable(table))
+    return [
+        *origin(table),
+        *marks_in_words(points, *spreads),
+        *matching_errors(table),
+        *scores_of_baselines(table),
+        *standing(table),
+        *not_learned(table),
+        *terms,
+        *caveats(table),
+    ]
+
+
 def entry(curves: Sequence[Curve], words: str) -> Entry:
     """Return a line of a legend for these curves. It shows at most three of their looks."""
     looks = list(dict.fromkeys(curve.look for curve in curves))
@@ -255,11 +284,30 @@ def entry(curves: Sequence[Curve], words: str) -> Entry:
     return tuple(Line2D([], [], **look.style()) for look in looks), words
 
 
+def sample(words: str, **style: Any) -> Entry:
+    """Return a line of a legend for a line or a marker of this style."""
+    return (Line2D([], [], **style),), words
+
+
 def legend_of(*drawn: Curves) -> list[Entry]:
     """Return a line of a legend for each arm that has a curve."""
     table = drawn[0].table
     arms = {arm: [c for one in drawn for c in one.of(arm)] for arm in drawn[0].arms}
     return [entry(own, table.label(arm)) for arm, own in arms.items() if own]
+
+
+def by_curve(curves: Curves, words: Callable[[Any], str]) -> list[Entry]:
+    """Return a line of a legend for each curve, with its arm if there are several.
+
+    `words` returns the words for the key of a curve.
+    """
+    several = len({curve.arm for curve in curves.every}) > 1
+    legend = []
+    for curve in curves.every:
+        arm = curves.table.label(curve.arm) if several else ""
+        parts = filter(None, [arm, words(curve.key)])
+        legend.append(entry([curve], ": ".join(parts)))
+    return legend
 
 
 def by_key(curves: Curves, words: str) -> list[Entry]:
@@ -296,8 +344,7 @@ def curve_looks(
             found[curve] = Look(
                 to_hex(shades(shares[place])),
                 MARKERS[other % len(MARKERS)],
-                line=not single,
-                filled=not single,
+                single,
             )
     return found
 
@@ -323,12 +370,6 @@ def _draw(axes: Axes, look: Look, marks: Sequence[Mark]) -> None:
     seeds = [(mark.x, value) for mark in several for value in mark.seeds]
     faint = {"alpha": 0.3, "markersize": 2.6, "markeredgewidth": 0}
     _plot(axes, seeds, zorder=2, **dots, **faint)
-
-
-def ring(axes: Axes, places: Sequence[tuple[float, float]], **style: Any) -> None:
-    """Draw a ring around each place."""
-    hollow = {"marker": "o", "linestyle": "none", "markerfacecolor": "none"}
-    _plot(axes, places, zorder=5, **hollow, **style)
 
 
 def _plot(axes: Axes, places: Sequence[tuple[float, float]], **style: Any) -> None:

@@ -3,23 +3,24 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
+from statistics import stdev
 
 from sweeper.results.points import (
-    Measure,
     Point,
-    caveats,
     measures,
-    measures_of_arms,
     metric_of,
+    points,
+)
+from sweeper.results.remarks import (
+    caveats,
     not_learned,
     origin,
-    points,
-    range_in_words,
+    scores_of_baselines,
+    span,
     standing,
 )
-from sweeper.results.statistics.estimates import sd
 from sweeper.results.table import (
     Data,
     Table,
@@ -47,10 +48,15 @@ class Block:
     head: Line
     lines: tuple[Line, ...]
 
+    @property
+    def rows(self) -> list[Line]:
+        """The head and the lines."""
+        return [self.head, *self.lines]
+
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A table: its blocks from top to bottom, and the notes below them."""
+    """A table: its blocks from top to bottom, and the notes below them. Its text is printable."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -79,34 +85,38 @@ def paper_table(table: Table) -> PaperTable:
         rows = {"params": label("params_total")}
         rows |= {measure.metric: measure.words for measure in measures(table)}
         columns = list(published.values())
-        lines = tuple(_paper(key, words, columns) for key, words in rows.items())
+        lines = [_paper(key, words, columns) for key, words in rows.items()]
         head = (label(str(about.get("x"))), *published)
-        blocks.append(Block("the paper, at its own scale", head, lines))
-    return PaperTable(table.title, tuple(blocks), tuple(_notes(table)))
+        blocks.append(_block("the paper, at its own scale", head, lines))
+    notes = tuple(sanitize(note, 400) for note in notes_below(table))
+    return PaperTable(sanitize(table.title, 200), tuple(blocks), notes)
+
+
+def _block(title: str, head: Line, lines: Sequence[Line]) -> Block:
+    rows = [tuple(sanitize(cell, _LIMIT) for cell in row) for row in (head, *lines)]
+    return Block(sanitize(title, _LIMIT), rows[0], tuple(rows[1:]))
 
 
 def _measured(table: Table, arm: str, published: Published) -> Block:
     """Return the block of an arm: a column for each of its points."""
-    by_measure: dict[Measure, dict[str, Point]] = {}
-    columns: dict[str, Point] = {}
-    for measure in measures(table):
-        own = {p.name: p for p in measure.points(table) if p.arm == arm}
-        by_measure[measure] = own
-        columns |= own
+    by_measure = {
+        measure: {p.name: p for p in measure.points(table) if p.arm == arm}
+        for measure in measures(table)
+    }
+    columns = {name: p for own in by_measure.values() for name, p in own.items()}
 
     x = str(table.experiment.get("x"))
     keys = {
         x if x in p.settings else next(iter(p.settings), "") for p in columns.values()
     }
-    words, heads = "setting", dict(zip(columns, columns, strict=True))
+    words, head = "setting", [*columns]
     if len(keys) == 1:
         [key] = keys
-        values = {name: point.at(key) for name, point in columns.items()}
-        numbers = {name: short(v) for name, v in values.items() if v is not None}
-        if len(set(numbers.values())) == len(columns):
-            words, heads = label(key), numbers
+        values = [point.at(key) for point in columns.values()]
+        numbers = [short(value) for value in values if value is not None]
+        if len(set(numbers)) == len(columns):
+            words, head = label(key), numbers
 
-    head = [heads[name] for name in columns]
     sizes = [point.at("params_total") for point in columns.values()]
     counts = [ABSENT if size is None else short(size) for size in sizes]
     rows = [("params", label("params_total"), counts)]
@@ -120,7 +130,7 @@ def _measured(table: Table, arm: str, published: Published) -> Block:
         lines.append((name, *cells))
         if any(beside):
             lines.append(_paper(key, f"{name}, paper", beside))
-    return Block(table.label(arm), (words, *head), tuple(lines))
+    return _block(table.label(arm), (words, *head), lines)
 
 
 def _cell(point: Point | None) -> str:
@@ -128,7 +138,7 @@ def _cell(point: Point | None) -> str:
     if point is None or not point.values:
         return ABSENT
     values = list(point.values.values())
-    spread = sd(values)
+    spread = stdev(values) if len(values) > 1 else None
     # Two decimals would hide small numbers.
     digits = ".2g" if 0 < abs(point.mean) < 0.1 else ".2f"
     if digits == ".2f" and spread and spread < 0.005:
@@ -152,12 +162,12 @@ def _paper(key: str, words: str, columns: Sequence[Data]) -> Line:
     return words, *cells
 
 
-def _notes(table: Table) -> Iterator[str]:
+def notes_below(table: Table) -> Iterator[str]:
     """Yield the notes to print below a table."""
     yield from origin(table)
     counts = {len(p.runs) for measure in measures(table) for p in measure.points(table)}
     if counts:
-        seeds = range_in_words(counts)
+        seeds = span(sorted(counts))
         over_seeds = f"Mean ± standard deviation over {seeds} seeds."
         yield over_seeds if max(counts) > 1 else "One seed."
 
@@ -172,24 +182,10 @@ def _notes(table: Table) -> Iterator[str]:
             pretraining = "Each seed has its own pre-training."
         yield f"{pretraining} Parameters are those of the pre-trained model."
 
-    yield from baselines(table)
+    yield from scores_of_baselines(table)
     yield from standing(table)
     yield from not_learned(table)
     yield from caveats(table)
-
-
-def baselines(table: Table) -> list[str]:
-    """Return a sentence on the scores of simple predictors, for each measure with such scores.
-
-    N-gram models are left out: `standing` compares with them.
-    """
-    sentences = []
-    for measure in measures_of_arms(table):
-        found = measure.baselines(table)
-        scores = [f"{words} {value:.2f}" for words, value in found.items()]
-        if scores and "trigram" not in found:
-            sentences.append(f"Baselines by {measure.words}: {', '.join(scores)}.")
-    return sentences
 
 
 def write_paper_table(outputs: Path, table: Table) -> None:
@@ -204,19 +200,18 @@ def write_paper_table(outputs: Path, table: Table) -> None:
         publish_made(exported(outputs, table, f".printed.{kind}"), text)
 
 
-def as_text(content: PaperTable, *, notes: bool = True) -> list[str]:
-    """Return lines of text with the columns of all blocks aligned.
+def as_text(content: PaperTable) -> list[str]:
+    """Return the title, the blocks and the notes as lines of text."""
+    return [content.title, "", *blocks_as_text(content), "", *content.notes]
 
-    Without `notes`, return only the blocks: no title and no notes.
-    """
-    rows = [line for block in content.blocks for line in _safe(block)]
-    lines = iter(_aligned(rows, left=1))
-    text = [sanitize(content.title, 200)]
+
+def blocks_as_text(content: PaperTable) -> list[str]:
+    """Return the blocks as lines of text, with the columns of all blocks aligned."""
+    lines = iter(_aligned([row for own in content.blocks for row in own.rows], left=1))
+    text: list[str] = []
     for block in content.blocks:
-        text += ["", sanitize(block.title, _LIMIT)]
-        text += [next(lines) for _ in _safe(block)]
-    below = [sanitize(note, 400) for note in content.notes]
-    return [*text, "", *below] if notes else text[2:]
+        text += ["", block.title, *islice(lines, len(block.rows))]
+    return text[1:]
 
 
 def _aligned(rows: Sequence[Line], left: int) -> list[str]:
@@ -236,18 +231,10 @@ def _aligned(rows: Sequence[Line], left: int) -> list[str]:
     return lines
 
 
-def _safe(block: Block) -> list[Line]:
-    """Return the head and the lines of a block with each cell sanitized."""
-    lines = (block.head, *block.lines)
-    return [tuple(sanitize(cell, _LIMIT) for cell in line) for line in lines]
-
-
 def as_csv(content: PaperTable) -> str:
     """Return the table as CSV. The first column holds the title of the block."""
     return "".join(
-        csv_line([sanitize(block.title, _LIMIT), *line])
-        for block in content.blocks
-        for line in _safe(block)
+        csv_line([block.title, *row]) for block in content.blocks for row in block.rows
     )
 
 
@@ -287,12 +274,12 @@ _TABULAR = r"""\par\medskip
 def as_latex(content: PaperTable, name: str) -> str:
     r"""Return a table environment with a tabular for each block and the label tab:`name`."""
 
-    def escaped(text: str, limit: int = _LIMIT) -> str:
-        return sanitize(text, limit).translate(_LATEX)
+    def escaped(text: str) -> str:
+        return text.translate(_LATEX)
 
     blocks = []
     for block in content.blocks:
-        head, *lines = (" & ".join(map(escaped, line)) for line in _safe(block))
+        head, *lines = (" & ".join(map(escaped, row)) for row in block.rows)
         count = len(block.head)
         blocks.append(
             _TABULAR.format(
@@ -303,9 +290,9 @@ def as_latex(content: PaperTable, name: str) -> str:
                 lines="\n".join(rf"{line} \\" for line in lines),
             )
         )
-    notes = [rf"\par\footnotesize {escaped(note, 400)}" for note in content.notes]
+    notes = [rf"\par\footnotesize {escaped(note)}" for note in content.notes]
     return _TABLE.format(
-        title=escaped(content.title, 200),
+        title=escaped(content.title),
         name=name,
         blocks="\n".join(blocks),
         notes="\n".join(notes),
@@ -344,7 +331,7 @@ def summarise(table: Table) -> list[str]:
 def _summary(point: Point) -> Line:
     """Return the cells of a point, in the order of HEADER, and its match error."""
     values = list(point.values.values())
-    spread = sd(values)
+    spread = stdev(values) if len(values) > 1 else None
     size, error = point.at("params_total"), point.at("match_error")
     return (
         clipped(point.arm, 24),

@@ -77,24 +77,22 @@ def judge_scores(
             )
         every = pd.concat([checked, earlier])
 
-    questions, additions = [], []
-    for metric, rows in checked.groupby("metric", sort=False):
+    groups = [(str(name), rows) for name, rows in checked.groupby("metric", sort=False)]
+    claims = sum(rows["arm"].nunique() - 1 for _, rows in groups)
+    verdicts = []
+    for metric, rows in groups:
         table = _table(every[every["metric"] == metric], experiment)
-        evidence = Evidence(table, "value", better=_direction(better, str(metric)))
+        evidence = Evidence(table, "value", better=_direction(better, metric))
         points = {point.arm: point for point in evidence.points}
         arms = list(rows["arm"].unique())
         first = _baseline(arms, baseline)
         for arm in [arm for arm in arms if arm != first]:
             weights = [(1.0, points[arm]), (-1.0, points[first])]
             contrast = Contrast(f"arm {arm} over {first}", weights)
-            questions.append(Question(arm, str(metric), contrast, evidence))
-            additions.append(_pairs(evidence, points[arm], points[first], pair))
-
-    verdicts = [replace(one, claims=len(questions)).verdict() for one in questions]
-    return [
-        replace(verdict, sentence=verdict.sentence + addition)
-        for verdict, addition in zip(verdicts, additions, strict=True)
-    ]
+            verdict = Question(arm, metric, contrast, evidence, claims).verdict()
+            pairs = _pairs(evidence, points[arm], points[first], pair)
+            verdicts.append(replace(verdict, sentence=verdict.sentence + pairs))
+    return verdicts
 
 
 def exit_code(verdicts: Sequence[Verdict]) -> int:

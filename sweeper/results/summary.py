@@ -4,16 +4,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console
-from rich.table import Table as Printed
 from rich.text import Text
 
-from sweeper.results.decision import Question
-from sweeper.results.judge import decidable
+from sweeper.results.judge import verdicts_on
 from sweeper.results.paper_tables import clipped
-from sweeper.results.points import caveats, measures, not_learned
+from sweeper.results.points import measures
+from sweeper.results.remarks import caveats, not_learned
 from sweeper.results.table import Table
 from sweeper.results.verdict import Decision, Verdict
-from sweeper.store.errors import sanitize
+from sweeper.store.errors import Faults, collect_errors, sanitize
 
 _STYLES = {str(Decision.SUPPORTED): "green", str(Decision.NOT_SUPPORTED): "red"}
 _HEAD = ("experiment", "verdict", "claim", "what decides it")
@@ -23,43 +22,18 @@ _NARROWEST = 24  # the smallest width of the last column, in characters
 def brief(
     tables: Sequence[Table], verdicts: Mapping[str, Sequence[Verdict]], width: int
 ) -> Iterator[Text]:
-    """Yield a line for each claim and decision, with the cost of deciding it or its main reason.
+    """Yield the lines of `on_claims`. If there are several experiments, add their caveats.
 
-    Measures with the same decision share a line. It quotes the measure that needs most seeds.
-
-    If there are several experiments, then yield a line for each caveat, such as missing runs.
-    Experiments with the same caveat share a line. For a single experiment, `summarise` returns the
-    caveats.
+    Experiments with the same caveat, such as missing runs, share a line. For a single experiment,
+    `summarise` returns the caveats.
     """
     noted = tables if len(tables) > 1 else ()
     for table in noted:
         if table.mixed_code:
             words = f"{sanitize(table.name)}: {sanitize(table.mixed_code, 2000)}"
             yield Text(words, "bold")
-    rows = [_HEAD]
-    for table in tables:
-        several = len(measures(table))
-        found: dict[tuple[str, str], list[Verdict]] = {}
-        for one in verdicts[table.name]:
-            found.setdefault((sanitize(one.claim, 40), one.label), []).append(one)
-        for (claim, label), same in found.items():
-            most = max(same, key=_seeds)
-            by = (
-                f"{', '.join(one.measure for one in same)}: "
-                if len(same) < several
-                else ""
-            )
-            rows.append((sanitize(table.name), label, claim, f"{by}{most.brief}"))
-    labels, claims = (max(len(row[place]) for row in rows) for place in (1, 2))
-    name_width = min(max(len(row[0]) for row in rows), width // 5)
-    room = max(width - name_width - labels - claims - 6, _NARROWEST)
-    before = ""
-    for name, label, claim, words in rows if len(rows) > 1 else ():
-        shown = "" if name == before else name
-        line = Text(clipped(shown, name_width).ljust(name_width + 2))
-        line.append(label.ljust(labels), _STYLES.get(label, "bold"))
-        yield line.append(f"  {claim.ljust(claims)}  {clipped(words, room)}")
-        before = name
+
+    yield from on_claims(tables, verdicts, width)
     notes: dict[str, list[tuple[str, str]]] = {}
     for table in noted:
         for note in (*not_learned(table), *caveats(table)):
@@ -70,38 +44,56 @@ def brief(
         yield Text(clipped(f"{names}: {words}", width))
 
 
+def on_claims(
+    tables: Sequence[Table], verdicts: Mapping[str, Sequence[Verdict]], width: int
+) -> Iterator[Text]:
+    """Yield a line for each claim and decision, with the cost of deciding it or its main reason.
+
+    Measures with the same decision share a line. It quotes the measure that needs most seeds.
+    """
+    rows = [_HEAD]
+    for table in tables:
+        found: dict[tuple[str, str], list[Verdict]] = {}
+        for one in verdicts[table.name]:
+            found.setdefault((sanitize(one.claim, 40), one.label), []).append(one)
+        for (claim, label), same in found.items():
+            words = max(same, key=_seeds).brief
+            if len(same) < len(measures(table)):
+                words = f"{', '.join(one.measure for one in same)}: {words}"
+            rows.append((sanitize(table.name), label, claim, words))
+    if len(rows) == 1:
+        return
+
+    names, labels, claims = (max(len(row[place]) for row in rows) for place in range(3))
+    names = min(names, width // 5)
+    room = max(width - names - labels - claims - 6, _NARROWEST)
+    before = ""
+    for name, label, claim, words in rows:
+        shown = "" if name == before else name
+        line = Text(clipped(shown, names).ljust(names + 2))
+        line.append(label.ljust(labels), _STYLES.get(label, "bold"))
+        yield line.append(f"  {claim.ljust(claims)}  {clipped(words, room)}")
+        before = name
+
+
 def _seeds(verdict: Verdict) -> float:
     """Return the seeds per point in a verdict's price: 0 without a price, inf if none suffice."""
     price = verdict.numbers.get("price")
     return (price["seeds"] or math.inf) if price else 0
 
 
-def print_prices(console: Console, tables: Sequence[Table]) -> None:
-    """Print the present decision on each claim, and the expected cost of deciding it."""
+def print_prices(
+    console: Console, tables: Sequence[Table], faults: Faults | None = None
+) -> None:
+    """Print the present decision on each claim, and the expected cost of deciding it.
+
+    The error of a table that cannot be judged is appended to `faults`. If it is None, the error is
+    raised.
+    """
+    verdicts = {}
     for table in tables:
-        asked = decidable(table)
-        if not asked:
-            continue
-        printed = Printed(
-            "claim", "so far", box=None, pad_edge=False, header_style="bold"
-        )
-        printed.add_column("seeds per point / more runs / device hours", no_wrap=True)
-        several = len({one.measure for one in asked}) > 1
-        for one in asked:
-            claim = sanitize(f"{one.name}, {one.measure}" if several else one.name, 120)
-            printed.add_row(Text(claim), str(one.decision), _price(one))
-        console.print(
-            Text(f"\n{table.name}: the cost of deciding each claim", style="bold")
-        )
-        console.print(printed)
-
-
-def _price(question: Question) -> str:
-    price = question.price()
-    if price is None:
-        unknown = question.decision is Decision.UNDECIDED and question.fewest < 2
-        return "unknown until its points have two seeds" if unknown else ""
-    if price.seeds is None:
-        return "no decision expected"
-    hours = "?" if price.hours is None else f"{price.hours:.2g}"
-    return f"{price.seeds} / {price.runs} / {hours}"
+        with collect_errors(faults, table.name):
+            verdicts[table.name] = verdicts_on(table)
+    judged = [table for table in tables if table.name in verdicts]
+    for line in on_claims(judged, verdicts, console.width):
+        console.print(line, soft_wrap=True)

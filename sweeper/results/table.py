@@ -144,10 +144,6 @@ RUN = {
 COLUMNS: dict[str, Column] = {**NAMES, **KEYS, **SIZES, **METRICS, **RUN}
 """The columns of a table, in the order of its files. Other config keys follow KEYS."""
 
-LOGARITHMIC = [name for name, column in METRICS.items() if column.ratios]
-PER_CENT = [name for name, column in METRICS.items() if column.most == 100]
-RESOLUTION = {n: own for n, column in METRICS.items() if (own := column.resolution)}
-
 # A scale is logarithmic if the largest value is at least this many times the smallest.
 LOGARITHMIC_FROM = 10.0
 THEN = " then "  # joins the devices or versions that trained a run one after the other
@@ -212,7 +208,9 @@ Data = Mapping[str, Any]
 """Plain data by key: the content of a JSON object."""
 
 Row = Data
-"""The cells of a run by column: None, a boolean, a number, or a non-empty string."""
+"""The cells of a run by column: None, a boolean, a number, or a non-empty string.
+
+collect.py describes the keys that are not columns; their values can be lists."""
 
 # The beginning of an override, `key=`. The experiment, its scale, seeds and text are left out,
 # because tables show them elsewhere.
@@ -325,13 +323,12 @@ class Table:
     def fixed(self) -> list[str]:
         """The overrides of the command that hold for all runs and can change results."""
         words = map(str, self.provenance.get("command") or ())
-        overrides = [
-            (word, found[1]) for word in words if (found := _OVERRIDE.match(word))
-        ]
         return [
             word
-            for word, key in overrides
-            if key not in self.varied and can_change_results(key)
+            for word in words
+            if (found := _OVERRIDE.match(word))
+            and found[1] not in self.varied
+            and can_change_results(found[1])
         ]
 
     @property

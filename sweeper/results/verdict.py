@@ -84,11 +84,19 @@ class Verdict:
 
 @dataclass(frozen=True)
 class JudgedMargin:
-    """The largest difference that does not matter, on the judged scale, and the reason."""
+    """The largest difference that does not matter.
+
+    Attributes:
+        size: the difference on the judged scale.
+        words: the difference as text.
+        reason: the sentence on why it does not matter.
+        ratio: whether the difference is a ratio, given in per cent. Its size is then a logarithm.
+    """
 
     size: float
     words: str
     reason: str
+    ratio: bool
 
 
 class Price(NamedTuple):

@@ -12,33 +12,27 @@ from rich.text import Text
 from sweeper.plan.plan import Plan, Rounds
 from sweeper.plan.seeds import with_seeds
 from sweeper.results.collect import Records, before_training
-from sweeper.results.judge import check_decidable, next_seeds, verdicts_on
-from sweeper.results.points import measures
-from sweeper.results.table import Table
-from sweeper.results.verdict import Decision, Verdict
+from sweeper.results.decision import Question
+from sweeper.results.judge import check_decidable, decidable
+from sweeper.results.verdict import Decision
 from sweeper.run.backend import device_hours
 from sweeper.run.options import SweepOptions
 from sweeper.stages.train import Executor
 from sweeper.store.errors import invalid_value, sanitize
-from sweeper.store.files import canonical
 from sweeper.store.numbers import plural
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The verdicts on the finished runs of a plan, and the cost of these runs."""
+    """The decisions that the finished runs of a plan allow, and the cost of these runs."""
 
-    judged: Sequence[tuple[Table, Sequence[Verdict]]]  # one pair for each experiment
+    questions: Mapping[str, Sequence[Question]]  # by experiment
     spent_h: float  # device hours of the runs
     until: Sequence[str]  # the claims to decide; [] means all
 
     @classmethod
     def of(
-        cls,
-        plan: Plan,
-        records: Records,
-        until: Sequence[str] = (),
-        before: Rounds = (),
+        cls, plan: Plan, records: Records, until: Sequence[str], before: Rounds
     ) -> Progress:
         """Judge the finished runs of a plan. Ignore other runs of its folder.
 
@@ -47,29 +41,26 @@ class Progress:
         tables = records.tables(plan.as_data(before))
         rows = [row for table in tables for row in table.rows]
         seconds = {str(row["run"]): row.get("seconds") or 0.0 for row in rows}
-        judged = [(table, verdicts_on(table)) for table in tables]
-        return cls(judged, _device_hours(plan, seconds), until)
+        questions = {table.name: decidable(table) for table in tables}
+        return cls(questions, _device_hours(plan, seconds), until)
 
     @property
-    def verdicts(self) -> list[tuple[str, Verdict]]:
-        """The verdicts that count, each with the name of its experiment.
-
-        Leave out claims that the points cannot decide, and claims that `until` does not name.
-        """
+    def asked(self) -> list[tuple[str, Question]]:
+        """The questions on the claims of `until`, each with the name of its experiment."""
         return [
-            (table.name, verdict)
-            for table, verdicts in self.judged
-            for verdict in verdicts
-            if verdict.numbers and self._asks(verdict.claim)
+            (name, one)
+            for name, own in self.questions.items()
+            for one in own
+            if not self.until or one.name in self.until
         ]
 
     @property
     def undecided(self) -> Counter[str]:
         """The undecided claims. Each counts the measures by which it is undecided."""
         return Counter(
-            f"{name}/{verdict.claim}" if len(self.judged) > 1 else verdict.claim
-            for name, verdict in self.verdicts
-            if verdict.verdict is Decision.UNDECIDED
+            f"{name}/{one.name}" if len(self.questions) > 1 else one.name
+            for name, one in self.asked
+            if one.decision is Decision.UNDECIDED
         )
 
     def seeds(self, most: int) -> dict[str, int]:
@@ -78,50 +69,32 @@ class Progress:
         The key is the id of the point's run with the first seed.
         """
         found: dict[str, int] = {}
-        for table, verdicts in self.judged:
-            own = _by_first_run(table, verdicts, next_seeds(table, most, self._asks))
-            found |= {run: max(found.get(run, 0), seeds) for run, seeds in own.items()}
+        for _, one in self.asked:
+            for run, seeds in one.next_seeds(most).items():
+                found[run] = max(found.get(run, 0), seeds)
         return found
 
-    def _asks(self, claim: str) -> bool:
-        return not self.until or claim in self.until
-
     def as_data(self) -> dict[str, Any]:
-        """Return the verdicts by experiment, as plain data for the plan's file."""
+        """Return the judged seeds, the cost and the decisions as plain data for the plan's file.
+
+        Numbers of seeds are keyed by the run of a point's first seed. If experiments share it, the
+        largest number counts, so that every interim analysis is counted.
+        """
+        seeds: dict[str, int] = {}
+        decisions: dict[str, list[dict[str, str]]] = {}
+        for name, own in self.questions.items():
+            decisions[name] = []
+            for one in own:
+                answer = {"claim": one.name, "measure": one.measure}
+                decisions[name].append(answer | {"answer": str(one.decision)})
+                for point in one.evidence.measured:
+                    run = point.first_run
+                    seeds[run] = max(len(point.runs), seeds.get(run, 0))
         return {
-            table.name: [
-                {
-                    "claim": one.claim,
-                    "measure": one.measure,
-                    "answer": str(one.verdict),
-                }
-                for one in verdicts
-            ]
-            for table, verdicts in self.judged
+            "seeds_judged": seeds,
+            "device_hours": self.spent_h,
+            "verdicts": decisions,
         }
-
-
-def _by_first_run(
-    table: Table, verdicts: Sequence[Verdict], more: Mapping[tuple[str, str], int]
-) -> dict[str, int]:
-    """Return the total number of seeds of each point, keyed by its run with the first seed.
-
-    `more` has the number of seeds to add, by arm and point. If models are fine-tuned, only the
-    tasks of undecided claims get more seeds.
-    """
-    finetuned = table.experiment.get("finetune") or {}
-    undecided = {one.measure for one in verdicts if one.verdict is Decision.UNDECIDED}
-    tasks = {one.task for one in measures(table) if one.words in undecided}
-    runs: dict[tuple[Any, ...], list[str]] = {}
-    for row in table.rows:
-        if not finetuned or row["task"] in tasks:
-            point = (row["arm"], row["point"] or "", row["task"])
-            runs.setdefault(point, []).append(str(row["run"]))
-    counts: dict[str, int] = {}
-    for (arm, name, _), ids in runs.items():
-        if (arm, name) in more:
-            counts[ids[0]] = max(counts.get(ids[0], 0), len(ids) + more[arm, name])
-    return counts
 
 
 def check_claims(plan: Plan, until: Sequence[str] = ()) -> None:
@@ -240,12 +213,7 @@ def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:
     more = len(plan.points) > len(last.plan.points)
     if not more or not _within_budget(options, cost):
         return None
-    judged_before = {
-        "seeds_judged": _seeds_judged(last.plan),
-        "device_hours": progress.spent_h,
-        "verdicts": progress.as_data(),
-    }
-    before = [*last.before, judged_before]
+    before = [*last.before, progress.as_data()]
     purpose = _undecided_claims(progress)
     return Round(plan, seeds, seconds, before, progress.spent_h, purpose)
 
@@ -268,9 +236,7 @@ def _undecided_claims(progress: Progress) -> str:
     claims = ", ".join(
         f"{claim} ({n} measures)" if n > 1 else claim for claim, n in undecided.items()
     )
-    return sanitize(
-        f"{undecided.total()} of {len(progress.verdicts)} undecided: {claims}"
-    )
+    return sanitize(f"{undecided.total()} of {len(progress.asked)} undecided: {claims}")
 
 
 def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
@@ -293,7 +259,7 @@ def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
 
 def _summary(executor: Executor, last: Round, progress: Progress) -> str:
     """Return a sentence with the number of decided claims, the cost, and why no round follows."""
-    options, claims = executor.options, len(progress.verdicts)
+    options, claims = executor.options, len(progress.asked)
     rounds, runs = len(last.before) + 1, len(last.plan.runs)
     took = (
         f"after {plural(rounds, 'round')}, {plural(runs, 'run')}, "
@@ -312,19 +278,3 @@ def _summary(executor: Executor, last: Round, progress: Progress) -> str:
         budget = f"{options.budget_device_hours:g}"
         why = f"the next round would exceed hydra.sweeper.budget_device_hours={budget}"
     return f"{_undecided_claims(progress)}, {took}: {why}."
-
-
-def _seeds_judged(plan: Plan) -> dict[str, int]:
-    """Return the number of seeds of each point, keyed by the run of its first seed.
-
-    If experiments share a first run and have different numbers of seeds, use the largest number, so
-    that every interim analysis is counted.
-    """
-    points: dict[str, list[str]] = {}
-    for point in plan.points:
-        where = canonical([point.experiment, point.arm, point.task, point.values])
-        points.setdefault(where, []).append(point.run)
-    found: dict[str, int] = {}
-    for runs in points.values():
-        found[runs[0]] = max(len(runs), found.get(runs[0], 0))
-    return found

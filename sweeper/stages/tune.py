@@ -33,7 +33,8 @@ from sweeper.results.choices import (
     settled,
 )
 from sweeper.results.collect import Records
-from sweeper.results.points import Point, tuned_in_words
+from sweeper.results.points import Point
+from sweeper.results.remarks import tuned_in_words
 from sweeper.results.table import Table, direction
 from sweeper.run.failures import hours
 from sweeper.size_server import SizeServer

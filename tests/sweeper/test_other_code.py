@@ -5,7 +5,11 @@ from dataclasses import replace
 import pytest
 
 from sweeper.plan.plan import Plan
+from sweeper.results import judge
 from sweeper.results.collect import collect, write_tables
+from sweeper.results.decision import Question
+from sweeper.results.design import Contrast
+from sweeper.results.evidence import Evidence
 from sweeper.results.judge import verdicts_on
 from sweeper.results.points import measures
 from sweeper.results.table import exported, read_table
@@ -169,20 +173,13 @@ def test_a_table_over_mixed_code_says_so_and_its_verdicts_are_undecided(
     words = f"Mixed code: 3 runs of {TODAY.revision}, 1 run of 5ca1ed; they differ in {MULTI_HEAD}."
     assert table.mixed_code.startswith(words)
     assert table.mixed_code.endswith("accept_mixed_code=true.") == accept
-    from sweeper.results import judge
-    from sweeper.results.verdict import Verdict
-
-    [measure] = measures(table)
-    decided = Verdict(
-        "more_heads_help",
-        Decision.SUPPORTED,
-        "It helps.",
-        {"contrasts": []},
-        measure.words,
-    )
-    monkeypatch.setattr(judge, "questions", lambda table: [decided])
+    evidence = Evidence(table, table.metric)
+    contrast = Contrast("it", [(1.0, evidence.points[0])])
+    question = Question("a_claim", measures(table)[0].words, contrast, evidence)
+    assert question.hopeless == (None if accept else table.mixed_code)
+    monkeypatch.setattr(judge, "questions", lambda table: [question])
     [verdict] = verdicts_on(table)
-    assert verdict.verdict is (Decision.SUPPORTED if accept else Decision.UNDECIDED)
-    assert verdict.sentence.startswith(words)
+    assert words in verdict.sentence
+    assert accept or verdict.verdict is Decision.UNDECIDED
     [written] = write_tables(tmp_path, [table])
     assert read_table(exported(tmp_path, written)).code == table.code

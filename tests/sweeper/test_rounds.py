@@ -21,7 +21,7 @@ from sweeper.plan.experiment import Margin
 from sweeper.plan.planner import Planner
 from sweeper.results.collect import collect
 from sweeper.results.judge import verdicts_on
-from sweeper.results.notes import notes_on
+from sweeper.results.panel import notes_on
 from sweeper.size_server import SizeServer
 from sweeper.stages.decide import check_claims, decide
 from sweeper.stages.publish import collect_and_judge

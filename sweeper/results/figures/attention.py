@@ -4,7 +4,6 @@ from operator import methodcaller
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from sweeper.results import layout, panel
 from sweeper.results.points import points
@@ -33,7 +32,7 @@ def draw(table: Table) -> Figure:
         panels[0].plot(bound, bound, zorder=1, **panel.GUIDE)
         panels[0].set_ylim(limits)
 
-    guide = Line2D([], [], **panel.GUIDE)
     legend = panel.by_key(drawn[0], "{:.0f} heads")
-    legend.append(((guide,), "(a) largest possible rank, the head size"))
+    bound_words = "(a) largest possible rank, the head size"
+    legend.append(panel.sample(bound_words, **panel.GUIDE))
     return panel.finish(figure, 170, legend, *drawn)

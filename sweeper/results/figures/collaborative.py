@@ -5,7 +5,6 @@ The percentages above a panel are the shares of attention parameters that re-par
 """
 
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from sweeper.results import layout, panel
 from sweeper.results.points import metric_of, points
@@ -45,5 +44,5 @@ def draw(table: Table) -> Figure:
     else:
         drawn = [("", "", panel.Curves(table, []))]
         drawn[0][2].draw(panels[0], X)
-    legend.append(((Line2D([], [], **panel.GUIDE),), "before re-parametrisation"))
+    legend.append(panel.sample("before re-parametrisation", **panel.GUIDE))
     return panel.finish(figure, 165, legend, *(curves for *_, curves in drawn))

@@ -4,16 +4,15 @@ For a grid from the command line, the first key of the grid is the x-axis, and e
 the other keys has a curve.
 """
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from sweeper.results import layout, panel
 from sweeper.results.collect import plain
-from sweeper.results.points import Point, points, settings_apart, trigram_curve
-from sweeper.results.table import Data, Table, label
+from sweeper.results.points import Point, points, trigram_curve
+from sweeper.results.table import Table, label
 
 MOST_ENTRIES = 12  # the most lines of a legend
 
@@ -25,8 +24,7 @@ def draw(table: Table) -> Figure:
     """Draw any table."""
     x = str(table.experiment.get("x") or "params_total")
     every = points(table, table.metric)
-    by = partial(key_of, settings_apart(every, x))
-    curves = panel.Curves(table, every, by=by)
+    curves = panel.Curves(table, every, by=curve_keys(every, x))
     at, words = places(curves, x)
 
     figure, [axes] = layout.panels(1)
@@ -47,9 +45,28 @@ def draw(table: Table) -> Figure:
     return panel.finish(figure, 170, legend, curves)
 
 
-def key_of(settings: Callable[[Point], Data], point: Point) -> Key:
-    """Return these settings of a point as hashable cells."""
-    return tuple((key, plain(value)) for key, value in settings(point).items())
+def curve_keys(given: Sequence[Point], x: str) -> Callable[[Point], Key]:
+    """Return a function from a point to the settings that distinguish its curve in its arm.
+
+    All other settings change along the curve. These are `x` if the arm varies it, or else the first
+    varied key, and all keys that change together with it.
+    """
+    along: dict[str, set[str]] = {}
+    for arm in {point.arm for point in given}:
+        every = [point.settings for point in given if point.arm == arm]
+        first = x if x in every[0] else next(iter(every[0]), "")
+        along[arm] = {first}
+        for key in every[0]:
+            pairs = {(str(own.get(first)), str(own.get(key))) for own in every}
+            one, other = (len(set(values)) for values in zip(*pairs, strict=True))
+            if len(pairs) == one == other > 1:
+                along[arm].add(key)
+
+    def key_of(point: Point) -> Key:
+        apart = point.settings.keys() - along[point.arm]
+        return tuple((k, plain(v)) for k, v in point.settings.items() if k in apart)
+
+    return key_of
 
 
 def places(
@@ -72,16 +89,13 @@ def places(
 
 
 def named(curves: panel.Curves) -> list[layout.Entry]:
-    """Return a line of a legend for each curve, with its arm (if there are several) and settings.
+    """Return a line of a legend for each curve, with its settings.
 
     For more than MOST_ENTRIES curves, return a line for each arm.
     """
-    several = len({curve.arm for curve in curves.every}) > 1
-    legend = []
-    for curve in curves.every:
-        values = [f"{label(key)} {'null' if v is None else v}" for key, v in curve.key]
-        arm = curves.table.label(curve.arm) if several else ""
-        parts = [arm, ", ".join(values)]
-        legend.append(panel.entry([curve], ": ".join(filter(None, parts))))
 
+    def settings(key: Key) -> str:
+        return ", ".join(f"{label(k)} {'null' if v is None else v}" for k, v in key)
+
+    legend = panel.by_curve(curves, settings)
     return legend if len(legend) <= MOST_ENTRIES else panel.legend_of(curves)

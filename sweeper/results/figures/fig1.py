@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from sweeper.results import layout, panel
-from sweeper.results.points import Point, points, range_in_words
+from sweeper.results.points import Point, points
+from sweeper.results.remarks import span
 from sweeper.results.table import Table
 
 TOP = ("params_total", "model.embedding_size")
@@ -49,4 +50,4 @@ def _heads(arm: str, curves: Sequence[panel.Curve]) -> str:
     points = [point for curve in curves for point in curve.points]
     heads = [int(point.at("model.heads") or 0) for point in points]
     shades = ", light to dark" if len(curves) > 1 else ""
-    return f", {range_in_words(heads)} heads{shades}"
+    return f", {span(heads)} heads{shades}"

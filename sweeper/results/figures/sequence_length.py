@@ -9,7 +9,6 @@ import textwrap
 from dataclasses import replace
 
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from sweeper.results import layout, panel
 from sweeper.results.figures.theorem1 import ABOVE, HEAD_SIZE, LENGTH
@@ -49,14 +48,9 @@ def draw(table: Table) -> Figure:
             if low <= place <= high:
                 axes.plot([place], [y], transform=above, color=colour, **marker)
 
-    several = len({curve.arm for curve in curves.every}) > 1
-    legend = []
-    for curve in curves.every:
-        arm = f"{layout.plain(table.label(curve.arm), 32)}, " if several else ""
-        legend.append(panel.entry([curve], f"{arm}n = {curve.key:.0f}"))
+    legend = panel.by_curve(curves, "n = {:.0f}".format)
     for marker, words in ((ABOVE, "n / 2"), (_BIDIRECTIONAL, "n - 1")):
-        handle = Line2D([], [], **{"color": layout.FAINT_INK, **marker})
-        legend.append(((handle,), words))
+        legend.append(panel.sample(words, color=layout.FAINT_INK, **marker))
     return panel.finish(figure, 170, legend, curves)
 
 

@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from sweeper.results import layout
-from sweeper.results.paper_tables import as_text, paper_table
+from sweeper.results.paper_tables import blocks_as_text, notes_below, paper_table
 from sweeper.results.table import Table
 
 _LETTER = 0.7  # the width of a letter / the font size, rounded up to whole pixels
@@ -13,7 +13,7 @@ _LINE = 1.2  # the distance of two lines / the font size
 def draw(table: Table) -> Figure:
     """Draw any table. The font is smaller if the lines are long."""
     content = paper_table(table)
-    lines = [layout.plain(line, 1000) for line in as_text(content, notes=False)]
+    lines = [layout.plain(line, 1000) for line in blocks_as_text(content)]
     letters = max(map(len, lines), default=1)
     width_pt = layout.DOUBLE_COLUMN * 72 - 10
     size_pt = min(layout.TEXT_PT, width_pt / letters / _LETTER)
@@ -24,5 +24,5 @@ def draw(table: Table) -> Figure:
     style = {"family": "monospace", "size": size_pt, "linespacing": _LINE}
     axes.text(0, 1, "\n".join(lines), va="top", transform=axes.transAxes, **style)
     height_pt = len(lines) * size_pt * _LINE + layout.TEXT_PT
-    layout.lay_out(figure, height_pt, table.title, [], content.notes)
+    layout.lay_out(figure, height_pt, table.title, [], [*notes_below(table)])
     return figure

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from sweeper.results import layout, panel
 from sweeper.results.points import Point, points
@@ -30,7 +29,13 @@ ABOVE: layout.Style = {
     "linestyle": "none",
     "clip_on": False,
 }
-_RING: layout.Style = {"color": layout.INK, "markersize": 9.0}
+_RING: layout.Style = {
+    "color": layout.INK,
+    "marker": "o",
+    "markersize": 9.0,
+    "markerfacecolor": "none",
+    "linestyle": "none",
+}
 
 
 def draw(table: Table) -> Figure:
@@ -49,9 +54,8 @@ def draw(table: Table) -> Figure:
         axes.set_title(layout.plain(table.label(arm), 24), pad=14)
         if not own:
             continue
-        ticks = ["0", "0.25", "0.5", "0.75", "1"]
         axes.set(xscale="linear", xlabel=ACROSS, xlim=(0, 1.06))
-        axes.set_xticks([*map(float, ticks)], ticks)
+        axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
         heights += axes.get_ylim()
 
         above = axes.get_xaxis_transform()
@@ -64,7 +68,7 @@ def draw(table: Table) -> Figure:
             axes.plot([(n - 1) / n], [1], transform=above, color=colour, **ABOVE)
             knee = knee_of(own_marks)
             if knee:
-                panel.ring(axes, [(knee.x, knee.mean)], **_RING)
+                axes.plot(knee.x, knee.mean, zorder=5, **_RING)
                 size = knee.point.at(HEAD_SIZE)
                 knees.append(f"{letter} {size:.0f} for n = {n:.0f}".strip())
 
@@ -72,10 +76,8 @@ def draw(table: Table) -> Figure:
         # Panels with the same scale can be compared.
         axes.set_ylim(min(heights), max(heights))
     legend = panel.by_key(curves, "n = {:.0f}")
-    ring = {"marker": "o", "linestyle": "none", "markerfacecolor": "none", **_RING}
-    triangle = {"color": layout.FAINT_INK, **ABOVE}
-    legend.append(((Line2D([], [], **ring),), "measured knee"))
-    legend.append(((Line2D([], [], **triangle),), "n - 1"))
+    legend.append(panel.sample("measured knee", **_RING))
+    legend.append(panel.sample("n - 1", color=layout.FAINT_INK, **ABOVE))
 
     words = f"Head sizes of the measured knees: {', '.join(knees)}."
     return panel.finish(figure, 180, legend, curves, notes=[words] if knees else [])

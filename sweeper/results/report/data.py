@@ -12,7 +12,8 @@ from sweeper.results.collect import RESULT_KEYS, plain
 from sweeper.results.judge import Verdicts
 from sweeper.results.palette import arm_looks
 from sweeper.results.paper_tables import has_paper_table, paper_table
-from sweeper.results.points import measures, missing, origin
+from sweeper.results.points import measures
+from sweeper.results.remarks import missing, origin
 from sweeper.results.table import Data, Row, RunFiles, Table, cell, label, number
 from sweeper.results.verdict import Verdict
 from sweeper.store import registry
@@ -202,27 +203,27 @@ def provenance(tables: Sequence[Table]) -> dict[str, Any]:
         key = (about.get("number"), about.get("scale"), command_of(about))
         commands[key].append(table.name)
 
-    code: Counter[str] = Counter()
-    libraries: Counter[str] = Counter()
-    devices: Counter[str] = Counter()
-    hours: dict[str, float] = defaultdict(float)
     runs = {row["run"]: (row, table.files) for table in tables for row in table.rows}
+    attempts: list[Data] = []  # the last one of each finished run
+    hours: dict[str, list[float]] = defaultdict(list)
     for run, (row, files) in runs.items():
         if files[run].result:
-            [*_, last] = files[run].attempts
-            code.update(filter(None, [last.get("code")]))
-            versions = last.get("versions", {}).items()
-            libraries.update(f"{name} {version}" for name, version in versions)
-            device = str(row["device"])
-            devices[device] += 1
-            hours[device] += (row["seconds"] or 0.0) / 3600 * row["devices"]
-
+            attempts.append(files[run].attempts[-1])
+            took_h = (row["seconds"] or 0.0) / 3600 * row["devices"]
+            hours[str(row["device"])].append(took_h)
+    libraries = Counter(
+        f"{name} {version}"
+        for one in attempts
+        for name, version in one.get("versions", {}).items()
+    )
     return {
         "commands": [
             {"experiments": names, "plan": plan, "scale": scale, "command": command}
             for (plan, scale, command), names in commands.items()
         ],
-        "code": code.most_common(),
+        "code": Counter(
+            one["code"] for one in attempts if one.get("code")
+        ).most_common(),
         "libraries": libraries.most_common(),
-        "devices": [(name, count, hours[name]) for name, count in devices.items()],
+        "devices": [(name, len(own), sum(own)) for name, own in hours.items()],
     }

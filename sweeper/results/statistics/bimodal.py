@@ -1,6 +1,7 @@
 """The detection of bimodality: some seeds learned and some did not."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,47 +19,71 @@ COMPARABLE = 0.1
 FAR = 64.0
 
 
+class Split(NamedTuple):
+    """The values of a point, split into two modes.
+
+    Attributes:
+        seeds: the number of values.
+        total: the sum of their squared deviations from the mean.
+        within: the sum of their squared deviations from the means of their modes.
+    """
+
+    seeds: int
+    total: float
+    within: float
+
+    @property
+    def variance(self) -> float:
+        """The variance of all values."""
+        return self.total / (self.seeds - 1)
+
+
 def is_bimodal(
     groups: Iterable[Sequence[float] | Floats], coarsest: float = np.inf
 ) -> bool:
     """Return whether the seeds of points are bimodal, so that the mean says little.
 
-    Each point is split into two modes with the smallest sum of squares within modes, as by k-means.
     For normal values, at least a sixth of the squares remains within modes if there are
     LEAST_DF_OF_SEEDS more values than modes. Fewer values are never called bimodal: by chance, two
     of the three seeds of a wide point often lie close together.
-
-    Seeds can be equal if the metric has steps, such as an accuracy on 100 rows. The step is the
-    smallest difference between two seeds of a point, and at most `coarsest`. Rounding to the step
-    adds a variance of step**2 / 12, so at least this variance is counted within modes.
 
     Args:
         groups: the values of each point, one per seed.
         coarsest: the largest possible step of the metric.
     """
-    # For each point: the number of values, their squared deviations, and those within the modes.
-    split = []
-    for group in groups:
-        if len(group) >= 3:
-            values = np.sort(np.asarray(group, dtype=np.float64))
-            gaps = np.diff(values)
-            step = gaps[gaps > ROUNDING * np.abs(values).max()].min(initial=coarsest)
-            values = values - values.mean()
-            sizes = np.arange(1, len(values))
-            left = np.cumsum(values)[:-1]
-            between = left**2 / sizes + left**2 / (len(values) - sizes)
-            with np.errstate(over="ignore"):
-                total = float((values**2).sum())
-                within = max(
-                    total - float(between.max()), len(values) * float(step**2) / 12
-                )
-            split.append((len(values), total, within))
-    widest = max((total / (n - 1) for n, total, _ in split), default=0.0)
-    wide = [one for one in split if one[1] >= COMPARABLE * widest * (one[0] - 1)]
-    narrow = [one for one in split if one not in wide]
-    before = sum(total for _, total, _ in wide)
-    after = sum(within for _, _, within in wide)
-    far = widest * sum(n - 1 for n, _, _ in narrow) > FAR * sum(t for _, t, _ in narrow)
-    counted = split if narrow and far else wide
-    df = sum(n - 2 for n, _, _ in counted)
+    arrays = [np.asarray(own, dtype=np.float64) for own in groups]
+    splits = [_split(np.sort(own), coarsest) for own in arrays if len(own) >= 3]
+    widest = max((one.variance for one in splits), default=0.0)
+    wide = [one for one in splits if one.variance >= COMPARABLE * widest]
+    narrow = [one for one in splits if one not in wide]
+
+    usual = widest * sum(one.seeds - 1 for one in narrow)
+    are_far = usual > FAR * sum(one.total for one in narrow)
+    counted = splits if narrow and are_far else wide
+    df = sum(one.seeds - 2 for one in counted)
+
+    before = sum(one.total for one in wide)
+    after = sum(one.within for one in wide)
     return df >= LEAST_DF_OF_SEEDS and before > 0 and after < REMAINS * before
+
+
+def _split(values: Floats, coarsest: float) -> Split:
+    """Split sorted values into the two modes with the smallest sum of squares, as by k-means.
+
+    Seeds can be equal if the metric has steps, such as an accuracy on 100 rows. The step is the
+    smallest difference between two seeds of a point, and at most `coarsest`. Rounding to the step
+    adds a variance of step**2 / 12, so at least this variance is counted within modes.
+    """
+    gaps = np.diff(values)
+    resolved = gaps[gaps > ROUNDING * np.abs(values).max()]
+    step = float(resolved.min(initial=coarsest))
+
+    seeds = len(values)
+    centred = values - values.mean()
+    sizes = np.arange(1, seeds)  # of the lower mode
+    lower = np.cumsum(centred)[:-1]
+    between = lower**2 / sizes + lower**2 / (seeds - sizes)
+    with np.errstate(over="ignore"):
+        total = float((centred**2).sum())
+        within = max(total - float(between.max()), seeds * step**2 / 12)
+    return Split(seeds, total, within)

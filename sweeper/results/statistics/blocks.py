@@ -34,7 +34,9 @@ Table = Floats
 WORTH = 4.0  # the number of seeds that a predicted variance counts as
 # A point with more than this many times the median variance diverged. It is not pooled.
 DIVERGED = 1000.0
+LARGEST = 1e200  # a larger variance means that a run diverged
 ROUNDING = 1e-9  # the relative rounding error of values
+CONFIDENCE = 0.95  # of the intervals in figures
 
 
 class Variance(NamedTuple):
@@ -42,6 +44,15 @@ class Variance(NamedTuple):
 
     value: float
     df: float
+
+    @property
+    def known(self) -> bool:
+        """True with at least one degree of freedom, unless a seed diverged."""
+        return self.df >= 1 and self.value < LARGEST
+
+    def times(self, factor: float) -> "Variance":
+        """Return this variance, multiplied by a factor."""
+        return Variance(self.value * factor, self.df)
 
     def moderated(self, own: float, seeds: int) -> "Variance":
         """Return the variance `own` of this many seeds, shrunk towards this variance."""
@@ -116,22 +127,42 @@ def variances(table: Table) -> Floats:
     rest = _centred(table, axis=1)
     with np.errstate(over="ignore"):
         squares = np.nansum(rest**2, axis=1)
-    found: Floats = squares / np.maximum((~np.isnan(table)).sum(axis=1) - 1, 1)
+    found: Floats = squares / np.maximum(_counts(table) - 1, 1)
     return found
 
 
 def moderated(table: Table) -> list[Variance]:
     """Return the variance of each point, shrunk towards the pooled variance."""
-    counts = (~np.isnan(table)).sum(axis=1).tolist()
+    counts = _counts(table).tolist()
     within, own = within_points(table), variances(table).tolist()
     return [
         within.moderated(one, seeds) for one, seeds in zip(own, counts, strict=True)
     ]
 
 
+def student_interval(
+    mean: float, seeds: int, variance: Variance
+) -> tuple[float, float]:
+    """Return Student's t interval of a mean over seeds. It holds for a single analysis.
+
+    Figures and trials use it. Claims use the intervals of sequential.py.
+    """
+    from scipy.special import stdtrit
+
+    t = float(stdtrit(variance.df, 0.5 + CONFIDENCE / 2))
+    reach = t * math.sqrt(variance.value) / math.sqrt(seeds)
+    return mean - reach, mean + reach
+
+
+def _counts(table: Table) -> npt.NDArray[np.int_]:
+    """Return the number of values of each point."""
+    counts: npt.NDArray[np.int_] = np.count_nonzero(~np.isnan(table), axis=1)
+    return counts
+
+
 def _regular(table: Table) -> Table:
     """Return the points with at least two seeds that did not diverge (see DIVERGED)."""
-    several = table[(~np.isnan(table)).sum(axis=1) > 1]
+    several = table[_counts(table) > 1]
     own = variances(several)
     usual = float(np.median(own)) if len(own) else 0.0
     regular: Table = several[own / DIVERGED <= usual]
@@ -166,34 +197,47 @@ def estimates(table: Table, weights: Floats) -> list[Estimate]:
 
 def _estimate(table: Table, weights: Floats, shared: Variance) -> Estimate:
     used = np.flatnonzero(weights)
-    rows, sums = table[used], weights[used]
+    rows, weights = table[used], weights[used]
     arms = _arms(~np.isnan(rows))
     complete = [rows[arm][:, ~np.isnan(rows[arm]).any(axis=0)] for arm in arms]
-    seeds = min(arm.shape[1] for arm in complete)
-    if seeds == 0:
-        counts = np.maximum((~np.isnan(rows)).sum(axis=1), 1)
-        return Estimate(
-            float(sums @ (np.nansum(rows, axis=1) / counts)), math.inf, 0.0, 0
-        )
-    series = [sums[arm] @ values for arm, values in zip(arms, complete, strict=True)]
-    value = float(sum(one.mean() for one in series))
-    own = [float(one.var(ddof=1)) if len(one) > 1 else 0.0 for one in series]
+    series = [weights[arm] @ own for arm, own in zip(arms, complete, strict=True)]
+    if min(map(len, series)) == 0:
+        counts = np.maximum(_counts(rows), 1)
+        means = np.nansum(rows, axis=1) / counts
+        return Estimate(float(weights @ means), math.inf, 0.0, 0)
     if len(arms) == 1:
-        predicted = shared._replace(value=shared.value * float(sums @ sums))
-        variance, df = predicted.moderated(own[0], seeds)
-        return Estimate(value, variance / seeds, df, seeds)
-    apart, errors = within_points(table), []
-    for arm, one, variance in zip(arms, series, own, strict=True):
-        predicted = apart._replace(
-            value=apart.value * float(np.abs(sums[arm]).sum()) ** 2
-        )
-        errors.append(predicted.moderated(variance, len(one)).value / len(one))
+        return _paired(series[0], shared.times(float(weights @ weights)))
+    sums = [float(np.abs(weights[arm]).sum()) for arm in arms]
+    within = within_points(table)
+    return _unpaired(series, [within.times(own**2) for own in sums])
+
+
+def _paired(series: Floats, predicted: Variance) -> Estimate:
+    """Return the estimate of a contrast from its value for each seed."""
+    seeds = len(series)
+    variance, df = predicted.moderated(_sample_variance(series), seeds)
+    return Estimate(float(series.mean()), variance / seeds, df, seeds)
+
+
+def _unpaired(series: Sequence[Floats], predicted: Sequence[Variance]) -> Estimate:
+    """Return the estimate of a sum of arms with different seeds, by Welch's t-test."""
+    value = float(sum(own.mean() for own in series))
+    seeds = min(map(len, series))
     if seeds == 1:
         return Estimate(value, math.inf, 0.0, seeds)
-    # The degrees of freedom of a sum: Satterthwaite (Biometrics Bulletin 2, 1946).
+
+    errors = []
+    for own, prediction in zip(series, predicted, strict=True):
+        variance = prediction.moderated(_sample_variance(own), len(own)).value
+        errors.append(variance / len(own))
     error = sum(errors)
-    lost = sum(e * e / (len(one) - 1) for e, one in zip(errors, series, strict=True))
+    # The degrees of freedom of a sum: Satterthwaite (Biometrics Bulletin 2, 1946).
+    lost = sum(e * e / (len(own) - 1) for e, own in zip(errors, series, strict=True))
     return Estimate(value, error, error * error / lost if lost else seeds - 1.0, seeds)
+
+
+def _sample_variance(series: Floats) -> float:
+    return float(series.var(ddof=1)) if len(series) > 1 else 0.0
 
 
 def share_seeds(one: npt.NDArray[np.bool_], other: npt.NDArray[np.bool_]) -> bool:

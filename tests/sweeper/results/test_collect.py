@@ -9,7 +9,8 @@ import pytest
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import verdicts_on
 from sweeper.results.paper_tables import summarise
-from sweeper.results.points import measures, missing, mixed, not_learned, points
+from sweeper.results.points import baselines, measures, points
+from sweeper.results.remarks import missing, mixed, not_learned
 from sweeper.results.table import COLUMNS, exported
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import FINETUNE, MODELS, Finetuned, score
@@ -138,11 +139,12 @@ def test_a_cell_is_nothing_a_truth_value_a_number_or_words(tmp_path):
         "data.root": None,
     }
     sweep.points[0]["values"] |= values
-    [row] = sweep.table(tmp_path).rows
+    table = sweep.table(tmp_path)
+    [row] = table.rows
     found = {key: row[key] for key in values}
     assert found == values | {"data.pieces": "[7,11]", "data.name": None}
     plain = bool | int | float | str | None
-    assert all(isinstance(cell, plain) for cell in row.values())
+    assert all(isinstance(row.get(column), plain) for column in table.columns)
 
 
 def finished(folder, *attempts, seed=0, **result):
@@ -242,9 +244,9 @@ def test_accuracies_are_shown_in_percent_with_their_baselines(tmp_path):
     assert told == ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
     assert accuracy.points(table)[0].values == pytest.approx({0: 52.6, 1: 51.8})
     assert f1.points(table)[0].values == pytest.approx({0: 72.6, 1: 71.8})
-    baselines = {"majority class": 35.3, "bag of words": 38.1}
-    assert accuracy.baselines(table) == pytest.approx(baselines)
-    assert f1.baselines(table) == {}
+    scores = {"majority class": 35.3, "bag of words": 38.1}
+    assert baselines(accuracy.metric, table.rows) == pytest.approx(scores)
+    assert baselines(f1.metric, table.rows) == {}
 
 
 CHANCE = {"test/accuracy": 0.3531}
@@ -302,10 +304,3 @@ def test_a_language_model_no_better_than_the_unigram_is_not_learned(tmp_path, me
     assert told in summarise(table)
     [verdict] = verdicts_on(table)
     assert verdict.sentence.endswith(f"{told.partition(':')[0]}.")
-
-
-def test_the_terminal_shows_every_metric(tmp_path):
-    lines = summarise(Finetuned("fig2").table(tmp_path))
-    assert lines[0] == "fig2: SQuAD and MNLI, standard against fixed head size"
-    for words in ("SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"):
-        assert sum(line.startswith(words + "  ") for line in lines) == 3  # one an arm

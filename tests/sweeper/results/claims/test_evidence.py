@@ -7,13 +7,11 @@ from math import inf, log
 import pytest
 
 from sweeper.results.collect import collect
-from sweeper.results.decision import Question
 from sweeper.results.design import Contrast, with_alternatives
 from sweeper.results.judge import (
     check_decidable,
+    decidable,
     lines,
-    next_seeds,
-    questions,
     verdicts_on,
 )
 from sweeper.results.points import Point
@@ -111,10 +109,12 @@ def test_a_pre_training_that_diverged_leaves_claims_on_its_fine_tunings_undecide
 def test_nothing_is_bought_for_a_claim_that_no_seed_can_decide(tmp_path):
     sweep = figure(generous, seeds=2)
     sweep.claims = [IMPROVES]
-    assert next_seeds(sweep.table(tmp_path / "before"), 30)
+    [question] = decidable(sweep.table(tmp_path / "before"))
+    assert question.next_seeds(30)
     sweep.results[most_heads(sweep)]["metrics"] = {"test/loss": 1.0}
     table = sweep.table(tmp_path / "after")
-    assert next_seeds(table, 30) == {}
+    [question] = decidable(table)
+    assert question.next_seeds(30) == {}
     [verdict] = verdicts_on(table)
     assert "price" not in verdict.numbers
 
@@ -190,30 +190,32 @@ def test_a_claim_that_the_points_cannot_decide_is_refused(tmp_path):
 
 
 def test_a_round_has_the_next_seed_of_every_point_of_undecided_claims(tmp_path):
-    def asked(truth, seeds=5):
+    def asked(truth, seeds):
         sweep = figure1(truth, seeds=seeds)
         sweep.claims = [IMPROVES]
-        return sweep.table(tmp_path / f"{truth.__name__} {seeds}")
+        [question] = decidable(sweep.table(tmp_path / f"{truth.__name__} {seeds}"))
+        return question
 
-    for seeds, more in (
-        (1, 2),
-        (2, 1),
-        (5, 1),
-    ):  # nothing is decided with fewer than three
-        found = next_seeds(asked(flat, seeds), most=11)
-        assert {arm for arm, _ in found} >= {"fixed"}
-        assert set(found.values()) == {more}
-    assert not next_seeds(asked(flat), most=5)
-    assert not next_seeds(asked(generous), most=11)
-    assert not next_seeds(asked(flat), 11, asks=lambda claim: claim != IMPROVES)
+    # Nothing is decided with fewer than three seeds.
+    for seeds, following in ((1, 3), (2, 3), (5, 6)):
+        question = asked(flat, seeds)
+        found = question.next_seeds(11)
+        assert found.keys() == {next(iter(p.runs.values())) for p in fixed(question)}
+        assert set(found.values()) == {following}
+    assert not question.next_seeds(5)
+    assert not asked(generous, 5).next_seeds(11)
+
+
+def fixed(question):
+    """The points of the arm that the question is about."""
+    return [point for point in question.evidence.every if point.arm == "fixed"]
 
 
 def test_a_price_is_what_decides_if_estimates_and_spreads_stay(tmp_path):
     sweep = figure1(flat, seeds=5)
     sweep.claims = [IMPROVES]
     sweep.margin = {sweep.metric: {"size": "2 %", "reason": "Less is not seen."}}
-    [asked] = questions(sweep.table(tmp_path))
-    assert isinstance(asked, Question)
+    [asked] = decidable(sweep.table(tmp_path))
     price = asked.price()
     assert price
     assert price.seeds

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from functools import partial
 from itertools import combinations, product
 from xml.etree import ElementTree
 
@@ -19,13 +18,8 @@ from sweeper.results import panel
 from sweeper.results.collect import collect
 from sweeper.results.figures import curves, fig1, figure_of, write_figures
 from sweeper.results.layout import COLUMN, DOUBLE_COLUMN
-from sweeper.results.points import (
-    not_learned,
-    points,
-    settings_apart,
-    standing,
-    trigram_curve,
-)
+from sweeper.results.points import points, trigram_curve
+from sweeper.results.remarks import standing
 from sweeper.results.report.page import write_report
 from sweeper.store.errors import Faults
 from sweeper.store.numbers import short
@@ -300,8 +294,7 @@ def curves_over(x, sweep, folder):
     """The curves that the default figure draws over `x`."""
     table = sweep.table(folder)
     found = points(table, METRIC)
-    by = partial(curves.key_of, settings_apart(found, x))
-    return panel.Curves(table, found, by=by)
+    return panel.Curves(table, found, by=curves.curve_keys(found, x))
 
 
 @pytest.mark.parametrize("sizes", [[7, None], [7]], ids=["two values", "one"])
@@ -379,8 +372,8 @@ def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head(tmp_path
     for ends, more, less in (((2, 32), 6.5, 6.03125), ((2, 8), 9, 8.25)):
         wanted = [(ends[0], pytest.approx(math.log(more / less))), (ends[1], 0)]
         assert wanted in drawn
-    assert "heads, n = 8" in words(figure)
-    assert "rotary, n = 8" in words(figure)
+    assert "heads: n = 8" in words(figure)
+    assert "rotary: n = 8" in words(figure)
 
 
 def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path):
@@ -467,7 +460,7 @@ def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_
     [sentence] = standing(compared)
     assert sentence.endswith("; all models are between bigram and trigram.")
     assert sentence in words(figure)
-    assert not_learned(compared) == standing(table) == []
+    assert standing(table) == []
     for axes in figure.axes:
         # A line that is far away would flatten the curves.
         assert [text.get_text() for text in axes.texts] == ["bigram"]
@@ -480,8 +473,6 @@ def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_
         "the best model is between bigram and trigram, and the worst is worse than the"
     )
     assert f"{told} unigram." in sentence
-    [sentence] = not_learned(worst)
-    assert "has not learned and is no better than the unigram" in sentence
 
 
 def test_over_the_length_of_training_the_trigram_is_a_curve(tmp_path):
@@ -489,7 +480,6 @@ def test_over_the_length_of_training_the_trigram_is_a_curve(tmp_path):
     table = one_arm("trainer.steps", measured).table(tmp_path)
     trigrams = {100: 40.0, 200: 39.0}
     compared = with_grams(table, trigram=lambda row: trigrams[row["trainer.steps"]])
-    assert trigram_curve(compared, "trainer.steps") == [*trigrams.items()]
     [axes] = draw("curves", compared).axes
     assert "trigram" in [text.get_text() for text in axes.texts]
     assert [*trigrams.items()] in lines_of(axes)

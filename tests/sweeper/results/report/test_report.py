@@ -22,10 +22,8 @@ from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.report.reported import (
-    PAYLOADS,
     content_of,
     fine_tuned,
-    foreign,
     large_sweep,
     small_sweep,
     write_sweep,
@@ -134,16 +132,6 @@ def test_the_script_of_the_page_makes_no_markup_of_text():
     markup = r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|fetch\("
     scripts = [files(report).joinpath(name).read_text("utf-8") for name in SCRIPTS]
     assert not re.search(markup, "".join(scripts))
-
-
-def test_foreign_text_stays_in_the_data(tmp_path):
-    page = foreign(tmp_path, PAYLOADS[:3])
-    text, bare = page.read_text("utf-8"), as_html({}, {})
-    [data], [empty] = (re.findall(r'id="data">(.*?)</script>', t) for t in (text, bare))
-    assert re.fullmatch(r"[A-Za-z0-9+/=]+", data)
-    assert text.replace(data, empty) == bare
-    titles = [one["title"] for one in content_of(page)["experiments"]]
-    assert titles == list(reversed(PAYLOADS[:3]))
 
 
 @pytest.mark.slow

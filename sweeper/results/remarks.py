@@ -1,0 +1,283 @@
+"""The sentences below every result: its origin, its tuning, its baselines and its caveats."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from sweeper.results.mixed_code import code_apart
+from sweeper.results.points import (
+    BASELINES,
+    TRIGRAM,
+    Measure,
+    Point,
+    Spreads,
+    baselines,
+    measures_of_arms,
+    metric_of,
+    numbers,
+)
+from sweeper.results.table import THEN, Data, Table, direction, label, number
+from sweeper.store.numbers import plural, short
+
+# The states of runs without a metric, in words. A finished run lacks the metric if it trained
+# another task or measured nan.
+_WITHOUT = {"done": "done without it", "new": "not started"}
+_VERSIONS = {
+    "code": "Runs of {} versions of the program",
+    "torch": "Runs with {} versions of PyTorch",
+    "device": "Runs on {} kinds of device",
+}
+# A run has not learned if its lead over a baseline is at most this share of the best run's lead.
+_LITTLE = 0.1
+_NAMED = 4  # the most settings that a sentence names
+# Metrics of language models that are functions of a run's perplexity.
+_OF_PERPLEXITY = ("test/loss", "test/perplexity_per_word")
+
+
+def span(values: Collection[Any]) -> str:
+    """Return different numbers as a range, and other values as a list."""
+    known = list(dict.fromkeys(values))
+    if len(known) > 1 and all(isinstance(value, int | float) for value in known):
+        return f"{min(known):g} to {max(known):g}"
+    return ", ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in known)
+
+
+def origin(table: Table) -> list[str]:
+    """Return sentences on the mixed code, the text, the scale and the overrides of a result."""
+    text, scale = table.experiment.get("text"), table.experiment.get("scale")
+    fixed = f"With {', '.join(table.fixed)}." if table.fixed else ""
+    lines = (table.mixed_code, text and f"Text: {text}; {scale} scale.", fixed)
+    return [line for line in lines if line]
+
+
+def caveats(table: Table) -> list[str]:
+    """Return sentences on a result's tuning, differences between its runs, and missing runs."""
+    found = [*tuned_in_words(table.experiment), *mixed(table), missing(table)]
+    return [line for line in found if line]
+
+
+def tuned_in_words(experiment: Data) -> list[str]:
+    """Return sentences on the tuned values of an experiment; [] if it was not tuned."""
+    found: Sequence[Data] = experiment.get("tuning") or ()
+    if not found:
+        return []
+    names = ", ".join(map(label, found[0]["values"]))
+    among = span([choice["among"] for choice in found])
+    points = span([*Counter(choice["arm"] for choice in found).values()])
+    seeds = span([len(choice["best"]) for choice in found])
+    chosen = (
+        f"{names} chosen on validation among {among} at {points} points of each arm, the two best "
+        f"with {seeds} seeds"
+    )
+    sentences = [f"{chosen[0].upper()}{chosen[1:]}: {_by_arm(found)}."]
+    if at_end := [one for one in found if one["at_end"]]:
+        words = (
+            "Chosen at an end of the tried range, so a value beyond it may be better"
+        )
+        sentences.append(f"{words}: {_by_arm(at_end)}.")
+    if unsure := [one for one in found if one["alternative"]]:
+        count = f"{len(unsure)} of {plural(len(found), 'choice')}"
+        errors = span([float(f"{one['error']:.2g}") for one in unsure])
+        sentences.append(
+            f"{count} cannot be distinguished from the next best (the error of their difference "
+            f"is {errors}), so a verdict must hold with both."
+        )
+    return sentences
+
+
+def _by_arm(choices: Sequence[Data]) -> str:
+    """Return the range of each arm's chosen values in words."""
+    by_arm: dict[str, list[Data]] = defaultdict(list)
+    for one in choices:
+        by_arm[one["arm"]].append(one["values"])
+    return "; ".join(
+        " ".join([arm, *(span([one[key] for one in own]) for key in own[0])])
+        for arm, own in by_arm.items()
+    )
+
+
+def missing(table: Table) -> str:
+    """Return the sentence about runs that lack a metric of the experiment; "" if none does."""
+    finetune: Mapping[str, list[str]] = table.experiment.get("finetune") or {}
+    without: dict[str, str] = {}
+    for row in table.rows:
+        wanted = [metric_of(table, str(row["arm"]))]
+        if finetune:
+            wanted = finetune.get(str(row.get("task")), [])
+        measured = all(number(row.get(one)) is not None for one in wanted)
+        # A pre-training has no wanted metric, so it is missing until it is done.
+        if not measured or (not wanted and row["state"] != "done"):
+            without[row["run"]] = str(row["state"])
+    if not without:
+        return ""
+    counts = Counter(_WITHOUT.get(state, state) for state in without.values())
+    reason = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    are = "is" if len(without) == 1 else "are"
+    runs = plural(len({row["run"] for row in table.rows}), "run")
+    return f"{len(without)} of {runs} {are} missing: {reason}."
+
+
+def mixed(table: Table) -> list[str]:
+    """Return a sentence for each kind of difference between the table's runs.
+
+    The kinds are the versions of the program and of PyTorch, the device, and the prepared data.
+    """
+    sentences = []
+    apart = code_apart(table.rows)
+    for column, words in _VERSIONS.items():
+        # `Table.mixed_code` is a better sentence on the code.
+        if column == "code" and (apart == [] or table.code is not None):
+            continue
+        cells = [str(row[column]) for row in table.rows if row.get(column)]
+        found = sorted({one for cell in cells for one in cell.split(THEN)})
+        parts = apart if column == "code" else None
+        if len(found) > 1 or parts:
+            differ = f"; they differ in {', '.join(parts)}" if parts else ""
+            count = max(len(found), 2)
+            sentences.append(f"{words.format(count)}: {', '.join(found)}{differ}.")
+
+    digests: dict[str, set[str]] = defaultdict(set)
+    for row in table.rows:
+        text, digest = row.get("prepared") or ("", None)
+        if digest is not None:
+            digests[text].add(digest[:8])
+    for several in digests.values():
+        if len(several) > 1:
+            listed = ", ".join(sorted(several))
+            words = f"{len(several)} different preparations of one text"
+            sentences.append(f"Runs on {words}: {listed}.")
+    return sentences
+
+
+def matching_errors(table: Table) -> list[str]:
+    """Return a sentence on the largest matching error, for each count that was matched."""
+    worst: dict[str, float] = {}
+    for row in table.rows:
+        error = number(row.get("match_error"))
+        if error is not None:
+            count = str(row["match_count"])
+            worst[count] = max(worst.get(count, 0.0), abs(error))
+
+    return [
+        f"Matched points and their targets have equal {label(count)} within "
+        f"{max(math.ceil(error * 1e4) / 100, 0.01):.2f} %."
+        for count, error in sorted(worst.items())
+    ]
+
+
+def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:
+    """Return a sentence on the marks of a figure: its means, intervals and seeds."""
+    counts = [len(point.values) for point in points if point.values]
+    degrees = [round(spread.df) for own in spreads for spread in own.values()]
+    if not counts:
+        return []
+    if not degrees:
+        return [
+            "One seed per point: the spread between seeds is unknown, so there is no interval."
+        ]
+    average = "Geometric mean" if any(point.logs for point in points) else "Mean"
+    return [
+        f"{average} of {span(counts)} seeds, 95 % interval (Student's t, spread between seeds "
+        f"moderated over points: {span(degrees)} degrees of freedom); faint: every seed."
+    ]
+
+
+def scores_of_baselines(table: Table) -> list[str]:
+    """Return a sentence on the scores of simple predictors, for each measure with such scores.
+
+    N-gram models are left out: `standing` compares with them.
+    """
+    sentences = []
+    for measure in measures_of_arms(table):
+        found = baselines(measure.metric, table.rows)
+        scores = [f"{words} {value:.2f}" for words, value in found.items()]
+        if scores and "trigram" not in found:
+            sentences.append(f"Baselines by {measure.words}: {', '.join(scores)}.")
+    return sentences
+
+
+def standing(table: Table) -> list[str]:
+    """Return a sentence that compares models with n-gram models, for each measure that has them."""
+    sentences = []
+    for measure in measures_of_arms(table):
+        models = baselines(measure.metric, table.rows)
+        points = [point for point in measure.points(table) if point.values]
+        own = [point for point in points if point.at(TRIGRAM)]
+        if not own or "trigram" not in models:
+            continue
+        reached = ", ".join(f"{words} {_extent(table, words)}" for words in models)
+        own.sort(key=lambda point: point.mean)
+        best, worst = (_between(measure.metric, own[at]) for at in (0, -1))
+        where = f"all models are {best}"
+        if best != worst:
+            where = f"the best model is {best}, and the worst is {worst}"
+        sentences.append(
+            f"N-gram models trained on as much text reach {reached}; {where}."
+        )
+    return sentences
+
+
+def _extent(table: Table, words: str) -> str:
+    """Return the perplexity of an n-gram model, or its range if runs are tested on other rows."""
+    values = numbers(table.rows, f"test/{words}_perplexity")
+    ends = (short(min(values), 3), short(max(values), 3))
+    return " to ".join(dict.fromkeys(ends))
+
+
+def _between(metric: str, point: Point) -> str:
+    """Return in words between which n-gram models the mean of a point lies."""
+    reached = baselines(metric, [point.cells])
+    better = [words for words, value in reached.items() if value < point.mean]
+    worse = [words for words, value in reached.items() if value >= point.mean]
+    if not better:
+        return f"better than the {worse[0]}"
+    if not worse:
+        return f"worse than the {better[-1]}"
+    return f"between {worse[0]} and {better[-1]}"
+
+
+def not_learned(table: Table) -> list[str]:
+    """Return the sentences of all measures on seeds that are no better than a baseline."""
+    found = [not_learned_by(one, table) for one in measures_of_arms(table)]
+    return [sentence for sentence in found if sentence]
+
+
+def not_learned_by(measure: Measure, table: Table) -> str:
+    """Return a sentence on the seeds that are no better than a baseline; "" if there are none.
+
+    The baseline is a constant guess, if its score is known: the majority class or the unigram
+    frequencies. The sentence counts the seeds, and names their points after a colon.
+    """
+    by = measure
+    if measure.metric in _OF_PERPLEXITY:
+        by = Measure(measure.task, "test/perplexity")
+    scores = baselines(by.metric, table.rows)
+    words = next((name for name in BASELINES.values() if name in scores), None)
+    if words is None:
+        return ""
+
+    sign, nothing = direction(by.metric), scores[words]
+    points = by.points(table)
+    leads = {
+        point.runs[seed]: sign * (value - nothing)
+        for point in points
+        for seed, value in point.values.items()
+    }
+    least = _LITTLE * max([*leads.values(), abs(nothing) / 2])
+    behind = {run for run, lead in leads.items() if lead <= least}
+    if not behind:
+        return ""
+
+    named = []
+    for point in points:
+        runs = [point.runs[seed] for seed in point.values]
+        if count := len(behind.intersection(runs)):
+            setting = f"{table.label(point.arm)} {point.name}".strip()
+            named.append(f"{setting} ({count} of {plural(len(runs), 'seed')})")
+    if len(named) > _NAMED:
+        named[_NAMED:] = [f"and {plural(len(named) - _NAMED, 'more setting')}"]
+    have, are = ("has", "is") if len(behind) == 1 else ("have", "are")
+    learned = f"{len(behind)} of {plural(len(leads), 'run')} {have} not learned"
+    rest = f"{are} no better than the {words}: {'; '.join(named)}"
+    return f"By {measure.words}, {learned} and {rest}."
