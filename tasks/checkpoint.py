@@ -56,7 +56,7 @@ def verify(path: Path, run: str) -> None:
         stated = read_json(sidecar(path))
         digest = digest_of_file(path)
     except (OSError, UserError) as error:
-        raise Damaged(f"it cannot be read: {error}") from error
+        raise Damaged(f"the file cannot be read: {error}") from error
     if not isinstance(stated, dict):
         raise Damaged("its digest is missing")
     if stated.get("run") != run:

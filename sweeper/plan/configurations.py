@@ -360,7 +360,8 @@ class Configurations:
         if "tokenizer" in task and task["name"] != theirs["name"]:
             known["tokenizer"] = tokenizer_of(parent, self.facts)
         elif "tokenizer" not in task and "marks" not in theirs:
-            known.pop("tokenizer", None)  # pre-training, which check_start refuses
+            # Pre-training trains its own tokenizer. check_start refuses this config later.
+            known.pop("tokenizer", None)
         kept = {key: task[key] for key in known if f"task.{key}" in given}
         return {**config, "task": {**task, **known, **kept}}
 

@@ -24,8 +24,8 @@ NO_EXPERIMENT = (
     "Keys such as experiment.seeds can be set only if an experiment is chosen; "
     "add experiment=NAME, as in experiment=fig1."
 )
-# Hydra's error if a yaml lacks its first line '# @package _global_'. Hydra then looks for the
-# config groups in its defaults list inside the section `experiment`.
+# Hydra's error if an experiment's yaml lacks its first line '# @package _global_'. Hydra then
+# expects the config groups of the yaml's defaults list in the section `experiment`.
 _MISPLACED = re.compile(
     r"In 'experiment/([^']+)': Could not override '[^']+@experiment\."
 )
@@ -35,8 +35,8 @@ def is_user_error(problem: Exception) -> bool:
     """Return whether the user can correct the problem, so that no traceback is needed.
 
     Such errors come from Hydra, OmegaConf, yaml, a missing library or the operating system. Hydra
-    also raises ValueError for a few mistakes. Our own bugs may raise it, too, so only a ValueError
-    that a module of Hydra raised counts.
+    also raises ValueError for a few mistakes. Our own bugs may raise it, too, so a ValueError
+    counts only if a module of Hydra raised it.
     """
     *_, (frame, _) = traceback.walk_tb(problem.__traceback__)
     by_hydra = str(frame.f_globals.get("__name__")).startswith("hydra.")

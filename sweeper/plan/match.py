@@ -1,4 +1,4 @@
-"""Stop 3 of the road (CONTRIBUTING.md): find the value of a key that gives a model a target size.
+"""Matching: find the value of a key that gives a model a target size.
 
 The size of a model is measured by building it. It never falls as the key grows. With most attention
 variants it is a polynomial in the key of degree at most two, so a parabola through the sizes of
@@ -6,8 +6,8 @@ three models predicts the solution. Two more models confirm the prediction. If t
 bisection finds the solution. If only some values give a valid model, such as the divisors of the
 number of heads, values are tried one by one.
 
-In: a function from a value to a model's size, and a target size. Out: the value and the size of its
-model. Next: run/schedule.py.
+Stop 3 of the road (CONTRIBUTING.md). In: a function from a value to a model's size, and a target
+size. Out: the value and the size of its model. Next: run/schedule.py.
 """
 
 from bisect import bisect_right

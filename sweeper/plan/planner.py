@@ -1,12 +1,12 @@
-"""Stop 2 of the road (CONTRIBUTING.md): turn the overrides of a command line into a plan of runs.
+"""Planning: turn the overrides of a command line into a plan of runs.
 
 A command line names experiments, or sweeps a grid, which becomes an experiment with one arm.
 configurations.py composes the configs of every arm, solves for matched sizes (match.py), and asks
 the size server for the size of each model. seeds.py makes points and runs from them, and parents.py
 checks the runs that start from another run.
 
-In: overrides. Out: a `Plan`, in memory only. Next: configurations.py and match.py, then
-run/schedule.py.
+Stop 2 of the road (CONTRIBUTING.md). In: overrides. Out: a `Plan`, in memory only. Next:
+configurations.py and match.py, then run/schedule.py.
 """
 
 import math

@@ -1,8 +1,9 @@
-"""Stop 8 of the road: the records of an experiment's runs become one table in memory.
+"""Collect the records of an experiment's runs into one table in memory.
 
-In: outputs/plans and outputs/runs; a command reads each file once. Out: a `Table` for each
-experiment; results/table.py has the schema of its columns. Next: results/judge.py and
-results/figures use these tables in memory. They do not read the files that `write_tables` writes.
+Stop 8 of the road (CONTRIBUTING.md). In: outputs/plans and outputs/runs; a command reads each file
+once. Out: a `Table` for each experiment; results/table.py has the schema of its columns. Next:
+results/judge.py and results/figures use these tables in memory. They do not read the files that
+`write_tables` writes.
 
 A row is one (arm, point, seed) of the newest plan with the experiment, also if its run is not done.
 A run that several arms use has a row in each. Sizes come from the plan, so rows of unfinished runs

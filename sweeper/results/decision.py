@@ -186,8 +186,8 @@ class Question:
     def found(self) -> list[Found]:
         """The finding on each contrast, on the contrast's scale.
 
-        Intervals end at the largest difference that the metric allows. An interval that reaches it
-        at both ends is given as infinite.
+        Intervals are clipped to -m and m, where m is the largest difference that the metric allows.
+        An interval that is clipped at both ends is returned as infinite.
         """
         newest, joint = self.analyses[-1], self.intersection
         apart = joint.lows > joint.highs

@@ -218,7 +218,7 @@ def numbered(column: str, given: Collection[Point]) -> dict[float, Point]:
     found = {at(point, column): point for point in given}
     if len(found) < len(given):
         raise Unanswerable(
-            f"The claim needs one point for each {column}, but several points share a value."
+            f"The claim needs points with different values of {column}, but several have the same."
         )
     return dict(sorted(found.items()))
 
@@ -428,7 +428,9 @@ def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
         if low <= size <= high and low < high:
             share = math.log(size / low) / math.log(high / low)
             return [(1 - share, left), (share, right)]
-    raise Unanswerable("The arms have no range of numbers of parameters in common.")
+    raise Unanswerable(
+        "The arms cannot be compared at equal sizes, since their parameter counts do not overlap."
+    )
 
 
 def knee(curve: Collection[Point], expected: int) -> list[Contrast]:

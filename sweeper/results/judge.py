@@ -1,7 +1,8 @@
-"""Stop 9 of the road: judge the claims of an experiment on its table.
+"""Judge the claims of an experiment on its table.
 
-In: the tables of results/collect.py. Out: a `Verdict` for each claim and measure, and the file
-outputs/tables/<experiment>.claims.json. Next: sweeper/stages/publish.py prints them.
+Stop 9 of the road (CONTRIBUTING.md). In: the tables of results/collect.py. Out: a `Verdict` for
+each claim and measure, and the file outputs/tables/<experiment>.claims.json. Next:
+sweeper/stages/publish.py prints them.
 """
 
 import textwrap

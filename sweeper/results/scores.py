@@ -45,7 +45,7 @@ def judge_table(path: Path) -> list[Verdict]:
     table = read_table(path)
     if not table.experiment.get("claims"):
         raise UserError(
-            f"The experiment of {path} has no claims; add claims to its yaml and collect it again."
+            f"The experiment of {path} has no claims; add claims to its yaml, and repeat its sweep."
         )
     return verdicts_on(table)
 

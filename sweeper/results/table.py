@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweeper.store import files
-from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.errors import UserError, as_typed, invalid_value
 from sweeper.store.identity import can_change_results
 from sweeper.store.numbers import plural
 
@@ -78,7 +78,7 @@ KEYS = {
 
 # Sizes come from the plan, so unfinished runs have them too.
 SIZES = {
-    # For a fine-tuned model, these are the parameters of its pre-training, as in papers.
+    # For a fine-tuned model, as papers do, these count the parameters of the pre-trained model.
     "params_total": Column("total parameters"),
     "params_embedding": Column("embedding parameters"),
     "params_non_embedding": Column("non-embedding parameters"),
@@ -410,7 +410,7 @@ def read_table(path: Path) -> Table:
     about = path.with_suffix(".json")
     description = files.read_object(about)
     if description is None or not {"name", "experiment"} <= description.keys():
-        raise UserError(f"{about} describes no experiment; collect the table again.")
+        raise UserError(f"{about} describes no experiment; {_rewrite()}.")
     columns, rows = read_rows(path)
 
     experiment = description["experiment"]
@@ -418,7 +418,7 @@ def read_table(path: Path) -> Table:
     inherits = experiment.get("finetune") or any(arm.get("parent") for arm in arms)
     if inherits and "parent" not in columns:
         words = "lacks the column parent, which names the runs that its runs start from"
-        raise UserError(f"{path} {words}; collect it again.")
+        raise UserError(f"{path} {words}; {_rewrite()}.")
 
     code = description.get("code")
     return Table(
@@ -432,13 +432,17 @@ def read_table(path: Path) -> Table:
     )
 
 
+def _rewrite() -> str:
+    return f"write the tables again: {as_typed('collect')}"
+
+
 def read_rows(path: Path) -> tuple[list[str], list[Row]]:
     """Return the columns and the rows of a table's .csv. Raise UserError if it is unreadable."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             columns, *lines = csv.reader(file)
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read ({error}); collect it again.") from None
+        raise UserError(f"{path} cannot be read ({error}); {_rewrite()}.") from None
     return columns, [_read_row(columns, line) for line in lines]
 
 

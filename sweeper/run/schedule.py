@@ -116,7 +116,10 @@ class StatusPoller:
         return True
 
     def before_start(self, run: str) -> State:
-        """Return the state of the run that starts next. It can be up to `interval_s` old."""
+        """Return the state of the run `run`, which is the next to start.
+
+        The state is read from disk at most once in `interval_s` seconds.
+        """
         asked, until, state = self._next
         now = time.monotonic()
         if asked != run or now >= until:

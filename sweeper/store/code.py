@@ -249,8 +249,8 @@ def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
             continue
         if path.suffix not in BYTECODE_SUFFIXES:
             raise UserError(
-                f"{sanitize(path)} was added after the code was copied there. Remove it, unless a "
-                "queued job needs it."
+                f"{sanitize(path)} is not part of the code that was copied to this folder. Delete "
+                "the file, and repeat the command."
             )
         path.unlink(missing_ok=True)  # running jobs write it again
 

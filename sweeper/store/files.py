@@ -118,7 +118,7 @@ def new_file(
                 # again and gets "exists". The temporary file then has two links.
                 if temporary.stat().st_nlink == 1:
                     raise AlreadyPublished(
-                        errno.EEXIST, "already published", str(path)
+                        errno.EEXIST, "another process has written this file", str(path)
                     ) from None
             temporary.unlink()
     except BaseException as error:

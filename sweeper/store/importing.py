@@ -41,9 +41,11 @@ def _try(module: str) -> None:
     trial.join(LONGEST_S)
     if trial.is_alive():
         trial.kill()
-        raise ImportError(f"its import took more than {LONGEST_S:g} seconds")
+        raise ImportError(f"the import took more than {LONGEST_S:g} seconds")
     if trial.exitcode != SURVIVED:
-        raise ImportError(f"its import ended the process with code {trial.exitcode}")
+        raise ImportError(
+            f"the import ended the Python process with exit code {trial.exitcode}"
+        )
 
 
 def _import_silently(module: str) -> None:

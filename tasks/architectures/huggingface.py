@@ -122,7 +122,7 @@ def _nearest(name: str, known: Mapping[str, str]) -> str:
 
 
 class CausalModel(LanguageModel):
-    """A causal model of transformers as one of ours."""
+    """A causal model of the library `transformers` with the interface of `LanguageModel`."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()

@@ -4,7 +4,7 @@ A row has two texts: [CLS] first [SEP] second [SEP]. The folder of a split has t
 `about.json`:
 
 - `pieces`: the pieces of all rows, one row after the other.
-- `rows`: the index of each row's first piece, then the number of pieces.
+- `rows`: the index of each row's first piece, and at the end N.
 - one array for each further column of whole numbers, such as `labels`.
 
 Shapes: N pieces, R rows of a split, B rows of a batch, T positions of its longest row.

@@ -3,8 +3,8 @@
 The folder of a split has four files:
 
 - `pieces.uint16`: the pieces of all sentences, one after the other.
-- `sentences.int64`: the index of each sentence's first piece, then the number of pieces.
-- `documents.int64`: the index of each document's first sentence, then the number of sentences.
+- `sentences.int64`: the index of each sentence's first piece, and at the end N.
+- `documents.int64`: the index of each document's first sentence, and at the end S.
 - `documents.json`: facts about the split. It is written last.
 
 Shapes: N pieces, S sentences, C documents.

@@ -26,7 +26,7 @@ _SEGMENTS = (1, 1, 1, 1, 2, 2, 2, 2, 0, 0)
 _LONG = (*[1] * 40, *[2] * 16, *[0] * 8)
 # Change about this many positions of these two rows, one at a time.
 _CHANGED = 20
-# Change fewer positions of rows as long as the run's, because these may be long.
+# Change fewer positions of a row that has the run's own length, because it may be long.
 _CHANGED_OF_OWN = 3
 # If the run's rows are longer, check rows of this many positions.
 _LONGEST = 2048

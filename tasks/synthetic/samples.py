@@ -31,12 +31,13 @@ Item = TypeVar("Item")
 # The number of members of a family. A model that ignores the context must guess one of them.
 MEMBERS = 3
 FEWEST_PRESENT, FAMILIES = 4, 200
-# The number of families if `directions` is 0: in texts for decoders, and in texts for encoders.
+# If `directions` is 0, texts for decoders have UNPLANTED families, and texts for encoders
+# UNPLANTED_COUPLES.
 UNPLANTED = 64
 UNPLANTED_COUPLES = 12
 SYLLABLES = [f"{consonant}{vowel}" for consonant in "BDKLMNRS" for vowel in "aeiou"]
-# A sentence has one of these shares of `competitors` names. Models learn long sentences sooner if
-# there are short ones, too.
+# The number of names in a sentence is `competitors` times one of these. Models learn long sentences
+# sooner if there are short ones, too.
 SHARES = (1 / 3, 2 / 3, 1)
 
 

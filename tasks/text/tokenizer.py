@@ -147,7 +147,7 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     frequent = common[:WORDPIECE_CHARACTERS]
     alphabet = sorted(character for character in frequent if not character.isspace())
     # `tokenizers` would give ids to pieces such as ##a in hash order, and the ids decide ties
-    # between merges. Sorted special tokens get fixed ids, so training is deterministic.
+    # between merges. Special tokens have fixed ids, so these pieces are passed as special tokens.
     continuations = ["##" + character for character in alphabet]
     _check_size(vocabulary_size, len(BERT_MARKS) + 2 * len(alphabet))
 

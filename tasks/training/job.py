@@ -1,8 +1,10 @@
-"""Stop 5 of the road: one training job, from a frozen record to a result.
+"""One training job, from a frozen record to a result.
 
-In: a run directory with its record. Out: result.json, or exit.json with the cause of a failure.
 A job claims an attempt, continues from the newest intact checkpoint, builds its data and its model,
-trains (loop.py), evaluates and publishes the result. Next: loop.py, tasks/<name>/task.py.
+trains (loop.py), evaluates and publishes the result.
+
+Stop 5 of the road (CONTRIBUTING.md). In: a run directory with its record. Out: result.json, or
+exit.json with the cause of a failure. Next: loop.py, tasks/<name>/task.py.
 """
 
 import faulthandler

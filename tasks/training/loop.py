@@ -1,8 +1,9 @@
-"""Stop 6 of the road: the training loop, which calls the hooks of a TaskModule.
+"""The training loop, which calls the hooks of a TaskModule.
 
-In: the module of a run and its data. Out: trained weights, rows of metrics, checkpoints.
+Stop 6 of the road (CONTRIBUTING.md). In: the module of a run and its data. Out: trained
+weights, rows of metrics, checkpoints. Next: tasks/lm1b/task.py.
+
 `pl.Trainer` calls the same hooks and ends with the same weights (docs/lightning.md).
-Next: tasks/lm1b/task.py.
 """
 
 from pathlib import Path

@@ -89,7 +89,7 @@ class Recorder:
     def __init__(self, context: RunContext, module: TaskModule) -> None:
         self._context, self._module = context, module
         self._trainer = module.config.trainer
-        # The losses since the last row: first those that the host has read, then those still on
+        # The losses since the last row of metrics.jsonl: `_earlier` on the host, `_losses` still on
         # the device.
         self._earlier: list[float] = []
         self._losses: list[Tensor] = []

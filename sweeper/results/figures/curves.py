@@ -21,7 +21,7 @@ Key = tuple[tuple[str, Any], ...]
 
 
 def draw(table: Table) -> Figure:
-    """Draw any table."""
+    """Draw a table of any experiment, with one curve for each arm and setting."""
     x = str(table.experiment.get("x") or "params_total")
     every = points(table, table.metric)
     curves = panel.Curves(table, every, by=curve_keys(every, x))

@@ -15,7 +15,7 @@ _MOST_PANELS = 3
 
 
 def draw(table: Table) -> Figure:
-    """Draw any table. Without fine-tuning, there is one panel with its metric."""
+    """Draw a panel for each metric of the fine-tuned tasks, or for the metric of the experiment."""
     every = measures(table)
     shown = every[:_MOST_PANELS]
     figure, panels = layout.panels(len(shown))

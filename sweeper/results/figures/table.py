@@ -11,7 +11,7 @@ _LINE = 1.2  # the distance of two lines / the font size
 
 
 def draw(table: Table) -> Figure:
-    """Draw any table. The font is smaller if the lines are long."""
+    """Draw the text of a table. The font is smaller if its lines are long."""
     content = paper_table(table)
     lines = [layout.plain(line, 1000) for line in blocks_as_text(content)]
     letters = max(map(len, lines), default=1)

@@ -14,8 +14,8 @@ LEAST_DF_OF_SEEDS = 8
 # A point is narrow if its variance is below this share of the widest point's. Narrow points are
 # left out, because they say nothing about modes that lie far apart.
 COMPARABLE = 0.1
-# Narrow points are kept if the widest point has more than this many times their variance, because
-# normal values do not lie so far off.
+# But they are kept if the widest point has more than this many times their variance. Normal values
+# hardly ever differ so much, so the widest point itself is suspect.
 FAR = 64.0
 
 

@@ -97,11 +97,14 @@ def test_a_package_that_prints_or_takes_the_streams_leaves_them_as_they_were(ins
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        ("import time; time.sleep(60)", "its import took more than 0.1 seconds"),
+        ("import time; time.sleep(60)", "the import took more than 0.1 seconds"),
         ("raise SystemExit(3)", "SystemExit: 3"),
-        ("import os; os._exit(4)", "ended the process with code 4"),
-        ("import os; os._exit(0)", "ended the process with code 0"),
-        ("import os; os.kill(os.getpid(), 9)", "ended the process with code -9"),
+        ("import os; os._exit(4)", "ended the Python process with exit code 4"),
+        ("import os; os._exit(0)", "ended the Python process with exit code 0"),
+        (
+            "import os; os.kill(os.getpid(), 9)",
+            "ended the Python process with exit code -9",
+        ),
     ],
     ids=["hangs", "exits", "ends the process", "ends it without a fault", "is killed"],
 )
