@@ -122,8 +122,8 @@ class Terms:
         error: the chance of any wrong verdict among the claims that share it.
         claims: the number of these claims.
         margin: the largest difference that does not matter.
-        asked_after: the number of runs that were done when a term was first asked, by term: the
-            claim, the margin or the error. Terms that were asked before all runs are left out.
+        asked_after: for each term (claim, margin or error) that was first asked after some runs
+            were done, the number of those runs.
     """
 
     error: float
