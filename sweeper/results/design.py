@@ -1,4 +1,4 @@
-"""The statements that claims are made of: contrasts of points, how they combine, what they decide.
+"""The statements that claims return: contrasts of points, combined by `All` and `AnyOf`.
 
 A contrast is a sum of weight * mean over points. It is above 0 if the claim is right. A design
 holds the points of an experiment without measurements. So a claim can be checked, and its expected
@@ -39,7 +39,8 @@ class Contrast:
         weights: the weights of the points' means. Larger means are better, for every metric.
         above: the threshold, on the judged scale. It is a natural logarithm if `Design.ratios` is
             set.
-        others: the weights for other values of the tuned keys. A decision must hold for these too.
+        others: the same contrast for each alternative value of the tuned keys, as weights. A
+            decision must hold for these too.
     """
 
     words: str
@@ -73,10 +74,11 @@ def contrasts_of(statement: Statement) -> list[Contrast]:
 
 
 def levels(statement: Statement, low: float, high: float) -> Floats:
-    """Return the one-sided levels of the low and high end of each contrast's interval.
+    """Return for each contrast the chances that the truth lies below and above its interval.
 
-    The result has the shape (contrasts, 2). A chance of error is divided only among contrasts that
-    can each cause the error alone.
+    The result has the shape (contrasts, 2). The parts of `All` divide `high` among them, because
+    each of them alone can refute a true statement. The parts of `AnyOf` divide `low`, because each
+    of them alone can support a false one.
 
     Args:
         statement: the combined contrasts.
@@ -115,7 +117,7 @@ def decide(
 def _sign(statement: Statement, contrasts: Iterator[int]) -> int:
     """Return 1 if a statement holds, -1 if it fails, and 0 if it is open.
 
-    `contrasts` yields the same for each contrast of the statement, from left to right.
+    `contrasts` yields 1, -1 or 0 for each contrast of the statement, from left to right.
     """
     if isinstance(statement, Contrast):
         return next(contrasts)
@@ -123,21 +125,22 @@ def _sign(statement: Statement, contrasts: Iterator[int]) -> int:
     return max(parts) if isinstance(statement, AnyOf) else min(parts)
 
 
-# Judge at most this many combinations of alternatives. Above it, judge a subset.
+# If a contrast has more combinations of alternatives than this, judge a subset of them.
 ALL = 256
 
 
 def with_alternatives(
     statement: Statement, average: Callable[[Point], float]
 ) -> Statement:
-    """Return the statement with the weights of all alternatives in each contrast's `others`.
+    """Return the statement, with weights for alternative points in each contrast's `others`.
 
-    A contrast with at most ALL combinations of alternatives gets all of them. Otherwise, it gets
-    each alternative by itself, and the two combinations that make it largest and smallest.
+    Up to ALL combinations of alternatives, a contrast gets all of them. Beyond, it gets each
+    alternative by itself, and the two combinations that make the contrast largest and smallest.
 
     Args:
-        average: returns the mean of a point's measurements, larger being better; nan if it has
-            none.
+        statement: the combined contrasts.
+        average: a function that returns the mean of a point's measurements, larger being better.
+            It returns nan for a point without measurements.
     """
     if not isinstance(statement, Contrast):
         parts = [with_alternatives(part, average) for part in statement.parts]
@@ -150,10 +153,11 @@ def with_alternatives(
         for _, point in statement.weights
         if point.alternatives and abs(totals[id(point)]) > NOTHING
     }
-    # Each combination maps the id of a point to the point that replaces it.
+    # Each combination maps the id of a point to the point that replaces it. `every` begins with the
+    # combination that replaces no point.
     if math.prod(map(len, options.values())) <= ALL:
         every = product(*options.values())
-        next(every)  # the points themselves
+        next(every)
         combinations = [dict(zip(options, one, strict=True)) for one in every]
     else:
         combinations = [
@@ -180,7 +184,7 @@ class Design:
     Attributes:
         points: every planned point, in the order of the plan.
         metric: the judged column.
-        ratios: whether the differences of the metric's logarithm are judged.
+        ratios: whether claims compare the logarithms of the metric, that is, its ratios.
     """
 
     points: Sequence[Point]
@@ -226,7 +230,8 @@ def numbered(column: str, given: Collection[Point]) -> dict[float, Point]:
 def alone(column: str, given: Collection[Point]) -> list[Point]:
     """Return the points sorted by a column.
 
-    Raise Unanswerable if the models differ in another size.
+    Raise Unanswerable if two points have the same number in it, or if the models differ in a size
+    other than this column.
     """
     found = by(column, given)
     keys = [f"model.{key}" for key in _MODEL_SIZES if f"model.{key}" != column]
@@ -315,10 +320,10 @@ def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:
 def trends_apart(
     curve: Collection[Point], rival: Collection[Point], column: str
 ) -> tuple[list[float], Weights]:
-    """Return the weights of the difference of two curves' trends over a column.
+    """Return the numbers of a column that both curves have, and weights for their points.
 
-    Also return the numbers in that column that both curves have. Raise Unanswerable if there are
-    fewer than two.
+    The weighted sum of the points' means is the slope of `curve` minus the slope of `rival`. Raise
+    Unanswerable if the curves share fewer than two numbers.
     """
     first, second = numbered(column, curve), numbered(column, rival)
     shared = sorted(first.keys() & second.keys())
@@ -334,9 +339,9 @@ def trends_apart(
 
 
 def slopes(sizes: Sequence[float]) -> list[float]:
-    """Return weights of the means at these sizes. The weighted sum is the rise of a fitted line.
+    """Return a weight for the mean at each size, such that the weighted sum is a slope.
 
-    The line is fitted over log size, and rises from the first size to the last.
+    The slope is the rise from the first to the last size of a straight line, fitted over log size.
     """
     logs = np.log(np.asarray(sizes, dtype=np.float64))
     centred = logs - logs.mean()
@@ -351,14 +356,14 @@ def gain_grows(
 ) -> Contrast:
     """Return the contrast that an inner factor gains more where an outer factor is larger.
 
-    It is the slope over the outer factor of the slopes over the inner factor.
+    At each value of the outer factor, take the slope over the inner factor. The contrast is the
+    slope of these slopes over the outer factor.
 
     Args:
         grid: the points by outer factor, in ascending order, and by inner factor.
-        sizes: both factors in words, for the message of Unanswerable if one has fewer than two
-            values that can be used.
-        words: the comparison, with places for the first and the last value of the inner factor and
-            for the last and the first value of the outer factor.
+        sizes: what the claim needs at least two of, for the message of Unanswerable.
+        words: a format string for the comparison. Its four fields are the first and the last value
+            of the inner factor, then the last and the first value of the outer factor.
     """
     outer = list(grid)
     inner = sorted(set.intersection(*(set(curve) for curve in grid.values())))
@@ -421,7 +426,7 @@ def most_heads_lose(
 
 
 def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
-    """Return the weights that interpolate a curve at `size` parameters, linearly in their log."""
+    """Return the weights that interpolate a curve linearly at log(`size`), in parameters."""
     ordered = by("params_total", curve)
     for left, right in pairwise(ordered):
         low, high = at(left, "params_total"), at(right, "params_total")
@@ -434,7 +439,7 @@ def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
 
 
 def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
-    """Return the contrasts that the error falls tenfold at a head size, and not before it."""
+    """Return the contrasts that the error falls tenfold at the expected head size, not before."""
     by_size = numbered("model.head_size", curve)
     length = at(next(iter(by_size.values())), "task.sequence_length")
     if not {expected - 1, expected} <= by_size.keys():

@@ -101,9 +101,9 @@ def decidable(table: Table) -> list[Question]:
 
 
 def _asked_after(table: Table, question: Question) -> dict[str, Sequence[str]]:
-    """Return the runs that were done when a term of the question was first asked, by term.
+    """Return the runs that were done when a term of the question was first asked.
 
-    The terms are the claim, its margin and the error.
+    The keys are the terms: "claim", "margin" and "error".
     """
     late = table.provenance.get("asked_late", {})
     claim, metric = f"claim {question.name}", f"margin {question.evidence.metric} "

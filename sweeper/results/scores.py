@@ -25,8 +25,9 @@ from sweeper.store.numbers import plural
 
 BETTER = {"lower": -1, "higher": 1}
 MOST_ROWS = 10_000
-MOST_SEEDS = 200  # of an arm; the rule judges after each seed
-# For each cost, its column in a table.
+# Limit the seeds of an arm, because the block rule makes an interim analysis after each seed.
+MOST_SEEDS = 200
+# The optional cost columns of a file, and their names in a table.
 _COSTS = {"flops": "training_flops", "seconds": "seconds"}
 
 
@@ -169,9 +170,10 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
 
 
 def _earlier(history: pd.DataFrame, pair: str) -> pd.DataFrame:
-    """Return the checked earlier scores, with arms and seeds renamed so that none is in `scores`.
+    """Return the checked earlier scores.
 
-    The optional column `comparison` separates arms of different comparisons.
+    Arms and seeds get a prefix, so that none has the name of an arm or seed to judge. If there is a
+    column `comparison`, arms and seeds of different comparisons also count as different.
     """
     comparison = history.get("comparison", pd.Series("", history.index)).astype(str)
     named = {
@@ -184,7 +186,7 @@ def _earlier(history: pd.DataFrame, pair: str) -> pd.DataFrame:
 
 
 def _margins(text: str | None) -> Data:
-    """Return the key `margin` of an experiment from --margin; {} for None."""
+    """Convert the option --margin into the key `margin` of an experiment; {} for None."""
     if text is None:
         return {}
     size = pd.to_numeric(text.strip().removesuffix("%"), errors="coerce")
@@ -223,8 +225,9 @@ def _baseline(arms: Sequence[str], named: str | None) -> str:
 def _table(rows: pd.DataFrame, experiment: Data) -> Table:
     """Return scores as a table with one run per row.
 
-    Seeds are numbered in the order of their names, numbers by size. The rule judges the first seeds
-    before later ones, so the order must not depend on the order of rows.
+    Seeds are numbered in ascending order, or alphabetically if their names are not numbers. The
+    rule analyses the first seeds before later ones. So their order must not depend on the order of
+    rows.
     """
     names = pd.DataFrame({"name": rows["pair"].unique()})
     names["size"] = pd.to_numeric(names["name"], errors="coerce")

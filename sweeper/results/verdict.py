@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from sweeper.store.numbers import clock, plural
 
 _ROUNDING = 1e-9  # a smaller difference counts as 0
-_SHOWN = 6  # the most contrasts that a sentence names
+_SHOWN = 6  # a sentence names at most this many contrasts
 _END = re.compile(r"(?:;|\.) ")  # ends the first statement of a sentence
 
 
@@ -34,10 +34,10 @@ class Verdict:
         claim: its name.
         verdict: the decision.
         sentence: the decision explained, with numbers and intervals.
-        numbers: the same as plain data. `contrasts` is a list, and `first` is the index of the
-            contrast to name first. The terms are `error`, `claims`, `confidence`, `margin` and
-            `asked_after`. `price` is the expected cost of a decision. `unmeasured` is the number of
-            points without a finished run, if there are any.
+        numbers: the content of the sentence as plain data. `contrasts` is a list, and `first` is
+            the index of the contrast to name first. The terms are `error`, `claims`, `confidence`,
+            `margin` and `asked_after`. `price` is the expected cost of a decision. `unmeasured` is
+            the number of points without a finished run, if there are any.
         measure: the measure that judged it, in words.
     """
 
@@ -240,9 +240,9 @@ def explain(
     obstacle: str | None,
     price: Price | None,
 ) -> str:
-    """Return the sentence of a verdict: its obstacle, contrasts, margin, price and terms.
+    """Return the sentence of a verdict: the obstacle, contrasts, margin, price and terms.
 
-    At most the first _SHOWN findings are named.
+    It names at most the first _SHOWN findings.
     """
     named = [str(one) for one in found[:_SHOWN]]
     if len(found) > _SHOWN:
@@ -267,7 +267,7 @@ def explain(
 
 def _factor(log: float) -> str:
     three_digits = float(f"{math.exp(max(min(log, 700.0), -700.0)):.3g}")
-    return f"{three_digits:,.6g}"  # no exponent below a million
+    return f"{three_digits:,.6g}"  # below a million, .6g writes no exponent
 
 
 def _numbers(ends: Sequence[float], unit: str) -> str:
