@@ -78,7 +78,9 @@ def ranked(table: Table) -> list[list[Point]]:
     for row in table.rows:
         if row["state"] == State.DONE and number(row.get(table.metric)) is None:
             problem = f"run {sanitize(row['run'])} was trained without {table.metric}"
-            remedy = "correct experiment.tune.by, or set other seeds of trials"
+            remedy = (
+                "correct experiment.tune.by, or try other seeds (experiment.tune.seeds)"
+            )
             raise UserError(f"{table.name}: {problem}; {remedy}.")
     groups: dict[str, list[Point]] = {}
     for point in points(table, table.metric):

@@ -103,8 +103,8 @@ def small_beats_large(
     }
     if not strict:
         raise Unanswerable(
-            "Every model with a fixed head size and a smaller embedding has more parameters than "
-            f"the standard models of embedding size {largest:.0f}."
+            f"The claim needs a model with a fixed head size, an embedding below {largest:.0f} and no "
+            f"more parameters than the standard models of embedding size {largest:.0f}."
         )
     winners = []
     for one in strict.values():
@@ -135,7 +135,9 @@ def saves_parameters(
     curve.
     """
     if design.metric.rpartition("/")[2] not in LOSSES:
-        raise Unanswerable("The claim needs a metric that is a loss.")
+        raise Unanswerable(
+            f"The claim needs a metric that is a loss, not {design.metric}."
+        )
     rivals = design.of(standard)
     sizes = {at(point, "params_total") for point in rivals}
     held = [
@@ -194,7 +196,8 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
             errors[count] = max(errors.get(count, 0.0), abs(at(point, "match_error")))
     if not weights:
         raise Unanswerable(
-            f"No pair of matched points has exactly one point in the arm {rival}."
+            f"No pair of matched points has exactly one point in the arm {rival}; match points of "
+            "this arm to points of another."
         )
     pairs = len(weights) // 2
     equal = " or ".join(equal_within(*one) for one in sorted(errors.items()))

@@ -170,7 +170,7 @@ class Records:
         return table
 
     def _asked(self, name: str, plan: Plan) -> dict[str, Any]:
-        """Return what a verdict must admit about its claims: late terms and further claims.
+        """Return the late terms of an experiment, and further claims on its runs.
 
         `asked_late` holds the terms (claim, margin or error) that were first asked after some runs
         were done. `asked_too` holds claims that other plans judge on the same runs, because all of

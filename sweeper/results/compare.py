@@ -127,7 +127,7 @@ def _facts(one: Table, other: Table) -> Iterator[str]:
         )
         apart = code_apart([*one.rows, *other.rows])
         if column == "code" and apart is not None:
-            line += f" ({', '.join(apart) or 'nothing that trains'} changed)"
+            line += f" ({', '.join(apart) or 'no code for training'} changed)"
         yield line
 
 

@@ -20,7 +20,7 @@ from sweeper.store.identity import digest_of
 
 EXTRA = 'run pip install "wandb-workspaces>=0.4.13", or omit the view with --offline'
 INSTALL = "install it: pip install wandb"
-LOGIN = "; set WANDB_API_KEY, or run `wandb login` with a connection to its server"
+LOGIN = "; set WANDB_API_KEY, or run `wandb login` on a machine with internet access"
 JOB_TYPE = "experiment"  # the job type of W&B runs that hold a table
 STEP = "trainer/global_step"
 ARM = "names.arm"

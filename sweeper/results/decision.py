@@ -29,6 +29,7 @@ from sweeper.results.statistics.sequential import (
     intersection,
 )
 from sweeper.results.verdict import Decision, Found, Price, Terms, Verdict, explain
+from sweeper.store.numbers import plural
 from sweeper.store.plans import ERROR
 
 # If more seeds per point are needed, `Question.price` says that no number of seeds suffices.
@@ -134,7 +135,7 @@ class Question:
 
     @cached_property
     def fewest(self) -> int:
-        """The number of measurements of the point that has fewest, among the points used."""
+        """The smallest number of measurements of a point that the claim uses."""
         return min(len(point.values) for point in self.points)
 
     @cached_property
@@ -184,7 +185,7 @@ class Question:
 
     @cached_property
     def found(self) -> list[Found]:
-        """The finding on each contrast. Thresholds are not subtracted here.
+        """The finding on each contrast, before the contrast's threshold is subtracted.
 
         Intervals are clipped to [-m, m], where m is the largest difference that the metric allows.
         If both ends are clipped, the interval is unknown, so both ends become infinite.
@@ -224,7 +225,7 @@ class Question:
                 "weights only; more fine-tunings say nothing about another pre-training."
             )
         if lost:
-            return f"{lost} of its runs failed or diverged, so they have no value to judge."
+            return f"{plural(lost, 'run')} of the claim failed or diverged and left no value."
         if zero:
             have = "run has a value" if zero == 1 else "runs have values"
             return f"{zero} {have} of 0 or less, where differences in per cent are undefined."

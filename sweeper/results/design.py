@@ -134,8 +134,8 @@ def with_alternatives(
 ) -> Statement:
     """Return the statement, with weights for alternative points in each contrast's `others`.
 
-    Up to ALL combinations of alternatives, a contrast gets all of them. Beyond, it gets each
-    alternative by itself, and the two combinations that make the contrast largest and smallest.
+    If there are at most ALL combinations of alternatives, a contrast gets all of them. Otherwise,
+    it gets each alternative by itself, and the combinations that make it largest and smallest.
 
     Args:
         statement: the combined contrasts.
@@ -201,7 +201,7 @@ class Design:
         absent = [arm for arm in arms if arm not in self.arms]
         if absent:
             raise Unanswerable(
-                f"The experiment has no arm {', '.join(absent)} with {self.metric}."
+                f"The experiment has no arm {' or '.join(absent)} that {self.metric} judges."
             )
         return [point for point in self.points if point.arm in arms]
 
@@ -238,7 +238,8 @@ def alone(column: str, given: Collection[Point]) -> list[Point]:
     others = [key for key in keys if len({point.cells.get(key) for point in found}) > 1]
     if others:
         raise Unanswerable(
-            f"The points differ in more than {column}: {', '.join(others)}."
+            f"The claim needs points that differ only in {column}, but these also differ in "
+            f"{', '.join(others)}."
         )
     return found
 
@@ -251,7 +252,9 @@ def check_equal(given: Collection[Point], column: str, words: str) -> float:
     numbers = [at(point, column) for point in given]
     error = max(numbers) / min(numbers) - 1
     if error > 0.01:
-        raise Unanswerable(f"{words} differ in {label(column)} by more than 1 %.")
+        raise Unanswerable(
+            f"{words} differ in {label(column)} by more than 1 %, but the claim needs them equal."
+        )
     return error
 
 
@@ -259,7 +262,9 @@ def at(point: Point, column: str) -> float:
     """Return a point's number in a column. Raise Unanswerable if it has none."""
     value = point.at(column)
     if value is None:
-        raise Unanswerable(f"A point of arm {point.arm} has no number in {column}.")
+        raise Unanswerable(
+            f"The claim needs a number in {column}, but a point of the arm {point.arm} has none."
+        )
     return value
 
 
@@ -311,7 +316,9 @@ def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:
     """
     width, *others = {at(point, "width") for point in design.of(arm, rival)}
     if others:
-        raise Unanswerable(f"Points of {arm} and {rival} differ in width.")
+        raise Unanswerable(
+            f"Points of {arm} and {rival} differ in width, but the claim needs equal widths."
+        )
     sizes, weights = trends_apart(design.of(arm), design.of(rival), "model.head_size")
     heads = f"from heads of {sizes[0]:.0f} to {sizes[-1]:.0f} at width {width:g}"
     return Contrast(f"{heads} for {arm}, and not for {rival},", weights)
@@ -361,7 +368,7 @@ def gain_grows(
 
     Args:
         grid: the points by outer factor, in ascending order, and by inner factor.
-        sizes: what the claim needs at least two of, for the message of Unanswerable.
+        sizes: both factors in words. The message of Unanswerable is "at least two {sizes}".
         words: a format string for the comparison. Its four fields are the first and the last value
             of the inner factor, then the last and the first value of the outer factor.
     """
@@ -426,7 +433,7 @@ def most_heads_lose(
 
 
 def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
-    """Return the weights that interpolate a curve linearly at log(`size`), in parameters."""
+    """Return the weights that interpolate a curve at a size, linearly in log parameters."""
     ordered = by("params_total", curve)
     for left, right in pairwise(ordered):
         low, high = at(left, "params_total"), at(right, "params_total")
@@ -444,8 +451,7 @@ def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
     length = at(next(iter(by_size.values())), "task.sequence_length")
     if not {expected - 1, expected} <= by_size.keys():
         raise Unanswerable(
-            f"Head sizes {expected - 1} and {expected} are not both measured for "
-            f"n = {length:.0f}."
+            f"The claim needs head sizes {expected - 1} and {expected} for n = {length:.0f}."
         )
     order = math.log(10)
 

@@ -124,7 +124,7 @@ def check_decidable(table: Table) -> None:
         why = " ".join(f"{claim}: {reason}" for claim, reason in reasons.items())
         raise UserError(
             f"{sanitize(table.name)} has claims that its points cannot decide. {why} Plan the "
-            "points that these claims need, or drop the claims: "
+            "points that these claims need, or leave the claims out: "
             f"'experiment.claims=[{','.join(rest)}]'."
         )
 

@@ -55,13 +55,13 @@ _GUIDE_WORDS: Style = {
     "color": FAINT_INK,
 }
 
-# The limits of the y-axis, in multiples of the range of all seeds. Intervals are cut where they
-# reach farther than this beyond the seeds.
+# Distances on the y-axis, as multiples of the range of all seeds. The panel cuts intervals off at
+# _REACH above and below the seeds. Guides farther away than _GUIDE_REACH are not drawn, because
+# they would flatten the curves.
 _REACH = 1.5
-# A guide farther from the seeds than this is not drawn, because it would flatten the curves.
 _GUIDE_REACH = 0.75
 _LARGEST = 1e150  # larger values would overflow the ticks of an axis
-_LIGHTEST = 0.4  # an arm's first curve mixes this share of its colour with white
+_LIGHTEST = 0.4  # an arm's first curve has this share of its colour; the rest is white
 
 
 @dataclass(frozen=True)

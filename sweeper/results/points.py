@@ -128,8 +128,8 @@ def points(table: Table, metric: str) -> list[Point]:
     chosen = []
     for point in found.values():
         chosen_point = found.get(str(point.cells.get("alternative_to")))
-        # An alternative of an earlier plan can be the chosen point of the newest plan. It then also
-        # has no other chosen point.
+        # If the newest plan chose values that an earlier plan had as an alternative, there is no
+        # other chosen point.
         if chosen_point is None:
             chosen.append(point)
         else:

@@ -132,8 +132,8 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
     if missing:
         has = ", ".join(map(str, frame.columns[:20]))
         raise UserError(
-            f"The scores lack the column {', '.join(missing)} (they have {has}); expected arm, "
-            f"{pair} and value. Choose another column instead of {pair} with --pair."
+            f"The scores lack the column {', '.join(missing)}. They have {has}; expected arm, "
+            f"{pair} and value. To pair rows by another column than {pair}, set --pair."
         )
     if frame.empty:
         raise UserError("The scores have no rows; expected one for each arm and seed.")
@@ -255,7 +255,7 @@ def _pairs(evidence: Evidence, one: Point, other: Point, pair: str) -> str:
     if not share_seeds(own, others):
         sizes = f"{own.sum()} and {others.sum()} rows"
         return f" The arms have {sizes}; the comparison does not pair them by {pair}."
-    words = f" It rests on {plural(int((own & others).sum()), 'pair')}."
+    words = f" The comparison rests on {plural(int((own & others).sum()), 'pair')}."
     if alone := int((own ^ others).sum()):
         verbs = "has no partner and is" if alone == 1 else "have no partner and are"
         words += f" {plural(alone, 'row')} {verbs} not used."

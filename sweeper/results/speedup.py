@@ -57,7 +57,7 @@ def speedups(
 def why_unread(evidence: Evidence, contrasts: Sequence[Contrast]) -> str:
     """Return a sentence if the learning-rate schedule rules out effective speedups, else "".
 
-    Also return "" if no contrast compares pairs of points, because it then has no speedup anyway.
+    Also return "" if no contrast compares pairs of points. It then has no speedup to rule out.
     """
     schedules = {
         str(own.config.get("optimizer.schedule")) for own in evidence.files.values()

@@ -72,8 +72,8 @@ KEYS = {
     "optimizer.learning_rate": Column("learning rate"),
     "task.sequence_length": Column("sequence length"),
     "trials": _TEXT,  # the runs that chose values for the point
-    # If trials cannot tell this point's tuned values from the chosen ones, the point that has the
-    # chosen values.
+    # If trials cannot tell this point's tuned values from the chosen ones, this column names the
+    # point with the chosen values.
     "alternative_to": _TEXT,
 }
 
@@ -268,12 +268,14 @@ class Table:
     """The rows of one experiment.
 
     Attributes:
-        name: the experiment. experiment: its entry in the plan: title, metric, x, figure, claims,
-        arms. provenance: the number, command and scale of the plan. settings: the config keys and
-        values of each point. The keys are cells of the column `point`. columns: the names of the
-        columns, in order. rows: one per (arm, point, seed), in the order of the plan. files: the
-        files of each run, by run id. A table that was read from a .csv has none. code: how the code
-        of its runs differs; None if that is unknown.
+        name: the experiment.
+        experiment: its entry in the plan: title, metric, x, figure, claims, arms.
+        provenance: the number, command and scale of the plan.
+        settings: the config keys and values of each point, keyed by cells of the column `point`.
+        columns: the names of the columns, in order.
+        rows: one per (arm, point, seed), in the order of the plan.
+        files: the files of each run, by run id. A table that was read from a .csv has none.
+        code: how the code of its runs differs; None if that is unknown.
     """
 
     name: str
@@ -416,7 +418,7 @@ def read_table(path: Path) -> Table:
     arms = experiment.get("arms", {}).values()
     inherits = experiment.get("finetune") or any(arm.get("parent") for arm in arms)
     if inherits and "parent" not in columns:
-        words = "lacks the column parent, which names the runs that its runs start from"
+        words = "lacks the column parent, which names the run that each run starts from"
         raise UserError(f"{path} {words}; {_rewrite()}.")
 
     code = description.get("code")

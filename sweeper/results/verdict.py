@@ -253,8 +253,8 @@ def explain(
     if decision is Decision.NO_DIFFERENCE and terms.margin:
         sentences.append(f"All within {terms.margin.words}: {terms.margin.reason}")
     if price and price.seeds is None:
-        remedy = "" if terms.margin else "; add a margin to the experiment to end it"
-        words = "No number of seeds is expected to decide it at the difference so far"
+        remedy = "" if terms.margin else "; a margin in the experiment could decide it"
+        words = "No number of seeds is expected to decide the claim at the difference so far"
         sentences.append(f"{words}{remedy}.")
     elif price:
         hours = f", {price.hours:.2g} device hours" if price.hours is not None else ""

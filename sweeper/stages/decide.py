@@ -109,7 +109,7 @@ def check_claims(plan: Plan, until: Sequence[str] = ()) -> None:
     for claim in until:
         if claim not in plan.claims:
             expected = (
-                f"claims of the sweep ({', '.join(plan.claims) or 'it has none'})"
+                f"a claim of the sweep ({', '.join(plan.claims) or 'it has none'})"
             )
             remedy = "correct it or leave it out"
             raise invalid_value("hydra.sweeper.until", claim, expected, remedy)
@@ -160,7 +160,7 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
         raise invalid_value(
             "hydra.sweeper.budget_device_hours",
             options.budget_device_hours,
-            f"at least {cost:.2g}, the expected cost of the first round",
+            f"at least {cost:.2g}, the estimated cost of the first round",
             "raise it, or sweep fewer points",
         )
     now = Round(first, {}, estimate, [], 0.0, "the seeds of the experiment")
@@ -192,8 +192,8 @@ def _check_seeds(plan: Plan) -> None:
                 raise invalid_value(
                     f"experiment.arms.{arm.name}.seeds",
                     arm.seeds,
-                    f"the first seeds of its parent {arm.parent} ({listed})",
-                    "leave it out, since rounds add seeds in ascending order",
+                    f"the first seeds of its parent arm {arm.parent} ({listed})",
+                    "leave the key out, because rounds add seeds in ascending order",
                 )
 
 

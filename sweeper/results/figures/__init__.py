@@ -74,7 +74,7 @@ def _file(into: Path, table: Table, kind: str) -> Path:
 
 
 def _mark(into: Path, table: Table) -> Path:
-    """Return the path of a hidden file. It holds the digest from when the figure was drawn."""
+    """Return the path of a hidden file with the digest of the table that was last drawn."""
     return into / "figures" / f".{stem(table.name)}.drawn"
 
 

@@ -14,7 +14,7 @@ from sweeper.results.collect import plain
 from sweeper.results.points import Point, points, trigram_curve
 from sweeper.results.table import Table, label
 
-MOST_ENTRIES = 12  # of a legend that lists every curve
+MOST_ENTRIES = 12  # a legend with more curves lists only the arms
 
 Key = tuple[tuple[str, Any], ...]
 """The settings that distinguish a curve from the other curves of its arm."""

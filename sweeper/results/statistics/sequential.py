@@ -31,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 FIRST = 3
 DESIGNED = 30
 STEEPNESS = 0.05
-# Half is more than later seeds need. It makes up for spreads that are estimated from few seeds
+# So large a share also makes up for variances that a few seeds estimate wrongly
 # (docs/decisions.md).
 LATER = 0.5
 _NODES_PER_SD = 3

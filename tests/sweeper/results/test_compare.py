@@ -44,7 +44,7 @@ def compared(capsys, *words, outputs="outputs"):
 
 @pytest.mark.parametrize(
     ("models", "told"),
-    [("1", "nothing that trains"), ("2", "models")],
+    [("1", "no code for training"), ("2", "models")],
     ids=["same", "edited"],
 )
 def test_versions_are_told_beside_whether_results_differ(

@@ -93,7 +93,7 @@ def test_metrics_share_the_error_and_costs_stand_beside_the_effect():
     found = judge_scores(table, better="lower")
     assert [one.measure for one in found] == ["loss", "error"]
     assert {one.numbers["claims"] for one in found} == {2}
-    assert "It rests on 6 pairs." in found[0].sentence
+    assert "The comparison rests on 6 pairs." in found[0].sentence
     assert "at 1.00 x the FLOPs and 1.20 x the seconds. " in found[0].sentence
 
 
@@ -150,7 +150,7 @@ def test_each_metric_may_go_its_own_way_and_a_row_without_a_partner_is_named():
     found = judge_scores(table, better="loss=lower,accuracy=higher")
     verdicts = [one.verdict for one in found]
     assert verdicts == [Decision.NOT_SUPPORTED, Decision.SUPPORTED]
-    words = "It rests on 5 pairs. 1 row has no partner and is not used."
+    words = "The comparison rests on 5 pairs. 1 row has no partner and is not used."
     assert words in found[1].sentence
     with pytest.raises(UserError, match="expected lower or higher for accuracy"):
         judge_scores(table, better="loss=lower")

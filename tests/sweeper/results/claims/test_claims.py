@@ -174,7 +174,7 @@ def test_what_else_varies_in_an_arm_is_not_mixed_up_and_a_missing_arm_is_named(
     sweep.add("standard", values, Model(64, 4, 16), {0: 41.0, 1: 42.0})
     found = verdicts(sweep, tmp_path / "varies")[WORSENS]
     assert found.verdict == OPEN
-    assert "one point for each model.heads" in found.sentence
+    assert "different values of model.heads" in found.sentence
     sweep.points = [point for point in sweep.points if point["arm"] != "standard"]
     assert "no arm standard" in verdicts(sweep, tmp_path / "missing")[WORSENS].sentence
 
@@ -331,17 +331,17 @@ def test_the_contrast_that_decides_is_named_before_a_larger_uncertain_one(
         (
             LARGER,
             {"fixed": [(64, 13, 3), (64, 7, 5), (64, 3, 11)]},
-            "head_size: model.heads.",
+            "only in model.head_size, but these also differ in model.heads.",
         ),
         (
             IMPROVES,
             {"fixed": [(61, 3, 5), (67, 7, 5), (71, 13, 5)]},
-            "heads: model.embedding_size.",
+            "only in model.heads, but these also differ in model.embedding_size.",
         ),
         (
             BOTTLENECK,
             {"large": [(64, 3, 31), (64, 7, 31)], "small": [(64, 4, 16), (64, 8, 8)]},
-            "heads: model.head_size.",
+            "only in model.heads, but these also differ in model.head_size.",
         ),
         (
             SMALL_LOSE,
@@ -746,6 +746,9 @@ def test_gains_are_compared_at_one_width(tmp_path, claim):
     arm = GAINS[claim][0]
     add(sweep, arm, Model(64, 3, 8), 50.0, {"model.head_size": 8})
     found = judged(sweep, claim, tmp_path)
-    assert found.sentence == "Points of {} and {} differ in width.".format(
-        *GAINS[claim]
+    assert (
+        found.sentence
+        == "Points of {} and {} differ in width, but the claim needs equal widths.".format(
+            *GAINS[claim]
+        )
     )

@@ -87,7 +87,7 @@ def test_runs_that_diverged_leave_their_claims_undecided_and_no_others(tmp_path)
     found = verdicts(sweep, tmp_path)
     assert found[WORSENS].verdict == SUPPORTED
     assert found[IMPROVES].verdict == OPEN
-    assert "1 of its runs failed or diverged" in found[IMPROVES].sentence
+    assert "1 run of the claim failed or diverged" in found[IMPROVES].sentence
 
 
 def test_a_pre_training_that_diverged_leaves_claims_on_its_fine_tunings_undecided(
@@ -103,7 +103,7 @@ def test_a_pre_training_that_diverged_leaves_claims_on_its_fine_tunings_undecide
     RunStore(tmp_path).run("pretraining-fixed-h32-s4").claim({}).finish("nan")
     for verdict in verdicts_on(*collect(tmp_path)):
         assert verdict.verdict == OPEN
-        assert "1 of its runs failed or diverged" in verdict.sentence
+        assert "1 run of the claim failed or diverged" in verdict.sentence
 
 
 def test_nothing_is_bought_for_a_claim_that_no_seed_can_decide(tmp_path):
