@@ -103,8 +103,8 @@ def small_beats_large(
     }
     if not strict:
         raise Unanswerable(
-            f"The claim needs a model with a fixed head size, an embedding below {largest:.0f} and no "
-            f"more parameters than the standard models of embedding size {largest:.0f}."
+            f"The claim needs a model with a fixed head size, an embedding below {largest:.0f}, "
+            f"and no more parameters than the standard models of embedding size {largest:.0f}."
         )
     winners = []
     for one in strict.values():

@@ -1,4 +1,4 @@
-"""Scores from anywhere are judged by the rule that judges the claims of a sweep."""
+"""Scores of any program are judged by the rule that judges the claims of a sweep."""
 
 import json
 from dataclasses import replace
@@ -18,7 +18,7 @@ from tests.sweeper.results.grids import figure1
 
 
 def scores(effects, seeds=6, own=0.05, **columns):
-    """Scores around 10 of arms that differ by `effects`, on the same seeds."""
+    """Return scores of about 10 for arms that share their seeds and differ by `effects`."""
     draw = np.random.default_rng(7)
     of_seed = draw.normal(0, 0.3, seeds)
     rows = [
@@ -30,7 +30,7 @@ def scores(effects, seeds=6, own=0.05, **columns):
 
 
 def by_metric(effects, *metrics, **columns):
-    """The same scores under several metrics."""
+    """Return the same scores for each of several metrics."""
     return pd.concat([scores(effects, metric=one, **columns) for one in metrics])
 
 
