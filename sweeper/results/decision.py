@@ -125,7 +125,7 @@ class Question:
 
     @cached_property
     def used(self) -> list[int]:
-        """The indices of the distinct points that the claim uses."""
+        """The indices of the distinct points that the claim uses, in `evidence.measured`."""
         return np.flatnonzero(self.weights.any(axis=0)).tolist()
 
     @property

@@ -151,7 +151,7 @@ class Evidence:
         return Design(self.points, self.metric, self.ratios)
 
     def place(self, point: Point) -> int:
-        """Return the index of a point among the distinct points."""
+        """Return the index in `measured` of the distinct point that this point belongs to."""
         return self._places[point.key]
 
     def weights(self, sums: Sequence[Weights]) -> Floats:

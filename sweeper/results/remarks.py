@@ -145,7 +145,7 @@ def mixed(table: Table) -> list[str]:
     for several in digests.values():
         if len(several) > 1:
             listed = ", ".join(sorted(several))
-            words = f"{len(several)} different preparations of one text"
+            words = f"{len(several)} different preparations of the same data"
             sentences.append(f"Runs on {words}: {listed}.")
     return sentences
 
@@ -179,7 +179,7 @@ def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:
     average = "Geometric mean" if any(point.logs for point in points) else "Mean"
     return [
         f"{average} of {span(counts)} seeds, 95 % interval (Student's t, spread between seeds "
-        f"moderated over points: {span(degrees)} degrees of freedom); faint: every seed."
+        f"moderated over points: {span(degrees)} degrees of freedom). Faint marks: single seeds."
     ]
 
 

@@ -24,8 +24,8 @@ def brief(
 ) -> Iterator[Text]:
     """Yield the lines of `on_claims`. If there are several experiments, add their caveats.
 
-    Experiments with the same caveat, such as missing runs, share a line. For a single experiment,
-    `summarise` returns the caveats.
+    Experiments with the same caveat, such as missing runs, share a line. A single experiment needs
+    no caveats here, because `summarise` returns them.
     """
     noted = tables if len(tables) > 1 else ()
     for table in noted:

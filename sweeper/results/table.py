@@ -86,15 +86,15 @@ SIZES = {
     "params_attention": Column(),
     # The share of the attention parameters that re-parametrisation removed.
     "params_attention_saved": Column(),
-    "flops_per_token": Column("training FLOPs per token"),  # 3 x the forward pass
+    "flops_per_token": Column("training FLOPs per token"),  # 3 times the forward pass
     # The cache of one token over all layers of a decoder, at two bytes per number.
     "cache_bytes_per_token": Column("cache bytes per token"),
     "width": Column("heads x head size"),  # the mean over layers
     "matched_to": _TEXT,  # the point that this point is matched to, in words
-    "match_count": _TEXT,  # the column in which it is matched
+    "match_count": _TEXT,  # the column in which this point is matched
     "match_error": Column(),  # achieved / target - 1 in that column
     "steps": Column(),
-    # An upper bound if batches are padded only to their longest row.
+    # If batches are padded only to their longest row, this is an upper bound.
     "tokens_seen": Column(),
     "training_flops": Column("training FLOPs"),
 }
@@ -116,7 +116,7 @@ METRICS = {
     "context_error": Column(
         "error of the context", "", -1, ratios=True, resolution=1e-4
     ),
-    "attention_rank": Column("rank of a head's logits"),  # mean over heads
+    "attention_rank": Column("rank of a head's logits"),  # the mean over heads
     "attention_entropy": Column("entropy of attention", "nats"),
     "unigram_perplexity": Column("test perplexity per subword of a unigram model"),
     "bigram_perplexity": Column("test perplexity per subword of a bigram model"),
@@ -138,8 +138,8 @@ RUN = {
     "torch": _TEXT,
     "state": _TEXT,
     "reason": _TEXT,
-    "run": _TEXT,  # outputs/runs/<run>
-    "parent": _TEXT,  # the run whose weights it starts from
+    "run": _TEXT,  # the run id; the folder is outputs/runs/<run>
+    "parent": _TEXT,  # the run whose weights this run starts from
 }
 
 COLUMNS: dict[str, Column] = {**NAMES, **KEYS, **SIZES, **METRICS, **RUN}

@@ -54,7 +54,7 @@ class Verdict:
 
     @property
     def effect(self) -> str:
-        """The contrast to name first, with its interval, as text; empty if there is none."""
+        """The text of the contrast to name first, with its interval; empty if there is none."""
         contrasts = self.numbers.get("contrasts")
         if not contrasts or "unmeasured" in self.numbers:
             return ""

@@ -26,7 +26,7 @@ from sweeper.store.numbers import plural
 class Progress:
     """The claims judged on a plan's finished runs, and the cost of these runs."""
 
-    questions: Mapping[str, Sequence[Question]]  # by experiment
+    questions: Mapping[str, Sequence[Question]]  # the keys are experiments
     spent_h: float  # device hours of the runs
     until: Sequence[str]  # the claims to decide; [] means all
 

@@ -180,7 +180,7 @@ def test_runs_on_data_that_differ_though_the_text_is_one_are_marked(tmp_path):
     one_arm({0: None, 1: None}).write(tmp_path)
     for seed, digest in enumerate(("ab" * 32, "cd" * 32)):
         finished(tmp_path, {}, seed=seed, data={"sha256": digest})
-    told = "Runs on 2 different preparations of one text: abababab, cdcdcdcd."
+    told = "Runs on 2 different preparations of the same data: abababab, cdcdcdcd."
     assert mixed(collect(tmp_path)[0]) == [told]
 
 
