@@ -42,9 +42,9 @@ from sweeper.store.numbers import plural, short
 def standard_worsens_beyond(design: Design, *, standard: str = "standard") -> Statement:
     """Does the heuristic head size = embedding size / heads get worse beyond some number of heads?
 
-    The paper's Figure 1a and Table 1. The claim compares models of equal embedding size, number of
-    parameters and feed-forward size. It is supported if at every embedding size the largest number
-    of heads is worse than some smaller number.
+    The claim is from the paper's Figure 1a and Table 1. It compares models of equal embedding size,
+    number of parameters and feed-forward size. It is supported if at every embedding size the
+    largest number of heads is worse than some smaller number.
     """
     alike = [
         (f"embedding size {embedding:.0f}", models)
@@ -62,8 +62,8 @@ def standard_worsens_beyond(design: Design, *, standard: str = "standard") -> St
 def fixed_keeps_improving(design: Design, *, fixed: str = "fixed") -> Statement:
     """Does a model with a fixed head size keep improving with the number of heads?
 
-    The paper's Figure 1, Tables 2(A) and 3, and section 4.3. The claim uses one arm, whose points
-    differ only in the number of heads.
+    The claim is from the paper's Figure 1, Tables 2(A) and 3, and section 4.3. It uses one arm,
+    whose points differ only in the number of heads.
     """
     return keeps_improving(design.of(fixed), "model.heads", "heads")
 
@@ -71,9 +71,9 @@ def fixed_keeps_improving(design: Design, *, fixed: str = "fixed") -> Statement:
 def larger_heads_improve(design: Design, *, fixed: str = "fixed") -> Statement:
     """Does a model with a fixed number of heads keep improving with the head size?
 
-    The paper's Table 2(B) and Figure 3b. Larger heads have more parameters, so the claim does not
-    show that heads are the best place for them. It uses one arm, whose points differ only in head
-    size.
+    The claim is from the paper's Table 2(B) and Figure 3b. Larger heads have more parameters, so a
+    verdict does not show that heads are the best place for parameters. The claim uses one arm,
+    whose points differ only in head size.
     """
     return keeps_improving(design.of(fixed), "model.head_size", "head sizes")
 
@@ -87,9 +87,9 @@ def small_beats_large(
 ) -> Statement:
     """Does a model with a small embedding and a fixed head size beat the largest standard model?
 
-    The paper's Figure 1b, in its strict form. The rival is the best standard model with the largest
-    embedding. The candidates have a smaller embedding and no more parameters in total. They are the
-    points of the arm `fixed`, and of the arm `matched` if the experiment has it.
+    The claim is the strict form of the paper's Figure 1b. The rival is the best standard model with
+    the largest embedding. The candidates have a smaller embedding and no more parameters in total.
+    They are the points of the arm `fixed`, and of the arm `matched` if the experiment has it.
     """
     small = [fixed, matched] if matched in design.arms else [fixed]
     largest, rivals = curves("model.embedding_size", design.of(standard)).popitem()
@@ -128,9 +128,9 @@ def saves_parameters(
 ) -> Statement:
     """Do heads of a fixed size reach the loss of the standard heuristic with fewer parameters?
 
-    The paper's Figures 1 and 4. The claim compares the losses at the largest size that both arms
-    reach. If the fixed arm's loss is lower there, a smaller model of that arm has the standard
-    loss. Losses between points are interpolated linearly in the logarithm of the number of
+    The claim is from the paper's Figures 1 and 4. It compares the losses at the largest size that
+    both arms reach. If the fixed arm's loss is lower there, a smaller model of that arm has the
+    standard loss. Losses between points are interpolated linearly in the logarithm of the number of
     parameters. In the standard arm, every number of heads that occurs at all sizes has its own
     curve.
     """

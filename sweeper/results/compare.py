@@ -14,7 +14,7 @@ from sweeper.results.mixed_code import code_apart
 from sweeper.results.points import Point, measures_of_arms
 from sweeper.results.table import Data, Table
 from sweeper.results.verdict import Verdict
-from sweeper.store.errors import invalid_value, sanitize
+from sweeper.store.errors import UserError, sanitize
 from sweeper.store.identity import can_change_results, identity
 from sweeper.store.numbers import plural
 
@@ -39,9 +39,10 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
     if len(first) == len(second) == 1:
         pairs = list(zip(first.values(), second.values(), strict=True))
     if not pairs:
-        expected = f"a sweep that shares an experiment with {one} ({', '.join(first)})"
-        remedy = "name an experiment of each, such as FOLDER/fig1"
-        raise invalid_value("compare", other, expected, remedy)
+        raise UserError(
+            f"{sanitize(one)} and {sanitize(other)} have no experiment in common; name an "
+            "experiment of each, such as FOLDER/fig1."
+        )
 
     flips = 0
     for a, b in pairs:

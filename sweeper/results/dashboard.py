@@ -69,7 +69,7 @@ def project_of(tables: Sequence[Table], given: str | None) -> Project:
     }
     if len(found) != 1:
         names = ", ".join(sorted(f"{one.entity}/{one.name}" for one in found)) or "none"
-        expected = "runs that are mirrored to one project (logger=wandb)"
+        expected = "one project that all runs are mirrored to (logger=wandb)"
         remedy = "choose a project with --project ENTITY/PROJECT"
         raise invalid_value("logger.project", names, expected, remedy)
     return found.pop()

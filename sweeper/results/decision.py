@@ -302,7 +302,7 @@ class Question:
         return Verdict(self.name, self.decision, text, numbers, self.measure)
 
     def price(self) -> Price | None:
-        """Return the expected cost of a decision if estimates and spreads stayed as they are.
+        """Return the expected cost of a decision if estimates and spreads stay as they are.
 
         Return None if the claim is decided, if more seeds cannot decide it, or if a spread is
         unknown.

@@ -215,7 +215,7 @@ def by(column: str, given: Collection[Point]) -> list[Point]:
 
 
 def numbered(column: str, given: Collection[Point]) -> dict[float, Point]:
-    """Return the points by their number in a column, in ascending order.
+    """Return the points, keyed by their number in a column, in ascending order.
 
     Raise Unanswerable if two points have the same number in it.
     """
@@ -277,12 +277,12 @@ def curves(column: str, given: Collection[Point]) -> dict[float, list[Point]]:
 
 
 def over(one: Point, other: Point, words: str) -> Contrast:
-    """Return the contrast that one point is better than another."""
+    """Return a contrast that is above 0 if one point is better than the other."""
     return Contrast(words, [(1.0, one), (-1.0, other)])
 
 
 def trend(curve: Sequence[Point], column: str, words: str) -> Contrast:
-    """Return the contrast that a curve rises from its first point to its last.
+    """Return a contrast that is above 0 if a curve rises from its first point to its last.
 
     The rise is that of a straight line, fitted to the points over the logarithm of a column.
     """
@@ -291,7 +291,7 @@ def trend(curve: Sequence[Point], column: str, words: str) -> Contrast:
 
 
 def ahead(design: Design, arm: str, rival: str, equal: str) -> Contrast:
-    """Return the contrast that the mean over an arm's points is better than the rival's.
+    """Return a contrast that is above 0 if an arm's points are better on average than the rival's.
 
     Raise Unanswerable if the points differ by more than 1 % in the column `equal`.
     """
@@ -310,7 +310,7 @@ def equal_within(column: str, error: float) -> str:
 
 
 def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:
-    """Return the contrast that larger heads gain more in an arm than in its rival.
+    """Return a contrast that is above 0 if larger heads gain more in an arm than in its rival.
 
     Raise Unanswerable if the points differ in width.
     """
@@ -361,9 +361,9 @@ def slopes(sizes: Sequence[float]) -> list[float]:
 def gain_grows(
     grid: Mapping[float, Mapping[float, Point]], sizes: str, words: str
 ) -> Contrast:
-    """Return the contrast that an inner factor gains more where an outer factor is larger.
+    """Return a contrast that is above 0 if an inner factor gains more where an outer one is larger.
 
-    At each value of the outer factor, take the slope over the inner factor. The contrast is the
+    Take the slope over the inner factor at each value of the outer factor. The contrast is the
     slope of these slopes over the outer factor.
 
     Args:
@@ -446,7 +446,7 @@ def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
 
 
 def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
-    """Return the contrasts that the error falls tenfold at the expected head size, not before."""
+    """Return contrasts for a tenfold fall of the error at the expected head size, not before."""
     by_size = numbered("model.head_size", curve)
     length = at(next(iter(by_size.values())), "task.sequence_length")
     if not {expected - 1, expected} <= by_size.keys():

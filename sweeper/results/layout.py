@@ -55,7 +55,7 @@ FAINT: Style = {"ha": "center", "fontsize": SMALL_PT, "color": FAINT_INK}
 
 
 def plain(value: object, limit: int = _LABEL_LETTERS) -> str:
-    """Return `value` as text for a figure: at most `limit` characters, all in the fonts."""
+    """Return `value` as text of at most `limit` characters that all fonts of the figures have."""
     text = str(value)
     if len(text) > limit:
         text = text[: limit - 1].rstrip() + "…"

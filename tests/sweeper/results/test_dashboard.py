@@ -161,7 +161,7 @@ MISTAKES = {
     "no project": (["--project", "headroom"], "expected ENTITY/PROJECT"),
     "a group": (["--project", "me/headroom/fig1"], "expected ENTITY/PROJECT"),
     "no plan": ([], "expected a folder with a plan"),
-    "not mirrored": ([], "logger.project=none: expected runs that are mirrored"),
+    "not mirrored": ([], "logger.project=none: expected one project"),
     "no key": ([], "set WANDB_API_KEY, or run `wandb login`"),
     "no package": ([], "The package wandb-workspaces is not installed"),
 }
