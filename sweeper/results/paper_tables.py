@@ -34,7 +34,7 @@ from sweeper.store.errors import sanitize
 from sweeper.store.numbers import short
 
 ABSENT = "–"
-_LIMIT = 60  # the most characters in a cell
+_LIMIT = 60  # a cell has at most this many characters
 
 Line = tuple[str, ...]  # the label of a row, then its cells
 Published = Mapping[str, Data]  # a paper's numbers, by setting and by metric

@@ -106,7 +106,7 @@ def missing(table: Table) -> str:
         if finetune:
             wanted = finetune.get(str(row.get("task")), [])
         measured = all(number(row.get(one)) is not None for one in wanted)
-        # A pre-training has no wanted metric, so it is missing until it is done.
+        # A pre-training needs no metric, so it counts as missing until it is done.
         if not measured or (not wanted and row["state"] != "done"):
             without[row["run"]] = str(row["state"])
     if not without:

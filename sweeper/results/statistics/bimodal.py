@@ -14,8 +14,8 @@ LEAST_DF_OF_SEEDS = 8
 # A point is narrow if its variance is below this share of the widest point's. Narrow points are
 # left out, because they say nothing about modes that lie far apart.
 COMPARABLE = 0.1
-# But they are kept if the widest point has more than this many times their variance. Normal values
-# hardly ever differ so much, so the widest point itself is suspect.
+# A narrow point is kept if the widest point has more than this many times its variance. Normal
+# values hardly ever differ so much, so the widest point itself is suspect.
 FAR = 64.0
 
 
