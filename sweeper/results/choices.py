@@ -5,8 +5,7 @@ finalists, are tried with a second seed. If their difference is within its error
 with further seeds. The finalist with the better mean is chosen. If their difference is still within
 its error, the other finalist stays as an alternative, and claims must hold for both.
 
-Only the metric on the validation split counts. If a trial of a combination diverged, every other
-combination is better.
+Only the metric on the validation split counts. Combinations with a diverged trial rank last.
 """
 
 import math
@@ -24,7 +23,7 @@ from sweeper.store.files import canonical
 from sweeper.store.runs import State
 
 FINALISTS = 2
-CONFIRMED = 2  # the smallest number of seeds of a finalist
+CONFIRMED = 2  # every finalist is tried with at least this many seeds
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,10 @@ class Choice:
         values: the chosen values, by key.
         alternative: the other finalist's values if trials cannot tell it from the chosen one.
         among: the number of combinations of values that were tried.
-        difference: how much worse the other finalist is, in the metric of the trials. None if
-            there is no other.
-        error: half the 95 % interval of that difference, with the variance that claims use
-            (statistics/blocks.py); None if it is unknown.
+        difference: how much worse the other finalist's mean is, in the metric of the trials. None
+            if there is no other finalist.
+        error: half the width of the 95 % interval of that difference. The variance is estimated as
+            for claims (statistics/blocks.py). None if it is unknown.
         best: the ids of the runs with the chosen values.
         trials: the ids of all runs of this setting.
     """
@@ -79,7 +78,9 @@ def ranked(table: Table) -> list[list[Point]]:
     for row in table.rows:
         if row["state"] == State.DONE and number(row.get(table.metric)) is None:
             problem = f"run {sanitize(row['run'])} was trained without {table.metric}"
-            remedy = "correct experiment.tune.by, or set other seeds of trials"
+            remedy = (
+                "correct experiment.tune.by, or try other seeds (experiment.tune.seeds)"
+            )
             raise UserError(f"{table.name}: {problem}; {remedy}.")
     groups: dict[str, list[Point]] = {}
     for point in points(table, table.metric):
@@ -119,8 +120,8 @@ def choices(table: Table) -> list[Choice]:
             for other in others
             for seed in best.values
         }
-    # Finalists share their seeds, so they are compared seed by seed. `apart` is keyed by the runs
-    # of a point, so that arms with the same runs count once.
+    # Finalists share their seeds, so they are compared seed by seed. The keys of `apart` are run
+    # ids, so two arms that share all runs of a point contribute its differences once.
     variances = dict(zip(apart, moderated(table_of([*apart.values()])), strict=True))
 
     found = []
@@ -162,6 +163,6 @@ def tuned_keys(table: Table) -> list[str]:
 
 
 def setting_of(table: Table, point: Point) -> dict[str, Any]:
-    """Return the settings of a point that are not tuned."""
+    """Return the settings of a point, without the tuned keys."""
     keys = tuned_keys(table)
     return {key: value for key, value in point.settings.items() if key not in keys}

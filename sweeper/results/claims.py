@@ -42,9 +42,9 @@ from sweeper.store.numbers import plural, short
 def standard_worsens_beyond(design: Design, *, standard: str = "standard") -> Statement:
     """Does the heuristic head size = embedding size / heads get worse beyond some number of heads?
 
-    The paper's Figure 1a and Table 1. The claim compares models of equal embedding size, number of
-    parameters and feed-forward size. It is supported if at every embedding size the largest number
-    of heads is worse than some smaller number.
+    The claim is from the paper's Figure 1a and Table 1. It compares models of equal embedding size,
+    number of parameters and feed-forward size. It is supported if at every embedding size the
+    largest number of heads is worse than some smaller number.
     """
     alike = [
         (f"embedding size {embedding:.0f}", models)
@@ -62,8 +62,8 @@ def standard_worsens_beyond(design: Design, *, standard: str = "standard") -> St
 def fixed_keeps_improving(design: Design, *, fixed: str = "fixed") -> Statement:
     """Does a model with a fixed head size keep improving with the number of heads?
 
-    The paper's Figure 1, Tables 2(A) and 3, and section 4.3. The claim uses one arm, whose points
-    differ only in the number of heads.
+    The claim is from the paper's Figure 1, Tables 2(A) and 3, and section 4.3. It uses one arm,
+    whose points differ only in the number of heads.
     """
     return keeps_improving(design.of(fixed), "model.heads", "heads")
 
@@ -71,9 +71,9 @@ def fixed_keeps_improving(design: Design, *, fixed: str = "fixed") -> Statement:
 def larger_heads_improve(design: Design, *, fixed: str = "fixed") -> Statement:
     """Does a model with a fixed number of heads keep improving with the head size?
 
-    The paper's Table 2(B) and Figure 3b. Larger heads have more parameters, so the claim does not
-    show that heads are the best place for them. It uses one arm, whose points differ only in head
-    size.
+    The claim is from the paper's Table 2(B) and Figure 3b. Larger heads have more parameters, so a
+    verdict does not show that heads are the best place for parameters. The claim uses one arm,
+    whose points differ only in head size.
     """
     return keeps_improving(design.of(fixed), "model.head_size", "head sizes")
 
@@ -87,9 +87,9 @@ def small_beats_large(
 ) -> Statement:
     """Does a model with a small embedding and a fixed head size beat the largest standard model?
 
-    The paper's Figure 1b, in its strict form. The rival is the best standard model with the largest
-    embedding. The candidates have a smaller embedding and no more parameters in total. They are the
-    points of the arm `fixed`, and of the arm `matched` if the experiment has it.
+    The claim is the strict form of the paper's Figure 1b. The rival is the best standard model with
+    the largest embedding. The candidates have a smaller embedding and no more parameters in total.
+    They are the points of the arm `fixed`, and of the arm `matched` if the experiment has it.
     """
     small = [fixed, matched] if matched in design.arms else [fixed]
     largest, rivals = curves("model.embedding_size", design.of(standard)).popitem()
@@ -103,8 +103,8 @@ def small_beats_large(
     }
     if not strict:
         raise Unanswerable(
-            "Every model with a fixed head size and a smaller embedding has more parameters than "
-            f"the standard models of embedding size {largest:.0f}."
+            f"The claim needs a model with a fixed head size, an embedding below {largest:.0f}, "
+            f"and no more parameters than the standard models of embedding size {largest:.0f}."
         )
     winners = []
     for one in strict.values():
@@ -128,13 +128,16 @@ def saves_parameters(
 ) -> Statement:
     """Do heads of a fixed size reach the loss of the standard heuristic with fewer parameters?
 
-    The paper's Figures 1 and 4. The claim compares the losses at the largest size that both arms
-    reach. If the fixed arm's loss is lower there, a smaller model of that arm has the standard
-    loss. Losses between points are interpolated linearly in the logarithm of the number of
-    parameters. The standard arm has one curve for each number of heads that all its sizes share.
+    The claim is from the paper's Figures 1 and 4. It compares the losses at the largest size that
+    both arms reach. If the fixed arm's loss is lower there, a smaller model of that arm has the
+    standard loss. Losses between points are interpolated linearly in the logarithm of the number of
+    parameters. In the standard arm, every number of heads that occurs at all sizes has its own
+    curve.
     """
     if design.metric.rpartition("/")[2] not in LOSSES:
-        raise Unanswerable("The claim needs a metric that is a loss.")
+        raise Unanswerable(
+            f"The claim needs a metric that is a loss, not {design.metric}."
+        )
     rivals = design.of(standard)
     sizes = {at(point, "params_total") for point in rivals}
     held = [
@@ -164,8 +167,8 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
     """Does an arm win over the standard one at the matched size? Figures 1 and 3a match parameters.
 
     Each matched point is compared with the point it was matched to. The mean over the pairs with
-    one point in the arm `standard` decides. If the experiment has no such arm, the rival is the
-    only arm whose points are matched.
+    one point in the arm `standard` decides. If the experiment has no arm of that name, the only
+    arm with matched points takes its place.
     """
     every = design.points
     by_name = {f"{point.arm} {point.name}".strip(): point for point in every}
@@ -193,7 +196,8 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
             errors[count] = max(errors.get(count, 0.0), abs(at(point, "match_error")))
     if not weights:
         raise Unanswerable(
-            f"No pair of matched points has exactly one point in the arm {rival}."
+            f"No pair of matched points has exactly one point in the arm {rival}; match points of "
+            "this arm to points of another."
         )
     pairs = len(weights) // 2
     equal = " or ".join(equal_within(*one) for one in sorted(errors.items()))
@@ -210,7 +214,7 @@ def fixed_size_beats_heuristic(
     """Does a fixed head size win over embedding size / heads, at an equal number of parameters?
 
     `wins_at_equal_size` compares pairs of matched points. This claim compares the means over all
-    points of each arm; the points of an arm differ in width.
+    points of each arm. The points of an arm differ in width.
     """
     return ahead(design, fixed, standard, "params_total")
 
@@ -234,10 +238,10 @@ def small_heads_lose_at_equal_width(design: Design) -> Statement:
 def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> Statement:
     """Are heads of one size in all layers better than sizes that rise or fall over the layers?
 
-    Not in the paper. The arm `equal` has one head size in all layers. In every other arm, head
-    sizes follow a schedule over the layers. The points of an arm differ only in the number of
-    heads. Models with equal numbers of heads and parameters form pairs, and the mean over the pairs
-    decides. If the difference is within the margin, one size in all layers is no worse.
+    The paper does not make this claim. The arm `equal` has one head size in all layers. In every
+    other arm, head sizes follow a schedule over the layers. The points of an arm differ only in the
+    number of heads. Models with equal numbers of heads and parameters form pairs. The mean over the
+    pairs decides. If the difference is within the margin, one size in all layers is no worse.
     """
     others = [arm for arm in design.arms if arm != equal]
     if not others:
@@ -269,11 +273,11 @@ def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statemen
     """Is a growing number of heads worth more with large heads than with bottlenecked ones?
 
     The low-rank bottleneck implies this claim (the paper's section 3): more heads do not help if
-    each is too small to express its attention. Every arm but `large` has small heads. For each of
-    them, the claim subtracts the trend of the small heads over their number from the trend of the
-    large heads. So the value of more heads of any size cancels out. A large head also has more
-    parameters than a small one; `small_heads_lose_at_equal_width` compares at equal numbers of
-    parameters. The points of an arm differ only in the number of heads.
+    each is too small to express its attention. Every arm but `large` has small heads. The points of
+    an arm differ only in the number of heads. For each small arm, the claim subtracts its slope
+    over the number of heads from the slope of the arm `large`. So a gain that more heads bring at
+    any head size cancels out. A large head also has more parameters than a small one. The claim
+    `small_heads_lose_at_equal_width` compares models with equally many parameters.
     """
     small = [arm for arm in design.arms if arm != large]
     if not small:
@@ -302,8 +306,8 @@ def longer_sequences_take_larger_heads(
     """Is a larger head worth more where sequences are longer, as Theorem 1 implies?
 
     The claim takes the slope over head sizes at each length, and then the slope of these slopes
-    over the lengths. So the value of a longer context by itself cancels out. The claim uses one
-    arm, whose points differ in sequence length and head size.
+    over the lengths. So a gain that a longer context brings at any head size cancels out. The claim
+    uses one arm, whose points differ in sequence length and head size.
     """
     lengths = curves("task.sequence_length", design.of(heads))
     grid = {n: numbered("model.head_size", curve) for n, curve in lengths.items()}
@@ -381,8 +385,8 @@ def latent_beats_shared_keys(
 ) -> Statement:
     """Does latent attention win over heads that share keys and values, at an equal KV cache?
 
-    Published comparisons disagree (TransMLA 2025 against replications). Both arms have equally many
-    parameters.
+    Published comparisons disagree (TransMLA, 2025, and its replications). Both arms have equally
+    many parameters.
     """
     ahead(design, latent, shared, "params_total")
     return ahead(design, latent, shared, "cache_bytes_per_token")
@@ -393,8 +397,8 @@ def thin_keys_lose(
 ) -> Statement:
     """Do queries and keys of a quarter of the values' size lose to equal sizes, at an equal cache?
 
-    Published answers disagree. The paper's bottleneck is in queries and keys alone. If the
-    difference is within the margin, thin keys are no worse.
+    Published answers disagree. The low-rank bottleneck of the paper comes from the size of queries
+    and keys, not of values. If the difference is within the margin, thin keys are no worse.
     """
     return ahead(design, full, thin, "cache_bytes_per_token")
 

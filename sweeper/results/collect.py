@@ -5,16 +5,17 @@ once. Out: a `Table` for each experiment; results/table.py has the schema of its
 results/judge.py and results/figures use these tables in memory. They do not read the files that
 `write_tables` writes.
 
-A row is one (arm, point, seed) of the newest plan with the experiment, also if its run is not done.
-A run that several arms use has a row in each. Sizes come from the plan, so rows of unfinished runs
-have them too. The measurements of unfinished runs are empty.
+The newest plan with the experiment determines the rows: one for each (arm, point, seed), even if
+its run is not done. A run that several arms use has a row in each. Sizes come from the plan, so
+rows of unfinished runs have them too. The measurements of unfinished runs are empty.
 
 A row in memory also has keys that are not columns (`_IN_MEMORY`):
 
 - `estimate`: the training time that the plan expected, in seconds.
 - `devices`: the number of devices.
-- `code_parts`: the states of the code that trained the run (store/code.py).
-- `prepared`: the config of its data and task as JSON, and the digest of the prepared files; a list.
+- `code_parts`: the digests of the code that trained the run (store/code.py).
+- `prepared`: a list of two strings: the config of the run's data and task as JSON, and the digest
+  of the prepared files.
 - `damaged`: whether a file of the run cannot be read.
 
 `collect` writes nothing. Equal records give tables with equal bytes.
@@ -63,7 +64,8 @@ RESULT_KEYS = (
     "tokens_per_second",
     "device",
 )
-OPTIONAL = ("parent", "waited_seconds")  # columns that a table has if a run has them
+# A table has these columns only if one of its runs has a value.
+OPTIONAL = ("parent", "waited_seconds")
 _IN_MEMORY = ("estimate", "devices", "code_parts", "prepared", "damaged")
 
 Plan = Data
@@ -75,13 +77,13 @@ def collect(
     experiments: Sequence[str] | None = None,
     faults: Faults | None = None,
 ) -> list[Table]:
-    """Return the tables of these experiments; None stands for all that were ever planned.
+    """Return a table for each of these experiments.
 
     A table joins the newest plan of its experiment and the records on disk.
 
     Args:
         outputs: the outputs folder.
-        experiments: names of experiments.
+        experiments: names of experiments. None stands for all that were ever planned.
         faults: a list that collects the errors of tables and runs. If it is None, the first error
             of a table is raised.
 
@@ -118,7 +120,7 @@ def write_tables(
 
 
 class Collected(NamedTuple):
-    """The cells of a run's rows, and its files."""
+    """The cells that all rows of a run share, and the content of the run's files."""
 
     cells: Data
     files: RunFiles = RunFiles()
@@ -141,7 +143,7 @@ class Records:
         self._code = TrainedCode(store.outputs)
 
     def of(self, id: str) -> Collected:
-        """Return the cells and files of a run. Read them once, then return the cached ones."""
+        """Return the cells and files of a run, from the cache after the first call."""
         if id not in self._known:
             run = self._store.run(id)
             self._known[id] = collected(run, self._configs.get(id, {}))
@@ -152,12 +154,12 @@ class Records:
         return bool(self.of(id).cells["state"] == State.DONE)
 
     def tables(self, plan: Plan) -> list[Table]:
-        """Return the tables of a plan. Read every run again that was not done."""
+        """Return the tables of a plan. Runs that were not done yet are read again."""
         self._known = {id: own for id, own in self._known.items() if self.is_done(id)}
         return [self.table(name, plan) for name in plan["experiments"]]
 
     def table(self, name: str, plan: Plan) -> Table:
-        """Return the table of an experiment of a plan."""
+        """Return the table of one experiment in a plan."""
         table = _table(name, plan, self.of)
         about = {**table.provenance, **self._asked(name, plan)}
         if _shared_gpus(table.files.values()):
@@ -168,10 +170,11 @@ class Records:
         return table
 
     def _asked(self, name: str, plan: Plan) -> dict[str, Any]:
-        """Return the terms first asked after runs were done, and other claims on the same runs.
+        """Return the late terms of an experiment, and further claims on its runs.
 
-        The keys are `asked_late` and `asked_too`; an empty one is left out. Claims that are judged
-        together share the chance of error (sweeper/results/judge.py).
+        `asked_late` holds the terms (claim, margin or error) that were first asked after some runs
+        were done. `asked_too` holds claims that other plans judge on the same runs, because all of
+        them share the chance of error (sweeper/results/judge.py). An empty key is left out.
         """
         known = asked_in(self._store.outputs)
         own = asked_of(plan, name)
@@ -347,9 +350,9 @@ def _words(values: Data, ends: Counter[str]) -> str:
 def _sizes(point: Data, plan: Plan, tasks: Mapping[str, str | None]) -> dict[str, Any]:
     """Return the sizes of a point's run, and the point that they are matched to.
 
-    A fine-tuned model gets the numbers of parameters of its pre-training, including the output
-    layers. If a model starts from another one on the same task, the share of attention parameters
-    that it saves is added.
+    A fine-tuned model gets the parameter counts of its pre-trained model, including the output
+    layers. If a model starts from another one of the same task, `params_attention_saved` is the
+    share of attention parameters that it does without.
 
     Args:
         point: the point in the plan.
@@ -381,7 +384,8 @@ def _columns(rows: Sequence[Data], swept: set[str]) -> list[str]:
         rest.remove("trials")
     metrics = [key for key in rest if "/" in key and key not in swept]
     keys = [key for key in rest if key not in metrics]
-    keys.sort(key=lambda key: not key.startswith("model."))  # keys of the model first
+    # The keys of the model come first.
+    keys.sort(key=lambda key: not key.startswith("model."))
     sizes = [key for key in SIZES if key in found or key in RESULT_KEYS]
     unused = {key for key in OPTIONAL if not any(row.get(key) for row in rows)}
     run = [key for key in RUN if key not in unused]

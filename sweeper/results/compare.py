@@ -14,7 +14,7 @@ from sweeper.results.mixed_code import code_apart
 from sweeper.results.points import Point, measures_of_arms
 from sweeper.results.table import Data, Table
 from sweeper.results.verdict import Verdict
-from sweeper.store.errors import invalid_value, sanitize
+from sweeper.store.errors import UserError, sanitize
 from sweeper.store.identity import can_change_results, identity
 from sweeper.store.numbers import plural
 
@@ -23,11 +23,11 @@ Name = tuple[str, str]
 
 
 def compare(console: Console, outputs: Path, one: str, other: str) -> int:
-    """Print the changes from one sweep to the other; return 1 if a claim flipped, else 0.
+    """Print the changes from one sweep to the other. Return 1 if a verdict flipped, else 0.
 
     Args:
         console: the terminal.
-        outputs: the outputs folder of experiments that are given without a folder.
+        outputs: the outputs folder for experiments that are named without a folder.
         one, other: an outputs folder, an experiment in `outputs`, or FOLDER/EXPERIMENT.
 
     Raises:
@@ -39,9 +39,10 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
     if len(first) == len(second) == 1:
         pairs = list(zip(first.values(), second.values(), strict=True))
     if not pairs:
-        expected = f"a sweep that shares an experiment with {one} ({', '.join(first)})"
-        remedy = "name an experiment of each, such as FOLDER/fig1"
-        raise invalid_value("compare", other, expected, remedy)
+        raise UserError(
+            f"{sanitize(one)} and {sanitize(other)} have no experiment in common; name an "
+            "experiment of each, such as FOLDER/fig1."
+        )
 
     flips = 0
     for a, b in pairs:
@@ -60,9 +61,9 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
     return 1 if flips else 0
 
 
-def _tables(outputs: Path, word: str) -> list[Table]:
-    """Return the tables of an outputs folder, or of an experiment, as given on the command line."""
-    path = Path(word)
+def _tables(outputs: Path, sweep: str) -> list[Table]:
+    """Return the tables of a sweep: an outputs folder, EXPERIMENT or FOLDER/EXPERIMENT."""
+    path = Path(sweep)
     if (path / "plans").is_dir():
         return collect(path)
     return collect(path.parent if path.parent != Path() else outputs, [path.name])
@@ -71,7 +72,7 @@ def _tables(outputs: Path, word: str) -> list[Table]:
 def _verdicts_apart(
     a: Table, b: Table, one: str, other: str
 ) -> Iterator[tuple[str, bool]]:
-    """Yield a line for each claim whose verdict or terms differ, and whether the claim flipped."""
+    """Yield (line, flipped) for each claim whose verdict or terms differ."""
     before, after = ({_claim(v): v for v in verdicts_on(table)} for table in (a, b))
     for claim in sorted(before.keys() ^ after.keys()):
         word = one if claim in before else other
@@ -104,7 +105,7 @@ def _terms_apart(was: Verdict, now: Verdict) -> list[str]:
 
 
 def _terms(numbers: Data) -> dict[str, str]:
-    """Return the terms of a verdict in words, by their names."""
+    """Return the terms of a verdict as text, keyed by name."""
     return {
         "margin": (numbers["margin"] or {}).get("size", "none"),
         "error": f"{numbers['error']:g}",
@@ -127,12 +128,12 @@ def _facts(one: Table, other: Table) -> Iterator[str]:
         )
         apart = code_apart([*one.rows, *other.rows])
         if column == "code" and apart is not None:
-            line += f" ({', '.join(apart) or 'nothing that trains'} changed)"
+            line += f" ({', '.join(apart) or 'no code for training'} changed)"
         yield line
 
 
 def _configs(one: Table, other: Table) -> Iterator[str]:
-    """Yield a line for each config key that differs between runs of points in both plans."""
+    """Yield a line for each config key that differs, among the points that both plans have."""
     first, second = (
         {
             (row["arm"], row["point"], row.get("task")): identity(
@@ -161,7 +162,7 @@ def _word(value: Any) -> str:
 
 
 def differences(one: Table, other: Table) -> Iterator[str]:
-    """Yield lines on the differing points and the missing values of each measure in both tables."""
+    """For each measure that both tables have, yield lines on changed and missing values."""
     known = measures_of_arms(other)
     for measure in measures_of_arms(one):
         if measure not in known:
@@ -199,7 +200,10 @@ def _means(before: Point, after: Point) -> str:
 def _missing(
     word: str, own: Mapping[Name, Point], others: Mapping[Name, Point]
 ) -> list[str]:
-    """Return a line with the number of values that only the other table has; [] for none."""
+    """Return a line with the number of values that only the other table has.
+
+    Return [] if there are none. `word` names the own table, "first" or "second".
+    """
     lacking = 0
     for name, other in others.items():
         known = own[name].values if name in own else {}

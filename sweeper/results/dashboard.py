@@ -20,7 +20,7 @@ from sweeper.store.identity import digest_of
 
 EXTRA = 'run pip install "wandb-workspaces>=0.4.13", or omit the view with --offline'
 INSTALL = "install it: pip install wandb"
-LOGIN = "; set WANDB_API_KEY, or run `wandb login` with a connection to its server"
+LOGIN = "; set WANDB_API_KEY, or run `wandb login` on a machine with internet access"
 JOB_TYPE = "experiment"  # the job type of W&B runs that hold a table
 STEP = "trainer/global_step"
 ARM = "names.arm"
@@ -31,12 +31,13 @@ ACROSS = {
     "head size": "size.head_size",
     "total parameters": "size.params_total",
 }
-MOST_RUNS = 1000  # the most lines in a panel; the default of wandb-workspaces is 10
-_LETTERS = 200  # the most characters that are shown of an error message of W&B
+# A panel shows at most this many runs. The default of wandb-workspaces is 10.
+MOST_RUNS = 1000
+_LETTERS = 200  # longer error messages of W&B are cut
 
 
 class Project(NamedTuple):
-    """A W&B project; without an entity, it belongs to the default entity of the API key."""
+    """A W&B project. If `entity` is None, it is the default entity of the API key."""
 
     entity: str | None
     name: str
@@ -68,7 +69,7 @@ def project_of(tables: Sequence[Table], given: str | None) -> Project:
     }
     if len(found) != 1:
         names = ", ".join(sorted(f"{one.entity}/{one.name}" for one in found)) or "none"
-        expected = "runs that are mirrored to one project (logger=wandb)"
+        expected = "one project that all runs are mirrored to (logger=wandb)"
         remedy = "choose a project with --project ENTITY/PROJECT"
         raise invalid_value("logger.project", names, expected, remedy)
     return found.pop()
@@ -85,7 +86,7 @@ def module(name: str, remedy: str) -> Any:
 
 @contextmanager
 def sentences() -> Iterator[None]:
-    """Turn every error of W&B into a UserError; its libraries can raise any exception."""
+    """Turn every exception into a UserError, because the libraries of W&B can raise any type."""
     try:
         yield
     except (UserError, KeyboardInterrupt):
@@ -190,7 +191,7 @@ def publish_dashboard(
     """
     project = project_of(tables, given)
     if not offline:
-        # Fail before anything is sent.
+        # If a package is missing, fail before anything is sent.
         module("wandb_workspaces.workspaces", EXTRA)
         wandb = module("wandb", INSTALL)
         wandb.setup(wandb.Settings(silent=True))
@@ -205,12 +206,12 @@ def publish_dashboard(
             return f"wandb sync {shlex.quote(str(outputs / 'wandb'))}"
         tag(outputs, tables, api.runs, project)
         view = workspace(project, tables)
-        # The client would draw a random name of eleven letters. A digest gives the same tables the
-        # same view.
+        # wandb-workspaces would draw a random name of 11 letters, and so save a new view each time.
         name = digest_of([project.entity, project.name, view.name])[:11]
         internal = module("wandb_workspaces.workspaces.internal", EXTRA)
         view._internal_name = internal._url_query_str_to_internal_name(name)
-        # If there is an earlier view, replace it.
+        # With the id of an earlier view, `save` replaces that view. Without one, from_url raises
+        # ValueError.
         with suppress(ValueError):
             view._internal_id = type(view).from_url(view.url)._internal_id
         view.save()
@@ -220,9 +221,10 @@ def publish_dashboard(
 def tag(
     outputs: Path, tables: Sequence[Table], runs: Callable[..., Any], project: Project
 ) -> None:
-    """Add a tag to the mirrored runs of the tables for each experiment that uses them.
+    """Tag every mirrored run of the tables with the experiments that use it.
 
-    A run gets the tags of the existing plans when it trains. This adds those of later plans.
+    When a run trains, it gets the tags of the plans that exist then. This function adds the tags of
+    later plans.
 
     Args:
         outputs: the outputs folder.

@@ -29,11 +29,12 @@ from sweeper.results.statistics.sequential import (
     intersection,
 )
 from sweeper.results.verdict import Decision, Found, Price, Terms, Verdict, explain
+from sweeper.store.numbers import plural
 from sweeper.store.plans import ERROR
 
-# The largest number of seeds per point that a price gives.
+# If more seeds per point are needed, `Question.price` says that no number of seeds suffices.
 MOST = 1000
-# A metric's step is at most its range over this, since every evaluation has at least 20 rows.
+# An accuracy on n rows changes in steps of 1 / n. Every evaluation has at least this many rows.
 _STEPS = 20
 # With fewer seeds per point, values can look bimodal by chance.
 _BIMODAL_FROM = 10
@@ -53,8 +54,8 @@ class Ranked(NamedTuple):
     than an open one, and a part that fails is weaker. The parts of `AnyOf` are listed best first.
 
     Attributes:
-        rank: 1 if the statement holds, -1 if it fails, 0 if it is open; then the estimate of the
-            deciding contrast, minus its threshold.
+        rank: first, 1 if the statement holds, -1 if it fails, or 0 if it is open. Second, the
+            estimate of the deciding contrast minus its threshold.
         deciding: the finding that decides the statement.
         listed: the findings on all contrasts.
     """
@@ -78,8 +79,8 @@ class Question:
         evidence: the points and their values.
         claims: the number of questions that share the chance of error.
         error: the chance of any wrong decision among these questions.
-        asked_after: the ids of the runs that were done when a term was first asked, by term: the
-            claim, its margin or the error. Terms that were asked before all runs are left out.
+        asked_after: for each term (claim, margin or error) that was first asked after some runs
+            were done, the ids of those runs.
     """
 
     name: str
@@ -113,18 +114,18 @@ class Question:
 
     @cached_property
     def _contrast_of_row(self) -> np.ndarray:
-        """The index of each row's contrast; shape (rows,)."""
+        """The index of the contrast that each row belongs to, of shape (rows,)."""
         counts = [1 + len(one.others) for one in self.contrasts]
         return np.repeat(range(len(counts)), counts)
 
     @cached_property
     def _first_rows(self) -> np.ndarray:
-        """The index of each contrast's first row, which has its own weights; shape (contrasts,)."""
+        """The index of the row with each contrast's own weights, of shape (contrasts,)."""
         return np.flatnonzero(np.diff(self._contrast_of_row, prepend=-1))
 
     @cached_property
     def used(self) -> list[int]:
-        """The indices of the distinct points that the claim uses."""
+        """The indices of the distinct points that the claim uses, in `evidence.measured`."""
         return np.flatnonzero(self.weights.any(axis=0)).tolist()
 
     @property
@@ -134,17 +135,17 @@ class Question:
 
     @cached_property
     def fewest(self) -> int:
-        """The smallest number of measurements of these points."""
+        """The smallest number of measurements of a point that the claim uses."""
         return min(len(point.values) for point in self.points)
 
     @cached_property
     def estimates(self) -> list[Estimate]:
-        """The estimates from all values, one per row."""
+        """The estimates from the values of all seeds so far, one per row."""
         return estimates(self.evidence.values, self.weights)
 
     @cached_property
     def analyses(self) -> list[Intervals]:
-        """The intervals of contrast minus threshold, one per row, for each interim analysis."""
+        """For each interim analysis, the intervals of contrast minus threshold, one per row."""
         return [
             self._excess(estimates(one, self.weights)) for one in self.evidence.analyses
         ]
@@ -173,7 +174,7 @@ class Question:
         return Intervals(*(ends - above for ends in intervals(found, self._levels)))
 
     def _with_alternatives(self, rows: Intervals) -> Intervals:
-        """Return for each contrast the smallest interval that covers all its rows."""
+        """Return for each contrast the smallest interval that covers those of all its rows."""
         lows = np.minimum.reduceat(rows.lows, self._first_rows)
         highs = np.maximum.reduceat(rows.highs, self._first_rows)
         return Intervals(rows.values[self._first_rows], lows, highs)
@@ -184,10 +185,10 @@ class Question:
 
     @cached_property
     def found(self) -> list[Found]:
-        """The finding on each contrast, on the contrast's scale.
+        """The finding on each contrast, before the contrast's threshold is subtracted.
 
-        Intervals are clipped to -m and m, where m is the largest difference that the metric allows.
-        An interval that is clipped at both ends is returned as infinite.
+        Intervals are clipped to [-m, m], where m is the largest difference that the metric allows.
+        If both ends are clipped, the interval is unknown, so both ends become infinite.
         """
         newest, joint = self.analyses[-1], self.intersection
         apart = joint.lows > joint.highs
@@ -224,7 +225,7 @@ class Question:
                 "weights only; more fine-tunings say nothing about another pre-training."
             )
         if lost:
-            return f"{lost} of its runs failed or diverged, so they have no value to judge."
+            return f"{plural(lost, 'run')} of the claim failed or diverged and left no value."
         if zero:
             have = "run has a value" if zero == 1 else "runs have values"
             return f"{zero} {have} of 0 or less, where differences in per cent are undefined."
@@ -301,9 +302,10 @@ class Question:
         return Verdict(self.name, self.decision, text, numbers, self.measure)
 
     def price(self) -> Price | None:
-        """Return the expected cost of a decision, given the present estimates and spreads.
+        """Return the expected cost of a decision if estimates and spreads stay as they are.
 
-        Return None if the claim is decided, if no seeds can decide it, or if no spread is known.
+        Return None if the claim is decided, if more seeds cannot decide it, or if a spread is
+        unknown.
         """
         if self.decision is not Decision.UNDECIDED or self.hopeless:
             return None
@@ -328,8 +330,8 @@ class Question:
     def next_seeds(self, most: int) -> dict[str, int]:
         """Return the number of seeds that each point of the claim needs next.
 
-        The key is the run of the point's first seed. Return {} if the claim needs no more seeds, or
-        if a point would have more than `most`.
+        The keys are the run ids of each point's first seed. Return {} if more seeds are useless, or
+        if a point would get more than `most`.
         """
         following = max(self.fewest + 1, FIRST)
         bimodal = self.obstacle == _BIMODAL and following > _BIMODAL_FROM
@@ -343,7 +345,7 @@ class Question:
         }
 
     def _decided_with(self, seeds: int) -> bool:
-        """Return whether `seeds` per point decide the claim at present estimates and spreads."""
+        """Return whether `seeds` per point would decide the claim at the present spreads."""
         expected = [
             one._replace(
                 error=one.error * one.seeds / seeds,

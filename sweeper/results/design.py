@@ -1,4 +1,4 @@
-"""The statements that claims are made of: contrasts of points, how they combine, what they decide.
+"""The statements that claims return: contrasts of points, combined by `All` and `AnyOf`.
 
 A contrast is a sum of weight * mean over points. It is above 0 if the claim is right. A design
 holds the points of an experiment without measurements. So a claim can be checked, and its expected
@@ -39,7 +39,8 @@ class Contrast:
         weights: the weights of the points' means. Larger means are better, for every metric.
         above: the threshold, on the judged scale. It is a natural logarithm if `Design.ratios` is
             set.
-        others: the weights for other values of the tuned keys. A decision must hold for these too.
+        others: the same contrast for each alternative value of the tuned keys, as weights. A
+            decision must hold for these too.
     """
 
     words: str
@@ -73,10 +74,11 @@ def contrasts_of(statement: Statement) -> list[Contrast]:
 
 
 def levels(statement: Statement, low: float, high: float) -> Floats:
-    """Return the one-sided levels of the low and high end of each contrast's interval.
+    """Return for each contrast the chances that the truth lies below and above its interval.
 
-    The result has the shape (contrasts, 2). A chance of error is divided only among contrasts that
-    can each cause the error alone.
+    The result has the shape (contrasts, 2). The parts of `All` divide `high` among them, because
+    each of them alone can refute a true statement. The parts of `AnyOf` divide `low`, because each
+    of them alone can support a false one.
 
     Args:
         statement: the combined contrasts.
@@ -115,7 +117,7 @@ def decide(
 def _sign(statement: Statement, contrasts: Iterator[int]) -> int:
     """Return 1 if a statement holds, -1 if it fails, and 0 if it is open.
 
-    `contrasts` yields the same for each contrast of the statement, from left to right.
+    `contrasts` yields 1, -1 or 0 for each contrast of the statement, from left to right.
     """
     if isinstance(statement, Contrast):
         return next(contrasts)
@@ -123,21 +125,22 @@ def _sign(statement: Statement, contrasts: Iterator[int]) -> int:
     return max(parts) if isinstance(statement, AnyOf) else min(parts)
 
 
-# Judge at most this many combinations of alternatives. Above it, judge a subset.
+# If a contrast has more combinations of alternatives than this, judge a subset of them.
 ALL = 256
 
 
 def with_alternatives(
     statement: Statement, average: Callable[[Point], float]
 ) -> Statement:
-    """Return the statement with the weights of all alternatives in each contrast's `others`.
+    """Return the statement, with weights for alternative points in each contrast's `others`.
 
-    A contrast with at most ALL combinations of alternatives gets all of them. Otherwise, it gets
-    each alternative by itself, and the two combinations that make it largest and smallest.
+    If there are at most ALL combinations of alternatives, a contrast gets all of them. Otherwise,
+    it gets each alternative by itself, and the combinations that make it largest and smallest.
 
     Args:
-        average: returns the mean of a point's measurements, larger being better; nan if it has
-            none.
+        statement: the combined contrasts.
+        average: a function that returns the mean of a point's measurements, larger being better.
+            It returns nan for a point without measurements.
     """
     if not isinstance(statement, Contrast):
         parts = [with_alternatives(part, average) for part in statement.parts]
@@ -150,10 +153,11 @@ def with_alternatives(
         for _, point in statement.weights
         if point.alternatives and abs(totals[id(point)]) > NOTHING
     }
-    # Each combination maps the id of a point to the point that replaces it.
+    # Each combination maps the id of a point to the point that replaces it. `every` begins with the
+    # combination that replaces no point.
     if math.prod(map(len, options.values())) <= ALL:
         every = product(*options.values())
-        next(every)  # the points themselves
+        next(every)
         combinations = [dict(zip(options, one, strict=True)) for one in every]
     else:
         combinations = [
@@ -180,7 +184,7 @@ class Design:
     Attributes:
         points: every planned point, in the order of the plan.
         metric: the judged column.
-        ratios: whether the differences of the metric's logarithm are judged.
+        ratios: whether claims compare the logarithms of the metric, that is, its ratios.
     """
 
     points: Sequence[Point]
@@ -197,7 +201,7 @@ class Design:
         absent = [arm for arm in arms if arm not in self.arms]
         if absent:
             raise Unanswerable(
-                f"The experiment has no arm {', '.join(absent)} with {self.metric}."
+                f"The experiment has no arm {' or '.join(absent)} that {self.metric} judges."
             )
         return [point for point in self.points if point.arm in arms]
 
@@ -211,7 +215,7 @@ def by(column: str, given: Collection[Point]) -> list[Point]:
 
 
 def numbered(column: str, given: Collection[Point]) -> dict[float, Point]:
-    """Return the points by their number in a column, in ascending order.
+    """Return the points, keyed by their number in a column, in ascending order.
 
     Raise Unanswerable if two points have the same number in it.
     """
@@ -226,14 +230,16 @@ def numbered(column: str, given: Collection[Point]) -> dict[float, Point]:
 def alone(column: str, given: Collection[Point]) -> list[Point]:
     """Return the points sorted by a column.
 
-    Raise Unanswerable if the models differ in another size.
+    Raise Unanswerable if two points have the same number in it, or if the models differ in a size
+    other than this column.
     """
     found = by(column, given)
     keys = [f"model.{key}" for key in _MODEL_SIZES if f"model.{key}" != column]
     others = [key for key in keys if len({point.cells.get(key) for point in found}) > 1]
     if others:
         raise Unanswerable(
-            f"The points differ in more than {column}: {', '.join(others)}."
+            f"The claim needs points that differ only in {column}, but these also differ in "
+            f"{', '.join(others)}."
         )
     return found
 
@@ -246,7 +252,9 @@ def check_equal(given: Collection[Point], column: str, words: str) -> float:
     numbers = [at(point, column) for point in given]
     error = max(numbers) / min(numbers) - 1
     if error > 0.01:
-        raise Unanswerable(f"{words} differ in {label(column)} by more than 1 %.")
+        raise Unanswerable(
+            f"{words} differ in {label(column)} by more than 1 %, but the claim needs them equal."
+        )
     return error
 
 
@@ -254,7 +262,9 @@ def at(point: Point, column: str) -> float:
     """Return a point's number in a column. Raise Unanswerable if it has none."""
     value = point.at(column)
     if value is None:
-        raise Unanswerable(f"A point of arm {point.arm} has no number in {column}.")
+        raise Unanswerable(
+            f"The claim needs a number in {column}, but a point of the arm {point.arm} has none."
+        )
     return value
 
 
@@ -267,12 +277,12 @@ def curves(column: str, given: Collection[Point]) -> dict[float, list[Point]]:
 
 
 def over(one: Point, other: Point, words: str) -> Contrast:
-    """Return the contrast that one point is better than another."""
+    """Return a contrast that is above 0 if one point is better than the other."""
     return Contrast(words, [(1.0, one), (-1.0, other)])
 
 
 def trend(curve: Sequence[Point], column: str, words: str) -> Contrast:
-    """Return the contrast that a curve rises from its first point to its last.
+    """Return a contrast that is above 0 if a curve rises from its first point to its last.
 
     The rise is that of a straight line, fitted to the points over the logarithm of a column.
     """
@@ -281,7 +291,7 @@ def trend(curve: Sequence[Point], column: str, words: str) -> Contrast:
 
 
 def ahead(design: Design, arm: str, rival: str, equal: str) -> Contrast:
-    """Return the contrast that the mean over an arm's points is better than the rival's.
+    """Return a contrast that is above 0 if an arm's points are better on average than the rival's.
 
     Raise Unanswerable if the points differ by more than 1 % in the column `equal`.
     """
@@ -300,13 +310,15 @@ def equal_within(column: str, error: float) -> str:
 
 
 def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:
-    """Return the contrast that larger heads gain more in an arm than in its rival.
+    """Return a contrast that is above 0 if larger heads gain more in an arm than in its rival.
 
     Raise Unanswerable if the points differ in width.
     """
     width, *others = {at(point, "width") for point in design.of(arm, rival)}
     if others:
-        raise Unanswerable(f"Points of {arm} and {rival} differ in width.")
+        raise Unanswerable(
+            f"Points of {arm} and {rival} differ in width, but the claim needs equal widths."
+        )
     sizes, weights = trends_apart(design.of(arm), design.of(rival), "model.head_size")
     heads = f"from heads of {sizes[0]:.0f} to {sizes[-1]:.0f} at width {width:g}"
     return Contrast(f"{heads} for {arm}, and not for {rival},", weights)
@@ -315,10 +327,10 @@ def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:
 def trends_apart(
     curve: Collection[Point], rival: Collection[Point], column: str
 ) -> tuple[list[float], Weights]:
-    """Return the weights of the difference of two curves' trends over a column.
+    """Return the numbers of a column that both curves have, and weights for their points.
 
-    Also return the numbers in that column that both curves have. Raise Unanswerable if there are
-    fewer than two.
+    The weighted sum of the points' means is the slope of `curve` minus the slope of `rival`. Raise
+    Unanswerable if the curves share fewer than two numbers.
     """
     first, second = numbered(column, curve), numbered(column, rival)
     shared = sorted(first.keys() & second.keys())
@@ -334,9 +346,9 @@ def trends_apart(
 
 
 def slopes(sizes: Sequence[float]) -> list[float]:
-    """Return weights of the means at these sizes. The weighted sum is the rise of a fitted line.
+    """Return a weight for the mean at each size, such that the weighted sum is a slope.
 
-    The line is fitted over log size, and rises from the first size to the last.
+    The slope is the rise from the first to the last size of a straight line, fitted over log size.
     """
     logs = np.log(np.asarray(sizes, dtype=np.float64))
     centred = logs - logs.mean()
@@ -349,16 +361,16 @@ def slopes(sizes: Sequence[float]) -> list[float]:
 def gain_grows(
     grid: Mapping[float, Mapping[float, Point]], sizes: str, words: str
 ) -> Contrast:
-    """Return the contrast that an inner factor gains more where an outer factor is larger.
+    """Return a contrast that is above 0 if an inner factor gains more where an outer one is larger.
 
-    It is the slope over the outer factor of the slopes over the inner factor.
+    Take the slope over the inner factor at each value of the outer factor. The contrast is the
+    slope of these slopes over the outer factor.
 
     Args:
         grid: the points by outer factor, in ascending order, and by inner factor.
-        sizes: both factors in words, for the message of Unanswerable if one has fewer than two
-            values that can be used.
-        words: the comparison, with places for the first and the last value of the inner factor and
-            for the last and the first value of the outer factor.
+        sizes: both factors in words. The message of Unanswerable is "at least two {sizes}".
+        words: a format string for the comparison. Its four fields are the first and the last value
+            of the inner factor, then the last and the first value of the outer factor.
     """
     outer = list(grid)
     inner = sorted(set.intersection(*(set(curve) for curve in grid.values())))
@@ -421,7 +433,7 @@ def most_heads_lose(
 
 
 def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
-    """Return the weights that interpolate a curve at `size` parameters, linearly in their log."""
+    """Return the weights that interpolate a curve at a size, linearly in log parameters."""
     ordered = by("params_total", curve)
     for left, right in pairwise(ordered):
         low, high = at(left, "params_total"), at(right, "params_total")
@@ -434,13 +446,12 @@ def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
 
 
 def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
-    """Return the contrasts that the error falls tenfold at a head size, and not before it."""
+    """Return contrasts for a tenfold fall of the error at the expected head size, not before."""
     by_size = numbered("model.head_size", curve)
     length = at(next(iter(by_size.values())), "task.sequence_length")
     if not {expected - 1, expected} <= by_size.keys():
         raise Unanswerable(
-            f"Head sizes {expected - 1} and {expected} are not both measured for "
-            f"n = {length:.0f}."
+            f"The claim needs head sizes {expected - 1} and {expected} for n = {length:.0f}."
         )
     order = math.log(10)
 

@@ -1,8 +1,8 @@
 """The evidence on claims by one measure: a table of values by point and seed.
 
 A measurement is one training from scratch, with the runs that start from it. Several fine-tunings
-of one pre-training are averaged, because they share one random draw. Points with the same runs
-count as one distinct point; otherwise, their values would count as independent.
+of one pre-training are averaged, because they share one random draw. Points with the same runs are
+merged into one distinct point. Otherwise, their values would count as independent.
 """
 
 import math
@@ -28,12 +28,13 @@ from sweeper.results.table import (
 from sweeper.results.verdict import JudgedMargin, Unit
 
 COSTS = {"FLOPs": "training_flops", "seconds": "seconds"}
-"""For each cost of a run, in words, its column."""
+"""The costs of a run: the name of each in messages, and its column in the table."""
 
-# Times are comparable if the least share of time with a processor is this much of the largest.
+# Other programs on the machine make a run wait for a processor. Training times are comparable only
+# if the smallest share of time without waiting is at least this fraction of the largest.
 EVEN = 0.9
 
-# Treat an interval of log ratios as unknown if it reaches this far on both sides.
+# An interval of log ratios that reaches beyond both -FACTOR and FACTOR counts as unknown.
 FACTOR = math.log(1e6)
 
 
@@ -45,16 +46,17 @@ class Measured:
         runs: the run id of every planned seed, in the order of the plan.
         values: its measurements by seed, larger being better. Several fine-tunings of one
             pre-training are one measurement, under the first of their seeds.
-        lost: the number of seeds without a value whose run is done or failed.
+        lost: the number of seeds that will never have a value, because the run failed or is
+            done without one.
         zero: the number of seeds whose value is 0 or less, if ratios are judged.
-        hours: the mean device hours of one measurement; without a finished one, the plan's
-            estimate, or nan.
+        hours: the mean device hours of one measurement. If none is finished, the plan's estimate,
+            or nan.
         costs: the mean of each of COSTS over finished measurements; nan if unknown.
-        shares: the share of its training time in which it did not wait for a processor, of each
-            measurement where it is known.
-        devices: the kinds of device that trained it, joined by THEN.
+        shares: for each measurement, the share of its training time in which it did not wait for a
+            processor. Measurements with an unknown share are left out.
+        devices: the kinds of device that trained the runs, joined by THEN.
         trainings: the number of runs of one measurement, including the runs that they start from.
-        alone: whether it has several seeds that all start from one training.
+        alone: whether the point has several seeds that all start from one training.
     """
 
     runs: Mapping[int, str]
@@ -91,7 +93,8 @@ class Evidence:
         margin: the experiment's margin in this metric, or None.
         range: the largest possible difference between two values.
         unit: the unit of differences.
-        mixed_code: the sentence on runs of different code; empty if the plan accepts them.
+        mixed_code: the sentence on runs of different code. It is empty if there are none, or if the
+            plan accepts them.
         measured: the distinct points among `every`.
         values: the measurements of `measured`, of shape (distinct points, seeds); nan if missing.
         analyses: `values` at each interim analysis, the newest last.
@@ -148,7 +151,7 @@ class Evidence:
         return Design(self.points, self.metric, self.ratios)
 
     def place(self, point: Point) -> int:
-        """Return the index of a point among the distinct points."""
+        """Return the index in `measured` of the distinct point that this point belongs to."""
         return self._places[point.key]
 
     def weights(self, sums: Sequence[Weights]) -> Floats:
@@ -157,7 +160,7 @@ class Evidence:
         for row, weights in zip(found, sums, strict=True):
             for weight, point in weights:
                 row[self.place(point)] += weight
-        # If a point is on both sides of a contrast, its weights cancel.
+        # If a point is on both sides of a contrast, its weights cancel up to rounding.
         found[np.abs(found) < NOTHING] = 0.0
         return found
 
@@ -165,8 +168,8 @@ class Evidence:
         """Return the ratio of each known cost between the two sides of a contrast.
 
         A ratio is the exponential of the same contrast of log costs. The ratio of seconds is None
-        if devices were of several kinds or shared, or if other programs took more of the processor
-        beside some runs than beside others.
+        if the times cannot be compared: the runs used several kinds of device, shared a GPU, or
+        waited unequally long for a processor.
 
         Args:
             weights: the contrast, of shape (distinct points,).
@@ -203,7 +206,7 @@ class Evidence:
                 by_training[line[-1]["run"]][seed] = judged
             elif value is not None:
                 zero += 1
-            # The run or one that it starts from failed, or the run is done without a value.
+            # A value will never follow: the run is done without one, or a run of the line failed.
             elif states[0] == "done" or "failed" in states:
                 lost += 1
 
@@ -227,7 +230,7 @@ class Evidence:
         )
 
     def _line(self, run: str) -> list[Row]:
-        """Return the row of a run, of the run that it starts from, and so on."""
+        """Return the line of a run: its row, the row of the run that it starts from, and so on."""
         row = self.rows.get(run, {"run": run})
         parent = row.get("parent")
         return [row, *self._line(str(parent))] if parent else [row]
@@ -235,12 +238,12 @@ class Evidence:
     def _analyses(self, rounds: Sequence[Mapping[str, int]]) -> list[Floats]:
         """Return the values at each interim analysis, the newest last.
 
-        Every number of seeds from FIRST up to the first round's counts as analysed. So a sweep that
-        continues keeps the decisions of its first round.
+        In the first round, every seed from FIRST on counts as an analysis. So if the sweep
+        continues, it keeps the decisions of its first round.
 
         Args:
-            rounds: for each earlier round of `hydra.sweeper.decide`, the number of judged seeds, by
-                run.
+            rounds: for each earlier round of `hydra.sweeper.decide`, the number of judged seeds of
+                each point, keyed by run id.
         """
         by_round = [
             [max(had.get(run, 0) for run in one.runs.values()) for one in self.measured]
@@ -253,7 +256,7 @@ class Evidence:
 
 
 def _sum(line: Sequence[Row], *columns: str) -> float | None:
-    """Multiply the cells of these columns in each row of a line, and sum the products.
+    """Multiply these columns in each row of a line (see `_line`), and sum the products.
 
     Return None if a value of the first row is unknown. Other unknown values count as 0.
     """
@@ -281,6 +284,6 @@ def _mean(values: Iterable[float | None]) -> float:
 
 
 def _share(line: Sequence[Row]) -> float | None:
-    """Return the share of training time in which a line did not wait for a processor."""
+    """Return the share of training time in which the runs of a line had a processor."""
     waited, seconds = (_sum(line, key) for key in ("waited_seconds", "seconds"))
     return 1 - waited / seconds if waited and seconds else None

@@ -101,9 +101,9 @@ def decidable(table: Table) -> list[Question]:
 
 
 def _asked_after(table: Table, question: Question) -> dict[str, Sequence[str]]:
-    """Return the runs that were done when a term of the question was first asked, by term.
+    """Return the runs that were done when a term of the question was first asked.
 
-    The terms are the claim, its margin and the error.
+    The keys are the terms: "claim", "margin" and "error".
     """
     late = table.provenance.get("asked_late", {})
     claim, metric = f"claim {question.name}", f"margin {question.evidence.metric} "
@@ -124,7 +124,7 @@ def check_decidable(table: Table) -> None:
         why = " ".join(f"{claim}: {reason}" for claim, reason in reasons.items())
         raise UserError(
             f"{sanitize(table.name)} has claims that its points cannot decide. {why} Plan the "
-            "points that these claims need, or drop the claims: "
+            "points that these claims need, or leave the claims out: "
             f"'experiment.claims=[{','.join(rest)}]'."
         )
 

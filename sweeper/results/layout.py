@@ -31,9 +31,10 @@ FAINT_INK = RC["axes.edgecolor"]
 FONTS = (*RC["font.sans-serif"], *RC["font.monospace"])
 
 _PAD_PT = 3.0
-_LETTER = 0.56  # the width of a letter / the font size; few lines have a larger average
+# The width of a letter, as a fraction of the font size. Few lines have wider letters on average.
+_LETTER = 0.56
 _LABEL_LETTERS = 48
-_HANDLE = 4  # the width of a handle in a legend / the legend's font size
+_HANDLE = 4  # the width of a legend's handle, in units of its font size
 
 # Leave out the dates and versions that matplotlib would write.
 _METADATA: dict[str, dict[str, None]] = {
@@ -46,7 +47,7 @@ Style = dict[str, Any]
 """Arguments of a line or of a text."""
 
 Entry = tuple[tuple[Line2D, ...], str]
-"""A line of a legend: its handles, side by side, and its label."""
+"""An entry of a legend: its handles, side by side, and its label."""
 
 
 # The style of small text above a panel.
@@ -54,7 +55,7 @@ FAINT: Style = {"ha": "center", "fontsize": SMALL_PT, "color": FAINT_INK}
 
 
 def plain(value: object, limit: int = _LABEL_LETTERS) -> str:
-    """Return `value` as text for a figure: at most `limit` characters, all known to the font."""
+    """Return `value` as text of at most `limit` characters that all fonts of the figures have."""
     text = str(value)
     if len(text) > limit:
         text = text[: limit - 1].rstrip() + "…"
@@ -111,7 +112,8 @@ def lay_out(
         letters = int(inner / letter_pt / _LETTER)
         return textwrap.wrap(text, letters, break_on_hyphens=False)
 
-    head = wrapped(plain(title, 120), 1.1 * TEXT_PT)  # bold letters are wider
+    # The title is bold, and bold letters are about 10 % wider.
+    head = wrapped(plain(title, 120), 1.1 * TEXT_PT)
     foot = [line for note in notes for line in wrapped(plain(note, 400), SMALL_PT)]
     words = [plain(words) for _, words in legend]
 

@@ -12,8 +12,8 @@ from sweeper.store.code import differing
 def code_apart(rows: Iterable[Row]) -> list[str] | None:
     """Return the parts of the code that differ between the rows' runs.
 
-    Return None if the code of a run is unknown. Versions of the program can differ without a
-    difference in these parts.
+    Return None if the code of a run is unknown. The list is empty if versions of the program
+    differ only in code that does not train these runs.
     """
     trained = [row for row in rows if row.get("code")]
     states = [state for row in trained for state in row.get("code_parts") or [{}]]
@@ -40,7 +40,7 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
         return MixedCode({}, ()) if all_known else None
 
     revisions = {row["run"]: str(row.get("code")) for row in table.rows}
-    # Count only runs that depend on a file that differs.
+    # A run that depends on no differing file has the same code in every revision. Do not count it.
     groups = Counter(
         revisions[run]
         for run, own in states.items()

@@ -25,7 +25,7 @@ def arm_looks(arms: Iterable[str]) -> dict[str, ArmLook]:
 
     `matched` has the colour of `fixed`, because its points are resized points of `fixed`.
     """
-    # There are as many markers. Later arms repeat the colours with other markers.
+    # There are as many markers as colours. When colours repeat, each gets another marker.
     count = len(PALETTE)
     found = {
         arm: ArmLook(place % count, (place + place // count) % count)

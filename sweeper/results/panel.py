@@ -55,12 +55,13 @@ _GUIDE_WORDS: Style = {
     "color": FAINT_INK,
 }
 
-# The y-axis shows intervals up to this many times the range of the seeds beyond the seeds.
+# Distances on the y-axis, as multiples of the range of all seeds. The panel cuts intervals off at
+# _REACH above and below the seeds. Guides farther away than _GUIDE_REACH are not drawn, because
+# they would flatten the curves.
 _REACH = 1.5
-# A guide is drawn only within this many times that range. A farther one would flatten the curves.
 _GUIDE_REACH = 0.75
 _LARGEST = 1e150  # larger values would overflow the ticks of an axis
-_LIGHTEST = 0.4  # the share of an arm's colour in its first curve; the rest is white
+_LIGHTEST = 0.4  # an arm's first curve has this share of its colour; the rest is white
 
 
 @dataclass(frozen=True)
@@ -119,9 +120,9 @@ class Curves:
 
     Args:
         table: the table.
-        points: some or all of its points.
+        points: some or all points of the table.
         metric: the metric; the table's own by default.
-        by: return the key of a point's curve. By default, an arm has one curve.
+        by: a function that returns the key of a point's curve. By default, an arm has one curve.
     """
 
     def __init__(
@@ -184,8 +185,9 @@ class Curves:
             axes: the panel.
             x: the column on the x-axis. If it is a config key, ticks stand at its values.
             curves: the curves to draw; all by default.
-            at: return a point's position on the x-axis; its number in the column by default.
-            words: the label of the y-axis; that of the metric by default.
+            at: a function that returns a point's position on the x-axis. By default, it is the
+                point's number in the column.
+            words: the label of the y-axis; the metric's label by default.
         """
         drawn = self.every if curves is None else curves
         found = [self.marks(curve, at or x) for curve in drawn]
@@ -225,7 +227,7 @@ class Curves:
 def _mark(
     x: float, point: Point, spread: Spreads, back: Callable[[float], float]
 ) -> Mark:
-    """Return the mark of a point; `back` inverts the transform of its values by `bent`."""
+    """Return the mark of a point. `back` converts values of the point to those of the metric."""
 
     def shown(value: float) -> float:
         return max(-_LARGEST, min(back(value), _LARGEST))
@@ -261,7 +263,7 @@ def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[s
     Args:
         table: the drawn table.
         points: the drawn points.
-        spreads: the spreads of their intervals.
+        spreads: the variances from which the intervals are computed (`seed_spread`).
     """
     terms = dict.fromkeys(str(one.terms) for one in decidable(table))
     return [
@@ -277,7 +279,7 @@ def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[s
 
 
 def entry(curves: Sequence[Curve], words: str) -> Entry:
-    """Return a line of a legend for these curves. It shows at most three of their looks."""
+    """Return one entry of a legend for these curves. It shows at most three of their looks."""
     looks = list(dict.fromkeys(curve.look for curve in curves))
     if len(looks) > 3:
         looks = [looks[0], looks[len(looks) // 2], looks[-1]]
@@ -285,21 +287,21 @@ def entry(curves: Sequence[Curve], words: str) -> Entry:
 
 
 def sample(words: str, **style: Any) -> Entry:
-    """Return a line of a legend for a line or a marker of this style."""
+    """Return an entry of a legend for a line or a marker of this style."""
     return (Line2D([], [], **style),), words
 
 
 def legend_of(*drawn: Curves) -> list[Entry]:
-    """Return a line of a legend for each arm that has a curve."""
+    """Return an entry of a legend for each arm that has a curve."""
     table = drawn[0].table
     arms = {arm: [c for one in drawn for c in one.of(arm)] for arm in drawn[0].arms}
     return [entry(own, table.label(arm)) for arm, own in arms.items() if own]
 
 
 def by_curve(curves: Curves, words: Callable[[Any], str]) -> list[Entry]:
-    """Return a line of a legend for each curve, with its arm if there are several.
+    """Return an entry of a legend for each curve. It names the arm if there are several arms.
 
-    `words` returns the words for the key of a curve.
+    `words` is a function from the key of a curve to its words.
     """
     several = len({curve.arm for curve in curves.every}) > 1
     legend = []
@@ -311,7 +313,7 @@ def by_curve(curves: Curves, words: Callable[[Any], str]) -> list[Entry]:
 
 
 def by_key(curves: Curves, words: str) -> list[Entry]:
-    """Return a line of a legend for each key of the curves.
+    """Return an entry of a legend for each key of the curves.
 
     `words` is a format string for the key, such as "{} heads".
     """
@@ -401,14 +403,14 @@ def scale(
 ) -> None:
     """Set the scale and the ticks of an axis.
 
-    The scale is logarithmic if the values are positive and span a factor of ten. With `own`, it is
-    also logarithmic if each value is the same multiple of the one before.
+    The scale is logarithmic if the values are positive and span a factor of ten. If `own` is set,
+    it is also logarithmic if each value is the same multiple of the one before.
 
     Args:
         axis: the axis.
         values: the values on it.
-        own: put ticks at the values, not at round numbers.
-        linear: never choose a logarithmic scale.
+        own: whether to put ticks at the values instead of round numbers.
+        linear: whether the scale must be linear.
     """
     ordered = sorted(set(values))
     low, high = ordered[0], ordered[-1]

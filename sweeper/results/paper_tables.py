@@ -34,7 +34,7 @@ from sweeper.store.errors import sanitize
 from sweeper.store.numbers import short
 
 ABSENT = "–"
-_LIMIT = 60  # the most characters in a cell
+_LIMIT = 60  # a cell has at most this many characters
 
 Line = tuple[str, ...]  # the label of a row, then its cells
 Published = Mapping[str, Data]  # a paper's numbers, by setting and by metric
@@ -176,7 +176,7 @@ def notes_below(table: Table) -> Iterator[str]:
         settings = {(row["arm"], row["point"]) for row in rows}
         parents = {(row["arm"], row["point"], row["parent"]) for row in rows}
         pretraining = (
-            "Each setting has one pre-training; its seeds are those of fine-tuning."
+            "Each setting has one pre-training; seeds differ only in fine-tuning."
         )
         if len(parents) > len(settings):
             pretraining = "Each seed has its own pre-training."

@@ -39,8 +39,7 @@ class Point:
         arm, name: the arm, and the setting in words.
         settings: the keys that the plan varies in this arm, with their values.
         cells: the cells of its rows, by column. If seeds differ, the first value counts.
-        values: the metric of finished runs by seed, in the unit of its label (for example per
-            cent).
+        values: the metric of finished runs by seed, in the unit of the label (for example %).
         runs: the run id of every planned seed.
         seconds: the training time of each finished run.
         alternatives: the same setting with other values of the tuned keys that trials cannot tell
@@ -61,7 +60,7 @@ class Point:
     logs: bool = False
 
     def at(self, column: str) -> float | None:
-        """Return the number in a column, or None. In `seconds`, it is the mean over seeds."""
+        """Return the number in a column, or None. For `seconds`, return the mean over seeds."""
         if column == "seconds" and self.seconds:
             return fmean(self.seconds)
         return number(self.cells.get(column))
@@ -90,7 +89,7 @@ def rows_of(table: Table, metric: str) -> list[Row]:
     """Return the rows of the runs that measure `metric`.
 
     Without fine-tuning, these are all rows. With fine-tuning, they are the rows of the tasks with
-    this metric, or those of the pre-training if no task has it.
+    this metric. If no task has it, they are the rows of the pre-training.
     """
     finetune = table.experiment.get("finetune") or {}
     owners = {task for task, metrics in finetune.items() if metric in metrics}
@@ -107,7 +106,7 @@ def metric_of(table: Table, arm: str) -> str:
 def points(table: Table, metric: str) -> list[Point]:
     """Return the points, in the order of the plan.
 
-    An alternative is not in the list, but in `alternatives` of its point.
+    The list has no alternatives. They are in the attribute `alternatives` of their point.
     """
     found: dict[str, Point] = {}
     for row in rows_of(table, metric):
@@ -129,7 +128,8 @@ def points(table: Table, metric: str) -> list[Point]:
     chosen = []
     for point in found.values():
         chosen_point = found.get(str(point.cells.get("alternative_to")))
-        # It is also None for an alternative in an earlier plan that the newest one has chosen.
+        # If the newest plan chose values that an earlier plan had as an alternative, there is no
+        # other chosen point.
         if chosen_point is None:
             chosen.append(point)
         else:
@@ -141,7 +141,7 @@ def _bounds(metric: str, row: Row) -> tuple[float, float]:
     """Return the smallest and the largest possible value of a metric, in the unit of its label."""
     if most := schema_of(metric).most:
         return 0.0, most
-    # The logits q·k of a head have at most the rank of its size.
+    # The rank of the matrix of a head's logits q·k is at most the head size.
     size = number(row.get("model.head_size"))
     is_multi_head = row.get("model.attention.name") == "multi_head"
     if metric.endswith("/attention_rank") and size and is_multi_head:
@@ -150,10 +150,10 @@ def _bounds(metric: str, row: Row) -> tuple[float, float]:
 
 
 def seed_spread(given: Collection[Point]) -> Spreads:
-    """Return the variance of each point, shrunk like that of contrasts (statistics/blocks.py).
+    """Return the variance between the seeds of each point, keyed by run ids.
 
-    Points with unknown variance are left out: those with a diverged seed, with equal seeds, or with
-    less than one degree of freedom.
+    It is shrunk towards the pooled variance (statistics/blocks.py). Points without a usable
+    variance are left out: a seed diverged, all seeds are equal, or there is no degree of freedom.
     """
     groups = {point.key: point.values for point in given if point.values}
     found = moderated(table_of([*groups.values()]))
@@ -167,10 +167,11 @@ def seed_spread(given: Collection[Point]) -> Spreads:
 def bent(
     points: Sequence[Point], metric: str
 ) -> tuple[list[Point], Callable[[float], float]]:
-    """Return the points with values on the scale of means and intervals, and the inverse transform.
+    """Return the points, with logarithms as values if they span orders of magnitude.
 
-    The scale is logarithmic if the positive values span a factor of LOGARITHMIC_FROM, unless they
-    are in per cent.
+    Also return the function that converts values back: `math.exp`, or `float` if values are
+    unchanged. Logarithms are used if all values are positive, span a factor of LOGARITHMIC_FROM,
+    and are not in per cent.
     """
     values = [value for point in points for value in point.values.values()]
     linear = schema_of(metric).most or not values or min(values) <= 0
@@ -186,7 +187,7 @@ def bent(
 
 TASKS = {"squad": "SQuAD", "mnli": "MNLI"}
 # Predictors that see little or nothing of the input. Their columns are
-# <split>/<baseline>_<metric>. The first predictor of a metric sees nothing.
+# <split>/<baseline>_<metric>. The first predictor of a metric sees nothing of it.
 BASELINES = {
     "majority": "majority class",
     "bag_of_words": "bag of words",
@@ -220,7 +221,7 @@ def numbers(rows: Iterable[Row], column: str) -> list[float]:
 
 
 def baselines(metric: str, rows: Collection[Row]) -> dict[str, float]:
-    """Return the mean score of each baseline of a metric, by its words, lowest first."""
+    """Return the mean score of each baseline by its name in words, lowest score first."""
     split, _, name = metric.rpartition("/")
     found = {}
     for baseline, words in BASELINES.items():
@@ -230,16 +231,16 @@ def baselines(metric: str, rows: Collection[Row]) -> dict[str, float]:
 
 
 def guides(table: Table) -> dict[str, float]:
-    """Return the perplexities of n-gram models by their words; {} if they differ between runs."""
+    """Return the perplexities of n-gram models by name; {} if runs have different ones."""
     found = baselines(table.metric, table.rows)
     known = set(numbers(table.rows, TRIGRAM))
     return found if "trigram" in found and len(known) == 1 else {}
 
 
 def trigram_curve(table: Table, x: str) -> list[tuple[float, float]]:
-    """Return the trigram model's perplexity over `x`, in ascending order.
+    """Return the trigram model's perplexity over `x`, in ascending order of `x`.
 
-    Return [] unless the perplexity differs, and only along `x`.
+    Return [] if it is the same for all runs, or if it differs between runs with equal `x`.
     """
     pairs = {(number(row.get(x)), number(row.get(TRIGRAM))) for row in table.rows}
     known = [(at, value) for at, value in pairs if at is not None and value is not None]

@@ -30,13 +30,13 @@ _VERSIONS = {
 }
 # A run has not learned if its lead over a baseline is at most this share of the best run's lead.
 _LITTLE = 0.1
-_NAMED = 4  # the most settings that a sentence names
+_NAMED = 4  # a sentence names at most this many settings
 # Metrics of language models that are functions of a run's perplexity.
 _OF_PERPLEXITY = ("test/loss", "test/perplexity_per_word")
 
 
 def span(values: Collection[Any]) -> str:
-    """Return different numbers as a range, and other values as a list."""
+    """Return values as text: several numbers as a range, other values as a list."""
     known = list(dict.fromkeys(values))
     if len(known) > 1 and all(isinstance(value, int | float) for value in known):
         return f"{min(known):g} to {max(known):g}"
@@ -44,7 +44,7 @@ def span(values: Collection[Any]) -> str:
 
 
 def origin(table: Table) -> list[str]:
-    """Return sentences on the mixed code, the text, the scale and the overrides of a result."""
+    """Return sentences on a result's mixed code, dataset, scale and overrides."""
     text, scale = table.experiment.get("text"), table.experiment.get("scale")
     fixed = f"With {', '.join(table.fixed)}." if table.fixed else ""
     lines = (table.mixed_code, text and f"Text: {text}; {scale} scale.", fixed)
@@ -87,7 +87,7 @@ def tuned_in_words(experiment: Data) -> list[str]:
 
 
 def _by_arm(choices: Sequence[Data]) -> str:
-    """Return the range of each arm's chosen values in words."""
+    """Return for each arm the range of the chosen values, as text."""
     by_arm: dict[str, list[Data]] = defaultdict(list)
     for one in choices:
         by_arm[one["arm"]].append(one["values"])
@@ -106,7 +106,7 @@ def missing(table: Table) -> str:
         if finetune:
             wanted = finetune.get(str(row.get("task")), [])
         measured = all(number(row.get(one)) is not None for one in wanted)
-        # A pre-training has no wanted metric, so it is missing until it is done.
+        # A pre-training needs no metric, so it counts as missing until it is done.
         if not measured or (not wanted and row["state"] != "done"):
             without[row["run"]] = str(row["state"])
     if not without:
@@ -126,7 +126,7 @@ def mixed(table: Table) -> list[str]:
     sentences = []
     apart = code_apart(table.rows)
     for column, words in _VERSIONS.items():
-        # `Table.mixed_code` is a better sentence on the code.
+        # If `Table.mixed_code` is known, it says more about the code.
         if column == "code" and (apart == [] or table.code is not None):
             continue
         cells = [str(row[column]) for row in table.rows if row.get(column)]
@@ -145,13 +145,13 @@ def mixed(table: Table) -> list[str]:
     for several in digests.values():
         if len(several) > 1:
             listed = ", ".join(sorted(several))
-            words = f"{len(several)} different preparations of one text"
+            words = f"{len(several)} different preparations of the same data"
             sentences.append(f"Runs on {words}: {listed}.")
     return sentences
 
 
 def matching_errors(table: Table) -> list[str]:
-    """Return a sentence on the largest matching error, for each count that was matched."""
+    """Return a sentence on the largest matching error, for each count that points match."""
     worst: dict[str, float] = {}
     for row in table.rows:
         error = number(row.get("match_error"))
@@ -179,7 +179,7 @@ def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:
     average = "Geometric mean" if any(point.logs for point in points) else "Mean"
     return [
         f"{average} of {span(counts)} seeds, 95 % interval (Student's t, spread between seeds "
-        f"moderated over points: {span(degrees)} degrees of freedom); faint: every seed."
+        f"moderated over points: {span(degrees)} degrees of freedom). Faint marks: single seeds."
     ]
 
 
@@ -219,7 +219,7 @@ def standing(table: Table) -> list[str]:
 
 
 def _extent(table: Table, words: str) -> str:
-    """Return the perplexity of an n-gram model, or its range if runs are tested on other rows."""
+    """Return an n-gram model's perplexity as text, or its range over different test rows."""
     values = numbers(table.rows, f"test/{words}_perplexity")
     ends = (short(min(values), 3), short(max(values), 3))
     return " to ".join(dict.fromkeys(ends))
@@ -238,7 +238,7 @@ def _between(metric: str, point: Point) -> str:
 
 
 def not_learned(table: Table) -> list[str]:
-    """Return the sentences of all measures on seeds that are no better than a baseline."""
+    """Return for each measure the sentence on seeds that are no better than a baseline."""
     found = [not_learned_by(one, table) for one in measures_of_arms(table)]
     return [sentence for sentence in found if sentence]
 
@@ -246,8 +246,8 @@ def not_learned(table: Table) -> list[str]:
 def not_learned_by(measure: Measure, table: Table) -> str:
     """Return a sentence on the seeds that are no better than a baseline; "" if there are none.
 
-    The baseline is a constant guess, if its score is known: the majority class or the unigram
-    frequencies. The sentence counts the seeds, and names their points after a colon.
+    The baseline is the first of BASELINES whose score is known, such as the majority class. The
+    sentence counts the seeds, and names their points after a colon.
     """
     by = measure
     if measure.metric in _OF_PERPLEXITY:

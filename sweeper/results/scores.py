@@ -25,8 +25,9 @@ from sweeper.store.numbers import plural
 
 BETTER = {"lower": -1, "higher": 1}
 MOST_ROWS = 10_000
-MOST_SEEDS = 200  # of an arm; the rule judges after each seed
-# For each cost, its column in a table.
+# Limit the seeds of an arm, because the block rule makes an interim analysis after each seed.
+MOST_SEEDS = 200
+# The optional cost columns of a file, and their names in a table.
 _COSTS = {"flops": "training_flops", "seconds": "seconds"}
 
 
@@ -131,8 +132,8 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
     if missing:
         has = ", ".join(map(str, frame.columns[:20]))
         raise UserError(
-            f"The scores lack the column {', '.join(missing)} (they have {has}); expected arm, "
-            f"{pair} and value. Choose another column instead of {pair} with --pair."
+            f"The scores lack the column {', '.join(missing)}. They have {has}; expected arm, "
+            f"{pair} and value. To pair rows by another column than {pair}, set --pair."
         )
     if frame.empty:
         raise UserError("The scores have no rows; expected one for each arm and seed.")
@@ -169,9 +170,10 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
 
 
 def _earlier(history: pd.DataFrame, pair: str) -> pd.DataFrame:
-    """Return the checked earlier scores, with arms and seeds renamed so that none is in `scores`.
+    """Return the checked earlier scores.
 
-    The optional column `comparison` separates arms of different comparisons.
+    Arms and seeds get a prefix, so that none has the name of an arm or seed to judge. If there is a
+    column `comparison`, arms and seeds of different comparisons also count as different.
     """
     comparison = history.get("comparison", pd.Series("", history.index)).astype(str)
     named = {
@@ -184,7 +186,7 @@ def _earlier(history: pd.DataFrame, pair: str) -> pd.DataFrame:
 
 
 def _margins(text: str | None) -> Data:
-    """Return the key `margin` of an experiment from --margin; {} for None."""
+    """Convert the option --margin into the key `margin` of an experiment; {} for None."""
     if text is None:
         return {}
     size = pd.to_numeric(text.strip().removesuffix("%"), errors="coerce")
@@ -223,8 +225,9 @@ def _baseline(arms: Sequence[str], named: str | None) -> str:
 def _table(rows: pd.DataFrame, experiment: Data) -> Table:
     """Return scores as a table with one run per row.
 
-    Seeds are numbered in the order of their names, numbers by size. The rule judges the first seeds
-    before later ones, so the order must not depend on the order of rows.
+    Seeds are numbered in ascending order, or alphabetically if their names are not numbers. The
+    rule analyses the first seeds before later ones. So their order must not depend on the order of
+    rows.
     """
     names = pd.DataFrame({"name": rows["pair"].unique()})
     names["size"] = pd.to_numeric(names["name"], errors="coerce")
@@ -252,7 +255,7 @@ def _pairs(evidence: Evidence, one: Point, other: Point, pair: str) -> str:
     if not share_seeds(own, others):
         sizes = f"{own.sum()} and {others.sum()} rows"
         return f" The arms have {sizes}; the comparison does not pair them by {pair}."
-    words = f" It rests on {plural(int((own & others).sum()), 'pair')}."
+    words = f" The comparison rests on {plural(int((own & others).sum()), 'pair')}."
     if alone := int((own ^ others).sum()):
         verbs = "has no partner and is" if alone == 1 else "have no partner and are"
         words += f" {plural(alone, 'row')} {verbs} not used."

@@ -22,10 +22,10 @@ from sweeper.results.table import STEADY, RunFiles, number
 def speedups(
     evidence: Evidence, contrast: Contrast, costs: Iterable[str], level: float
 ) -> Mapping[str, list[float]]:
-    """Return for each cost the first side's log speedup and the ends of its interval.
+    """Return for each cost the log speedup of the contrast's first side, and its interval.
 
-    A cost is left out if there are fewer than FIRST seeds, or if a last loss is not on the other
-    run's curve.
+    A cost is left out if there are fewer than FIRST seeds, or if a better run starts below the
+    other run's last loss.
 
     Args:
         evidence: the points and their curves.
@@ -55,9 +55,9 @@ def speedups(
 
 
 def why_unread(evidence: Evidence, contrasts: Sequence[Contrast]) -> str:
-    """Return the sentence on why the schedule rules out a speedup; "" if it does not.
+    """Return a sentence if the learning-rate schedule rules out effective speedups, else "".
 
-    Return "" also if no contrast compares pairs of points.
+    Also return "" if no contrast compares pairs of points. It then has no speedup to rule out.
     """
     schedules = {
         str(own.config.get("optimizer.schedule")) for own in evidence.files.values()
@@ -91,8 +91,9 @@ def _pairs(contrast: Contrast) -> list[tuple[float, Point, Point]]:
 def _log(evidence: Evidence, cost: str, one: Point, other: Point, seed: int) -> float:
     """Return the log speedup of a point over another for one seed.
 
-    It is nan if a run is not measured, and infinite if a last loss is not on the other's curve.
-    Between validations, the loss is interpolated linearly in the logarithm of the step.
+    It is nan if a run is not measured. It is infinite if the better run starts below the other
+    run's last loss. Between validations, the loss is interpolated linearly in the logarithm of the
+    step.
     """
     runs = [point.runs.get(seed, "") for point in (one, other)]
     curve, others = (evidence.files.get(run, RunFiles()).curve for run in runs)

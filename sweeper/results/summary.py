@@ -24,8 +24,8 @@ def brief(
 ) -> Iterator[Text]:
     """Yield the lines of `on_claims`. If there are several experiments, add their caveats.
 
-    Experiments with the same caveat, such as missing runs, share a line. For a single experiment,
-    `summarise` returns the caveats.
+    Experiments with the same caveat, such as missing runs, share a line. A single experiment needs
+    no caveats here, because `summarise` returns them.
     """
     noted = tables if len(tables) > 1 else ()
     for table in noted:
@@ -49,7 +49,7 @@ def on_claims(
 ) -> Iterator[Text]:
     """Yield a line for each claim and decision, with the cost of deciding it or its main reason.
 
-    Measures with the same decision share a line. It quotes the measure that needs most seeds.
+    Measures with the same decision share a line, which quotes the measure that needs most seeds.
     """
     rows = [_HEAD]
     for table in tables:
@@ -77,7 +77,7 @@ def on_claims(
 
 
 def _seeds(verdict: Verdict) -> float:
-    """Return the seeds per point in a verdict's price: 0 without a price, inf if none suffice."""
+    """Return the seeds per point that a decision needs: 0 if unknown, inf if none suffice."""
     price = verdict.numbers.get("price")
     return (price["seeds"] or math.inf) if price else 0
 

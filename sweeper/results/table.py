@@ -1,4 +1,4 @@
-"""The table of an experiment: the schema of its columns, its rows, its files."""
+"""The table of an experiment: the schema of its columns, its rows, and its files on disk."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ KEYS = {
     "optimizer.learning_rate": Column("learning rate"),
     "task.sequence_length": Column("sequence length"),
     "trials": _TEXT,  # the runs that chose values for the point
-    # The point with the chosen values, if trials cannot tell its values from those of this point.
+    # If trials cannot tell this point's tuned values from the chosen ones, this column names the
+    # point with the chosen values.
     "alternative_to": _TEXT,
 }
 
@@ -83,17 +84,17 @@ SIZES = {
     "params_embedding": Column("embedding parameters"),
     "params_non_embedding": Column("non-embedding parameters"),
     "params_attention": Column(),
-    # The share of attention parameters that re-parametrisation removed.
+    # The share of the attention parameters that re-parametrisation removed.
     "params_attention_saved": Column(),
-    "flops_per_token": Column("training FLOPs per token"),  # 3 x the forward pass
+    "flops_per_token": Column("training FLOPs per token"),  # 3 times the forward pass
     # The cache of one token over all layers of a decoder, at two bytes per number.
     "cache_bytes_per_token": Column("cache bytes per token"),
-    "width": Column("heads x head size"),  # mean over layers
-    "matched_to": _TEXT,  # the point that it is matched to, in words
-    "match_count": _TEXT,  # the column in which it is matched
+    "width": Column("heads x head size"),  # the mean over layers
+    "matched_to": _TEXT,  # the point that this point is matched to, in words
+    "match_count": _TEXT,  # the column in which this point is matched
     "match_error": Column(),  # achieved / target - 1 in that column
     "steps": Column(),
-    # An upper bound if batches are padded only to their longest row.
+    # If batches are padded only to their longest row, this is an upper bound.
     "tokens_seen": Column(),
     "training_flops": Column("training FLOPs"),
 }
@@ -115,7 +116,7 @@ METRICS = {
     "context_error": Column(
         "error of the context", "", -1, ratios=True, resolution=1e-4
     ),
-    "attention_rank": Column("rank of a head's logits"),  # mean over heads
+    "attention_rank": Column("rank of a head's logits"),  # the mean over heads
     "attention_entropy": Column("entropy of attention", "nats"),
     "unigram_perplexity": Column("test perplexity per subword of a unigram model"),
     "bigram_perplexity": Column("test perplexity per subword of a bigram model"),
@@ -129,7 +130,7 @@ METRICS = {
 
 RUN = {
     "seconds": Column("training time", "s"),
-    # On CPUs: the part of these seconds in which other programs had the processor.
+    # On CPUs, other programs had the processor in this part of the training time.
     "waited_seconds": Column("time waiting for a processor", "s"),
     "tokens_per_second": Column(),
     "device": _TEXT,
@@ -137,8 +138,8 @@ RUN = {
     "torch": _TEXT,
     "state": _TEXT,
     "reason": _TEXT,
-    "run": _TEXT,  # outputs/runs/<run>
-    "parent": _TEXT,  # the run whose weights it starts from
+    "run": _TEXT,  # the run id; the folder is outputs/runs/<run>
+    "parent": _TEXT,  # the run whose weights this run starts from
 }
 
 COLUMNS: dict[str, Column] = {**NAMES, **KEYS, **SIZES, **METRICS, **RUN}
@@ -171,7 +172,7 @@ def factor(metric: str) -> int:
 
 
 def cell(name: str, value: Any) -> Any:
-    """Return a cell of a column in the unit of the column's label."""
+    """Return a stored value, converted to the unit of the column's label."""
     known = number(value)
     return value if known is None else factor(name) * known
 
@@ -212,8 +213,8 @@ Row = Data
 
 collect.py describes the keys that are not columns; their values can be lists."""
 
-# The beginning of an override, `key=`. The experiment, its scale, seeds and text are left out,
-# because tables show them elsewhere.
+# The beginning of an override, `key=`. Overrides of the experiment, the scale, the seed and the
+# dataset do not match, because tables show these elsewhere.
 _OVERRIDE = re.compile(
     r"(?!(?:experiment|scale|seed)[=./]|data=|data\.root=)([\w+./@]+)="
 )
@@ -270,7 +271,7 @@ class Table:
         name: the experiment.
         experiment: its entry in the plan: title, metric, x, figure, claims, arms.
         provenance: the number, command and scale of the plan.
-        settings: the config keys and values of each point, by its cell in the column `point`.
+        settings: the config keys and values of each point, keyed by cells of the column `point`.
         columns: the names of the columns, in order.
         rows: one per (arm, point, seed), in the order of the plan.
         files: the files of each run, by run id. A table that was read from a .csv has none.
@@ -321,7 +322,7 @@ class Table:
 
     @property
     def fixed(self) -> list[str]:
-        """The overrides of the command that hold for all runs and can change results."""
+        """The overrides on the command line that hold for all runs and can change results."""
         words = map(str, self.provenance.get("command") or ())
         return [
             word
@@ -333,7 +334,7 @@ class Table:
 
     @property
     def mixed_code(self) -> str:
-        """The sentence on runs of different code; empty if the code is the same or unknown."""
+        """The sentence on runs of different code, or "" if the code is the same or unknown."""
         if self.code is None or not self.code.groups:
             return ""
         groups = self.code.groups.items()
@@ -417,7 +418,7 @@ def read_table(path: Path) -> Table:
     arms = experiment.get("arms", {}).values()
     inherits = experiment.get("finetune") or any(arm.get("parent") for arm in arms)
     if inherits and "parent" not in columns:
-        words = "lacks the column parent, which names the runs that its runs start from"
+        words = "lacks the column parent, which names the run that each run starts from"
         raise UserError(f"{path} {words}; {_rewrite()}.")
 
     code = description.get("code")
@@ -450,7 +451,7 @@ def _read_row(columns: Sequence[str], line: Sequence[str]) -> Row:
     """Return the cells of a line. Without a schema, the text of a cell determines its type."""
     row: dict[str, Any] = {}
     for name, text in zip(columns, line, strict=True):
-        words = text.removeprefix("'")  # the mark in front of a formula
+        words = text.removeprefix("'")  # see _FORMULA
         known = COLUMNS.get(name)
         row[name] = words if known and known.type is str else _parsed(words)
         if not text:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from sweeper.store.numbers import clock, plural
 
 _ROUNDING = 1e-9  # a smaller difference counts as 0
-_SHOWN = 6  # the most contrasts that a sentence names
+_SHOWN = 6  # a sentence names at most this many contrasts
 _END = re.compile(r"(?:;|\.) ")  # ends the first statement of a sentence
 
 
@@ -34,10 +34,10 @@ class Verdict:
         claim: its name.
         verdict: the decision.
         sentence: the decision explained, with numbers and intervals.
-        numbers: the same as plain data. `contrasts` is a list, and `first` is the index of the
-            contrast to name first. The terms are `error`, `claims`, `confidence`, `margin` and
-            `asked_after`. `price` is the expected cost of a decision. `unmeasured` is the number of
-            points without a finished run, if there are any.
+        numbers: the content of the sentence as plain data. `contrasts` is a list, and `first` is
+            the index of the contrast to name first. The terms are `error`, `claims`, `confidence`,
+            `margin` and `asked_after`. `price` is the expected cost of a decision. `unmeasured` is
+            the number of points without a finished run, if there are any.
         measure: the measure that judged it, in words.
     """
 
@@ -54,7 +54,7 @@ class Verdict:
 
     @property
     def effect(self) -> str:
-        """The contrast to name first, with its interval, as text; empty if there is none."""
+        """The text of the contrast to name first, with its interval; empty if there is none."""
         contrasts = self.numbers.get("contrasts")
         if not contrasts or "unmeasured" in self.numbers:
             return ""
@@ -122,8 +122,8 @@ class Terms:
         error: the chance of any wrong verdict among the claims that share it.
         claims: the number of these claims.
         margin: the largest difference that does not matter.
-        asked_after: the number of runs that were done when a term was first asked, by term: the
-            claim, the margin or the error. Terms that were asked before all runs are left out.
+        asked_after: for each term (claim, margin or error) that was first asked after some runs
+            were done, the number of those runs.
     """
 
     error: float
@@ -240,9 +240,9 @@ def explain(
     obstacle: str | None,
     price: Price | None,
 ) -> str:
-    """Return the sentence of a verdict: its obstacle, contrasts, margin, price and terms.
+    """Return the sentence of a verdict: the obstacle, contrasts, margin, price and terms.
 
-    At most the first _SHOWN findings are named.
+    It names at most the first _SHOWN findings.
     """
     named = [str(one) for one in found[:_SHOWN]]
     if len(found) > _SHOWN:
@@ -253,8 +253,8 @@ def explain(
     if decision is Decision.NO_DIFFERENCE and terms.margin:
         sentences.append(f"All within {terms.margin.words}: {terms.margin.reason}")
     if price and price.seeds is None:
-        remedy = "" if terms.margin else "; add a margin to the experiment to end it"
-        words = "No number of seeds is expected to decide it at the difference so far"
+        remedy = "" if terms.margin else "; a margin in the experiment could decide it"
+        words = "No number of seeds is expected to decide the claim at the difference so far"
         sentences.append(f"{words}{remedy}.")
     elif price:
         hours = f", {price.hours:.2g} device hours" if price.hours is not None else ""
@@ -267,7 +267,7 @@ def explain(
 
 def _factor(log: float) -> str:
     three_digits = float(f"{math.exp(max(min(log, 700.0), -700.0)):.3g}")
-    return f"{three_digits:,.6g}"  # no exponent below a million
+    return f"{three_digits:,.6g}"  # below a million, .6g writes no exponent
 
 
 def _numbers(ends: Sequence[float], unit: str) -> str:

@@ -24,9 +24,9 @@ from sweeper.store.numbers import plural
 
 @dataclass(frozen=True)
 class Progress:
-    """The decisions that the finished runs of a plan allow, and the cost of these runs."""
+    """The claims judged on a plan's finished runs, and the cost of these runs."""
 
-    questions: Mapping[str, Sequence[Question]]  # by experiment
+    questions: Mapping[str, Sequence[Question]]  # the keys are experiments
     spent_h: float  # device hours of the runs
     until: Sequence[str]  # the claims to decide; [] means all
 
@@ -34,9 +34,9 @@ class Progress:
     def of(
         cls, plan: Plan, records: Records, until: Sequence[str], before: Rounds
     ) -> Progress:
-        """Judge the finished runs of a plan. Ignore other runs of its folder.
+        """Judge the finished runs of a plan. Ignore other runs in the outputs folder.
 
-        `before`: the earlier rounds. Each counts as an interim analysis.
+        `before` holds the earlier rounds. Each counts as an interim analysis.
         """
         tables = records.tables(plan.as_data(before))
         rows = [row for table in tables for row in table.rows]
@@ -56,7 +56,7 @@ class Progress:
 
     @property
     def undecided(self) -> Counter[str]:
-        """The undecided claims. Each counts the measures by which it is undecided."""
+        """The undecided claims, each with the number of measures that leave it undecided."""
         return Counter(
             f"{name}/{one.name}" if len(self.questions) > 1 else one.name
             for name, one in self.asked
@@ -64,9 +64,9 @@ class Progress:
         )
 
     def seeds(self, most: int) -> dict[str, int]:
-        """Return the next number of seeds of each point, at most `most`.
+        """Return the number of seeds that each point needs next, at most `most`.
 
-        The key is the id of the point's run with the first seed.
+        The keys are the run ids of each point's first seed.
         """
         found: dict[str, int] = {}
         for _, one in self.asked:
@@ -77,8 +77,8 @@ class Progress:
     def as_data(self) -> dict[str, Any]:
         """Return the judged seeds, the cost and the decisions as plain data for the plan's file.
 
-        Numbers of seeds are keyed by the run of a point's first seed. If experiments share it, the
-        largest number counts, so that every interim analysis is counted.
+        Numbers of seeds are keyed by the run of a point's first seed. If several experiments share
+        this run, the largest number counts, so that every interim analysis is counted.
         """
         seeds: dict[str, int] = {}
         decisions: dict[str, list[dict[str, str]]] = {}
@@ -98,10 +98,10 @@ class Progress:
 
 
 def check_claims(plan: Plan, until: Sequence[str] = ()) -> None:
-    """Raise UserError if the points of the plan cannot decide a claim.
+    """Raise UserError if the points of the plan cannot decide one of its claims.
 
-    `until`: the option `hydra.sweeper.until`. Raise UserError, too, if it names another claim than
-    those of the plan.
+    Also raise UserError if `until`, the option `hydra.sweeper.until`, names a claim that the plan
+    does not have.
     """
     configs = {run.id: run.config for run in plan.runs.values()}
     for table in before_training(plan.as_data(), configs):
@@ -109,7 +109,7 @@ def check_claims(plan: Plan, until: Sequence[str] = ()) -> None:
     for claim in until:
         if claim not in plan.claims:
             expected = (
-                f"claims of the sweep ({', '.join(plan.claims) or 'it has none'})"
+                f"a claim of the sweep ({', '.join(plan.claims) or 'it has none'})"
             )
             remedy = "correct it or leave it out"
             raise invalid_value("hydra.sweeper.until", claim, expected, remedy)
@@ -142,14 +142,14 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
     Args:
         executor: trains the rounds.
         first: the plan of the first round, with the seeds of the experiments.
-        estimate: the expected seconds of training, of each unfinished run.
+        estimate: the expected seconds of training of each unfinished run.
 
     Returns:
         Whether all runs of the last round are done.
 
     Raises:
-        UserError: the first round is expected to exceed the budget, or the seeds of an arm are not
-            the first ones of its parent.
+        UserError: the first round is expected to exceed the budget, or an arm sets other seeds than
+            the first ones of its parent arm.
     """
     _check_seeds(first)
     options = executor.options
@@ -160,7 +160,7 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
         raise invalid_value(
             "hydra.sweeper.budget_device_hours",
             options.budget_device_hours,
-            f"at least {cost:.2g}, the expected cost of the first round",
+            f"at least {cost:.2g}, the estimated cost of the first round",
             "raise it, or sweep fewer points",
         )
     now = Round(first, {}, estimate, [], 0.0, "the seeds of the experiment")
@@ -180,7 +180,7 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
 
 
 def _check_seeds(plan: Plan) -> None:
-    """Raise UserError if the seeds of an arm are not the first seeds of its parent."""
+    """Raise UserError if an arm sets other seeds than the first ones of its parent arm."""
     for experiment in plan.experiments.values():
         for arm in experiment.arms.values():
             parent = experiment.arms.get(arm.parent or "")
@@ -192,8 +192,8 @@ def _check_seeds(plan: Plan) -> None:
                 raise invalid_value(
                     f"experiment.arms.{arm.name}.seeds",
                     arm.seeds,
-                    f"the first seeds of its parent {arm.parent} ({listed})",
-                    "leave it out, since rounds add seeds in ascending order",
+                    f"the first seeds of its parent arm {arm.parent} ({listed})",
+                    "leave the key out, because rounds add seeds in ascending order",
                 )
 
 
@@ -209,7 +209,7 @@ def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:
     new = [run for id, run in plan.runs.items() if id not in last.plan.runs]
     seconds = {run.id: throughput.expected(run).training for run in new}
     cost = executor.chosen_h + progress.spent_h + _device_hours(plan, seconds)
-    # Compare points, not runs: a new seed of one experiment may be a run that another one has.
+    # Compare points, not runs: a new seed may need no new run, if another experiment has that run.
     more = len(plan.points) > len(last.plan.points)
     if not more or not _within_budget(options, cost):
         return None
@@ -240,7 +240,7 @@ def _undecided_claims(progress: Progress) -> str:
 
 
 def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
-    """Train the runs `left` of a round, and show the purpose and the cost of the round."""
+    """Train the unfinished runs `left` of a round. Print the purpose and cost of the round."""
     runs = plural(len(now.seconds), "run")
     head = f"round {len(now.before) + 1}, {runs}: {now.purpose}"
     executor.console.print(Text(head), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Rounds, trained by a stub: which seeds are bought, and what they cost."""
+"""Rounds that a stub trains: the seeds that they add, and their cost."""
 
 import io
 import json
@@ -56,16 +56,16 @@ SECONDS = {"pretraining": 1000.0, "squad": 10.0, "mnli": 20.0, "lm1b": 30.0}
 GAIN = {
     "squad": 0.2,
     "mnli": 0.004,
-}  # of heads that are twice the size; seeds differ by 0.01
-KEPT = ("points", "runs", "rounds")  # of a plan, whenever and however it came to be
+}  # the gain of heads twice the size; seeds differ by 0.01
+KEPT = ("points", "runs", "rounds")  # the same in every plan of one sweep
 
 
 class Killed(Exception):
-    """What stands for a SIGKILL."""
+    """Raised in place of a SIGKILL."""
 
 
 class Stub(Executor):
-    """Makes results up in place of training; killed before the run after so many."""
+    """An executor that invents results. It is killed once it has trained `lives` runs."""
 
     lives = 10**6
 
@@ -83,7 +83,7 @@ class Stub(Executor):
             assert not parent or self.store.run(parent).result()
             luck = random.Random(parent or id).gauss(
                 0, 0.01
-            )  # a pre-training's, shared by tasks
+            )  # tasks share that of their pre-training
             share = (
                 0.5 + luck + GAIN.get(task, 0.0) * (config["model"]["head_size"] == 32)
             )
@@ -104,7 +104,7 @@ class Stub(Executor):
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory):
-    """fig2 at scale cpu, whose seeds are pre-trainings, fig1, others, and a sweep's options."""
+    """Return plans by name, and the default options of a sweep. Seeds of fig2 are pre-trainings."""
     conf = shutil.copytree(CONF, tmp_path_factory.mktemp("planned") / "conf")
     (conf / "experiment" / "chain.yaml").write_text(CHAIN)
     (conf / "experiment" / "few.yaml").write_text(ALIKE)
@@ -137,7 +137,7 @@ def planned(tmp_path_factory):
 def sweep(
     planned, outputs, lives=Stub.lives, *, experiment="fig2", fails=None, **options
 ):
-    """Type a sweep; return what it said."""
+    """Run a sweep and return its output."""
     plans, usual = planned
     plan = replace(plans[experiment], outputs=outputs)
     console = Console(file=io.StringIO(), width=200)
@@ -157,13 +157,13 @@ def typed(tmp_path, planned):
 
 @pytest.fixture(scope="module")
 def quiet(planned, tmp_path_factory):
-    """A sweep of up to seven seeds that nothing disturbed; what it said."""
+    """Return the folder and the output of an uninterrupted sweep of up to seven seeds."""
     outputs = tmp_path_factory.mktemp("quiet")
     return outputs, sweep(planned, outputs, max_seeds=7)
 
 
 def found(outputs):
-    """The last plan, and the run of every seed of each task."""
+    """Return the newest plan of fig2, and the run of every seed for each task."""
     plan = newest(outputs)["fig2"]
     seeds = {}
     for point in plan["points"]:
@@ -192,12 +192,12 @@ def test_a_further_seed_is_pre_trained_and_tuned_on_what_is_undecided_alone(quie
     rounds = [
         [one["answer"] for one in each["verdicts"]["fig2"]] for each in plan["rounds"]
     ]
-    for before, after in pairwise([*rounds, final]):  # an answer, once given, stays
+    for before, after in pairwise([*rounds, final]):  # decisions are final
         assert all(a in ("undecided", b) for a, b in zip(before, after, strict=True))
 
 
 def test_what_runs_start_from_counts_in_the_budget_and_in_the_price(typed, tmp_path):
-    hours = 5.0  # of fine-tuning they would pay for all there is
+    hours = 5.0  # enough for all seeds if only fine-tuning counted
     said = typed(max_seeds=30, budget_device_hours=hours)
     assert "would exceed hydra.sweeper.budget_device_hours=5" in said
     plan, _ = found(tmp_path)
@@ -210,7 +210,7 @@ def test_what_runs_start_from_counts_in_the_budget_and_in_the_price(typed, tmp_p
 
 def test_killed_and_typed_again_it_ends_the_same(quiet, planned, tmp_path):
     undisturbed, _ = found(quiet[0])
-    for lives in (13, 17):  # a pre-training of the second round, a fine-tuning
+    for lives in (13, 17):  # before a pre-training and a fine-tuning of round 2
         outputs = tmp_path / f"killed after {lives}"
         with pytest.raises(Killed):
             sweep(planned, outputs, lives, max_seeds=7)
@@ -275,14 +275,14 @@ def test_claims_that_are_not_asked_about_buy_nothing(typed, tmp_path):
 def test_a_claim_that_nothing_makes_cannot_be_asked_about(planned):
     check_claims(planned[0]["fig1"], ["fixed_keeps_improving"])
     with pytest.raises(
-        UserError, match=r"hydra\.sweeper\.until=larger: expected claims"
+        UserError, match=r"hydra\.sweeper\.until=larger: expected a claim"
     ):
         check_claims(planned[0]["fig1"], ["larger"])
 
 
 @pytest.fixture
 def asks(planned, tmp_path):
-    """Types fig1 with some terms changed, trains its seeds, and returns the verdicts."""
+    """Return a function that sweeps fig1 with changed terms and returns the verdicts."""
     plan, usual = planned[0]["fig1"], planned[1]
 
     def asks(*claims, **terms):

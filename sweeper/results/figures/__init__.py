@@ -27,7 +27,7 @@ KINDS = ("pdf", "png", "svg")
 def write_figures(
     into: Path, tables: Sequence[Table], faults: Faults | None = None
 ) -> list[Path]:
-    """Draw the tables and return the files. Equal tables give equal bytes.
+    """Draw the tables and return the paths of the files. Equal tables give equal bytes.
 
     The error of a table that cannot be drawn is appended to `faults`. If it is None, the error is
     raised.
@@ -74,7 +74,7 @@ def _file(into: Path, table: Table, kind: str) -> Path:
 
 
 def _mark(into: Path, table: Table) -> Path:
-    """Return the path of the file that stores `_digest` when a figure is drawn."""
+    """Return the path of a hidden file with the digest of the table that was last drawn."""
     return into / "figures" / f".{stem(table.name)}.drawn"
 
 

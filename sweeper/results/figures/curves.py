@@ -1,4 +1,4 @@
-"""The default figure: the metric over the experiment's `x`, a curve for each arm and setting.
+"""The default figure: the metric over the experiment's key `x`. Each arm and setting has a curve.
 
 For a grid from the command line, the first key of the grid is the x-axis, and each combination of
 the other keys has a curve.
@@ -14,10 +14,10 @@ from sweeper.results.collect import plain
 from sweeper.results.points import Point, points, trigram_curve
 from sweeper.results.table import Table, label
 
-MOST_ENTRIES = 12  # the most lines of a legend
+MOST_ENTRIES = 12  # a legend with more curves lists only the arms
 
 Key = tuple[tuple[str, Any], ...]
-"""The settings that distinguish a curve from others of its arm."""
+"""The settings that distinguish a curve from the other curves of its arm."""
 
 
 def draw(table: Table) -> Figure:
@@ -46,10 +46,10 @@ def draw(table: Table) -> Figure:
 
 
 def curve_keys(given: Sequence[Point], x: str) -> Callable[[Point], Key]:
-    """Return a function from a point to the settings that distinguish its curve in its arm.
+    """Return a function from a point to the key of its curve (see `Key`).
 
-    All other settings change along the curve. These are `x` if the arm varies it, or else the first
-    varied key, and all keys that change together with it.
+    Two kinds of settings change along a curve and are not in its key: `x`, or the first varied key
+    if the arm does not vary `x`, and all keys that change together with it.
     """
     along: dict[str, set[str]] = {}
     for arm in {point.arm for point in given}:
@@ -89,9 +89,9 @@ def places(
 
 
 def named(curves: panel.Curves) -> list[layout.Entry]:
-    """Return a line of a legend for each curve, with its settings.
+    """Return an entry of a legend for each curve, with its settings.
 
-    For more than MOST_ENTRIES curves, return a line for each arm.
+    If there are more than MOST_ENTRIES curves, return one entry for each arm.
     """
 
     def settings(key: Key) -> str:

@@ -44,7 +44,7 @@ def _standard_heads(point: Point) -> float | None:
 
 
 def _heads(arm: str, curves: Sequence[panel.Curve]) -> str:
-    """Return the range of heads of an arm in words; "" for other arms than these two."""
+    """Return the range of an arm's heads in words; "" unless the arm is STANDARD or FIXED."""
     if arm not in (STANDARD, FIXED):
         return ""
     points = [point for curve in curves for point in curve.points]

@@ -1,4 +1,4 @@
-"""Figure 3: the metric (a) over heads, (b) over head size, a curve for each number of heads."""
+"""Figure 3: the metric (a) over heads, and (b) over head size with a curve for each head count."""
 
 from matplotlib.figure import Figure
 

@@ -1,4 +1,6 @@
-"""The metric minus that of the largest head, over head size: a curve for each arm and length n.
+"""The metric minus that of the largest head, over head size.
+
+Each arm and sequence length n has a curve.
 
 Triangles above the panel, in the colours of the curves, mark the head sizes at which the error
 collapses in experiment=theorem1: n / 2 with a causal mask, n - 1 without one.
@@ -15,7 +17,7 @@ from sweeper.results.figures.theorem1 import ABOVE, HEAD_SIZE, LENGTH
 from sweeper.results.points import Point, points
 from sweeper.results.table import Table, label
 
-_LABEL_LETTERS = 36  # the most characters in a line of the y-axis label
+_LABEL_LETTERS = 36  # a line of the y-axis label has at most this many characters
 _BIDIRECTIONAL: layout.Style = {
     **ABOVE,
     "markeredgewidth": None,

@@ -6,8 +6,9 @@ from sweeper.results import layout
 from sweeper.results.paper_tables import blocks_as_text, notes_below, paper_table
 from sweeper.results.table import Table
 
-_LETTER = 0.7  # the width of a letter / the font size, rounded up to whole pixels
-_LINE = 1.2  # the distance of two lines / the font size
+# The width of a letter, as a fraction of the font size, rounded up to whole pixels.
+_LETTER = 0.7
+_LINE = 1.2  # line spacing, in units of the font size
 
 
 def draw(table: Table) -> Figure:

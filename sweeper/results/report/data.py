@@ -193,9 +193,9 @@ def curves(
 
 
 def provenance(tables: Sequence[Table]) -> dict[str, Any]:
-    """Return the commands, the versions of program and libraries, and the hours by kind of device.
+    """Return the commands, the versions of program and libraries, and the device hours.
 
-    The hours of a run are multiplied by its number of devices.
+    Device hours are grouped by kind of device. A run's hours count once for each of its devices.
     """
     commands = defaultdict(list)
     for table in tables:
@@ -204,7 +204,7 @@ def provenance(tables: Sequence[Table]) -> dict[str, Any]:
         commands[key].append(table.name)
 
     runs = {row["run"]: (row, table.files) for table in tables for row in table.rows}
-    attempts: list[Data] = []  # the last one of each finished run
+    attempts: list[Data] = []  # the last attempt of each finished run
     hours: dict[str, list[float]] = defaultdict(list)
     for run, (row, files) in runs.items():
         if files[run].result:

@@ -28,8 +28,9 @@ from sweeper.store.errors import Faults, collect_errors, sanitize
 
 SCRIPTS = ("curves.js", "page.js")
 
-_MOST_LETTERS = 2000  # the most characters of a string
-_DIGITS = 7  # the significant digits of a number; the tables have all digits
+_MOST_LETTERS = 2000  # longer strings are cut
+# Numbers on the page have this many significant digits. The .csv files have all digits.
+_DIGITS = 7
 
 
 def write_report(
@@ -75,7 +76,7 @@ def as_html(
         figures: the SVG of each drawn experiment, by name.
         refresh_s: reload an open page after this many seconds.
     """
-    # The colours of the figures. The dark theme mixes them with white.
+    # Arms have the same colours as in the figures. The dark theme mixes them with white.
     colours = "".join(
         f"--arm-{place}:light-dark({colour}, color-mix(in oklab, {colour}, white 25%));"
         for place, colour in enumerate(PALETTE)

@@ -14,8 +14,8 @@ LEAST_DF_OF_SEEDS = 8
 # A point is narrow if its variance is below this share of the widest point's. Narrow points are
 # left out, because they say nothing about modes that lie far apart.
 COMPARABLE = 0.1
-# But they are kept if the widest point has more than this many times their variance. Normal values
-# hardly ever differ so much, so the widest point itself is suspect.
+# A narrow point is kept if the widest point has more than this many times its variance. Normal
+# values hardly ever differ so much, so the widest point itself is suspect.
 FAR = 64.0
 
 
@@ -43,9 +43,9 @@ def is_bimodal(
 ) -> bool:
     """Return whether the seeds of points are bimodal, so that the mean says little.
 
-    For normal values, at least a sixth of the squares remains within modes if there are
-    LEAST_DF_OF_SEEDS more values than modes. Fewer values are never called bimodal: by chance, two
-    of the three seeds of a wide point often lie close together.
+    If there are LEAST_DF_OF_SEEDS more normal values than modes, at least a sixth of their squared
+    deviations remains within the modes. Fewer values are never called bimodal, because two of three
+    seeds often lie close together by chance.
 
     Args:
         groups: the values of each point, one per seed.
@@ -80,7 +80,7 @@ def _split(values: Floats, coarsest: float) -> Split:
 
     seeds = len(values)
     centred = values - values.mean()
-    sizes = np.arange(1, seeds)  # of the lower mode
+    sizes = np.arange(1, seeds)  # the possible numbers of seeds in the lower mode
     lower = np.cumsum(centred)[:-1]
     between = lower**2 / sizes + lower**2 / (seeds - sizes)
     with np.errstate(over="ignore"):

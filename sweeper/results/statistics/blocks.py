@@ -36,11 +36,11 @@ WORTH = 4.0  # the number of seeds that a predicted variance counts as
 DIVERGED = 1000.0
 LARGEST = 1e200  # a larger variance means that a run diverged
 ROUNDING = 1e-9  # the relative rounding error of values
-CONFIDENCE = 0.95  # of the intervals in figures
+CONFIDENCE = 0.95  # figures show 95 % intervals
 
 
 class Variance(NamedTuple):
-    """A variance between seeds and its degrees of freedom; 0 degrees if it is unknown."""
+    """A variance between seeds and its degrees of freedom, which are 0 if it is unknown."""
 
     value: float
     df: float
@@ -115,7 +115,7 @@ def residual(table: Table) -> Variance:
     regular = _regular(table)
     there = ~np.isnan(regular)
     seeds, points = there.sum(axis=0), there.sum(axis=1)
-    # Least squares for the effects of seeds, after those of points are eliminated.
+    # Estimate the effects of seeds by least squares, after the effects of points are eliminated.
     normal = np.diag(seeds.astype(float)) - there.T @ (there / points[:, None])
     effects = np.linalg.lstsq(normal, np.nansum(_centred(regular, axis=1), axis=0))[0]
     rest = _centred(regular - effects, axis=1)
@@ -187,7 +187,8 @@ def estimates(table: Table, weights: Floats) -> list[Estimate]:
     shared = residual(table)
     found = []
     for own in weights:
-        with np.errstate(over="ignore"):  # squares of a diverged seed
+        # The squares of a diverged seed can overflow.
+        with np.errstate(over="ignore"):
             one = _estimate(table, own, shared)
         size = np.abs(np.nan_to_num(table[own != 0])).max(initial=0.0)
         same = math.sqrt(one.error) <= ROUNDING * float(size)
@@ -220,7 +221,7 @@ def _paired(series: Floats, predicted: Variance) -> Estimate:
 
 
 def _unpaired(series: Sequence[Floats], predicted: Sequence[Variance]) -> Estimate:
-    """Return the estimate of a sum of arms with different seeds, by Welch's t-test."""
+    """Return the estimate of a contrast between arms with different seeds, by Welch's t-test."""
     value = float(sum(own.mean() for own in series))
     seeds = min(map(len, series))
     if seeds == 1:
@@ -231,7 +232,7 @@ def _unpaired(series: Sequence[Floats], predicted: Sequence[Variance]) -> Estima
         variance = prediction.moderated(_sample_variance(own), len(own)).value
         errors.append(variance / len(own))
     error = sum(errors)
-    # The degrees of freedom of a sum: Satterthwaite (Biometrics Bulletin 2, 1946).
+    # Satterthwaite (Biometrics Bulletin 2, 1946) gives the degrees of freedom of a sum.
     lost = sum(e * e / (len(own) - 1) for e, own in zip(errors, series, strict=True))
     return Estimate(value, error, error * error / lost if lost else seeds - 1.0, seeds)
 

@@ -31,7 +31,8 @@ Floats = npt.NDArray[np.float64]
 FIRST = 3
 DESIGNED = 30
 STEEPNESS = 0.05
-# So large a share also covers spreads that few seeds estimate wrongly (docs/decisions.md).
+# The share of the level for later seeds. It is large, because it also makes up for variances that a
+# few seeds estimate wrongly (docs/decisions.md).
 LATER = 0.5
 _NODES_PER_SD = 3
 
@@ -96,7 +97,7 @@ def _normal(x: Floats, sd: float) -> Floats:
 
 @cache
 def _constant(level: float) -> float:
-    """Return the c of this module's docstring.
+    """Return the factor c of the boundary (see the docstring of this module).
 
     The chance to cross the boundary on either side is 2 * level * (1 - LATER).
     """
@@ -106,7 +107,7 @@ def _constant(level: float) -> float:
 
 @cache
 def _late(level: float, doubling: int) -> float:
-    """Return z for DESIGNED * 2 ** (doubling - 1) to twice as many seeds, with doubling >= 1."""
+    """Return z for m to 2 * m seeds, where m = DESIGNED * 2 ** (doubling - 1)."""
     share = 2 * level * LATER / 2**doubling
 
     def ever(z: float) -> float:

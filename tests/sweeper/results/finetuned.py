@@ -1,4 +1,4 @@
-"""Synthetic sweeps of fine-tuned models: a pre-training a point, its children by task and seed."""
+"""Synthetic sweeps of fine-tuned models. Each point has pre-trainings and fine-tunings of them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ Done = Callable[[str, int, int], bool]
 
 
 def score(metric: str, model: Model, seed: int) -> float:
-    """A score that grows with the heads and differs between seeds; an accuracy is a fraction."""
+    """Return a score that grows with the number of heads and differs between seeds."""
     percent = {"test/f1": 70.0, "test/exact_match": 60.0, "test/accuracy": 50.0}[metric]
     percent += model.heads / 4 + (0.6, -0.2, 0.1, 0.3, -0.5)[seed]
     percent += 1e-5 * (seed * model.heads % 7)
@@ -30,7 +30,7 @@ def score(metric: str, model: Model, seed: int) -> float:
 
 
 def described(name: str) -> dict[str, Any]:
-    """What the plan says of an experiment that the project ships."""
+    """Return the entry of a shipped experiment in a plan."""
     conf = Path(__file__).parents[3] / "conf" / "experiment" / f"{name}.yaml"
     whole: Any = OmegaConf.to_container(OmegaConf.load(conf), resolve=False)
     about = whole["experiment"]
@@ -43,9 +43,9 @@ def described(name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Finetuned:
-    """A sweep of a shipped experiment over `MODELS` that is still to be written.
+    """A sweep of a shipped experiment over `MODELS`, before it is written to disk.
 
-    The seeds take turns to fine-tune so many pre-trainings.
+    Each point has several pre-trainings, and fine-tuning seeds use them in turn.
     """
 
     name: str = "table2a"
@@ -56,7 +56,7 @@ class Finetuned:
     pretrainings: int = 1
 
     def table(self, outputs: Path) -> Table:
-        """The table of the sweep, by way of the disk."""
+        """Write the sweep to disk and return its table."""
         about = {
             **described(self.name),
             "scale": self.scale,

@@ -1,4 +1,4 @@
-"""Synthetic sweeps: a Figure 1 and a Theorem 1 with a known truth, and a grid typed by hand."""
+"""Synthetic sweeps with known results: Figure 1, Theorem 1, and a grid from the command line."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ def figure1(
     noise: float = 0.01,
     done: Callable[[str, Model, int], bool] = lambda arm, model, seed: True,
 ) -> Sweep:
-    """Figure 1 with a known truth and relative `noise` between seeds; same run, same noise."""
+    """Return a Figure 1 with known results. `noise` is relative, and depends only on the run."""
     sweep = Sweep()
 
     def add(arm: str, values: dict[str, int], model: Model, match: Any = None) -> None:
@@ -63,7 +63,7 @@ def figure1(
 
 
 def matched_to(d: int, grid: Grid) -> tuple[Model, dict[str, Any]]:
-    """The small model nearest in total parameters to a standard model of embedding size `d`."""
+    """Return the small model nearest in total parameters to the standard model of size `d`."""
     heads = grid.standard_heads[len(grid.standard_heads) // 2]
     target = Model(d, heads, d // heads).size["params_total"]
     candidates = [Model(grid.small, h, grid.head_size) for h in range(1, 4001)]
@@ -79,7 +79,7 @@ def matched_to(d: int, grid: Grid) -> tuple[Model, dict[str, Any]]:
 
 
 def by_hand(axes: Mapping[str, Sequence[Any]]) -> Sweep:
-    """A grid as it is typed on a command line."""
+    """Return the sweep of a grid from the command line."""
     labels, x = {"grid": " x ".join(axes)}, next(iter(axes))
     sweep = Sweep(
         name="grid", title="lm1b", figure="curves", x=x, claims=(), labels=labels
@@ -103,7 +103,7 @@ def theorem1(
     *,
     seeds: int = 2,
 ) -> Sweep:
-    """Errors that halve from one head size to the next, and collapse at the knees given."""
+    """Return a Theorem 1 whose errors halve with each head size, and collapse at these knees."""
     sweep = Sweep(
         name="theorem1",
         title="The head size that a context takes",

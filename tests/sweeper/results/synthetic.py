@@ -1,4 +1,4 @@
-"""Synthetic sweeps: records on disk as the sweeper leaves them, with a truth that is known."""
+"""Synthetic sweeps: records on disk as the sweeper writes them, with known results."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ VOCABULARY, LAYERS, FEEDFORWARD = 4099, 3, 211
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the synthetic sweeps; what its truth is a function of."""
+    """The sizes of a synthetic model, which determine its metric."""
 
     embedding_size: int
     heads: int
@@ -43,18 +43,18 @@ Truth = Callable[[Model], float]
 
 
 def paper(model: Model) -> float:
-    """A world in which the paper is right: small heads hurt, and every parameter counts."""
+    """Return a perplexity as the paper predicts: small heads hurt, and every parameter helps."""
     size = 60 * (model.size["params_total"] / 1e6) ** -0.35
     return float(size * (1 + 0.012 * max(0.0, math.log2(32 / model.head_size)) ** 2))
 
 
 def flat(model: Model) -> float:
-    """A world in which nothing matters."""
+    """Return the same perplexity for every model."""
     return 43.0
 
 
 def contrary(model: Model) -> float:
-    """A world in which heads of any size help the standard model, and hurt the fixed one."""
+    """Return a perplexity that contradicts the paper: more heads hurt the fixed arm only."""
     if model.head_size == 32 and model.embedding_size == 64:
         return 50.0 + 0.5 * model.heads
     return 40.0 - model.embedding_size / 32 - math.log2(model.heads)
@@ -69,7 +69,7 @@ LABELS = {
 
 @dataclass
 class Sweep:
-    """A sweep of one experiment, to be filled point by point and written to disk."""
+    """A sweep of one experiment. Tests add its points and write it to disk."""
 
     name: str = "fig1"
     title: str = "Perplexity, standard against fixed head size"
@@ -97,7 +97,7 @@ class Sweep:
         measured: Mapping[int, float | None],
         matched: Mapping[str, Any] | None = None,
     ) -> None:
-        """A point with the metric of each seed; None for a seed whose run is not done."""
+        """Add a point with the metric of each seed. None means that the run is not done."""
         sizes = {
             "layers": values.get("model.layers", LAYERS),
             "embedding_size": model.embedding_size,
@@ -144,7 +144,7 @@ class Sweep:
 
     @property
     def plan(self) -> dict[str, Any]:
-        """The plan, as the planner writes it."""
+        """Return the plan, as the planner writes it."""
         told = ("title", "metric", "x", "figure", "claims", "margin", "error")
         arms = {arm: {"label": label} for arm, label in self.labels.items()}
         return {
@@ -161,7 +161,7 @@ class Sweep:
         }
 
     def write(self, outputs: Path, *, attempts: bool = True) -> Path:
-        """The plan and the records on disk, through the store; results may lack attempts."""
+        """Write the plan and the records with the store. Results can lack attempts."""
         write_plan(outputs, self.plan)
         store = RunStore(outputs)
         for id, record in self.records.items():
@@ -175,6 +175,6 @@ class Sweep:
         return outputs
 
     def table(self, outputs: Path) -> Table:
-        """The table of the sweep, by way of the disk."""
+        """Write the sweep to disk and return its table."""
         [table] = collect(self.write(outputs, attempts=False), [self.name])
         return table

@@ -1,4 +1,4 @@
-"""Every point of the newest plan has its row, whatever became of its run."""
+"""Every run of the newest plan has a row, in whatever state it is."""
 
 import math
 import shutil
@@ -42,7 +42,7 @@ def test_a_row_a_point_and_seed_whose_columns_have_a_schema(tmp_path):
 def test_a_finished_run_fills_every_column(tmp_path):
     sweep = one_arm()
     [result] = sweep.results.values()
-    result["energy_joules"] = 61.5  # as an earlier version measured it
+    result["energy_joules"] = 61.5  # earlier versions wrote this key
     [row] = sweep.table(tmp_path).rows
     wanted = {
         "arm": "fixed",
@@ -148,7 +148,7 @@ def test_a_cell_is_nothing_a_truth_value_a_number_or_words(tmp_path):
 
 
 def finished(folder, *attempts, seed=0, **result):
-    """Finish the run of a seed by the last of these attempts; each continues the one before."""
+    """Write these attempts of a seed's run. Each resumes the one before; the last one finishes."""
     [id] = [row["run"] for row in collect(folder)[0].rows if row["seed"] == seed]
     run = RunStore(folder).run(id)
     for facts in attempts:
@@ -180,7 +180,7 @@ def test_runs_on_data_that_differ_though_the_text_is_one_are_marked(tmp_path):
     one_arm({0: None, 1: None}).write(tmp_path)
     for seed, digest in enumerate(("ab" * 32, "cd" * 32)):
         finished(tmp_path, {}, seed=seed, data={"sha256": digest})
-    told = "Runs on 2 different preparations of one text: abababab, cdcdcdcd."
+    told = "Runs on 2 different preparations of the same data: abababab, cdcdcdcd."
     assert mixed(collect(tmp_path)[0]) == [told]
 
 
@@ -221,7 +221,7 @@ def test_the_parameters_of_a_row_are_those_of_its_pre_training(tmp_path):
 def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(tmp_path, metric):
     table = Finetuned(seeds=3).table(tmp_path)
     assert missing(table) == ""
-    times = 100 if metric == "test/accuracy" else 1  # as it is shown: in per cent
+    times = 100 if metric == "test/accuracy" else 1  # points have per cent
     for point, model in zip(points(table, metric), MODELS.values(), strict=True):
         wanted = {seed: times * score(metric, model, seed) for seed in range(3)}
         assert point.values == wanted
@@ -233,7 +233,7 @@ def test_what_is_unfinished_counts_pre_training_too(tmp_path):
 
     table = Finetuned(done=done).table(tmp_path)
     assert missing(table) == f"1 of {3 + 3 * 2 * 2} runs is missing: 1 not started."
-    found = points(table, "test/loss")  # a metric of no fine-tuning task
+    found = points(table, "test/loss")  # no fine-tuned task has this metric
     assert [list(point.runs) for point in found] == [[0]] * len(MODELS)
 
 
@@ -272,7 +272,7 @@ def test_settings_at_chance_are_not_learned(tmp_path, chance, others, closing):
     [told] = not_learned(table)
     assert "no better than the majority class: " in told
     assert told.endswith(closing)
-    # The same metric, as that of arms.
+    # Now the metric belongs to the arms.
     arms = table.experiment["arms"].items()
     own = {arm: {**about, "metric": "test/accuracy"} for arm, about in arms}
     about = {**table.experiment, "finetune": {}, "metric": "test/loss", "arms": own}
@@ -283,9 +283,9 @@ def test_settings_at_chance_are_not_learned(tmp_path, chance, others, closing):
 
 @pytest.mark.parametrize("metric", ["perplexity", "perplexity_per_word", "loss"])
 def test_a_language_model_no_better_than_the_unigram_is_not_learned(tmp_path, metric):
-    """By each metric: a word has two pieces here, so the unigram's is the square of 100.
+    """A word has two pieces here, so the unigram model's perplexity per word is 100 squared.
 
-    The table in the terminal and each verdict say so, too.
+    The table in the terminal and each verdict say that too.
     """
     claims = ("fixed_keeps_improving",)
     sweep = Sweep(labels={"fixed": "fixed"}, claims=claims, metric=f"test/{metric}")

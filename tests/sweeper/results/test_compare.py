@@ -1,4 +1,4 @@
-"""Comparing two sweeps: what differs, and which claims have another answer."""
+"""The comparison of two sweeps: their differences, and the claims whose verdict flipped."""
 
 import json
 import re
@@ -18,7 +18,7 @@ BEATS, IMPROVES = "small_beats_large", "fixed_keeps_improving"
 
 
 def sweep(outputs, *, fixed=40.0, seeds=range(5), heads=HEADS, claims=BEATS, **about):
-    """Heads of a fixed size beside larger standard models, with seeds that scatter by 1 %."""
+    """Return a sweep with heads of a fixed size and larger standard models. Seeds vary by 1 %."""
     made = Sweep(claims=(claims,) if claims else ())
     for key, value in about.items():
         setattr(made, key, value)
@@ -30,7 +30,7 @@ def sweep(outputs, *, fixed=40.0, seeds=range(5), heads=HEADS, claims=BEATS, **a
 
 
 def edited(folder, pattern, change):
-    """Change the files of a pattern, and seal them anew."""
+    """Edit the files that match a pattern, and update their checksums."""
     for path in folder.glob(pattern):
         value = json.loads(path.read_text())
         change(value)
@@ -44,7 +44,7 @@ def compared(capsys, *words, outputs="outputs"):
 
 @pytest.mark.parametrize(
     ("models", "told"),
-    [("1", "nothing that trains"), ("2", "models")],
+    [("1", "no code for training"), ("2", "models")],
     ids=["same", "edited"],
 )
 def test_versions_are_told_beside_whether_results_differ(

@@ -1,4 +1,4 @@
-"""Effects in compute and in seconds: costs beside contrasts, effective speedups, cost axes."""
+"""Costs in FLOPs and seconds: of contrasts, as effective speedups, and as axes of figures."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from tests.sweeper.results.synthetic import Model, Sweep
 
 
 def two_arms(seeds=5, seconds=(120.0, 100.0)):
-    """Two arms of equal FLOPs, `standard` and `matched`, and the seconds that their runs take."""
+    """Return a sweep of two arms, `standard` and `matched`, with equal FLOPs and these seconds."""
     sweep = Sweep(claims=["wins_at_equal_size"], figure="curves")
     noise = random.Random(11)
     losses = [{seed: noise.gauss(43, 0.2) for seed in range(seeds)} for _ in range(2)]
@@ -47,7 +47,7 @@ def test_a_slow_down_of_a_fifth_is_read_in_seconds_and_not_in_flops(tmp_path):
     assert verdict.effect[1:] in verdict.sentence
     kept = json.loads((tmp_path / "tables" / "fig1.claims.json").read_text())
     assert kept["verdicts"][0]["numbers"]["contrasts"][0]["costs"] == costs
-    # A table from before the column has the same numbers.
+    # A table written before the column existed has the same numbers.
     columns = [one for one in table.columns if one != "training_flops"]
     path = write_table(tmp_path, replace(table, columns=columns))
     assert contrast(read_table(path))["costs"] == costs
@@ -98,7 +98,7 @@ def test_times_are_not_compared_if_other_programs_slowed_one_arm_more(
 
 
 def with_curves(table, times, seed=0):
-    """The table with curves; the standard arm needs `times` as many steps as the other."""
+    """Add training curves to a table. The standard arm needs `times` as many steps as the other."""
     noise = random.Random(seed)
     files = {}
     for row in table.rows:
@@ -175,5 +175,5 @@ def test_a_figure_shows_a_table_over_its_costs(tmp_path, x):
     table = two_arms(seconds=(120.0, 60.0)).table(tmp_path)
     [axes] = figure_of(replace(table, experiment={**table.experiment, "x": x})).axes
     drawn = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1]
-    costs = [row[x] for row in table.rows]  # of five seeds an arm
+    costs = [row[x] for row in table.rows]  # five seeds per arm
     assert drawn == pytest.approx([sum(costs[:5]) / 5, sum(costs[5:]) / 5])

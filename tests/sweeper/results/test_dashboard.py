@@ -1,4 +1,4 @@
-"""Results shown in W&B: the saved view as code, and what the server on loopback is given."""
+"""Results published on W&B: the saved view, and the requests that a local server receives."""
 
 import json
 import os
@@ -23,7 +23,7 @@ LOGGER = {"name": "wandb", "mode": "online", "project": "headroom", "entity": No
 
 
 def sweep() -> Sweep:
-    """A small Figure 1 whose records say where they are mirrored."""
+    """Write a small Figure 1 whose runs were mirrored to a W&B project."""
     made = figure1(grid=FEW, seeds=2)
     for record in made.records.values():
         record["config"]["logger"] = LOGGER
@@ -31,7 +31,7 @@ def sweep() -> Sweep:
 
 
 def command(outputs: Path, *words: str) -> SimpleNamespace:
-    """Run a command in a fork: W&B forbids later forks of its process, and is slow to import."""
+    """Run a command in a fork, because W&B is slow to import and forbids forks once it has run."""
     import wandb
 
     outputs.mkdir(exist_ok=True)
@@ -62,7 +62,7 @@ def server():
 
 
 def panels(sweep: Sweep, outputs: Path) -> list[dict[str, Any]]:
-    """Title and axes of every panel of the view of a sweep, as the server is given them."""
+    """Return the title and axes of every panel in the saved view that the server received."""
     view = workspace(Project(ENTITY, "headroom"), [sweep.table(outputs)])
     spec = json.loads(
         view._to_model().model_dump_json(by_alias=True, exclude_none=True)
@@ -161,7 +161,7 @@ MISTAKES = {
     "no project": (["--project", "headroom"], "expected ENTITY/PROJECT"),
     "a group": (["--project", "me/headroom/fig1"], "expected ENTITY/PROJECT"),
     "no plan": ([], "expected a folder with a plan"),
-    "not mirrored": ([], "logger.project=none: expected runs that are mirrored"),
+    "not mirrored": ([], "logger.project=none: expected one project"),
     "no key": ([], "set WANDB_API_KEY, or run `wandb login`"),
     "no package": ([], "The package wandb-workspaces is not installed"),
 }

@@ -1,4 +1,4 @@
-"""The end of a sweep: verdicts, what would decide them, and where everything lies."""
+"""The end of a sweep: verdicts, the cost of deciding open claims, and the paths of results."""
 
 import io
 import re
@@ -27,19 +27,19 @@ OWN_GRID = "  Train a grid of your own:"
 
 
 def ended(outputs, *names, width=400):
-    """The lines that the end of a sweep of these experiments prints."""
+    """Return the lines that a sweep of these experiments prints at its end."""
     file = io.StringIO()
     print_everything(Console(file=file, width=width), outputs, names)
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
 def grid(outputs, *heads):
-    """Write a grid that was typed by hand."""
+    """Write the sweep of a grid from the command line."""
     return by_hand({"model.heads": heads or [2, 3]}).write(outputs)
 
 
 def shown(page):
-    """The experiments on a page."""
+    """Return the experiments on a page."""
     return [one["name"] for one in content_of(page)["experiments"]]
 
 
@@ -154,7 +154,7 @@ def test_a_figure_is_drawn_again_where_it_is_not_as_drawn_from_its_table_and_onl
 
 
 def mirrored(sweep, experiment, mode="offline"):
-    """The sweep with runs that the experiment trained, and W&B follows."""
+    """Return the sweep with runs that are mirrored to W&B."""
     for record in sweep.records.values():
         record["config"]["logger"] = {"name": "wandb", "mode": mode}
         record["names"] = {**record["names"], "experiment": experiment}
@@ -194,7 +194,7 @@ def test_the_last_lines_say_in_which_groups_of_wandb_the_runs_are(tmp_path):
 
 @pytest.fixture
 def living(tmp_path, monkeypatch):
-    """The page of an unfinished sweep, in two slots, with a clock of its own."""
+    """Return the live page of an unfinished sweep with two slots and a fake clock."""
     figure1(grid=FEW, seeds=2, done=lambda arm, model, seed: seed == 0).write(tmp_path)
     clock = SimpleNamespace(now=1000.0, used=0.0)
     clock.monotonic, clock.thread_time = lambda: clock.now, lambda: clock.used
@@ -248,7 +248,7 @@ def test_everything_is_made_of_data_with_a_run_that_diverged(tmp_path, value):
 
 
 def price(outputs):
-    """The price of the only claim, as the terminal shows it."""
+    """Return the expected cost of the only claim, as the terminal shows it."""
     printed = io.StringIO()
     print_prices(Console(file=printed, width=200), collect(outputs))
     [_, line] = printed.getvalue().splitlines()
@@ -256,7 +256,7 @@ def price(outputs):
 
 
 def fixed_heads(seeds):
-    """Fixed heads whose seeds scatter by 1 %; an hour is planned for each run."""
+    """Return a sweep of fixed heads. Seeds vary by 1 %, and each run should take an hour."""
     made = Sweep(claims=("fixed_keeps_improving",))
     for heads in (2, 4, 8):
         own = [1 + 0.01 * ((5 * seed + heads) % 7 - 3) for seed in range(3)]

@@ -75,7 +75,7 @@ def test_missing_seeds_are_counted_in_their_cell(tmp_path):
 @pytest.mark.parametrize(
     ("pretrainings", "told"),
     [
-        (1, "Each setting has one pre-training; its seeds are those of fine-tuning."),
+        (1, "Each setting has one pre-training; seeds differ only in fine-tuning."),
         (2, "Each seed has its own pre-training."),
     ],
 )

@@ -1,4 +1,4 @@
-"""Scores from anywhere are judged by the rule that judges the claims of a sweep."""
+"""Scores of any program are judged by the rule that judges the claims of a sweep."""
 
 import json
 from dataclasses import replace
@@ -18,7 +18,7 @@ from tests.sweeper.results.grids import figure1
 
 
 def scores(effects, seeds=6, own=0.05, **columns):
-    """Scores around 10 of arms that differ by `effects`, on the same seeds."""
+    """Return scores of about 10 for arms that share their seeds and differ by `effects`."""
     draw = np.random.default_rng(7)
     of_seed = draw.normal(0, 0.3, seeds)
     rows = [
@@ -30,7 +30,7 @@ def scores(effects, seeds=6, own=0.05, **columns):
 
 
 def by_metric(effects, *metrics, **columns):
-    """The same scores under several metrics."""
+    """Return the same scores for each of several metrics."""
     return pd.concat([scores(effects, metric=one, **columns) for one in metrics])
 
 
@@ -93,7 +93,7 @@ def test_metrics_share_the_error_and_costs_stand_beside_the_effect():
     found = judge_scores(table, better="lower")
     assert [one.measure for one in found] == ["loss", "error"]
     assert {one.numbers["claims"] for one in found} == {2}
-    assert "It rests on 6 pairs." in found[0].sentence
+    assert "The comparison rests on 6 pairs." in found[0].sentence
     assert "at 1.00 x the FLOPs and 1.20 x the seconds. " in found[0].sentence
 
 
@@ -150,7 +150,7 @@ def test_each_metric_may_go_its_own_way_and_a_row_without_a_partner_is_named():
     found = judge_scores(table, better="loss=lower,accuracy=higher")
     verdicts = [one.verdict for one in found]
     assert verdicts == [Decision.NOT_SUPPORTED, Decision.SUPPORTED]
-    words = "It rests on 5 pairs. 1 row has no partner and is not used."
+    words = "The comparison rests on 5 pairs. 1 row has no partner and is not used."
     assert words in found[1].sentence
     with pytest.raises(UserError, match="expected lower or higher for accuracy"):
         judge_scores(table, better="loss=lower")

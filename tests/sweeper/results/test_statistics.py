@@ -37,18 +37,18 @@ PAIR = np.array([[1.0, -1.0]])
 
 
 def drawn(*means: float, seeds: int = 7, spread: float = 1.0) -> list[list[float]]:
-    """Seeds of points with these means; the same always."""
+    """Return a table of random values with these means. It is the same in every call."""
     random = np.random.default_rng(11)
     return [list(mean + spread * random.standard_normal(seeds)) for mean in means]
 
 
 def pair(points: int) -> Floats:
-    """The contrast of the first two of so many points."""
+    """Return the weights of the difference between the first two of several points."""
     return np.pad(PAIR, ((0, 0), (0, points - 2)))
 
 
 def estimate(table: Sequence[Sequence[float]] | Floats) -> Estimate:
-    """The difference of the first two points."""
+    """Return the estimated difference between the first two points."""
     found = np.array(table, dtype=float)
     return estimates(found, pair(len(found)))[0]
 
@@ -132,7 +132,7 @@ def test_an_effect_of_the_seed_cancels_in_a_contrast():
 
 
 def apart(first: list[float], second: list[float]) -> Floats:
-    """The table of two points that share no seed."""
+    """Return the table of two points that share no seed."""
     nothing = [np.nan]
     rows = [first + nothing * len(second), nothing * len(first) + second]
     return np.array(rows)
@@ -152,7 +152,7 @@ def test_arms_with_seeds_of_their_own_are_compared_by_welchs_t_test():
 
 
 def test_points_of_an_arm_keep_their_common_seeds_together():
-    """The mean of two points that move together is less sure than that of independent ones."""
+    """If two points vary together, their mean is less certain than that of independent points."""
     base, other = drawn(0, 0, seeds=8)
     together = np.vstack([apart(base, other), apart(base, other)])
     weights = np.array([[0.5, -0.5, 0.5, -0.5]])
@@ -211,7 +211,7 @@ def test_the_level_is_shared_only_where_any_miss_would_do():
 
 
 def seen(*ends: tuple[float, float]) -> Intervals:
-    """Intervals with these ends."""
+    """Return intervals with these ends."""
     low, high = np.array(ends, dtype=float).T
     return Intervals((low + high) / 2, low, high)
 

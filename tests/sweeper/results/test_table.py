@@ -41,7 +41,7 @@ def table(rows: list[dict[str, Any]], name: str = "fig1") -> Table:
 
 
 def cells(path: Path) -> list[list[str]]:
-    """The lines of a .csv, as its module reads them."""
+    """Return the lines of a .csv, as Python's module csv reads them."""
     with path.open(newline="") as file:
         return list(csv.reader(file))
 
@@ -84,7 +84,7 @@ DIVERGED = {"state": "failed", "reason": "nan: the training loss is nan (attempt
 
 
 def trials(measured, *, test=1.0):
-    """The trials of one arm; `measured`: rate -> the validation loss of each seed."""
+    """Return the trials of one arm. `measured` maps a learning rate to the losses of its seeds."""
     rows = [
         {"experiment": "x_trials", "arm": "a", "point": f"heads=2 learning_rate={rate}", RATE: rate,
          "seed": seed, "run": f"r{rate}-s{seed}", "test/loss": test * rate, LOSS: loss,
@@ -166,7 +166,7 @@ def test_of_the_two_best_by_the_first_seed_the_better_mean_is_chosen():
 def test_a_value_that_trials_cannot_tell_from_the_chosen_one_is_an_alternative():
     [alike] = choices(trials({0.1: [2.1, 2.2, 2.4], 0.2: [2.0, 2.4, 2.1], 0.4: [9.0]}))
     assert (alike.values, alike.alternative) == ({RATE: 0.2}, {RATE: 0.1})
-    # Seeds differ by far more than the values do, but alike under both.
+    # Seeds differ far more than the values do, but by the same amount for both values.
     [paired] = choices(trials({0.1: [2.1, 3.1, 5.11], 0.2: [2.0, 3.0, 5.0]}))
     apart = np.array([0.1, 0.1, 0.11])
     half = stats.t.ppf(0.975, 2) * apart.std(ddof=1) / math.sqrt(3)

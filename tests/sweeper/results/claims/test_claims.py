@@ -1,4 +1,4 @@
-"""A verdict follows the data whichever way they fall, and is never better than they are."""
+"""Verdicts follow the data, whether they support a claim, contradict it or leave it open."""
 
 import json
 import math
@@ -58,18 +58,18 @@ figure = partial(figure1, seeds=5, noise=0.002)  # a Figure 1 with little noise
 
 
 def generous(model: Model) -> float:
-    """A world in which heads of size 32 are worth more than any embedding."""
+    """Return the paper's perplexity, less a bonus for attention wider than the embedding."""
     bonus = 9.0 if model.heads * model.head_size > model.embedding_size else 0.0
     return paper(model) - bonus
 
 
 def stingy(model: Model) -> float:
-    """A world in which only the embedding counts."""
+    """Return a perplexity that depends on the embedding size alone."""
     return 60.0 - model.embedding_size / 8
 
 
 def mixed(model: Model) -> float:
-    """A world with opposite findings at two embedding sizes."""
+    """Return a perplexity with opposite effects at two embedding sizes."""
     return 60.0 + model.heads * (1 if model.embedding_size == 64 else -1)
 
 
@@ -150,7 +150,7 @@ def test_where_higher_is_better_the_same_numbers_say_the_opposite(tmp_path):
 
 
 def test_the_strict_form_admits_no_larger_model(tmp_path):
-    """A fixed model that wins only by being larger than the largest standard one does not count."""
+    """A fixed model does not count if it wins only because it has more parameters."""
 
     def large_wins(model):
         return (
@@ -174,7 +174,7 @@ def test_what_else_varies_in_an_arm_is_not_mixed_up_and_a_missing_arm_is_named(
     sweep.add("standard", values, Model(64, 4, 16), {0: 41.0, 1: 42.0})
     found = verdicts(sweep, tmp_path / "varies")[WORSENS]
     assert found.verdict == OPEN
-    assert "one point for each model.heads" in found.sentence
+    assert "different values of model.heads" in found.sentence
     sweep.points = [point for point in sweep.points if point["arm"] != "standard"]
     assert "no arm standard" in verdicts(sweep, tmp_path / "missing")[WORSENS].sentence
 
@@ -254,7 +254,7 @@ def add(
     values: Mapping[str, Any] | None = None,
     matched: Mapping[str, Any] | None = None,
 ) -> None:
-    """A point with five seeds of a value with a little noise; it varies in heads and their size."""
+    """Add a point with five noisy values. Its settings are the number and the size of heads."""
     varied = {"model.heads": model.heads, "model.head_size": model.head_size}
     noise = (
         random.Random(f"{arm}{model}{values}{seed}").gauss(0, 0.01) for seed in range(5)
@@ -265,7 +265,7 @@ def add(
 
 
 def law(fixed_factor: float) -> Truth:
-    """Loss follows one power law; heads of 29 need `fixed_factor` times the parameters."""
+    """Return a power law of the loss. Heads of size 29 need `fixed_factor` times the parameters."""
 
     def perplexity(model: Model) -> float:
         size = model.size["params_total"] / (
@@ -331,17 +331,17 @@ def test_the_contrast_that_decides_is_named_before_a_larger_uncertain_one(
         (
             LARGER,
             {"fixed": [(64, 13, 3), (64, 7, 5), (64, 3, 11)]},
-            "head_size: model.heads.",
+            "only in model.head_size, but these also differ in model.heads.",
         ),
         (
             IMPROVES,
             {"fixed": [(61, 3, 5), (67, 7, 5), (71, 13, 5)]},
-            "heads: model.embedding_size.",
+            "only in model.heads, but these also differ in model.embedding_size.",
         ),
         (
             BOTTLENECK,
             {"large": [(64, 3, 31), (64, 7, 31)], "small": [(64, 4, 16), (64, 8, 8)]},
-            "heads: model.head_size.",
+            "only in model.heads, but these also differ in model.head_size.",
         ),
         (
             SMALL_LOSE,
@@ -402,7 +402,7 @@ def test_matched_points_are_compared_with_what_they_are_matched_to(
         return 43.0 - (bonus if model.head_size == 32 else 0)
 
     sweep = figure(truth)
-    # What an arm outside the pairs is matched in is not theirs.
+    # The arm `other` is in no pair, so the verdict must not name the count that it matches.
     sweep.labels = {**sweep.labels, "other": "matched to a number"}
     match = {"to": "7,000", "count": "flops_per_token", "error": 0.0}
     add(sweep, "other", Model(67, 5, 3), 43.0, matched=match)
@@ -576,7 +576,7 @@ def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched(tmp_path):
 
 
 def rounds(folder, first, second, seeds, looks=()):
-    """The verdict on two arms of these values, after so many seeds and earlier rounds."""
+    """Return the verdict on two arms with these values, after earlier rounds of this many seeds."""
     sweep = Sweep(
         claims=[WINS], labels={"standard": "", "fixed": ""}, metric="test/loss"
     )
@@ -607,7 +607,7 @@ def test_an_answer_of_an_earlier_round_stays(tmp_path):
 
 
 def test_intervals_that_lie_apart_decide_nothing(tmp_path):
-    """The first three seeds were lucky, and no later one repairs an intersection."""
+    """The first three seeds were lucky. Later seeds cannot make the intersection non-empty."""
     first = [40.0, 40.1, 39.9, *[40.0 + 0.01 * seed for seed in range(17)]]
     second = [30.0, 30.11, 29.91, *[50.0 + 0.013 * seed for seed in range(17)]]
     early = rounds(tmp_path / "early", first, second, 3)
@@ -629,7 +629,7 @@ RATE = "optimizer.learning_rate"
 def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(
     tmp_path, mean, expected
 ):
-    """Trials left two rates open for the fixed arm; with the chosen one it wins."""
+    """Trials cannot tell two rates of the fixed arm apart. With the chosen rate, the arm wins."""
     luck = random.Random(4)
     sweep = Sweep(claims=[WINS], labels={"standard": "", "fixed": ""})
     four, eight = {"model.heads": 4}, {"model.heads": 8}
@@ -670,7 +670,7 @@ GAINS = {
 
 
 class Cached(Model):
-    """A model that keeps its keys and values."""
+    """A model with a KV cache."""
 
     @property
     def size(self):
@@ -679,7 +679,7 @@ class Cached(Model):
 
 
 def two_arms(claim, gain, width=32):
-    """Each arm has two models of one width; the first arm is better by `gain`."""
+    """Return a sweep of two arms with two models each. The first arm is better by `gain`."""
     sweep = Sweep(labels={arm: arm for arm in ARMS[claim]}, margin=MARGIN)
     for arm, truth in zip(ARMS[claim], (40 - gain, 40), strict=True):
         for heads in (2, 4):
@@ -746,6 +746,9 @@ def test_gains_are_compared_at_one_width(tmp_path, claim):
     arm = GAINS[claim][0]
     add(sweep, arm, Model(64, 3, 8), 50.0, {"model.head_size": 8})
     found = judged(sweep, claim, tmp_path)
-    assert found.sentence == "Points of {} and {} differ in width.".format(
-        *GAINS[claim]
+    assert (
+        found.sentence
+        == "Points of {} and {} differ in width, but the claim needs equal widths.".format(
+            *GAINS[claim]
+        )
     )

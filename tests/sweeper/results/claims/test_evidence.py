@@ -40,7 +40,7 @@ from tests.sweeper.results.synthetic import Model, Sweep, flat
 
 
 def most_heads(sweep: Sweep) -> str:
-    """A run of the fixed arm that no other arm uses."""
+    """Return the id of the fixed arm's run with the most heads, which no other arm uses."""
     return [str(point["run"]) for point in sweep.points if point["arm"] == "fixed"][-1]
 
 
@@ -71,7 +71,7 @@ def test_noise_is_not_taken_for_a_finding(tmp_path):
             result["metrics"][sweep.metric] = noise.gauss(43.0, 0.4)
         found = set(answers(sweep, tmp_path / str(world)).values())
         wrong += bool(found & {SUPPORTED, NOT})
-    assert wrong <= 1  # of 10, at 5 %: more with a chance of 9 %
+    assert wrong <= 1  # 2 or more wrong sweeps of 10 have a chance of 9 %
 
 
 def test_runs_that_are_still_to_come_leave_what_is_there(tmp_path):
@@ -87,7 +87,7 @@ def test_runs_that_diverged_leave_their_claims_undecided_and_no_others(tmp_path)
     found = verdicts(sweep, tmp_path)
     assert found[WORSENS].verdict == SUPPORTED
     assert found[IMPROVES].verdict == OPEN
-    assert "1 of its runs failed or diverged" in found[IMPROVES].sentence
+    assert "1 run of the claim failed or diverged" in found[IMPROVES].sentence
 
 
 def test_a_pre_training_that_diverged_leaves_claims_on_its_fine_tunings_undecided(
@@ -103,7 +103,7 @@ def test_a_pre_training_that_diverged_leaves_claims_on_its_fine_tunings_undecide
     RunStore(tmp_path).run("pretraining-fixed-h32-s4").claim({}).finish("nan")
     for verdict in verdicts_on(*collect(tmp_path)):
         assert verdict.verdict == OPEN
-        assert "1 of its runs failed or diverged" in verdict.sentence
+        assert "1 run of the claim failed or diverged" in verdict.sentence
 
 
 def test_nothing_is_bought_for_a_claim_that_no_seed_can_decide(tmp_path):
@@ -185,7 +185,7 @@ def test_a_claim_that_the_points_cannot_decide_is_refused(tmp_path):
     ) as told:
         check_decidable(table)
     assert f"{WORSENS}: No two points with different" in str(told.value)
-    assert "'experiment.claims=[small_beats_large]'." in str(told.value)  # what is left
+    assert "'experiment.claims=[small_beats_large]'." in str(told.value)
     check_decidable(figure(generous).table(tmp_path / "whole"))
 
 
@@ -207,7 +207,7 @@ def test_a_round_has_the_next_seed_of_every_point_of_undecided_claims(tmp_path):
 
 
 def fixed(question):
-    """The points of the arm that the question is about."""
+    """Return the points of the arm that the claim uses."""
     return [point for point in question.evidence.every if point.arm == "fixed"]
 
 

@@ -12,7 +12,7 @@ SUPPORTED, NOT, SAME, OPEN = Decision
 
 
 class Equal(Model):
-    """A model as large as all others of its embedding size, whatever its heads."""
+    """A model with the same number of parameters for any number of heads."""
 
     @property
     def size(self):
@@ -20,7 +20,7 @@ class Equal(Model):
 
 
 def sweep(loss, ratios=(0.5, 1, 2, 4)):
-    """Heads of 16 in three embedding sizes; `loss(octave, embedding)` of log2 W/d."""
+    """Return a sweep with heads of size 16 in three embedding sizes. `octave` is log2(W/d)."""
     made = Sweep(labels={"small": "", "medium": "", "large": ""}, margin=MARGIN)
     for arm, embedding in zip(made.labels, (32, 64, 128), strict=True):
         for ratio in ratios:

@@ -47,7 +47,7 @@ def hostile():
 
 
 def one_arm(key, measured, label="a", **about):
-    """A sweep of one arm; `measured` has the values of seeds by the value of `key`."""
+    """Return a sweep of one arm. `measured` maps a value of `key` to the metrics of its seeds."""
     sweep = Sweep(labels={"a": label}, claims=(), x=key, **about)
     for place, (value, seeds) in enumerate(measured.items()):
         model = Model(64, 2 + place, 16)
@@ -58,7 +58,7 @@ def one_arm(key, measured, label="a", **about):
 
 
 def edited(table, **cells):
-    """The table with other cells; a function returns the cell of a row."""
+    """Return the table with changed cells. A function computes the cell from its row."""
     made = [
         {k: v(row) if callable(v) else v for k, v in cells.items()}
         for row in table.rows
@@ -68,12 +68,12 @@ def edited(table, **cells):
 
 
 def draw(kind, table):
-    """Draw a table by the figure of this name."""
+    """Draw a table with the figure of this name."""
     return figure_of(replace(table, experiment={**table.experiment, "figure": kind}))
 
 
 def texts(figure):
-    """All text that can be seen; ticks outside the limits cannot."""
+    """Return all visible text. Labels of ticks outside the limits are invisible."""
     figure.draw_without_rendering()
     hidden = []
     for axes, name in product(figure.axes, ("xaxis", "yaxis")):
@@ -90,7 +90,7 @@ def words(figure):
 
 
 def lines_of(axes):
-    """The (x, y) places of each line."""
+    """Return the (x, y) positions of each line."""
     return [[*zip(*line.get_data(), strict=True)] for line in axes.get_lines()]
 
 
@@ -126,7 +126,7 @@ def test_a_figure_is_as_wide_as_a_column_and_no_text_is_clipped_or_covered(
         figure = draw(kind, table)
         assert figure.get_figwidth() in (COLUMN, DOUBLE_COLUMN)
         assert figure.get_figheight() < 9.0  # the height of a page
-        # Not an annotation's own extent, which holds its leader too.
+        # The extent of an annotation would include its leader line.
         boxes = [(t.get_text(), Text.get_window_extent(t)) for t in texts(figure)]
         for text, box in boxes:
             inside = box.x0 >= 0 and box.y0 >= 0
@@ -151,7 +151,7 @@ svg.hashsalt: another
 
 
 def test_files_hold_no_code_and_drawn_again_they_are_the_same_bytes(tmp_path):
-    """In another process, in another order of hashing, whatever the user's matplotlibrc says."""
+    """Neither another process, nor its hash seed, nor a user's matplotlibrc changes them."""
     sweep = figure1(grid=FEW)
     sweep.title = HOSTILE
     sweep.write(tmp_path)
@@ -291,7 +291,7 @@ def test_one_seed_has_no_interval_and_the_figure_says_so(tmp_path):
 
 
 def curves_over(x, sweep, folder):
-    """The curves that the default figure draws over `x`."""
+    """Return the curves that the default figure draws over `x`."""
     table = sweep.table(folder)
     found = points(table, METRIC)
     return panel.Curves(table, found, by=curves.curve_keys(found, x))
@@ -334,7 +334,7 @@ def test_every_knee_is_marked_and_named(tmp_path):
 
 
 def lengths(sizes, measured):
-    """Heads of these sizes at lengths of 8 and 32; `measured` of length, size and seed."""
+    """Return a sweep of these head sizes at lengths 8 and 32. `measured` returns each metric."""
     sweep = Sweep(
         name="lengths", figure="sequence_length", metric="test/loss", claims=()
     )
@@ -446,7 +446,7 @@ def test_a_tick_stands_at_the_number_that_it_shows():
 
 
 def with_grams(table, **perplexities):
-    """The table with the perplexities of n-gram models."""
+    """Return the table with the perplexities of n-gram models."""
     return edited(table, **{f"test/{n}_perplexity": v for n, v in perplexities.items()})
 
 

@@ -108,7 +108,7 @@ def fine_tuned(outputs):
 
 
 def foreign(outputs, words):
-    """Write a page with an experiment for each word, used wherever a person may write text.
+    """Write a page with an experiment for each word, put wherever a user can write text.
 
     Only the first has a figure, because thirty take a minute.
     """

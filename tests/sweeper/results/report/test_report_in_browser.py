@@ -109,7 +109,7 @@ class Browser:
         self._command("Emulation.setEmulatedMedia", {"features": features})
 
     def run(self, script, *arguments):
-        """Run the body of a function with these arguments, wait two frames, return its result."""
+        """Run the body of a JavaScript function, wait two frames, and return its result."""
         result = self._post("execute/sync", {"script": script, "args": list(arguments)})
         self._post("execute/async", {"script": _DRAWN, "args": []})
         return result
@@ -123,7 +123,7 @@ class Browser:
         )
 
     def wait_for(self, selector, words):
-        """Wait until an element has the words, also if the page loads itself meanwhile."""
+        """Wait until an element has these words, even if the page reloads meanwhile."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             with suppress(RuntimeError):  # between two pages
@@ -223,7 +223,7 @@ def started(tmp_path_factory):
 
 @pytest.fixture
 def window(started):
-    """Return the window in its first state; at the end its console must be empty."""
+    """Return the window in its first state. After the test, its console must be empty."""
     started.size(WIDTHS[0])
     started.prefer("light")
     yield started
@@ -244,7 +244,7 @@ def page(window, small):
 
 
 def changed(folder, page, **values):
-    """Write a page with other data; return its file."""
+    """Write a page with changed data and return its file."""
     made = folder / "report.html"
     content = {**content_of(page), **values}
     made.write_text(as_html(content, content["figures"]))
