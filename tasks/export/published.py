@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
+from typing_extensions import TypedDict
 
 from models.bert_heads import PretrainingModel
 from sweeper.store.errors import UserError, invalid_value, sanitize
@@ -71,6 +72,26 @@ DERIVED = (
 )
 
 
+class _Config(TypedDict, total=False):
+    """The keys of config.json that no section of our config checks."""
+
+    architectures: list[str] | None
+    vocab_size: int
+    rope_parameters: dict[str, Any] | None
+    sliding_window: int | None
+
+
+class _Token(TypedDict):
+    content: str
+
+
+class _Marks(TypedDict, total=False):
+    """The keys of tokenizer_config.json that are read."""
+
+    bos_token: str | _Token | None
+    eos_token: str | _Token | None
+
+
 def import_folder(folder: Path, outputs: Path) -> str:
     """Import a folder that transformers saved as a finished run. Return the run's id.
 
@@ -87,7 +108,7 @@ def import_folder(folder: Path, outputs: Path) -> str:
 
 
 def _import(folder: Path, outputs: Path) -> str:
-    config = read_object(folder / "config.json") or {}
+    config = _object(folder / "config.json", _Config)
     [name, *_] = config.get("architectures") or ["no class"]
     if name not in ENCODERS + DECODERS:
         expected = f"one of {', '.join(ENCODERS + DECODERS)}"
@@ -109,7 +130,10 @@ def _import(folder: Path, outputs: Path) -> str:
     section: Any = checked(architecture.schema_of(model), model, "model")
     task: dict[str, Any]
     with torch.device("meta"):
-        network = section.build(vocabulary)
+        try:
+            network = section.build(vocabulary)
+        except ValueError as error:  # the attention does not support these sizes
+            raise UserError(f"config.json: {error}.") from error
         if is_encoder:
             own = PretrainingModel(network).state_dict()
             exported = encoder.encoder_config(section, "pretraining", own)
@@ -193,6 +217,11 @@ def _check_options(config: dict[str, Any], exported: dict[str, Any]) -> None:
         raise invalid_value(key, spelled(value), expected, remedy)
 
 
+def _object(path: Path, schema: Any) -> dict[str, Any]:
+    # The cache of huggingface_hub consists of symbolic links.
+    return read_object(path.resolve(), schema=schema) or {}
+
+
 def _read(path: Path, read: Callable[[str], Any]) -> Any:
     if not path.is_file():
         remedy = "save the model and its tokenizer there with save_pretrained"
@@ -231,7 +260,7 @@ def _under_our_names(
         export: the function that returns our weights under the names of transformers.
 
     Raises:
-        UserError: a tensor is missing, unknown or of another shape.
+        UserError: a tensor is missing, unknown, of another shape, or not of finite numbers.
     """
     sizes = [like.numel() for like in own.values()]
     numbers = zip(own.items(), torch.arange(sum(sizes)).split(sizes), strict=True)
@@ -245,6 +274,10 @@ def _under_our_names(
 
     weights = torch.full((sum(sizes),), math.nan)
     for name, tensor in theirs.items():
+        # Integers are quantised weights, whose scales are elsewhere.
+        if not (tensor.is_floating_point() and tensor.float().isfinite().all()):
+            expected = "finite floating-point numbers"
+            raise invalid_value(name, tensor.dtype, expected, "choose other weights")
         weights[places[name]] = tensor.float()
     parts = zip(own.items(), weights.split(sizes), strict=True)
     return {
@@ -261,7 +294,8 @@ def _marks(
 
     If a tokenizer has no first token, the last one is also before a text.
     """
-    about = read_object(folder / "tokenizer_config.json") or {}
+    about = _object(folder / "tokenizer_config.json", _Marks)
+    known = {*tokenizer.get_vocab().values()}
 
     def id_of(mark: str) -> Any:
         named = about.get(f"{mark}_token")
@@ -269,11 +303,11 @@ def _marks(
         return tokenizer.token_to_id(piece) if piece else config.get(f"{mark}_token_id")
 
     first, last = id_of("bos"), id_of("eos")
-    if last not in tokenizer.get_vocab().values():
+    if last not in known:
         expected = "the id of the token that ends a text"
         remedy = "name its eos_token in tokenizer_config.json"
         raise invalid_value("eos_token", spelled(last), expected, remedy)
-    return last if first is None else first, last
+    return first if first in known else last, last
 
 
 def _write_run(record: Record, weights: Mapping[str, Tensor], outputs: Path) -> None:
