@@ -286,6 +286,15 @@ def test_a_folder_of_links_is_imported_as_in_the_cache_of_huggingface_hub(tmp_pa
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_an_imported_run_is_not_exported_and_has_no_module(tmp_path):
+    folder, outputs = saved(tmp_path / "theirs", BERT), tmp_path / "outputs"
+    run = headroom.run(import_folder(folder, outputs), outputs=outputs)
+    for use in (run.model, run.tokenizer, lambda: run.export(tmp_path / "again")):
+        with pytest.raises(UserError, match=r"imported from a folder; use that folder"):
+            use()
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_a_first_token_that_the_tokenizer_lacks_is_replaced_by_the_last(tmp_path):
     folder, outputs = saved(tmp_path / "theirs", MISTRAL), tmp_path / "outputs"
     (folder / "tokenizer_config.json").unlink()
