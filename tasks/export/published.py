@@ -7,7 +7,6 @@ the digest of the weights and of the tokenizer. So it does not depend on where t
 import hashlib
 import math
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,7 +18,7 @@ from torch import Tensor
 from typing_extensions import TypedDict
 
 from models.bert_heads import PretrainingModel
-from sweeper.store.errors import UserError, invalid_value, sanitize
+from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
 from sweeper.store.files import child, make_directory, read_object
 from sweeper.store.identity import run_id
 from sweeper.store.records import Record
@@ -320,6 +319,11 @@ def _write_run(record: Record, weights: Mapping[str, Tensor], outputs: Path) -> 
         save(weights, attempt.checkpoint_dir / WEIGHTS, run.id)
         result = {"metrics": {}, "steps": 0, "weights_sha256": weights_digest(weights)}
         run.publish_result(attempt, result)
-        # Another process may have imported the same folder in the meantime.
-        with suppress(OSError):
+        try:
             run.path.rename(runs / run.id)
+        except OSError as error:
+            # Another process may have imported the same folder in the meantime.
+            if RunStore(outputs).run(run.id).result() is None:
+                expected = f"a new or a finished run in {runs} ({sanitize(error)})"
+                remedy = f"remove it by `{as_typed('forget')} {run.id}`"
+                raise invalid_value("run", run.id, expected, remedy) from error

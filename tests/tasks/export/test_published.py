@@ -295,6 +295,22 @@ def test_an_imported_run_is_not_exported_and_has_no_module(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_an_imported_run_that_is_damaged_says_how_to_import_it_again(tmp_path):
+    folder, outputs = saved(tmp_path / "theirs", BERT), tmp_path / "outputs"
+    run = RunStore(outputs).run(import_folder(folder, outputs))
+    [weights] = run.path.rglob("weights.ckpt")
+    weights.unlink()
+    with pytest.raises(UserError, match=f"forget {run.id}"):
+        final_weights(run, "parent")
+    (run.path / "result.json").unlink()
+    with pytest.raises(UserError, match=f"forget {run.id}"):
+        import_folder(folder, outputs)
+    shutil.rmtree(run.path)
+    assert import_folder(folder, outputs) == run.id
+    assert final_weights(run, "parent")
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_a_first_token_that_the_tokenizer_lacks_is_replaced_by_the_last(tmp_path):
     folder, outputs = saved(tmp_path / "theirs", MISTRAL), tmp_path / "outputs"
     (folder / "tokenizer_config.json").unlink()
