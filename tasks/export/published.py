@@ -8,7 +8,6 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor
 from typing_extensions import TypedDict
 
 from models.bert_heads import PretrainingModel
-from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
+from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.files import child, make_directory, read_object
 from sweeper.store.identity import run_id
 from sweeper.store.records import Record
@@ -162,9 +161,14 @@ def _import(folder: Path, outputs: Path) -> str:
     make_directory(data)
     save_tokenizer(tokenizer, data / TOKENIZER)
     record = Record(run_id(recorded), recorded)
-    if RunStore(outputs).run(record.id).result() is None:
-        _write_run(record, weights, outputs)
-    return record.id
+    run = RunStore(outputs).freeze(record)
+    if run.result() is None:
+        # Another process may import the same folder. Each has its own attempt; one is published.
+        attempt = run.claim({})
+        save(weights, attempt.checkpoint_dir / WEIGHTS, run.id)
+        result = {"metrics": {}, "steps": 0, "weights_sha256": weights_digest(weights)}
+        run.publish_result(attempt, result)
+    return run.id
 
 
 def _model(name: str, config: dict[str, Any]) -> dict[str, Any]:
@@ -307,23 +311,3 @@ def _marks(
         remedy = "name its eos_token in tokenizer_config.json"
         raise invalid_value("eos_token", spelled(last), expected, remedy)
     return first if first in known else last, last
-
-
-def _write_run(record: Record, weights: Mapping[str, Tensor], outputs: Path) -> None:
-    """Write a finished run. Other processes see all of it or nothing."""
-    runs = outputs / "runs"
-    make_directory(runs)
-    with TemporaryDirectory(prefix=".import.", dir=outputs) as made:
-        run = RunStore(Path(made)).freeze(record)
-        attempt = run.claim({})
-        save(weights, attempt.checkpoint_dir / WEIGHTS, run.id)
-        result = {"metrics": {}, "steps": 0, "weights_sha256": weights_digest(weights)}
-        run.publish_result(attempt, result)
-        try:
-            run.path.rename(runs / run.id)
-        except OSError as error:
-            # Another process may have imported the same folder in the meantime.
-            if RunStore(outputs).run(run.id).result() is None:
-                expected = f"a new or a finished run in {runs} ({sanitize(error)})"
-                remedy = f"remove it by `{as_typed('forget')} {run.id}`"
-                raise invalid_value("run", run.id, expected, remedy) from error

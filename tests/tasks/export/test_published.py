@@ -295,7 +295,7 @@ def test_an_imported_run_is_not_exported_and_has_no_module(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_an_imported_run_that_is_damaged_says_how_to_import_it_again(tmp_path):
+def test_an_imported_run_that_is_damaged_or_cut_short_is_imported_again(tmp_path):
     folder, outputs = saved(tmp_path / "theirs", BERT), tmp_path / "outputs"
     run = RunStore(outputs).run(import_folder(folder, outputs))
     [weights] = run.path.rglob("weights.ckpt")
@@ -303,11 +303,9 @@ def test_an_imported_run_that_is_damaged_says_how_to_import_it_again(tmp_path):
     with pytest.raises(UserError, match=f"forget {run.id}"):
         final_weights(run, "parent")
     (run.path / "result.json").unlink()
-    with pytest.raises(UserError, match=f"forget {run.id}"):
-        import_folder(folder, outputs)
-    shutil.rmtree(run.path)
-    assert import_folder(folder, outputs) == run.id
+    assert import_folder(folder, outputs) == run.id  # as after a kill, begun again
     assert final_weights(run, "parent")
+    assert {path.name for path in outputs.iterdir()} == {"data", "runs"}
 
 
 @pytest.mark.filterwarnings("ignore")
