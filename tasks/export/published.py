@@ -279,8 +279,8 @@ def _under_our_names(
     for name, tensor in theirs.items():
         # Integers are quantised weights, whose scales are elsewhere.
         if not (tensor.is_floating_point() and tensor.float().isfinite().all()):
-            expected = "finite floating-point numbers"
-            raise invalid_value(name, tensor.dtype, expected, "choose other weights")
+            numbers = "finite floating-point numbers"
+            raise invalid_value(name, tensor.dtype, numbers, "choose other weights")
         weights[places[name]] = tensor.float()
     parts = zip(own.items(), weights.split(sizes), strict=True)
     return {
