@@ -279,8 +279,8 @@ def _under_our_names(
     for name, tensor in theirs.items():
         # Integers are quantised weights, whose scales are elsewhere.
         if not (tensor.is_floating_point() and tensor.float().isfinite().all()):
-            numbers = "finite floating-point numbers"
-            raise invalid_value(name, tensor.dtype, numbers, "choose other weights")
+            wanted = "finite floating-point numbers"
+            raise invalid_value(name, tensor.dtype, wanted, "choose other weights")
         weights[places[name]] = tensor.float()
     parts = zip(own.items(), weights.split(sizes), strict=True)
     return {
