@@ -34,15 +34,17 @@ ENCODERS = ("BertForPreTraining", "BertForMaskedLM")
 DECODERS = ("MistralForCausalLM", "Qwen3ForCausalLM", "DeepseekV3ForCausalLM")
 
 # The keys of config.json that change no output of the model: names, storage, training, generation,
-# sizes that follow from others, windows, which rows may not exceed, and experts, of which a model
-# without such layers has none.
+# sizes that follow from others, windows, which rows may not exceed, experts, of which a model
+# without such layers has none, and keys of published BERTs that no class reads, such as those of
+# the pooler.
 IRRELEVANT = frozenset(
     """
     architectures model_type transformers_version _name_or_path dtype torch_dtype use_cache
     bos_token_id eos_token_id pad_token_id id2label label2id classifier_dropout attention_dropout
     hidden_dropout_prob attention_probs_dropout_prob initializer_range gradient_checkpointing
     sliding_window use_sliding_window max_window_layers layer_types
-    pretraining_tp qk_head_dim num_nextn_predict_layers
+    pretraining_tp qk_head_dim num_nextn_predict_layers output_past directionality
+    pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type
     n_routed_experts n_shared_experts num_experts_per_tok n_group topk_group norm_topk_prob
     moe_intermediate_size routed_scaling_factor output_router_logits
     """.split()
