@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from models.attention.collaborative import CollaborativeAttention
 from models.attention.multi_head import MultiHeadAttention
 from models.factorise import factorise
-from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.errors import UserError, as_typed, invalid_value
 from sweeper.store.files import (
     digest_of_file,
     new_file,
@@ -139,7 +139,8 @@ def final_weights(run: Run, key: str) -> dict[str, Tensor]:
             raise Damaged("the digest of its weights differs from that in result.json")
     except Damaged as error:
         expected = f"a run with intact final weights ({WEIGHTS}: {error})"
-        raise invalid_value(key, run.id, expected, "train it again") from error
+        remedy = f"remove it by `{as_typed('forget')} {run.id}`, and repeat the command"
+        raise invalid_value(key, run.id, expected, remedy) from error
     return weights
 
 

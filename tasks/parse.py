@@ -85,9 +85,14 @@ def recorded_config(run: Run) -> RunConfig:
     """Return the config of a planned run.
 
     Raises:
-        UserError: the config is invalid, or a plugin that it uses is not installed.
+        UserError: the config is invalid, or a plugin that it uses is not installed. Or the run was
+            imported, so it has no config of a training.
     """
     config = run.record().config
+    if "optimizer" not in config:
+        expected = "a trained run, not weights that were imported from a folder"
+        remedy = "use that folder, or a run that started from it"
+        raise invalid_value("run", run.id, expected, remedy)
     missing = {
         f"{kind.word} {name}"
         for kind, name in registry.named_by(config)

@@ -30,10 +30,10 @@ class Parents:
 
         Raise UserError if there is no such finished run, or if the folder cannot be imported.
         """
+        folder = absolute_path("parent", parent)  # refuses a value that is not a string
         if parent in self._known:
             return self._known[parent]
         id, outputs = parent, self.store.outputs
-        folder = absolute_path("parent", parent)
         if (folder / "config.json").is_file():
             about = {"folder": str(folder), "outputs": str(outputs)}
             [answer] = self.process.ask([{"op": "import", **about}])

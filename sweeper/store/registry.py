@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import INTRODUCED_AS
 from sweeper.store.importing import import_apart
 
@@ -257,7 +257,7 @@ def _module(kind: Kind, name: Any, key: str) -> ModuleType:
     except ImportError as error:
         raise UserError(
             f"{kind.word} {name}: the module {found.module} of {found.owner} cannot be imported "
-            f"({error}); repair the module, or uninstall the package."
+            f"({sanitize(error)}); repair the module, or uninstall the package."
         ) from error
 
 

@@ -7,15 +7,14 @@ the digest of the weights and of the tokenizer. So it does not depend on where t
 import hashlib
 import math
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
+from typing_extensions import TypedDict
 
 from models.bert_heads import PretrainingModel
 from sweeper.store.errors import UserError, invalid_value, sanitize
@@ -35,15 +34,17 @@ ENCODERS = ("BertForPreTraining", "BertForMaskedLM")
 DECODERS = ("MistralForCausalLM", "Qwen3ForCausalLM", "DeepseekV3ForCausalLM")
 
 # The keys of config.json that change no output of the model: names, storage, training, generation,
-# sizes that follow from others, windows, which rows may not exceed, and experts, of which a model
-# without such layers has none.
+# sizes that follow from others, windows, which rows may not exceed, experts, of which a model
+# without such layers has none, and keys of published BERTs that no class reads, such as those of
+# the pooler.
 IRRELEVANT = frozenset(
     """
     architectures model_type transformers_version _name_or_path dtype torch_dtype use_cache
     bos_token_id eos_token_id pad_token_id id2label label2id classifier_dropout attention_dropout
     hidden_dropout_prob attention_probs_dropout_prob initializer_range gradient_checkpointing
     sliding_window use_sliding_window max_window_layers layer_types
-    pretraining_tp qk_head_dim num_nextn_predict_layers
+    pretraining_tp qk_head_dim num_nextn_predict_layers output_past directionality
+    pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type
     n_routed_experts n_shared_experts num_experts_per_tok n_group topk_group norm_topk_prob
     moe_intermediate_size routed_scaling_factor output_router_logits
     """.split()
@@ -71,6 +72,26 @@ DERIVED = (
 )
 
 
+class _Config(TypedDict, total=False):
+    """The keys of config.json that no section of our config checks."""
+
+    architectures: list[str] | None
+    vocab_size: int
+    rope_parameters: dict[str, Any] | None
+    sliding_window: int | None
+
+
+class _Token(TypedDict):
+    content: str
+
+
+class _Marks(TypedDict, total=False):
+    """The keys of tokenizer_config.json that are read."""
+
+    bos_token: str | _Token | None
+    eos_token: str | _Token | None
+
+
 def import_folder(folder: Path, outputs: Path) -> str:
     """Import a folder that transformers saved as a finished run. Return the run's id.
 
@@ -87,7 +108,7 @@ def import_folder(folder: Path, outputs: Path) -> str:
 
 
 def _import(folder: Path, outputs: Path) -> str:
-    config = read_object(folder / "config.json") or {}
+    config = _object(folder / "config.json", _Config)
     [name, *_] = config.get("architectures") or ["no class"]
     if name not in ENCODERS + DECODERS:
         expected = f"one of {', '.join(ENCODERS + DECODERS)}"
@@ -109,7 +130,10 @@ def _import(folder: Path, outputs: Path) -> str:
     section: Any = checked(architecture.schema_of(model), model, "model")
     task: dict[str, Any]
     with torch.device("meta"):
-        network = section.build(vocabulary)
+        try:
+            network = section.build(vocabulary)
+        except ValueError as error:  # the attention does not support these sizes
+            raise UserError(f"config.json: {error}.") from error
         if is_encoder:
             own = PretrainingModel(network).state_dict()
             exported = encoder.encoder_config(section, "pretraining", own)
@@ -139,9 +163,14 @@ def _import(folder: Path, outputs: Path) -> str:
     make_directory(data)
     save_tokenizer(tokenizer, data / TOKENIZER)
     record = Record(run_id(recorded), recorded)
-    if RunStore(outputs).run(record.id).result() is None:
-        _write_run(record, weights, outputs)
-    return record.id
+    run = RunStore(outputs).freeze(record)
+    if run.result() is None:
+        # Another process may import the same folder. Each has its own attempt; one is published.
+        attempt = run.claim({})
+        save(weights, attempt.checkpoint_dir / WEIGHTS, run.id)
+        result = {"metrics": {}, "steps": 0, "weights_sha256": weights_digest(weights)}
+        run.publish_result(attempt, result)
+    return run.id
 
 
 def _model(name: str, config: dict[str, Any]) -> dict[str, Any]:
@@ -193,6 +222,11 @@ def _check_options(config: dict[str, Any], exported: dict[str, Any]) -> None:
         raise invalid_value(key, spelled(value), expected, remedy)
 
 
+def _object(path: Path, schema: Any) -> dict[str, Any]:
+    # The cache of huggingface_hub consists of symbolic links.
+    return read_object(path.resolve(), schema=schema) or {}
+
+
 def _read(path: Path, read: Callable[[str], Any]) -> Any:
     if not path.is_file():
         remedy = "save the model and its tokenizer there with save_pretrained"
@@ -231,7 +265,7 @@ def _under_our_names(
         export: the function that returns our weights under the names of transformers.
 
     Raises:
-        UserError: a tensor is missing, unknown or of another shape.
+        UserError: a tensor is missing, unknown, of another shape, or not of finite numbers.
     """
     sizes = [like.numel() for like in own.values()]
     numbers = zip(own.items(), torch.arange(sum(sizes)).split(sizes), strict=True)
@@ -245,6 +279,10 @@ def _under_our_names(
 
     weights = torch.full((sum(sizes),), math.nan)
     for name, tensor in theirs.items():
+        # Integers are quantised weights, whose scales are elsewhere.
+        if not (tensor.is_floating_point() and tensor.float().isfinite().all()):
+            wanted = "finite floating-point numbers"
+            raise invalid_value(name, tensor.dtype, wanted, "choose other weights")
         weights[places[name]] = tensor.float()
     parts = zip(own.items(), weights.split(sizes), strict=True)
     return {
@@ -261,7 +299,8 @@ def _marks(
 
     If a tokenizer has no first token, the last one is also before a text.
     """
-    about = read_object(folder / "tokenizer_config.json") or {}
+    about = _object(folder / "tokenizer_config.json", _Marks)
+    known = {*tokenizer.get_vocab().values()}
 
     def id_of(mark: str) -> Any:
         named = about.get(f"{mark}_token")
@@ -269,23 +308,8 @@ def _marks(
         return tokenizer.token_to_id(piece) if piece else config.get(f"{mark}_token_id")
 
     first, last = id_of("bos"), id_of("eos")
-    if last not in tokenizer.get_vocab().values():
+    if last not in known:
         expected = "the id of the token that ends a text"
         remedy = "name its eos_token in tokenizer_config.json"
         raise invalid_value("eos_token", spelled(last), expected, remedy)
-    return last if first is None else first, last
-
-
-def _write_run(record: Record, weights: Mapping[str, Tensor], outputs: Path) -> None:
-    """Write a finished run. Other processes see all of it or nothing."""
-    runs = outputs / "runs"
-    make_directory(runs)
-    with TemporaryDirectory(prefix=".import.", dir=outputs) as made:
-        run = RunStore(Path(made)).freeze(record)
-        attempt = run.claim({})
-        save(weights, attempt.checkpoint_dir / WEIGHTS, run.id)
-        result = {"metrics": {}, "steps": 0, "weights_sha256": weights_digest(weights)}
-        run.publish_result(attempt, result)
-        # Another process may have imported the same folder in the meantime.
-        with suppress(OSError):
-            run.path.rename(runs / run.id)
+    return first if first in known else last, last

@@ -222,6 +222,8 @@ def test_a_published_model_gives_its_sizes_and_its_tokenizer(plan, published):
         with pytest.raises(UserError) as caught:
             plan(*typed.split(), "parent=bert")
         assert told in str(caught.value)
+    with pytest.raises(UserError, match=r"parent=.*expected a folder"):
+        plan("task=mnli", "parent=[bert,bert]")
 
 
 def test_a_published_model_takes_the_place_of_a_pre_training(plan, published):

@@ -1,6 +1,7 @@
 """A folder that transformers saved is imported, trained on and exported again: the same outputs."""
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
 import headroom_attention as headroom
@@ -84,6 +86,7 @@ def test_logits_are_those_of_transformers_before_and_after_training(name, tmp_pa
     folder, outputs = saved(tmp_path / "theirs", name), tmp_path / "outputs"
     id = import_folder(folder, outputs)
     elsewhere = shutil.copytree(folder, tmp_path / "elsewhere")
+    edited(elsewhere, pooler_fc_size=768, directionality="bidi")  # bert-base-chinese
     assert import_folder(elsewhere, outputs) == id
     run, theirs = RunStore(outputs).run(id), loaded(name, folder)
     record = run.record().config
@@ -205,6 +208,11 @@ BERT, MISTRAL = "BertForPreTraining", "MistralForCausalLM"
             "activation=tanh: expected one of relu, gelu",
         ),
         (MISTRAL, {"vocab_size": 70_001}, "vocab_size=70001: expected"),
+        (MISTRAL, {"vocab_size": float(V)}, "vocab_size: Input should be a valid int"),
+        (MISTRAL, {"architectures": 5}, "architectures: Input should be a valid list"),
+        (MISTRAL, {"rope_parameters": "x"}, "rope_parameters: Input should be a valid"),
+        (MISTRAL, {"sliding_window": "x"}, "sliding_window: Input should be a valid"),
+        (MISTRAL, {"num_key_value_heads": 3}, "config.json: heads=2 is not a multiple"),
         (
             MISTRAL,
             {"hidden_size": "12"},
@@ -234,6 +242,7 @@ def test_a_config_that_no_model_of_ours_has_is_refused_by_its_key(
         ("model.safetensors", "short", "model.safetensors=(damaged)"),
         ("config.json", "[]", "config.json"),
         ("tokenizer_config.json", '{"eos_token": "nope"}', "eos_token=null: expected"),
+        ("tokenizer_config.json", '{"eos_token": 5}', "eos_token"),
     ],
 )
 @pytest.mark.filterwarnings("ignore")
@@ -243,6 +252,70 @@ def test_a_file_that_is_missing_or_damaged_is_named(tmp_path, file, content, tol
     with pytest.raises(UserError) as caught:
         import_folder(path.parent, tmp_path / "outputs")
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda weights: weights.fill_(math.nan), "torch.float32"),
+        (lambda weights: weights.double() * 1e300, "torch.float64"),
+        (lambda weights: weights.to(torch.int8), "torch.int8"),
+    ],
+    ids=["nan", "inf in single precision", "quantised"],
+)
+@pytest.mark.parametrize(
+    "name", ["bert.embeddings.word_embeddings.weight", "bert.pooler.dense.weight"]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_weights_that_are_not_finite_numbers_are_refused(tmp_path, name, change, told):
+    path = saved(tmp_path / "theirs", BERT) / "model.safetensors"
+    weights = load_file(path)
+    save_file({**weights, name: change(weights[name])}, path)
+    with pytest.raises(UserError) as caught:
+        import_folder(path.parent, tmp_path / "outputs")
+    assert f"{name}={told}: expected finite" in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_folder_of_links_is_imported_as_in_the_cache_of_huggingface_hub(tmp_path):
+    folder, links = saved(tmp_path / "blobs", MISTRAL), tmp_path / "snapshot"
+    links.mkdir()
+    for path in folder.iterdir():
+        (links / path.name).symlink_to(f"../blobs/{path.name}")
+    found = [import_folder(one, tmp_path / "outputs") for one in (folder, links)]
+    assert found[0] == found[1]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_imported_run_is_not_exported_and_has_no_module(tmp_path):
+    folder, outputs = saved(tmp_path / "theirs", BERT), tmp_path / "outputs"
+    run = headroom.run(import_folder(folder, outputs), outputs=outputs)
+    for use in (run.model, run.tokenizer, lambda: run.export(tmp_path / "again")):
+        with pytest.raises(UserError, match=r"imported from a folder; use that folder"):
+            use()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_imported_run_that_is_damaged_or_cut_short_is_imported_again(tmp_path):
+    folder, outputs = saved(tmp_path / "theirs", BERT), tmp_path / "outputs"
+    run = RunStore(outputs).run(import_folder(folder, outputs))
+    [weights] = run.path.rglob("weights.ckpt")
+    weights.unlink()
+    with pytest.raises(UserError, match=f"forget {run.id}"):
+        final_weights(run, "parent")
+    (run.path / "result.json").unlink()
+    assert import_folder(folder, outputs) == run.id  # as after a kill, begun again
+    assert final_weights(run, "parent")
+    assert {path.name for path in outputs.iterdir()} == {"data", "runs"}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_first_token_that_the_tokenizer_lacks_is_replaced_by_the_last(tmp_path):
+    folder, outputs = saved(tmp_path / "theirs", MISTRAL), tmp_path / "outputs"
+    (folder / "tokenizer_config.json").unlink()
+    edited(folder, bos_token_id=V + 1, eos_token_id=5)
+    run = RunStore(outputs).run(import_folder(folder, outputs))
+    assert run.record().config["task"]["marks"] == [5, 5]
 
 
 @pytest.mark.filterwarnings("ignore")
