@@ -31,7 +31,7 @@ COSTS = {"FLOPs": "training_flops", "seconds": "seconds"}
 """The costs of a run: the name of each in messages, and its column in the table."""
 
 # Other programs on the machine make a run wait for a processor. Training times are comparable only
-# if the smallest share of time without waiting is at least this fraction of the largest.
+# if no point's share of time without waiting is below this fraction of another point's.
 EVEN = 0.9
 
 # An interval of log ratios that reaches beyond both -FACTOR and FACTOR counts as unknown.
@@ -52,8 +52,8 @@ class Measured:
         hours: the mean device hours of one measurement. If none is finished, the plan's estimate,
             or nan.
         costs: the mean of each of COSTS over finished measurements; nan if unknown.
-        shares: for each measurement, the share of its training time in which it did not wait for a
-            processor. Measurements with an unknown share are left out.
+        share: the mean share of its training time in which a run did not wait for a processor; nan
+            if unknown.
         devices: the kinds of device that trained the runs, joined by THEN.
         trainings: the number of runs of one measurement, including the runs that they start from.
         alone: whether the point has several seeds that all start from one training.
@@ -65,7 +65,7 @@ class Measured:
     zero: int
     hours: float
     costs: list[float]
-    shares: list[float]
+    share: float
     devices: str
     trainings: int
     alone: bool
@@ -178,8 +178,8 @@ class Evidence:
         points = [self.measured[place] for place in used]
         logs = weights[used] @ np.log([point.costs for point in points])
         devices = {point.devices for point in points}
-        shares = [share for point in points for share in point.shares] or [1.0]
-        uneven = min(shares) < EVEN * max(shares)
+        shares = [point.share for point in points if not math.isnan(point.share)]
+        uneven = bool(shares) and min(shares) < EVEN * max(shares)
         apart = self._shared or uneven or len(devices) > 1 or THEN in "".join(devices)
         ratios: dict[str, float | None] = {
             cost: ratio
@@ -223,7 +223,7 @@ class Evidence:
             zero=zero,
             hours=_mean(took) / 3600,
             costs=[_mean(own) for own in costs],
-            shares=[share for share in map(_share, lines) if share is not None],
+            share=_mean(map(_share, lines)),
             devices=THEN.join(sorted(devices - {""})),
             trainings=max(map(len, lines)),
             alone=len(lines) > len(trainings) == 1,

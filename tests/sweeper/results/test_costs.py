@@ -97,6 +97,19 @@ def test_times_are_not_compared_if_other_programs_slowed_one_arm_more(
     assert contrast(read_table(write_table(tmp_path, table)))["costs"] == costs
 
 
+@pytest.mark.parametrize(("disturbed", "comparable"), [(1, True), (5, False)])
+def test_load_beside_one_of_five_seeds_hardly_changes_a_mean(
+    tmp_path, disturbed, comparable
+):
+    sweep = two_arms(seeds=5)
+    for number, point in enumerate(sweep.points):
+        result = sweep.results[point["run"]]
+        waited = 0.4 if number < disturbed else 0.02
+        result["waited_seconds"] = waited * result["seconds"]
+    costs = contrast(sweep.table(tmp_path))["costs"]
+    assert (costs["seconds"] is not None) == comparable
+
+
 def with_curves(table, times, seed=0):
     """Add training curves to a table. The standard arm needs `times` as many steps as the other."""
     noise = random.Random(seed)
