@@ -284,7 +284,8 @@ def over(one: Point, other: Point, words: str) -> Contrast:
 def trend(curve: Sequence[Point], column: str, words: str) -> Contrast:
     """Return a contrast that is above 0 if a curve rises from its first point to its last.
 
-    The rise is that of a straight line, fitted to the points over the logarithm of a column.
+    The rise is the slope of a straight line that is fitted to the points over the logarithm of
+    `column`.
     """
     weights = slopes([at(point, column) for point in curve])
     return Contrast(words, list(zip(weights, curve, strict=True)))

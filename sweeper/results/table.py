@@ -411,7 +411,7 @@ def read_table(path: Path) -> Table:
     about = path.with_suffix(".json")
     description = files.read_object(about)
     if description is None or not {"name", "experiment"} <= description.keys():
-        raise UserError(f"{about} describes no experiment; {_rewrite()}.")
+        raise UserError(f"{about} describes no experiment; {_collect_again()}.")
     columns, rows = read_rows(path)
 
     experiment = description["experiment"]
@@ -419,7 +419,7 @@ def read_table(path: Path) -> Table:
     inherits = experiment.get("finetune") or any(arm.get("parent") for arm in arms)
     if inherits and "parent" not in columns:
         words = "lacks the column parent, which names the run that each run starts from"
-        raise UserError(f"{path} {words}; {_rewrite()}.")
+        raise UserError(f"{path} {words}; {_collect_again()}.")
 
     code = description.get("code")
     return Table(
@@ -433,7 +433,7 @@ def read_table(path: Path) -> Table:
     )
 
 
-def _rewrite() -> str:
+def _collect_again() -> str:
     return f"write the tables again: {as_typed('collect')}"
 
 
@@ -443,7 +443,9 @@ def read_rows(path: Path) -> tuple[list[str], list[Row]]:
         with path.open(newline="", encoding="utf-8") as file:
             columns, *lines = csv.reader(file)
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read ({error}); {_rewrite()}.") from None
+        raise UserError(
+            f"{path} cannot be read ({error}); {_collect_again()}."
+        ) from None
     return columns, [_read_row(columns, line) for line in lines]
 
 

@@ -74,7 +74,7 @@ Whole = NDArray[np.int64]
 
 
 class Purpose(IntEnum):
-    """What a random draw is for. Purposes below 100 choose a row's texts, the others mask it."""
+    """The purpose of a random draw. Numbers below 100 choose a row's texts, the others mask it."""
 
     SHIFT = auto()
     IS_SHORT = auto()

@@ -124,7 +124,7 @@ def cause_of(error: BaseException, reading_data: bool) -> Cause:
 
 
 def message_of(error: BaseException) -> str:
-    """Return an error's message as one line. Put the type first, unless the error is for users."""
+    """Return an error's message as one line. Its type comes first, unless it is a UserError."""
     text = " ".join(str(error).split())
     return (
         text
