@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tasks.module import TaskModule
 
 # A finished run reports the rank and entropy of its attention weights on MEASURED_ROWS rows
-# (tasks/lm1b/task.py). `attention` returns the weights on as many rows.
+# (tasks/lm1b/heads.py). `attention` returns the weights on as many rows.
 MAPPED_ROWS = 4
 
 

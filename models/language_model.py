@@ -38,7 +38,7 @@ class LanguageModel(nn.Module, ABC):
     def own_logits(self, *inputs: Tensor) -> Tensor:
         """Return logits_BTV. A wrapper of another library's model returns that model's own logits.
 
-        tasks/size_server/model_contract.py checks that these equal `logits`.
+        tasks/lm1b/contract.py checks that these equal `logits`.
         """
         return self.logits(self(*inputs))
 

@@ -1,0 +1,110 @@
+"""The contract of language models: an output depends only on earlier tokens of its own segment.
+
+The size server checks untrained models on random rows (`check_fresh`) when a run is planned. After
+training, `check_outputs` checks every model on rows of text, because a model may look ahead only
+after training, or only on text.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sweeper.store.errors import invalid_value
+from tasks.batch import Batch, moved, of_arrays
+from tasks.lm1b.data import expand
+from tasks.module import TaskModule
+from tasks.seeds import permutation
+from tasks.text.tokenizer import END, PAD
+
+# Accept differences up to this share of the largest output. A kernel may add numbers in another
+# order, and bfloat16 has only two or three digits.
+ROUNDING = {"bf16-mixed": 1e-2, "32-true": 1e-4, "64-true": 1e-4}
+ROWS = 16  # the number of random rows for an untrained model
+
+
+def check_outputs(module: TaskModule, batch: Batch, model: str) -> None:
+    """Raise UserError if an output depends on later tokens, another segment or another row.
+
+    In each row, keep the tokens of one segment up to a random position, and replace all others by
+    those of another row. The outputs at the kept tokens must not change.
+
+    Args:
+        model: what the message calls this model, such as "the trained model".
+    """
+    rows, length = batch["tokens"].shape
+    order = permutation(length - 1, 0, "kept positions")
+    last_B1 = torch.from_numpy(order[np.arange(rows) % (length - 1)])[:, None]
+    segments_BT = batch["segments"]
+    own_BT = segments_BT == segments_BT.gather(1, last_B1)
+    kept_BT = own_BT & (torch.arange(length) <= last_B1)
+
+    batch = moved({**batch, "kept": kept_BT}, module.device)
+    tokens_BT, kept_BT = batch["tokens"], batch["kept"]
+    # Also shift along the row, so that a batch of one row gets other tokens.
+    other_BT = tokens_BT.roll((1, 1), (0, 1))
+    changed = {**batch, "tokens": torch.where(kept_BT, tokens_BT, other_BT)}
+
+    y_BTD = _hidden(module, batch)
+    difference_BT = (_hidden(module, changed) - y_BTD).abs().amax(-1)
+    # Ignore padding, where the model predicts nothing.
+    compared_BT = kept_BT & (batch["segments"] > 0)
+    rounding = ROUNDING[module.config.trainer.precision] * y_BTD.abs().max()
+    # A comparison with NaN is False, so an output of NaN fails the check.
+    if (difference_BT[compared_BT] <= rounding).all():
+        return
+
+    expected = (
+        "outputs that depend on earlier tokens of their own segment only, but in "
+        f"{model} other tokens change them"
+    )
+    remedy = "mend its code, or choose another"
+    if not module.section.joined:
+        remedy += "; if it cannot keep packed sentences apart, set task.joined=true"
+    raise invalid_value(*module.config.model.called, expected, remedy)
+
+
+def check_fresh(module: TaskModule) -> None:
+    """Check a new module on the CPU, in evaluation mode. This changes its weights.
+
+    Raises:
+        UserError: an output depends on later tokens, another segment or another row; a parameter
+            receives no gradient; or the model's logits are not those of its softmax layer alone.
+    """
+    length, model = module.section.sequence_length, module.model
+    with torch.no_grad():
+        # Change every parameter. One that is initialised to zero would hide a fault.
+        for weight in module.parameters():
+            weight.add_(0.1 * torch.randn_like(weight))
+        for tried in {10, 64, length, max(2, length - 1)}:
+            check_outputs(module, _random_rows(module, tried), "a fresh model")
+
+    batch = _random_rows(module, length)
+    hidden_BTD = _hidden(module, batch)
+    own_BTV = model.own_logits(batch["tokens"], batch["segments"], batch["positions"])
+    model.loss(hidden_BTD, batch["targets"])[0].backward()
+    unused = [name for name, p in model.named_parameters() if p.grad is None]
+    if unused:
+        expected = f"a gradient for every parameter, but {unused[0]} receives none"
+    elif not torch.allclose(model.logits(hidden_BTD), own_BTV, rtol=1e-5, atol=1e-6):
+        expected = "a model that returns its softmax layer's logits unchanged, but it changes them"
+    else:
+        return
+    remedy = "choose another model, or fix its code"
+    raise invalid_value(*module.config.model.called, expected, remedy)
+
+
+def _hidden(module: TaskModule, batch: Batch) -> Tensor:
+    hidden_BTD: Tensor = module.model(
+        batch["tokens"], batch["segments"], batch["positions"]
+    )
+    return hidden_BTD
+
+
+def _random_rows(module: TaskModule, length: int) -> Batch:
+    """Return random rows in the task's format: two sentences and some padding."""
+    drawn, section = np.random.default_rng(0), module.section
+    pieces = (END + 1, section.vocabulary_size)
+    targets_BT = drawn.integers(*pieces, (ROWS, length), np.uint16)
+    targets_BT[:, length // 2] = END
+    targets_BT[:, length - length // 8 :] = PAD
+    return of_arrays(expand(targets_BT, section.joined))

@@ -1,0 +1,55 @@
+"""The rank and the entropy of the heads of a trained language model."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from models.attention_map import head_measures
+from models.head_sizes import heads_by_layer
+from tasks.batch import moved
+from tasks.module import TaskModule
+
+# Measure this many rows of the test split. Rank and entropy hardly vary between rows.
+MEASURED_ROWS = 4
+
+
+class HeadMeasures(NamedTuple):
+    """The mean over all heads by metric, and the numbers of each head by layer."""
+
+    means: dict[str, float]
+    layers: list[dict[str, list[float]]]
+
+
+def measured(module: TaskModule) -> HeadMeasures:
+    """Measure the heads on a few rows of the test split.
+
+    Without scaled_dot_product_attention, a model has no measures.
+    """
+    few = np.arange(min(MEASURED_ROWS, len(module.data.splits["test"])))
+    batch = moved(module.data.take("test", few), module.device)
+    with module.autocast():
+        attentions = head_measures(lambda: module(batch), batch["segments"] > 0)
+    if not attentions:
+        return HeadMeasures({}, [])
+
+    ranks = [one.rank_H for one in attentions]
+    entropies = [one.entropy_H for one in attentions]
+    means = {
+        "test/attention_rank": float(torch.cat(ranks).mean()),
+        "test/attention_entropy": float(torch.cat(entropies).mean()),
+    }
+
+    model: Any = module.config.model
+    layers = getattr(model, "layers", len(attentions))
+    sizes = (layers, model.heads, model.resolved_head_size)
+    by_layer = zip(
+        heads_by_layer(ranks, *sizes), heads_by_layer(entropies, *sizes), strict=True
+    )
+    return HeadMeasures(
+        means,
+        [
+            {"rank": rank_H.tolist(), "entropy": entropy_H.tolist()}
+            for rank_H, entropy_H in by_layer
+        ],
+    )
