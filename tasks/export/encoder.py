@@ -8,7 +8,7 @@ from torch import Tensor
 from sweeper.store.errors import UserError, invalid_value
 from tasks.architectures.encoder import EncoderSection
 from tasks.config.schema import spelled
-from tasks.mnli.task import LABELS
+from tasks.mnli.dataset import LABELS
 
 # Our keys, and their names in config.json.
 SIZES = {

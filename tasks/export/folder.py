@@ -21,7 +21,7 @@ from tasks.config.sections import RunConfig
 from tasks.data import PreparedData
 from tasks.export.decoder import decoder_config, decoder_weights
 from tasks.export.encoder import ARCHITECTURES, encoder_config, encoder_weights
-from tasks.mnli.task import LABELS
+from tasks.mnli.dataset import LABELS
 from tasks.parse import data_of, recorded_config
 from tasks.text.tokenizer import BERT_MARKS, END, PAD
 

@@ -19,19 +19,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from models.cross_entropy import IGNORED
 from sweeper.store.files import publish_json
 from tasks.batch import Batch, of_arrays
+from tasks.config.schema import Problem, given, whole
+from tasks.config.sections import TextSection
 from tasks.data import PreparedRows
 from tasks.text.corpus import PIECES, Add, Arrays, Corpora, Corpus, new_arrays
 from tasks.text.source import SPLITS, Counts, note_lines, note_repeats
@@ -39,6 +42,7 @@ from tasks.text.tokenizer import (
     END,
     LARGEST_VOCABULARY,
     PAD,
+    SMALLEST_BPE,
     pieces_of,
     tokenizer_at,
     train_bpe,
@@ -287,6 +291,28 @@ def ids_of(marks: Sequence[int]) -> NDArray[np.int64]:
     return np.concatenate((marks, others))
 
 
+class LanguageModelSection(TextSection):
+    """The keys of conf/task/lm1b.yaml."""
+
+    vocabulary_size: Annotated[int, whole(SMALLEST_BPE, LARGEST_VOCABULARY, 32_768)]
+    tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
+    # The default is for records of versions without this key.
+    joined: Annotated[bool, given("true or false", False)] = False
+    # The plan sets these keys of a run that starts from a published model: the name of the prepared
+    # data with its tokenizer, the ids before and after a sentence, and its sliding window.
+    tokenizer: str | None = None
+    marks: list[int] = Field(default=[PAD, END])
+    longest: int | None = None
+
+    def problems(self, path: str = "") -> Iterator[Problem]:
+        yield from super().problems(path)
+        length, most = self.sequence_length, self.longest
+        if most and length > most:
+            expected = f"at most {most}, the sliding window of the published model"
+            remedy = f"set {path}.sequence_length={most}"
+            yield Problem(f"{path}.sequence_length", length, expected, remedy)
+
+
 # When sentences are joined, keep this many consecutive lines in one split, so that most rows are
 # consecutive text. They fill about five rows of 256 pieces.
 LINES_TOGETHER = 50
@@ -295,6 +321,7 @@ LINES_TOGETHER = 50
 class PackedText(PreparedRows):
     """Batches of whole packed rows: tokens, targets, segments and positions, each (B, T)."""
 
+    section: LanguageModelSection
     kind, format = "text", FORMAT
     published = Corpora()
     Rows = PackedRows

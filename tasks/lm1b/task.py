@@ -5,46 +5,20 @@ split. Next: models/transformer.py, or another model with the interface of model
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from models.cross_entropy import IGNORED
 from models.language_model import LanguageModel as Model
 from sweeper.store.files import with_checksum
 from tasks.batch import Batch
-from tasks.config.schema import Problem, given, whole
-from tasks.config.sections import TextSection
 from tasks.lm1b import contract, ngrams
-from tasks.lm1b.data import PackedText
+from tasks.lm1b.data import LanguageModelSection, PackedText
 from tasks.lm1b.heads import HeadMeasures, measured
 from tasks.module import TaskModule
-from tasks.text.tokenizer import END, LARGEST_VOCABULARY, PAD, SMALLEST_BPE
-
-
-class LanguageModelSection(TextSection):
-    """The keys of conf/task/lm1b.yaml."""
-
-    vocabulary_size: Annotated[int, whole(SMALLEST_BPE, LARGEST_VOCABULARY, 32_768)]
-    tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
-    # The default is for records of versions without this key.
-    joined: Annotated[bool, given("true or false", False)] = False
-    # The plan sets these keys of a run that starts from a published model: the name of the prepared
-    # data with its tokenizer, the ids before and after a sentence, and its sliding window.
-    tokenizer: str | None = None
-    marks: list[int] = Field(default=[PAD, END])
-    longest: int | None = None
-
-    def problems(self, path: str = "") -> Iterator[Problem]:
-        yield from super().problems(path)
-        length, most = self.sequence_length, self.longest
-        if most and length > most:
-            expected = f"at most {most}, the sliding window of the published model"
-            remedy = f"set {path}.sequence_length={most}"
-            yield Problem(f"{path}.sequence_length", length, expected, remedy)
 
 
 class LanguageModel(TaskModule):

@@ -3,10 +3,7 @@
 Source: the paper, section 4.1 and appendix C.
 """
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from tempfile import TemporaryFile
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
 
 import torch
 import torch.nn.functional as F
@@ -14,166 +11,14 @@ from torch import Tensor
 
 from models.bert_heads import PretrainingModel
 from models.cross_entropy import IGNORED
-from sweeper.store.errors import UserError, invalid_value
-from sweeper.store.files import publish_json
+from sweeper.store.errors import invalid_value
 from tasks.architectures.encoder import EncoderSection
-from tasks.batch import Batch, of_arrays
-from tasks.config.schema import Problem, whole
-from tasks.config.sections import ENDS_AT_0, RowsSection, WordPieceSection
-from tasks.data import PreparedData
+from tasks.batch import Batch
+from tasks.config.sections import ENDS_AT_0
 from tasks.module import TaskModule
-from tasks.pretraining.documents import (
-    ABOUT,
-    FEWEST,
-    FORMAT,
-    EncodedDocuments,
-    Library,
-    SplitDocuments,
-    encode,
-)
-from tasks.pretraining.pairs import MaskedPairs, predictions
+from tasks.pretraining.data import MaskedDocuments, PretrainingSection
+from tasks.pretraining.pairs import predictions
 from tasks.schedule import learning_rate
-from tasks.text.source import SPLITS, note_lines
-from tasks.text.tokenizer import tokenizer_at, train_wordpiece
-
-
-class PhaseSection(RowsSection):
-    """The keys of the second phase, which has longer rows and its own warm-up.
-
-    `steps=0` turns the second phase off.
-    """
-
-    steps: Annotated[int, whole(0, 10**9, 50_000)]
-    sequence_length: Annotated[int, whole(8, 65_536, 512)]
-    batch_tokens: Annotated[int, whole(1, 2**31, 524_288)]
-    warmup_steps: Annotated[int, whole(0, 10**9, 3_000)]
-
-    def problems(self, path: str = "") -> Iterator[Problem]:
-        yield from super().problems(path)
-        if self.steps and self.warmup_steps >= self.steps:
-            expected = f"fewer than {path}.steps={self.steps}"
-            remedy = f"set {path}.warmup_steps={self.steps // 10}"
-            yield Problem(f"{path}.warmup_steps", self.warmup_steps, expected, remedy)
-
-
-class PretrainingSection(WordPieceSection):
-    """The keys of conf/task/pretraining.yaml."""
-
-    documents: Literal["blank_line", "file"]
-    sequence_length: Annotated[int, whole(8, 65_536, 128)]
-    second_phase: PhaseSection
-
-    def phase_of(self, step: int, steps: int) -> tuple[int, int]:
-        """Return the phase of `step`, 0 or 1, and the step's number within that phase, from 1.
-
-        Args:
-            steps: the number of steps of both phases together.
-        """
-        first = steps - self.second_phase.steps
-        later = step > first
-        return int(later), step - first * later
-
-
-# The number of positions in a batch for evaluation. Their logits must fit into memory.
-EVALUATED = 16_384
-EVALUATION_SEED = 0  # fixed, so that every run is evaluated on the same pairs and masks
-
-
-class MaskedDocuments(PreparedData):
-    """Batches of masked pairs of texts.
-
-    The arrays tokens, token_type_ids and attention_mask have the shape (B, T). The arrays places
-    and targets have the positions and the pieces to predict, (B, M). The array next, (B,), is 1 if
-    the second text is random.
-    """
-
-    section: PretrainingSection
-    kind, format = "documents", FORMAT
-    published = Library()
-    shaping = ("vocabulary_size", "tokenizer_lines", "documents")
-
-    def make(self, folder: Path) -> None:
-        section = self.section
-        found = self.published.open(self.text, section.documents, folder / "sample")
-        with TemporaryFile(dir=folder) as file:
-            documents = SplitDocuments(found, file)
-            lines = (
-                line
-                for split, text in documents
-                if split == "train"
-                for line in text.decode().split("\n")
-            )
-            tokenizer = tokenizer_at(folder, train_wordpiece, lines, section)
-            into = {split: folder / split for split in SPLITS}
-            totals = encode(documents, tokenizer, into)
-
-        counts = documents.counts
-        note_lines(found.name, counts)
-        noted = {
-            "lines": counts.total,
-            "skipped": counts.skipped,
-            "repaired": counts.repaired,
-        }
-        for split, total in totals.items():
-            if total["documents"] < FEWEST:
-                raise UserError(
-                    f"{found.name} has fewer than {FEWEST} documents in the split {split}; add "
-                    "more text."
-                )
-            of_it = {"split": split, "vocabulary_size": tokenizer.get_vocab_size()}
-            about = {"format": FORMAT, **of_it, **total, **noted}
-            publish_json(folder / split / ABOUT, about)
-
-    def open(self, folder: Path) -> dict[str, Any]:
-        splits = {split: EncodedDocuments(folder / split) for split in SPLITS}
-        section, seed = self.section, self.config.seed
-        self._phases = [
-            MaskedPairs(splits["train"], phase.sequence_length, seed, purpose)
-            for purpose, phase in (
-                ("first phase", section),
-                ("second phase", section.second_phase),
-            )
-        ]
-        self._measured = {
-            split: MaskedPairs(
-                splits[split], section.sequence_length, EVALUATION_SEED, split
-            )
-            for split in ("validation", "test")
-        }
-        about = {split: encoded.about for split, encoded in splits.items()}
-        counts = ("documents", "sentences", "pieces")
-        return {
-            **{
-                f"{split}_{key}": about[split][key]
-                for split in SPLITS
-                for key in counts
-            },
-            "rows_per_epoch": len(self._phases[0]),
-            **{key: about["train"][key] for key in ("skipped", "repaired")},
-        }
-
-    def batch(self, step: int) -> Batch:
-        phase, step = self.section.phase_of(step, self.config.trainer.steps)
-        section = self.section.second_phase if phase else self.section
-        rows = section.batch_tokens // section.sequence_length
-        return _tensors(self._phases[phase].shuffled((step - 1) * rows, rows))
-
-    def batches(self, split: str) -> Iterator[Batch]:
-        examples = self._measured[split]
-        rows = max(EVALUATED // self.section.sequence_length, 1)
-        for first in range(0, len(examples), rows):
-            yield _tensors(examples.ordered(first, min(rows, len(examples) - first)))
-
-    def tokens_seen(self, steps: int) -> int:
-        first = min(steps, self.config.trainer.steps - self.section.second_phase.steps)
-        rest = (steps - first) * self.section.second_phase.batch_tokens
-        return first * self.section.batch_tokens + rest
-
-
-def _tensors(arrays: Mapping[str, Any]) -> Batch:
-    batch = of_arrays(arrays)
-    batch["targets"].masked_fill_(~batch.pop("hidden"), IGNORED)
-    return batch
 
 
 class MaskedLanguageModel(TaskModule):

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from sweeper.store.errors import UserError
 from sweeper.store.files import publish_json, read_object
+from tasks.fine_tuning.data import Sequences
 from tasks.fine_tuning.dataset import Example
-from tasks.fine_tuning.shared import Sequences
 from tasks.text.corpus import STARTS, new_arrays
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sweeper.store.errors import UserError
-from tasks.mnli.task import LABELS, MultiNLI
-from tasks.squad.task import SQuAD
+from tasks.mnli.dataset import LABELS, MultiNLI
+from tasks.squad.dataset import SQuAD
 from tasks.synthetic import samples
 from tasks.synthetic.samples import World
 from tests.tasks.jobs import config

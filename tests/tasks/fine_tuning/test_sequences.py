@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sweeper.store.errors import UserError
-from tasks.fine_tuning.shared import ROUND, Sequences, write
+from tasks.fine_tuning.data import ROUND, Sequences, write
 
 TEXTS = [
     ([11, 12], [13]),

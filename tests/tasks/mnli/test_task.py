@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sweeper.store.errors import UserError
 from tasks.export.encoder import encoder_config
 from tasks.fine_tuning.dataset import Malformed, RowReport
-from tasks.mnli.task import MultiNLI, Pair, shortened
+from tasks.mnli.data import shortened
+from tasks.mnli.dataset import MultiNLI, Pair
 from tasks.synthetic import samples
 from tasks.synthetic.samples import World
 from tests.tasks.small import (

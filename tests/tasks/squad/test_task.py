@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from tasks.fine_tuning.dataset import Malformed, RowReport
-from tasks.squad.task import Question, SQuAD, question_of
+from tasks.squad.answer_key import Question
+from tasks.squad.dataset import SQuAD, question_of
 from tests.tasks.small import SQUAD, evaluated, opened
 from tests.tasks.squad import official_evaluator
 

@@ -1,4 +1,4 @@
-"""The rows and the model that all fine-tuning tasks share.
+"""The rows of two texts on which all fine-tuning tasks train.
 
 A row has two texts: [CLS] first [SEP] second [SEP]. The folder of a split has these arrays, and
 `about.json`:
@@ -19,21 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from models.transformer import Encoder
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import publish_json
-from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch, of_arrays
-from tasks.checkpoint import differing
 from tasks.config.schema import given, whole
 from tasks.config.sections import WordPieceSection
 from tasks.data import PreparedRows
 from tasks.fine_tuning.dataset import DataSet
-from tasks.module import TaskModule
 from tasks.text.corpus import PIECES, STARTS, Arrays, new_arrays
 from tasks.text.source import SPLITS, batches
 from tasks.text.tokenizer import tokenizer_at, train_wordpiece
@@ -41,11 +35,10 @@ from tasks.text.tokenizer import tokenizer_at, train_wordpiece
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
+
 FORMAT = 2
 ABOUT = "about.json"
 ROUND = 32  # pad batches to a multiple of this length, so that few shapes occur
-
-
 SPECIAL_TOKENS = 3  # [CLS] and two [SEP] in a row
 
 
@@ -216,52 +209,6 @@ class ExampleData(PreparedRows):
         arrays = rows.rows(numbers, self.section.sequence_length)
         arrays.update({name: rows.columns[name][numbers] for name in self.columns})
         return of_arrays(arrays)
-
-
-class FineTuning(TaskModule):
-    """A pre-trained encoder that is fine-tuned on rows of two texts."""
-
-    Section: ClassVar[type[FineTuningSection]] = FineTuningSection
-    architectures = ("encoder",)
-
-    def encoder(self) -> Encoder:
-        """Return the config's encoder with newly initialised weights.
-
-        Raises:
-            UserError: a row can be longer than the encoder's number of positions.
-        """
-        length, model = self.section.sequence_length, self.config.model
-        assert isinstance(model, EncoderSection)
-        if length > model.positions:
-            expected = f"at most model.positions={model.positions}"
-            remedy = f"set task.sequence_length={model.positions}"
-            raise invalid_value("task.sequence_length", length, expected, remedy)
-        return model.build(self.section.vocabulary_size)
-
-    def example(self) -> Batch:
-        zeros = torch.zeros(1, self.section.sequence_length, dtype=torch.long)
-        row = {"tokens": zeros, "token_type_ids": zeros, "attention_mask": zeros.bool()}
-        return row | {name: zeros[:, 0] for name in self.data.columns}
-
-    def outputs(self, batch: Batch) -> Any:
-        """Return the model's outputs for the rows of a batch."""
-        inputs = (batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
-        return self.model(*inputs)
-
-    def inherit(self, weights: Mapping[str, Tensor]) -> None:
-        """Load a pre-training run's encoder and, if this model has a pooler, its pooler."""
-        own = self.model.state_dict()
-        for name, here, there in differing(own, weights):
-            # The tasks have output layers of their own.
-            if (here and there) or name.startswith("encoder."):
-                expected = (
-                    "a pre-training run with the same model and vocabulary_size "
-                    f"({name} is {there or 'missing'} there and {here or 'missing'} here)"
-                )
-                remedy = "copy the parent's model section and task.vocabulary_size"
-                raise invalid_value("parent", self.config.parent, expected, remedy)
-        shared = {name: weights[name] for name in own if name in weights}
-        self.model.load_state_dict(own | shared)
 
 
 def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[Encoding]:

@@ -1,0 +1,66 @@
+"""The base class of the fine-tuning tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from models.transformer import Encoder
+from sweeper.store.errors import invalid_value
+from tasks.architectures.encoder import EncoderSection
+from tasks.batch import Batch
+from tasks.checkpoint import differing
+from tasks.fine_tuning.data import FineTuningSection
+from tasks.module import TaskModule
+
+if TYPE_CHECKING:
+    pass
+
+
+class FineTuning(TaskModule):
+    """A pre-trained encoder that is fine-tuned on rows of two texts."""
+
+    Section: ClassVar[type[FineTuningSection]] = FineTuningSection
+    architectures = ("encoder",)
+
+    def encoder(self) -> Encoder:
+        """Return the config's encoder with newly initialised weights.
+
+        Raises:
+            UserError: a row can be longer than the encoder's number of positions.
+        """
+        length, model = self.section.sequence_length, self.config.model
+        assert isinstance(model, EncoderSection)
+        if length > model.positions:
+            expected = f"at most model.positions={model.positions}"
+            remedy = f"set task.sequence_length={model.positions}"
+            raise invalid_value("task.sequence_length", length, expected, remedy)
+        return model.build(self.section.vocabulary_size)
+
+    def example(self) -> Batch:
+        zeros = torch.zeros(1, self.section.sequence_length, dtype=torch.long)
+        row = {"tokens": zeros, "token_type_ids": zeros, "attention_mask": zeros.bool()}
+        return row | {name: zeros[:, 0] for name in self.data.columns}
+
+    def outputs(self, batch: Batch) -> Any:
+        """Return the model's outputs for the rows of a batch."""
+        inputs = (batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
+        return self.model(*inputs)
+
+    def inherit(self, weights: Mapping[str, Tensor]) -> None:
+        """Load a pre-training run's encoder and, if this model has a pooler, its pooler."""
+        own = self.model.state_dict()
+        for name, here, there in differing(own, weights):
+            # The tasks have output layers of their own.
+            if (here and there) or name.startswith("encoder."):
+                expected = (
+                    "a pre-training run with the same model and vocabulary_size "
+                    f"({name} is {there or 'missing'} there and {here or 'missing'} here)"
+                )
+                remedy = "copy the parent's model section and task.vocabulary_size"
+                raise invalid_value("parent", self.config.parent, expected, remedy)
+        shared = {name: weights[name] for name in own if name in weights}
+        self.model.load_state_dict(own | shared)

@@ -1,0 +1,80 @@
+"""The data of the task `mnli`: rows of a premise and a hypothesis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.fine_tuning.bag_of_words import BagOfWords, majority_accuracy
+from tasks.fine_tuning.data import (
+    SPECIAL_TOKENS,
+    ExampleData,
+    encodings,
+    marks_of,
+    write,
+)
+from tasks.mnli.dataset import MultiNLI, Pair
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+class LabelledPairs(ExampleData):
+    """Batches of rows, each with a premise and a hypothesis. `labels`, (B,), has their classes."""
+
+    kind = "mnli"
+    published = MultiNLI()
+    columns = ("labels",)
+
+    def open(self, folder: Path) -> dict[str, Any]:
+        facts = super().open(folder)
+        own = self.splits["train"].about.get("labels")
+        return {**facts, "labels": own} if own else facts
+
+    def write_split(
+        self,
+        folder: Path,
+        tokenizer: Tokenizer,
+        examples: list[Pair],
+        about: Mapping[str, Any],
+    ) -> None:
+        cls, sep = marks_of(tokenizer)
+        room = self.section.sequence_length - SPECIAL_TOKENS
+        premises = encodings(tokenizer, [pair.premise for pair in examples])
+        hypotheses = encodings(tokenizer, [pair.hypothesis for pair in examples])
+        sides = zip(premises, hypotheses, strict=True)
+        cut = [
+            shortened(premise.ids, hypothesis.ids, room)
+            for premise, hypothesis in sides
+        ]
+        rows = [[cls, *premise, sep, *hypothesis, sep] for premise, hypothesis in cut]
+        seconds = [2 + len(premise) for premise, _ in cut]
+        labels = [pair.label for pair in examples]
+        write(folder, rows, {"seconds": seconds, "labels": labels}, about)
+
+    def measured_baselines(self, splits: Mapping[str, list[Pair]]) -> dict[str, float]:
+        train, test = splits["train"], splits["test"]
+        labels, expected = [pair.label for pair in train], [pair.label for pair in test]
+        words = BagOfWords([pair.texts() for pair in train], labels)
+        return {
+            "majority_accuracy": majority_accuracy(labels, expected),
+            "bag_of_words_accuracy": words.accuracy(
+                [pair.texts() for pair in test], expected
+            ),
+        }
+
+
+def shortened(
+    first: list[int], second: list[int], room: int
+) -> tuple[list[int], list[int]]:
+    """Cut pieces off the end of the longer text until both fit into `room` pieces.
+
+    If the texts are equally long, cut the second.
+    """
+    half = room // 2
+    if len(second) <= half:
+        return first[: room - len(second)], second
+    if len(first) <= room - half:
+        return first, second[: room - len(first)]
+    return first[: room - half], second[:half]

@@ -1,0 +1,177 @@
+"""The reader of MultiNLI, in the format of its authors, of GLUE or of the Hugging Face hub."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sweeper.store.errors import UserError, sanitize
+from tasks.fine_tuning import dataset as strict_json
+from tasks.fine_tuning.dataset import DataSet, Example, Malformed, RowReport
+from tasks.synthetic import samples
+from tasks.text.source import LINE_LIMIT, raw_lines_of_file
+
+LABELS = ("entailment", "neutral", "contradiction")  # in the hub's order
+# "-" means that the annotators disagreed, and -1 that the label is not public.
+NO_LABEL = ("-", -1)
+# The names of the three fields, in the authors' files and in files exported from the hub.
+NAMES = (("sentence1", "sentence2", "gold_label"), ("premise", "hypothesis", "label"))
+# The authors' .txt files omit the last of these columns in rows with fewer annotators.
+ANNOTATORS = ("label1", "label2", "label3", "label4", "label5")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair(Example):
+    """A premise, a hypothesis, and the index of their label in LABELS."""
+
+    premise: str
+    hypothesis: str
+    label: int
+
+    def texts(self) -> tuple[str, str]:
+        """Return both texts, on which a tokenizer may be trained."""
+        return self.premise, self.hypothesis
+
+
+class MultiNLI(DataSet[Pair]):
+    """The reader of MultiNLI. The test split is the matched development set."""
+
+    title = "MNLI"
+    # The patterns match the authors' files, such as multinli_1.0_train.jsonl, and GLUE's train.tsv.
+    train = re.compile(r"(multinli_[\d.]+_)?train([._-].*)?\.(jsonl|tsv|txt)")
+    test = re.compile(
+        r"(multinli_[\d.]+_)?(dev|validation)_matched([._-].*)?\.(jsonl|tsv|txt)"
+    )
+    expected = "train and dev_matched files ending in .jsonl, .tsv or .txt"
+    suffixes = (".jsonl", ".tsv", ".txt")
+    columns = ("premise", "hypothesis", "label")
+    sample = samples.MNLI
+    hub_test = "validation_matched"
+
+    def read_file(self, path: Path) -> Iterator[tuple[str, Pair | Malformed]]:
+        """Yield pairs (line number, `Pair` or the reason why the row is malformed).
+
+        The file is a .jsonl file or a table with tabs.
+
+        Raises:
+            UserError: the file cannot be read, or a table lacks a column.
+        """
+        lines = enumerate(raw_lines_of_file(path), 1)
+        if path.suffix == ".jsonl":
+            yield from ((str(number), json_pair(raw)) for number, raw in lines)
+            return
+
+        _, first = next(lines, (0, None))
+        header = strict_json.decoded(first or b"").split("\t")
+        if not any(set(names) <= set(header) for names in NAMES):
+            expected = " or ".join(", ".join(names) for names in NAMES)
+            raise UserError(
+                f"{path}: expected the columns {expected} in the first line; add that line."
+            )
+        for number, raw in lines:
+            if raw is None:
+                yield str(number), Malformed("too long")
+            else:
+                yield str(number), table_pair(header, strict_json.decoded(raw))
+
+    def example_of(self, row: Mapping[str, Any]) -> Pair | Malformed:
+        return pair_of(row)
+
+    def group(self, example: Pair) -> str:
+        return example.premise
+
+    def facts(
+        self,
+        kept: Mapping[str, Sequence[Pair]],
+        reports: Mapping[str, RowReport],
+        hub: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Return {"labels": class names in order} if their order differs from LABELS, else {}.
+
+        Raises:
+            UserError: the classes are not LABELS, or a split has no row of one class.
+        """
+        columns = [
+            getattr(split, "features", {}).get("label") for split in hub.values()
+        ]
+        orders = {tuple(getattr(column, "names", LABELS)) for column in columns} or {
+            LABELS
+        }
+        order, *others = orders
+        names = ", ".join(LABELS)
+        remedy = f"name the classes {names}, in the same order in all splits."
+        if others or {*order} != {*LABELS}:
+            found = " and ".join(sanitize(", ".join(names)) for names in sorted(orders))
+            raise UserError(
+                f"{self.title}: the column label has the classes {found}; {remedy}"
+            )
+
+        for split, pairs in kept.items():
+            numbers = {pair.label for pair in pairs}
+            missing = [
+                name for number, name in enumerate(order) if number not in numbers
+            ]
+            if missing:
+                dropped = reports[split].dropped_in_words or "no row was dropped"
+                said = f"the {split} split has no row labelled {' or '.join(missing)} ({dropped})"
+                raise UserError(f"{self.title}: {said}; {remedy}")
+        return {} if order == LABELS else {"labels": list(order)}
+
+
+def pair_of(row: Any) -> Pair | Malformed:
+    """Return the pair in a row, or the reason why it is malformed.
+
+    The label may be a name in LABELS or its index.
+    """
+    if not isinstance(row, Mapping):
+        return Malformed("not a row of named fields")
+    names = next((names for names in NAMES if names[0] in row), NAMES[1])
+    premise, hypothesis, label = (row.get(name) for name in names)
+    if not isinstance(premise, str) or not isinstance(hypothesis, str):
+        return Malformed("a text is missing")
+
+    if label in NO_LABEL or label is None:
+        return Malformed("no gold label")
+    number = LABELS.index(label) if label in LABELS else label
+    if type(number) is not int or not 0 <= number < len(LABELS):
+        return Malformed("unknown label")
+
+    mended = strict_json.mended(premise, hypothesis)
+    premise, hypothesis = (
+        strict_json.printable(text).strip() for text in (premise, hypothesis)
+    )
+    if not premise or not hypothesis:
+        return Malformed("empty text")
+    if max(len(premise), len(hypothesis)) > LINE_LIMIT:
+        return Malformed("too long")
+
+    identity = row.get("pairID")
+    identity = identity if isinstance(identity, str) else ""
+    return Pair(premise, hypothesis, number, id=identity, mended=mended)
+
+
+def json_pair(raw: bytes | None) -> Pair | Malformed:
+    """Return the pair in a line of JSON, or the reason why it is malformed."""
+    row = strict_json.row_of(raw)
+    return row if isinstance(row, Malformed) else pair_of(row)
+
+
+def table_pair(header: list[str], line: str) -> Pair | Malformed:
+    """Return the pair in a line of a table, or the reason why it is malformed.
+
+    Quotation marks are ordinary characters, as in BERT's reader.
+    """
+    cells = line.split("\t")
+    row = dict(zip(header, cells, strict=False))
+    if len(cells) != len(header):
+        # A missing or an extra tab would move texts and labels into the wrong columns. Accept a
+        # short row only if it lacks nothing but annotators' labels, and if its pairID begins with
+        # its promptID.
+        absent, prompt = header[len(cells) :], row.get("promptID")
+        short = absent and set(absent) <= set(ANNOTATORS)
+        if not short or not prompt or not row.get("pairID", "").startswith(prompt):
+            return Malformed("wrong number of columns")
+    return pair_of(row)
