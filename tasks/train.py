@@ -17,8 +17,12 @@ from tasks.process import freeze_gc, run_argument
 
 
 def main(argument: str) -> int:
-    """Train the run in the directory `argument`; return the exit code."""
+    """Train the run in the directory `argument`; return the exit code.
+
+    If the run uses several devices, this starts a process for each, which calls this function too.
+    """
     # Import here, because importing torch and Lightning takes seconds.
+    from tasks import ranks
     from tasks.training import distributed
     from tasks.training.job import INTERRUPTED, Elsewhere, Job
 
@@ -27,12 +31,8 @@ def main(argument: str) -> int:
         if run.result() is not None:
             return 0
         trainer = run.record().config["trainer"]
-        if trainer["devices"] * trainer["num_nodes"] > 1:
-            if not distributed.is_rank():
-                return distributed.supervise(
-                    run, trainer["devices"], trainer["num_nodes"]
-                )
-            distributed.join(trainer)
+        if trainer["devices"] * trainer["num_nodes"] > ranks.world():
+            return distributed.supervise(run, trainer, main)
         code = Job(run).work()
         # `leave` waits for the other ranks. After a failure, they may never call it.
         if code in (0, INTERRUPTED):
