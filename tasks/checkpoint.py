@@ -1,4 +1,4 @@
-"""Checkpoints with digests, and the final weights that a run inherits from its parent.
+"""Checkpoints with digests, and the final weights of runs.
 
 Lightning's writer of checkpoints is not used. It copies from a temporary folder and never calls
 fsync, so a kill or a full disk could also destroy the previous checkpoint.
@@ -12,11 +12,8 @@ from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from models.attention.collaborative import CollaborativeAttention
-from models.attention.multi_head import MultiHeadAttention
-from models.factorise import factorise
 from sweeper.store.errors import UserError, as_typed, invalid_value
 from sweeper.store.files import (
     digest_of_file,
@@ -158,78 +155,3 @@ def final_checkpoint(run: Run, key: str) -> tuple[Path, str]:
     return run.attempt(result["attempt"]).checkpoint_dir / WEIGHTS, result[
         "weights_sha256"
     ]
-
-
-def adapted(
-    model: nn.Module, weights: Mapping[str, Tensor], heads: int
-) -> dict[str, Tensor]:
-    """Return the weights of a run's parent, converted such that `model` can load them.
-
-    If a layer has collaborative attention in `model` and multi-head attention in the parent, its
-    weights are re-parametrised. This is an approximation if the size of the shared queries and keys
-    is smaller than the layer's width (`models.factorise`).
-
-    Args:
-        weights: the parent's weights.
-        heads: the parent's number of heads.
-
-    Raises:
-        UserError: the number or size of the model's heads differs from the parent's, or the parent
-            normalises its queries and keys.
-    """
-    found = dict(weights)
-
-    for name, layer in model.named_modules():
-        if (
-            not isinstance(layer, CollaborativeAttention)
-            or f"{name}.qkv.weight" not in found
-        ):
-            continue
-        if f"{name}.norm.query" in found:
-            expected = "a parent with model.attention.qk_norm=false, since collaborative attention "
-            expected += "cannot express normalised queries and keys"
-            remedy = "train a parent without qk_norm"
-            raise invalid_value(
-                "model.attention.name", "collaborative", expected, remedy
-            )
-
-        keys = ("qkv.weight", "qkv.bias", "output.weight", "output.bias")
-        given = {
-            key: found.pop(f"{name}.{key}") for key in keys if f"{name}.{key}" in found
-        }
-        stacked = given["qkv.weight"]
-        if (layer.heads, 3 * layer.heads * layer.head_size) != (heads, len(stacked)):
-            size = len(stacked) // (3 * heads)
-            own = f"{layer.heads} of size {layer.head_size}"
-            expected = f"the parent's {heads} heads of size {size}, not {own}"
-            remedy = "copy the parent's section `model`"
-            raise invalid_value("model.heads", layer.heads, expected, remedy)
-
-        sizes = (layer.query.in_features, layer.heads, layer.head_size)
-        parent = MultiHeadAttention(*sizes, bias="qkv.bias" in given).to(stacked)
-        parent.load_state_dict(given)
-        made = reparametrised(parent, layer.mixing.shape[1])
-        found |= {f"{name}.{key}": value for key, value in made.state_dict().items()}
-    return found
-
-
-@torch.no_grad()
-def reparametrised(attention: MultiHeadAttention, size: int) -> CollaborativeAttention:
-    """Return `attention` as collaborative attention, with shared queries and keys of size `size`.
-
-    Raises:
-        UserError: tensorly is not installed.
-    """
-    query_WD, key_WD, _ = attention.qkv.weight.chunk(3)
-    heads = (attention.heads, attention.head_size)
-    query_HPD, key_HPD = (
-        weight.cpu().unflatten(0, heads) for weight in (query_WD, key_WD)
-    )
-    try:
-        factors = factorise(query_HPD, key_HPD, size)
-    except ImportError:
-        raise UserError(
-            "inheriting collaborative attention from multi-head attention needs tensorly, which "
-            'is not installed; run: pip install "tensorly>=0.9".'
-        ) from None
-    return CollaborativeAttention.from_factors(attention, *factors)

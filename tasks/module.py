@@ -23,9 +23,10 @@ from sweeper.store.errors import invalid_value
 from sweeper.store.runs import RunStore
 from tasks import ranks
 from tasks.batch import Batch
-from tasks.checkpoint import adapted, final_weights
+from tasks.checkpoint import final_weights
 from tasks.config.sections import RunConfig, TaskSection
 from tasks.data import TaskData
+from tasks.inheritance import adapted
 from tasks.schedule import learning_rate
 from tasks.seeds import derive
 
@@ -232,7 +233,8 @@ class TaskModule(pl.LightningModule, ABC):
 
     def measure(self, split: str) -> dict[str, float]:
         """Return the metrics of a split, from the sums of all its batches on all ranks."""
-        of_ranks = ranks.gathered([numbers(self._sums)])
+        own = {name: value.item() for name, value in self._sums.items()}
+        of_ranks = ranks.gathered([own])
         # A rank without a batch has no sums.
         names = dict.fromkeys(name for sums in of_ranks for name in sums)
         whole = {
@@ -243,24 +245,17 @@ class TaskModule(pl.LightningModule, ABC):
     def autocast(self) -> torch.autocast:
         """Return the context for forward passes in the config's precision."""
         half = self.config.trainer.precision == "bf16-mixed"
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=half)
+        # A CUDA graph cannot read weights that were cast and cached before its capture.
+        return torch.autocast(
+            self.device.type, torch.bfloat16, enabled=half, cache_enabled=False
+        )
 
     def _log_all(self, metrics: Mapping[str, float]) -> None:
         self.logged = metrics
         if self.fabric is None:  # pl.Trainer runs the evaluation
-            self.log_dict({name: self._exact(value) for name, value in metrics.items()})
-
-    def _exact(self, value: float) -> Tensor:
-        """Return a metric in double precision. pl.Trainer rounds a float to single precision."""
-        return torch.tensor(value, dtype=torch.double, device=self.device)
-
-
-def numbers(sums: Mapping[str, Tensor]) -> dict[str, float]:
-    """Return scalar tensors as floats, by name. The host waits for the device only once."""
-    found = {
-        key: value.item() for key, value in sums.items() if value.device.type == "cpu"
-    }
-    if on_device := [key for key in sums if key not in found]:
-        read = torch.stack([sums[key].double() for key in on_device]).tolist()
-        found |= dict(zip(on_device, read, strict=True))
-    return found
+            # pl.Trainer rounds a float to single precision, but keeps the type of a tensor.
+            exact = {
+                name: torch.tensor(value, dtype=torch.double, device=self.device)
+                for name, value in metrics.items()
+            }
+            self.log_dict(exact)

@@ -11,7 +11,7 @@ from models.attention.collaborative import CollaborativeAttention
 from models.attention.multi_head import MultiHeadAttention
 from models.transformer import Decoder, Encoder
 from sweeper.store.errors import UserError
-from tasks.checkpoint import adapted
+from tasks.inheritance import adapted
 from tests.models.conftest import DECODER
 from tests.tasks.jobs import ended, science
 

@@ -1,0 +1,89 @@
+"""The conversion of a parent's weights for a model with collaborative attention."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from models.attention.collaborative import CollaborativeAttention
+from models.attention.multi_head import MultiHeadAttention
+from models.factorise import factorise
+from sweeper.store.errors import UserError, invalid_value
+
+
+def adapted(
+    model: nn.Module, weights: Mapping[str, Tensor], heads: int
+) -> dict[str, Tensor]:
+    """Return the weights of a run's parent, converted such that `model` can load them.
+
+    If a layer has collaborative attention in `model` and multi-head attention in the parent, its
+    weights are re-parametrised. This is an approximation if the size of the shared queries and keys
+    is smaller than the layer's width (`models.factorise`).
+
+    Args:
+        weights: the parent's weights.
+        heads: the parent's number of heads.
+
+    Raises:
+        UserError: the number or size of the model's heads differs from the parent's, or the parent
+            normalises its queries and keys.
+    """
+    found = dict(weights)
+    for name, layer in model.named_modules():
+        given = {
+            key.removeprefix(f"{name}."): value
+            for key, value in found.items()
+            if key.startswith(f"{name}.")
+        }
+        if isinstance(layer, CollaborativeAttention) and "qkv.weight" in given:
+            parent = _parent(layer, given, heads)
+            made = reparametrised(parent, layer.mixing.shape[1]).state_dict()
+            for key in given:
+                del found[f"{name}.{key}"]
+            found |= {f"{name}.{key}": value for key, value in made.items()}
+    return found
+
+
+def _parent(
+    layer: CollaborativeAttention, weights: Mapping[str, Tensor], heads: int
+) -> MultiHeadAttention:
+    """Return the parent's layer with these weights, which must have the heads of `layer`."""
+    if "norm.query" in weights:
+        expected = "a parent with model.attention.qk_norm=false, since collaborative attention "
+        expected += "cannot express normalised queries and keys"
+        remedy = "train a parent without qk_norm"
+        raise invalid_value("model.attention.name", "collaborative", expected, remedy)
+
+    size = len(weights["qkv.weight"]) // (3 * heads)
+    if (layer.heads, layer.head_size) != (heads, size):
+        own = f"{layer.heads} of size {layer.head_size}"
+        expected = f"the parent's {heads} heads of size {size}, not {own}"
+        remedy = "copy the parent's section `model`"
+        raise invalid_value("model.heads", layer.heads, expected, remedy)
+
+    width, biased = layer.query.in_features, "qkv.bias" in weights
+    parent = MultiHeadAttention(width, heads, size, bias=biased)
+    parent.to(weights["qkv.weight"]).load_state_dict(weights)
+    return parent
+
+
+@torch.no_grad()
+def reparametrised(attention: MultiHeadAttention, size: int) -> CollaborativeAttention:
+    """Return `attention` as collaborative attention, with shared queries and keys of size `size`.
+
+    Raises:
+        UserError: tensorly is not installed.
+    """
+    query_WD, key_WD, _ = attention.qkv.weight.chunk(3)
+    heads = (attention.heads, attention.head_size)
+    query_HPD, key_HPD = (
+        weight.cpu().unflatten(0, heads) for weight in (query_WD, key_WD)
+    )
+    try:
+        factors = factorise(query_HPD, key_HPD, size)
+    except ImportError:
+        raise UserError(
+            "inheriting collaborative attention from multi-head attention needs tensorly, which "
+            'is not installed; run: pip install "tensorly>=0.9".'
+        ) from None
+    return CollaborativeAttention.from_factors(attention, *factors)
