@@ -122,7 +122,7 @@ def measured_on() -> str:
     # Import this only now. It imports torch, which would make --help slow.
     from tasks.training.machine import facts
 
-    here = facts()
+    here = facts("cpu")
     hardware, versions = here["hardware"], here["versions"]
     return (
         f"{datetime.now(UTC):%Y-%m-%d}, commit {here['code']}, "

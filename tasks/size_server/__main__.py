@@ -65,7 +65,7 @@ try:
         from tasks.data import TaskData
         from tasks.parse import data_of, module_class, parse
         from tasks.size_server.sizes import CountPolynomials, counts, size
-        from tasks.training import machine
+        from tasks.size_server.speed import flops_per_second
         from tasks.training.causes import message_of
 except (OSError, MemoryError) as lacking:
     # The system's limits are too low. This is no bug, so print no traceback.
@@ -137,7 +137,7 @@ class Server:
                 case "size":
                     answer = {"size": size(request["config"], self._polynomials.counts)}
                 case "speed":
-                    answer = {"flops_per_second": machine.flops_per_second()}
+                    answer = {"flops_per_second": flops_per_second()}
                 case "data":
                     config = request["config"]
                     # This imports the task's modules in the server, so that forked jobs need not.
@@ -149,7 +149,7 @@ class Server:
                     answer = None
                 case "preload":
                     preload(request.get("logger", ""))
-                    answer = {"code": machine.facts()["code"]}
+                    answer = {"code": loaded_code().revision}
                 case "fork":
                     answer = self._fork_job(request)
                 case "signal":

@@ -7,7 +7,6 @@ import importlib.metadata
 import math
 import os
 import platform
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from tasks.config.sections import TrainerSection
 
 LIBRARIES = ("torch", "pytorch-lightning", "numpy", "tokenizers", "transformers")
 DRIVER = Path("/sys/module/nvidia/version")
-SPEED_S = 1.0  # how long to measure this machine's speed
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # parameters of mallopt, from malloc.h
 
 
@@ -84,17 +82,6 @@ def compute_repeatably(kind: str) -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
-def flops_per_second() -> float:
-    """Measure and return the FLOPs per second of matrix products on the CPU."""
-    size = 256
-    matrix_SS = torch.ones(size, size)
-    products, begun = 0, time.perf_counter()
-    while (seconds := time.perf_counter() - begun) < SPEED_S:
-        torch.mm(matrix_SS, matrix_SS)
-        products += 1
-    return products * 2 * size**3 / seconds
-
-
 def waited_seconds() -> float:
     """Return how long this process was ready and waited for a processor.
 
@@ -117,7 +104,7 @@ def used(kind: str, count: int) -> dict[str, Any]:
     return {"device": name if count == 1 else f"{count} x {name}", **peak}
 
 
-def facts(kind: str = "cpu") -> dict[str, Any]:
+def facts(kind: str) -> dict[str, Any]:
     """Return the hardware, the versions and the commit, on which a result's last bits may depend.
 
     `kind="cuda"` initializes CUDA. A process that forks afterwards must not use it.
