@@ -113,11 +113,7 @@ class CapturedSteps:
                 loss = steps.update(number, own)
         except RuntimeError as error:
             # After an error in the step, the end of the capture fails too. Report the first error.
-            first = (
-                error.__context__
-                if isinstance(error.__context__, RuntimeError)
-                else error
-            )
+            first = error.__context__ or error
             if isinstance(first, torch.OutOfMemoryError):
                 raise first from None
             expected = f"a step that CUDA can capture as a graph, but it raises {message_of(first)}"

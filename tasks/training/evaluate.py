@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import torch
 
 from tasks.batch import moved
-from tasks.module import TaskModule, numbers
+from tasks.module import TaskModule
 
 # A sample has this share of the positions that a run trains on, or more. Eight samples with this
 # share take less than 1 % of the training time.
@@ -56,8 +56,9 @@ def sampled_loss(module: TaskModule) -> dict[str, float]:
     few = {name: tensor[:rows] for name, tensor in first.items()}
     with evaluating(module):
         module.on_validation_epoch_start()
-        sums = module.score(moved(few, module.device))
-        metrics = module.metrics("validation", numbers(sums))
+        scores = module.score(moved(few, module.device))
+        sums = {name: value.item() for name, value in scores.items()}
+        metrics = module.metrics("validation", sums)
     return {name: value for name, value in metrics.items() if name == "validation/loss"}
 
 

@@ -22,11 +22,10 @@ from typing import Any
 
 from models.block import compile_blocks
 from sweeper.store.attempts import VISIBLE, Attempt, Cause
-from sweeper.store.code import differing, state_of
-from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.errors import UserError
 from sweeper.store.files import publish_json
 from sweeper.store.liveness import HEARTBEAT_SECONDS, Watcher, alive
-from sweeper.store.runs import Run, lineage
+from sweeper.store.runs import Run
 from tasks import checkpoint, ranks
 from tasks.checkpoint import WEIGHTS
 from tasks.data import TaskData
@@ -42,7 +41,7 @@ from tasks.training.causes import (
 )
 from tasks.training.evaluate import evaluate
 from tasks.training.loop import train
-from tasks.training.progress import MetricsLog, RunContext, leftovers, remove_all
+from tasks.training.progress import MetricsLog, RunContext, remove_all
 from tasks.training.wandb_mirror import Mirror
 
 INTERRUPTED = 75  # the exit code EX_TEMPFAIL of sysexits.h, which means "try again"
@@ -102,27 +101,18 @@ class Job:
         )
 
         _raise_if_training(self._run.attempts())
-        asked = self._config["trainer"].get("micro_batches", 1)
+        trainer = self._config["trainer"]
+        configured = trainer.get("micro_batches", 1)
         facts = {
             "resumed_from": int(resumed.stem.removeprefix("step-")) if resumed else 0,
+            "continues": int(resumed.parent.parent.name) if resumed else 0,
             "visible_gpus": os.environ.get(VISIBLE),
             "micro_batches": max(
-                self._run.micro_batches(), 1 if asked == "auto" else asked
+                self._run.micro_batches(), 1 if configured == "auto" else configured
             ),
-            **machine.facts(machine.kind_of(self._config["trainer"]["accelerator"])),
+            **machine.facts(machine.kind_of(trainer["accelerator"])),
             **machine.code_of(self._config),
         }
-
-        if resumed:
-            facts["continues"] = int(resumed.parent.parent.name)
-            before = lineage(self._run, facts["continues"])
-            if changed := differing([*map(state_of, before), facts["code_parts"]]):
-                commits = ", ".join(str(one.get("code")) for one in before)
-                self._notices.append(
-                    f"other code trained this run up to this checkpoint (commits: {commits}); "
-                    f"changed since then: {', '.join(changed)}"
-                )
-
         self._attempt = self._run.claim(facts)
         # If two processes claim at the same moment, the one with the lower number continues.
         try:
@@ -150,8 +140,6 @@ class Job:
 
             for notice in self._notices:
                 print(notice)
-            for path in leftovers(self._run):
-                path.unlink(missing_ok=True)
 
             result = self._train()
             if result is None:
@@ -233,33 +221,23 @@ class Job:
         }
 
     def _micro_batches(self, data: TaskData) -> int:
-        """Return the number of parts into which each batch is split, at most one per row.
-
-        Raises:
-            UserError: the config asks for more parts than a device has rows.
-        """
+        """Return the number of parts into which each batch is split, at most one per row."""
         asked = int(self._attempt.info().get("micro_batches", 1))
         if asked == 1:
             return 1
 
         # The last step may have more rows than the first, as in the second phase of pre-training.
         steps = {1, max(self._config["trainer"]["steps"], 1)}
-        sizes = (len(next(iter(data.batch(step).values()))) for step in steps)
-        rows = max(sizes) if data.separable else 1
-        most = max(rows // ranks.world(), 1)
-        configured = self._config["trainer"].get("micro_batches", 1)
-        if configured != "auto" and configured > most:
-            expected = f"at most {most}, the number of rows per device"
-            remedy = f"set trainer.micro_batches={most}"
-            raise invalid_value("trainer.micro_batches", configured, expected, remedy)
-
+        rows = max(len(next(iter(data.batch(step).values()))) for step in steps)
+        most = max(rows // ranks.world(), 1) if data.separable else 1
         self._attempt.heartbeat(most_parts=most)
-        if asked >= most:
-            self._indivisible = (
-                f" (even with one row at a time, in {most} parts); use a smaller model or a GPU "
-                "with more memory"
-            )
-        return min(asked, most)
+        if asked < most:
+            return asked
+        self._indivisible = (
+            f" (even with one row at a time, in {most} parts); use a smaller model or a GPU "
+            "with more memory"
+        )
+        return most
 
     def _test(self, context: RunContext, module: TaskModule) -> dict[str, float]:
         """Evaluate the test split. Write and return its metrics, and write the task's files."""

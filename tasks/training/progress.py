@@ -32,21 +32,14 @@ class MetricsLog:
     writer: MetricsWriter | None = None
     mirror: Mirror | None = None
 
-    def row(
-        self, step: int, values: Mapping[str, float], left: float | None = None
-    ) -> None:
-        """Write the metrics of a step.
-
-        Args:
-            left: the estimated seconds of training left, which only the log shows.
-        """
+    def row(self, step: int, values: Mapping[str, float]) -> None:
+        """Write the metrics of a step."""
         if self.writer is None or self.mirror is None:
             return
         self.writer.write({"step": step, **values})
         self.mirror.log(step, values)
         words = ", ".join(f"{name} {value:.6g}" for name, value in values.items())
-        to_come = "" if left is None else f", about {left:.0f} s left"
-        print(f"step {step}: {words}{to_come}", flush=True)
+        print(f"step {step}: {words}", flush=True)
 
     def sync(self) -> None:
         """Flush all rows to the disk."""
@@ -58,8 +51,6 @@ class MetricsLog:
 KEPT = 2
 # A run without validations logs the loss on a few validation rows this many times.
 SAMPLES = 8
-# Copy the losses from the device after this many steps, even if no row is due.
-HELD = 1000
 
 
 class RunContext(NamedTuple):
@@ -89,11 +80,10 @@ class Recorder:
     def __init__(self, context: RunContext, module: TaskModule) -> None:
         self._context, self._module = context, module
         self._trainer = module.config.trainer
-        # The losses since the last row of metrics.jsonl: `_earlier` on the host, `_losses` still on
-        # the device.
+        # The losses since the last row of metrics.jsonl: those of earlier attempts, and those of
+        # this one, which are still on the device.
         self._earlier: list[float] = []
         self._losses: list[Tensor] = []
-        self._timed = 0  # steps since the time `_since`
         self._validated = 0
         self._since = _clocks()
         self.validation: dict[str, float] = {}
@@ -112,9 +102,6 @@ class Recorder:
         """Record the loss of a step; write a row and validate if due."""
         self._context.attempt.advance()
         self._losses.append(loss)
-        self._timed += 1
-        if len(self._losses) == HELD:
-            self._earlier, self._losses = self._read(), []
         if step % self._trainer.log_every == 0 or step == self._trainer.steps:
             self._write_row(step)
         self._validate(step)
@@ -180,23 +167,23 @@ class Recorder:
         self.times += elapsed
 
         tokens_seen = self._module.data.tokens_seen
-        new_tokens = tokens_seen(step) - tokens_seen(step - self._timed)
+        new_tokens = tokens_seen(step) - tokens_seen(step - len(self._losses))
         row = {
             "train/loss": math.fsum(losses) / len(losses),
             "learning_rate": self._module.learning_rate(step),
             "tokens_per_second": float(new_tokens / elapsed[0]),
             "tokens_seen": tokens_seen(step),
         }
-        self._earlier, self._losses, self._timed = [], [], 0
+        self._earlier, self._losses = [], []
 
-        steps = self._trainer.steps
-        left = self.times[0] / step * (steps - step)
-        self._context.log.row(step, row, left=left)
-        shown = {
-            "loss": row["train/loss"],
-            "tokens_per_second": row["tokens_per_second"],
-        }
-        self._context.attempt.heartbeat(step=step, steps=steps, **shown, phase="train")
+        self._context.log.row(step, row)
+        self._context.attempt.heartbeat(
+            phase="train",
+            step=step,
+            steps=self._trainer.steps,
+            loss=row["train/loss"],
+            tokens_per_second=row["tokens_per_second"],
+        )
 
         for number, loss in enumerate(losses, start=step - len(losses) + 1):
             if not math.isfinite(loss):
@@ -251,12 +238,12 @@ class Checkpointer:
         checkpoint.save(state, folder / f"step-{step:08d}.ckpt", self.context.run.id)
 
         everything = self.context.run.checkpoints()  # highest step first
-        own = [path for path in everything if path.parent == folder]
+        newest = [path for path in everything if path.parent == folder][:KEPT]
         # Keep the checkpoints of earlier attempts until this attempt has enough of its own.
-        if len(own) >= KEPT:
-            oldest_kept = everything.index(own[KEPT - 1])
-            for path in everything[oldest_kept + 1 :]:
-                checkpoint.remove(path)
+        if len(newest) == KEPT:
+            for path in everything:
+                if path not in newest:
+                    checkpoint.remove(path)
 
 
 def remove_all(run: Run) -> None:
@@ -264,9 +251,3 @@ def remove_all(run: Run) -> None:
     for path in run.checkpoints():
         checkpoint.remove(path)
     (run.path / START_LOG).unlink(missing_ok=True)
-
-
-def leftovers(run: Run) -> list[Path]:
-    """Return the unfinished checkpoint files of killed attempts. They may be large."""
-    dead = [attempt for attempt in run.attempts() if not attempt.alive()]
-    return [path for attempt in dead for path in attempt.checkpoint_files(".*.tmp")]

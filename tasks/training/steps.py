@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
-from lightning_fabric.plugins import DoublePrecision, MixedPrecision, Precision
+from lightning_fabric.plugins import DoublePrecision, Precision
 from lightning_fabric.plugins.environments import LightningEnvironment
 from torch import Tensor
 
@@ -72,7 +72,7 @@ class Steps:
         self, number: int, batch: Batch, divisors: list[Tensor] | None = None
     ) -> Tensor:
         """Add the gradients of a batch to those of the parameters, and return the batch's loss."""
-        with self.fabric.autocast():
+        with self.fabric.autocast(), self.module.autocast():
             loss: Tensor = self._wrapped.training_step(batch, number, divisors)
         self.fabric.backward(loss)
         return loss.detach()
@@ -100,10 +100,8 @@ def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
     # The command `fabric run` sets these variables. They would override the arguments below.
     for name in [one for one in os.environ if one.startswith("LT_")]:
         del os.environ[name]
+    # Fabric's mixed precision would cast batches, so the module turns on autocast itself.
     precision = DoublePrecision() if section.precision == "64-true" else Precision()
-    if section.precision == "bf16-mixed":
-        precision = Autocast("bf16-mixed", accelerator)
-
     fabric = Fabric(
         accelerator=accelerator,
         devices=section.devices,
@@ -115,13 +113,3 @@ def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
     )
     fabric.launch()
     return fabric
-
-
-class Autocast(MixedPrecision):
-    """Mixed precision in bfloat16. It neither casts batches nor caches cast weights."""
-
-    def convert_input(self, data: Batch) -> Batch:
-        return data
-
-    def forward_context(self) -> torch.autocast:
-        return torch.autocast(self.device, torch.bfloat16, cache_enabled=False)

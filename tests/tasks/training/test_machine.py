@@ -6,24 +6,19 @@ import resource
 import subprocess
 import sys
 import weakref
-from functools import partial
 
 import pytest
 
 from sweeper.run.backends.ray import Place
-from sweeper.store.code import Code, differing, loaded_code, pin, state_of
-from sweeper.store.runs import lineage
-from tasks.module import TaskModule
+from sweeper.store.code import Code, differing, pin, state_of
 from tasks.process import freeze_gc
 from tasks.training import machine
 from tests.tasks.jobs import (
-    at_call,
     config,
     ended,
     freeze,
     run_job,
     science,
-    terminate_self,
 )
 
 BLOCK, ROUNDS = 8 * 2**20, 10
@@ -163,18 +158,3 @@ def test_a_job_that_waited_while_the_code_was_edited_computes_what_it_would_have
     assert differing([recorded(waited), recorded(undisturbed)]) == []
     assert science(later)["weights_sha256"] != science(waited)["weights_sha256"]
     assert differing([recorded(waited), recorded(later)]) == ["models"]
-
-
-def test_a_run_that_is_continued_with_other_code_says_so_and_names_both(
-    outputs, monkeypatch
-):
-    stop = partial(at_call, TaskModule, "training_step", 7, terminate_self)
-    run = ended(outputs, sabotage=stop, code=75)
-    now = loaded_code()
-    edited = Code(now.root, {**now.files, "models/block.py": b"edited"})
-    monkeypatch.setattr(machine, "loaded_code", lambda: edited)
-    assert run_job(run) == 0
-    said = run.attempts()[-1].log_path.read_text()
-    assert "other code trained this run" in said
-    assert "changed since then: models" in said
-    assert differing([state_of(one) for one in lineage(run, 2)]) == ["models"]
