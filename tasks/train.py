@@ -33,11 +33,7 @@ def main(argument: str) -> int:
         trainer = run.record().config["trainer"]
         if trainer["devices"] * trainer["num_nodes"] > ranks.world():
             return distributed.supervise(run, trainer, main)
-        code = Job(run).work()
-        # `leave` waits for the other ranks. After a failure, they may never call it.
-        if code in (0, INTERRUPTED):
-            distributed.leave()
-        return code
+        return Job(run).work()
     except Elsewhere as elsewhere:
         print(elsewhere, file=sys.stderr)
         return INTERRUPTED

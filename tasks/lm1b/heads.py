@@ -14,24 +14,29 @@ from tasks.module import TaskModule
 MEASURED_ROWS = 4
 
 
-class HeadMeasures(NamedTuple):
-    """The mean over all heads by metric, and the numbers of each head by layer."""
+class HeadMetrics(NamedTuple):
+    """The measures of all heads of a model.
+
+    Attributes:
+        means: the mean over all heads, by metric.
+        layers: for each layer, the rank and the entropy of each head.
+    """
 
     means: dict[str, float]
     layers: list[dict[str, list[float]]]
 
 
-def measured(module: TaskModule) -> HeadMeasures:
+def measured(module: TaskModule) -> HeadMetrics:
     """Measure the heads on a few rows of the test split.
 
-    Without scaled_dot_product_attention, a model has no measures.
+    If the model does not use scaled_dot_product_attention, both parts of the result are empty.
     """
     few = np.arange(min(MEASURED_ROWS, len(module.data.splits["test"])))
     batch = moved(module.data.take("test", few), module.device)
     with module.autocast():
         attentions = head_measures(lambda: module(batch), batch["segments"] > 0)
     if not attentions:
-        return HeadMeasures({}, [])
+        return HeadMetrics({}, [])
 
     ranks = [one.rank_H for one in attentions]
     entropies = [one.entropy_H for one in attentions]
@@ -46,7 +51,7 @@ def measured(module: TaskModule) -> HeadMeasures:
     by_layer = zip(
         heads_by_layer(ranks, *sizes), heads_by_layer(entropies, *sizes), strict=True
     )
-    return HeadMeasures(
+    return HeadMetrics(
         means,
         [
             {"rank": rank_H.tolist(), "entropy": entropy_H.tolist()}

@@ -17,7 +17,7 @@ from sweeper.store.files import with_checksum
 from tasks.batch import Batch
 from tasks.lm1b import contract, ngrams
 from tasks.lm1b.data import LanguageModelSection, PackedText
-from tasks.lm1b.heads import HeadMeasures, measured
+from tasks.lm1b.heads import HeadMetrics, measured
 from tasks.module import TaskModule
 
 
@@ -40,7 +40,7 @@ class LanguageModel(TaskModule):
         "test/attention_rank",
         "test/attention_entropy",
     )
-    _heads = HeadMeasures({}, [])  # of the last evaluation of the test split
+    _heads = HeadMetrics({}, [])  # of the last evaluation of the test split
 
     def build(self) -> Model:
         model = self.config.model.build(self.section.vocabulary_size)
@@ -86,12 +86,9 @@ class LanguageModel(TaskModule):
         found = super().measure(split)
         if split != "test":
             return found
-        steps, diverged = (
-            self.config.trainer.steps,
-            not math.isfinite(found["test/loss"]),
-        )
-        found |= ngrams.perplexities(self.data, steps)
-        if diverged:
+        found |= ngrams.perplexities(self.data, self.config.trainer.steps)
+        # The loss of a diverged model already shows that it diverged.
+        if not math.isfinite(found["test/loss"]):
             return found
         first = next(iter(self.data.batches("test")))
         contract.check_outputs(self, first, "the trained model")

@@ -133,13 +133,14 @@ def _rank(
         rank=node * devices + local,
         world_size=devices * nodes,
     )
-    sys.exit(train(path))
-
-
-def leave() -> None:
-    """Leave the process group, if any. Otherwise gloo's threads abort the process when it exits."""
-    if dist.is_initialized():
+    code = train(path)
+    # This waits for the other ranks. After a failure, they may never call it.
+    if code in (os.EX_OK, os.EX_TEMPFAIL):
         dist.destroy_process_group()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Skip the cleanup of Python, because gloo's threads could abort the process.
+    os._exit(code)
 
 
 class SecondaryAttempt(Attempt):

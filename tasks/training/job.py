@@ -44,7 +44,7 @@ from tasks.training.loop import train
 from tasks.training.progress import MetricsLog, RunContext, remove_all
 from tasks.training.wandb_mirror import Mirror
 
-INTERRUPTED = 75  # the exit code EX_TEMPFAIL of sysexits.h, which means "try again"
+INTERRUPTED = os.EX_TEMPFAIL  # an exit code of sysexits.h, which means "try again"
 
 
 class Elsewhere(Exception):
@@ -79,7 +79,7 @@ class Job:
 
         self._mirror: Mirror | None = None
         self._reading_data = False  # if True, a UserError is about the data
-        # Appended to the message of an out-of-memory error if batches cannot be split further.
+        # This text ends the message of an out-of-memory error if batches cannot be split further.
         self._indivisible = ""
         self._over = threading.Event()
         # The file descriptor of the original stderr. `work` redirects stderr to the log.
@@ -114,7 +114,7 @@ class Job:
             **machine.code_of(self._config),
         }
         self._attempt = self._run.claim(facts)
-        # If two processes claim at the same moment, the one with the lower number continues.
+        # If two processes claim at the same moment, the attempt with the lower number continues.
         try:
             earlier = [
                 one for one in self._run.attempts() if one.number < self._attempt.number

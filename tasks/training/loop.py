@@ -31,10 +31,9 @@ def train(
     Returns:
         The recorder, which holds the training time and the last validation.
     """
-    trainer = module.config.trainer
-    fabric = fabric_for(trainer, accelerator)
+    fabric = fabric_for(module.config.trainer, accelerator)
     steps = Steps(fabric, module, parts)
-    take_step = CapturedSteps(steps) if steps.can_capture(trainer) else steps
+    take_step = CapturedSteps(steps) if steps.can_capture() else steps
 
     recorder = Recorder(context, module)
     checkpointer = Checkpointer(context, recorder, module, steps.optimizer)

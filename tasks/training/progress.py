@@ -152,12 +152,12 @@ class Recorder:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self._earlier = list(state_dict["losses"])
+        self._earlier = state_dict["losses"]
         self._validated = state_dict["validated"]
-        # Older checkpoints lack these keys.
-        self.validation = dict(state_dict.get("validation", {}))
-        waited = state_dict.get("waited_seconds", math.nan)
+        self.validation = state_dict["validation"]
         self.seconds_before = state_dict["seconds"]
+        # Checkpoints of older versions lack this key.
+        waited = state_dict.get("waited_seconds", math.nan)
         self.times = np.array([self.seconds_before, waited])
 
     def _write_row(self, step: int) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
-from lightning_fabric.plugins import DoublePrecision, Precision
 from lightning_fabric.plugins.environments import LightningEnvironment
 from torch import Tensor
 
@@ -45,52 +44,32 @@ class Steps:
         This part of a step does not depend on its number, so a CUDA graph can capture it.
         """
         self.optimizer.zero_grad()
-        if self.parts == 1:
-            loss = self._backward(number, batch)
-        else:
-            loss = self._backward_in_parts(number, batch)
+        # Divide the loss of each part by the number of targets in the whole batch.
+        divisors = self.module.divisors(batch)
+        parts = ranks.split(batch, self.parts)
+        losses = []
+        for part in parts:
+            # The ranks exchange gradients once, after the last part.
+            early = part is not parts[-1]
+            with self.fabric.no_backward_sync(self._wrapped, enabled=early):
+                with self.fabric.autocast(), self.module.autocast():
+                    loss = self._wrapped.training_step(part, number, divisors)
+                self.fabric.backward(loss)
+            losses.append(loss.detach())
         self.module.configure_gradient_clipping(self.optimizer)
         self.optimizer.step()
-        return ranks.mean(loss)
+        return ranks.mean(torch.stack(losses).sum())
 
-    def can_capture(self, trainer: TrainerSection) -> bool:
+    def can_capture(self) -> bool:
         """Return whether CUDA graphs are enabled and can capture a step.
 
         They need a single GPU that computes all rows at once.
         """
-        alone = ranks.world() == 1 and self.parts == 1
         # The optimizer must have the option `capturable`, which Muon lacks.
         capturable = all("capturable" in group for group in self.optimizer.param_groups)
-        return (
-            trainer.cuda_graph
-            and alone
-            and capturable
-            and self.fabric.device.type == "cuda"
-        )
-
-    def _backward(
-        self, number: int, batch: Batch, divisors: list[Tensor] | None = None
-    ) -> Tensor:
-        """Add the gradients of a batch to those of the parameters, and return the batch's loss."""
-        with self.fabric.autocast(), self.module.autocast():
-            loss: Tensor = self._wrapped.training_step(batch, number, divisors)
-        self.fabric.backward(loss)
-        return loss.detach()
-
-    def _backward_in_parts(self, number: int, batch: Batch) -> Tensor:
-        """Split the batch and add the gradients of its parts. Return the sum of their losses.
-
-        Divide each part's loss by the number of targets in the whole batch. The ranks exchange
-        gradients once, after the last part.
-        """
-        divisors = self.module.divisors(batch)
-        *early, last = ranks.split(batch, self.parts)
-        losses = []
-        for part in early:
-            with self.fabric.no_backward_sync(self._wrapped):
-                losses.append(self._backward(number, part, divisors))
-        losses.append(self._backward(number, last, divisors))
-        return torch.stack(losses).sum()
+        enabled = capturable and self.module.config.trainer.cuda_graph
+        single = self.fabric.device.type == "cuda" and ranks.world() == self.parts == 1
+        return enabled and single
 
 
 def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
@@ -100,16 +79,16 @@ def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
     # The command `fabric run` sets these variables. They would override the arguments below.
     for name in [one for one in os.environ if one.startswith("LT_")]:
         del os.environ[name]
-    # Fabric's mixed precision would cast batches, so the module turns on autocast itself.
-    precision = DoublePrecision() if section.precision == "64-true" else Precision()
     fabric = Fabric(
         accelerator=accelerator,
         devices=section.devices,
         num_nodes=section.num_nodes,
         strategy="ddp" if ranks.world() > 1 else "auto",
+        # Fabric's mixed precision would cast batches, so the module turns on autocast itself.
+        precision="64-true" if section.precision == "64-true" else "32-true",
         # Inside a Slurm job, Fabric would detect Slurm's tasks. LightningEnvironment detects the
         # ranks that `distributed.supervise` has started.
-        plugins=[precision, LightningEnvironment()],
+        plugins=[LightningEnvironment()],
     )
     fabric.launch()
     return fabric
