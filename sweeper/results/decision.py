@@ -96,7 +96,8 @@ class Question:
         for contrast in self.contrasts:
             if not self.evidence.weights([contrast.weights]).any():
                 raise Unanswerable(
-                    f"Both sides of the comparison are the same runs: {contrast.words}."
+                    f"Both sides of the comparison are the same runs: {contrast.words}; "
+                    "compare points that differ."
                 )
 
     @cached_property

@@ -183,7 +183,7 @@ def counts(run: RunConfig) -> dict[str, int]:
 def size(
     config: Mapping[str, Any], counted: Callable[[RunConfig], Counts] = counts
 ) -> dict[str, int | float]:
-    """Return the size of a run: the counts of its model, its tokens, and its FLOPs per token.
+    """Return the size of a run: its `Counts`, its training tokens, and its FLOPs per token.
 
     Training costs three times the FLOPs of a forward pass: the forward pass itself, the gradients
     of the inputs and the gradients of the weights. If heads differ in size, the key `head_size` is
