@@ -217,7 +217,9 @@ class TaskModule(pl.LightningModule, ABC):
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         # Keep only sums, so that the next batch can use the memory of this batch's logits.
         for name, value in self.score(batch).items():
-            self._sums[name] = self._sums.get(name, 0.0) + value.double()
+            self._sums[name] = (
+                self._sums.get(name, 0.0) + torch.as_tensor(value).double()
+            )
 
     def on_validation_epoch_end(self) -> None:
         self._log_all(self.measure("validation"))
@@ -233,7 +235,7 @@ class TaskModule(pl.LightningModule, ABC):
 
     def measure(self, split: str) -> dict[str, float]:
         """Return the metrics of a split, from the sums of all its batches on all ranks."""
-        own = {name: value.item() for name, value in self._sums.items()}
+        own = {name: float(value) for name, value in self._sums.items()}
         of_ranks = ranks.gathered([own])
         # A rank without a batch has no sums.
         names = dict.fromkeys(name for sums in of_ranks for name in sums)

@@ -96,7 +96,8 @@ class Question:
         for contrast in self.contrasts:
             if not self.evidence.weights([contrast.weights]).any():
                 raise Unanswerable(
-                    f"Both sides of the comparison are the same runs: {contrast.words}."
+                    f"Both sides of the comparison are the same runs: {contrast.words}; "
+                    "compare points that differ."
                 )
 
     @cached_property
@@ -290,9 +291,11 @@ class Question:
         unmeasured = sum(point.unmeasured for point in self.points)
         if unmeasured:
             numbers["unmeasured"] = unmeasured
-            have = "has" if unmeasured == 1 else "have"
+            finished = len(self.used) - unmeasured
+            some = f"Only {finished}" if finished else "None"
+            have = "have" if finished > 1 else "has"
             used = f"{len(self.used)} points that the claim uses"
-            text = f"{unmeasured} of the {used} {have} no finished run."
+            text = f"{some} of the {used} {have} a finished run."
         else:
             chosen = Intervals(*(ends[self._first_rows] for ends in self.intersection))
             depends = self.decision is not self._decision(chosen)

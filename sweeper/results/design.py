@@ -428,7 +428,8 @@ def most_heads_lose(
         parts.append(AnyOf(better))
     if not parts:
         raise Unanswerable(
-            f"No two points with different numbers of heads have equal {shared}."
+            f"No two points with different numbers of heads have equal {shared}; add such points "
+            "to the experiment's grid."
         )
     return All(parts)
 
@@ -442,7 +443,8 @@ def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
             share = math.log(size / low) / math.log(high / low)
             return [(1 - share, left), (share, right)]
     raise Unanswerable(
-        "The arms cannot be compared at equal sizes, since their parameter counts do not overlap."
+        "The arms cannot be compared at equal sizes, since the ranges of their parameter counts do "
+        "not overlap; choose sizes so that they do."
     )
 
 

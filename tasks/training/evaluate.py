@@ -57,7 +57,7 @@ def sampled_loss(module: TaskModule) -> dict[str, float]:
     with evaluating(module):
         module.on_validation_epoch_start()
         scores = module.score(moved(few, module.device))
-        sums = {name: value.item() for name, value in scores.items()}
+        sums = {name: float(value) for name, value in scores.items()}
         metrics = module.metrics("validation", sums)
     return {name: value for name, value in metrics.items() if name == "validation/loss"}
 
