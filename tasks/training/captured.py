@@ -47,7 +47,7 @@ class CapturedSteps:
         self._rate = torch.zeros((), device=device)
         # The graph of each batch shape. It is None until the shape's second step.
         self._captured: dict[Any, CapturedStep | None] = {}
-        self._usable = True
+        self._most = MOST_GRAPHS
 
     def __call__(self, number: int, batch: Batch) -> Tensor:
         """Take step `number` (from 0) and return the loss of the batch, on the GPU."""
@@ -62,10 +62,9 @@ class CapturedSteps:
 
     def _take(self, number: int, batch: Batch) -> Tensor:
         shape = tuple((name, *tensor.shape) for name, tensor in batch.items())
-        seen = shape in self._captured
-        if not seen and len(self._captured) < MOST_GRAPHS:
-            self._captured[shape] = None
-        if not seen or not self._usable:
+        if shape not in self._captured:
+            if len(self._captured) < self._most:
+                self._captured[shape] = None
             return self._steps(number, batch)
 
         captured = self._captured[shape]
@@ -139,8 +138,7 @@ class CapturedSteps:
         self, why: str, before: list[Tensor], number: int, batch: Batch
     ) -> Tensor:
         print(f"training continues without CUDA graphs: {why}", flush=True)
-        self._usable = False
-        self._captured.clear()
+        self._captured, self._most = {}, 0
         self._reset(before)
         return self._steps(number, batch)
 

@@ -38,11 +38,7 @@ def set_up(section: TrainerSection) -> str:
     has_gpu = DRIVER.exists() and visible not in NO_GPUS
     wanted = section.accelerator == "gpu" or (has_gpu and section.accelerator == "auto")
     if wanted and found == "cpu":
-        built = (
-            f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
-        )
-        expected = f"a GPU that torch {torch.__version__} (built {built}) can use"
-        expected += f", with {VISIBLE}={visible}" if visible else ""
+        expected = f"a GPU that torch {torch.__version__} can use ({VISIBLE}={visible})"
         remedy = "install a PyTorch for the GPU's driver, or plan with trainer.accelerator=cpu"
         raise invalid_value(
             "trainer.accelerator", section.accelerator, expected, remedy
