@@ -241,6 +241,20 @@ def test_a_rank_that_is_killed_ends_the_run_as_one_to_start_again(tmp_path):
     assert not there(first)
 
 
+@pytest.mark.slow
+def test_the_ranks_of_a_job_that_is_killed_stop_and_can_be_continued(tmp_path):
+    run, process, _ = in_training(tmp_path)
+    process.kill()
+    process.wait()
+    [attempt] = run.attempts()
+    until = time.monotonic() + 100
+    while attempt.exit() is None:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert attempt.exit()["cause"] == "interrupted"
+    assert run.checkpoints()
+
+
 def hang_or_fail(rank):
     """Ignore SIGTERM and hang as rank 0. Fail as rank 1."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
