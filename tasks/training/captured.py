@@ -47,7 +47,7 @@ class CapturedSteps:
         self._rate = torch.zeros((), device=device)
         # The graph of each batch shape. It is None until the shape's second step.
         self._captured: dict[Any, CapturedStep | None] = {}
-        self._most = MOST_GRAPHS
+        self._most_graphs = MOST_GRAPHS
 
     def __call__(self, number: int, batch: Batch) -> Tensor:
         """Take step `number` (from 0) and return the loss of the batch, on the GPU."""
@@ -63,7 +63,7 @@ class CapturedSteps:
     def _take(self, number: int, batch: Batch) -> Tensor:
         shape = tuple((name, *tensor.shape) for name, tensor in batch.items())
         if shape not in self._captured:
-            if len(self._captured) < self._most:
+            if len(self._captured) < self._most_graphs:
                 self._captured[shape] = None
             return self._steps(number, batch)
 
@@ -138,7 +138,7 @@ class CapturedSteps:
         self, why: str, before: list[Tensor], number: int, batch: Batch
     ) -> Tensor:
         print(f"training continues without CUDA graphs: {why}", flush=True)
-        self._captured, self._most = {}, 0
+        self._captured, self._most_graphs = {}, 0
         self._reset(before)
         return self._steps(number, batch)
 

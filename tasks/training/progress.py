@@ -84,7 +84,7 @@ class Recorder:
         # this one, which are still on the device.
         self._earlier: list[float] = []
         self._losses: list[Tensor] = []
-        self._validated = 0
+        self._validated = 0  # the step of the last validation
         self._since = _clocks()
         self.validation: dict[str, float] = {}
         self.times = np.zeros(2)
