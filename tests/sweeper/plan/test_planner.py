@@ -215,7 +215,7 @@ def test_a_published_model_gives_its_sizes_and_its_tokenizer(plan, published):
     [run] = plan("task=mnli", "parent=bert", *shared).runs.values()
     assert run.config["model"]["attention"]["shared_size"] == 5
     for typed, told in {
-        "task=pretraining": "task=pretraining: expected a task with the tokenizer",
+        "task=pretraining": "task=pretraining: expected a task that can use",
         "task=mnli task.vocabulary_size=99": "task.vocabulary_size=99: expected 301",
         "task=mnli model.layers=3": "model.layers=3: expected 2, the value of",
     }.items():
@@ -233,7 +233,7 @@ def test_a_published_model_takes_the_place_of_a_pre_training(plan, published):
     assert {run.parent for run in found.runs.values()} == {published.id}
     assert all(point.values == {"model.heads": 2} for point in found.points)
     assert {run.config["model"]["heads"] for run in found.runs.values()} == {2}
-    with pytest.raises(UserError, match="expected one arm of heads"):
+    with pytest.raises(UserError, match="expected an experiment with one arm"):
         plan("experiment=fig2", "parent=bert")
     with pytest.raises(UserError, match=r"model\.heads=3: expected 2, the value of"):
         plan("experiment=table1", "parent=bert", "model.heads=3")
@@ -411,7 +411,7 @@ def test_only_values_that_have_a_model_are_found():
             best = min(values, key=lambda x: (abs(count(x) - target), x))
             assert solve(count, target) == (best, count(best))
     with pytest.raises(
-        UserError, match=r"no value gives a valid model \(the error at 1: 1 is odd\)"
+        UserError, match=r"valid model; correct the error at 1 \(1 is odd\)"
     ):
         solve(lambda x: UserError(f"{x} is odd."), 8)
 
@@ -505,7 +505,9 @@ def test_of_many_points_the_first_are_listed_and_all_if_asked(plan, store):
     made = plan(f"model.heads={heads}", "model.head_size=3", "seed=0,1")
     lines = printed(made, store, 200).splitlines()
     assert len(lines) <= 60
-    assert any("and 261 more (hydra.verbose=true lists all)" in line for line in lines)
+    assert any(
+        "and 261 more points (hydra.verbose=true lists all)" in line for line in lines
+    )
     assert lines[-1].startswith("301 points, 602 runs")
     assert len(printed(made, store, 200, verbose=True).splitlines()) > 301
 
