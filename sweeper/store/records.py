@@ -17,13 +17,13 @@ FILE = "run.json"
 
 @dataclass(frozen=True, config=ConfigDict(extra="ignore"))
 class Record:
-    """The content of run.json: a run as it was planned.
+    """The content of run.json, which describes a planned run.
 
     Attributes:
         id: the id of the run.
         config: the nested config.
         size: the numbers of parameters, tokens and FLOPs.
-        names: the experiment, the arm and the label, for people. They do not affect the id.
+        names: the experiment, the arm and a label, for messages. They do not affect the id.
     """
 
     id: str

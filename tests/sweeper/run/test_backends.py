@@ -181,7 +181,7 @@ def test_each_slot_has_gpus_to_itself_of_those_given(
             "slots=5000: expected a number of at least 1 and at most 1000",
         ),
         (Resources("gpu", 3, 1, 1), {}, "trainer.devices=3: expected at most 2"),
-        (TWO, {}, "trainer.devices=2: expected at most 1 here"),
+        (TWO, {}, "trainer.devices=2: expected at most 1 on this machine"),
         (Resources("cpu", 1, 2, 1), {}, "trainer.num_nodes=2: expected 1"),
     ],
 )
