@@ -66,7 +66,7 @@ class Composer:
             raise explained(problem) from None
 
     def hydra(self, overrides: Iterable[str]) -> dict[str, Any]:
-        """Return the section `hydra`, which has the options of the sweep and of the launcher."""
+        """Return the section `hydra`, which has the options of the sweeper and the launcher."""
         section = self.compose(overrides)._get_node("hydra")
         assert isinstance(section, DictConfig)
         return _plain(section)
@@ -104,7 +104,7 @@ class RunTemplate:
         return _plain(OmegaConf.create(dict(self._whole)), resolve=True)
 
     def has_value(self, key: str, value: Any) -> bool:
-        """Return whether a key has this value, or a config group this option."""
+        """Return whether `key` has this value. For a config group, `value` is an option."""
         if key in self._choices:
             return bool(self._choices[key] == value)
         found = leaves(self._whole).get(key)

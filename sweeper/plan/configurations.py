@@ -31,7 +31,7 @@ class _Target(NamedTuple):
 
     words: str  # describes the target in messages
     size: int
-    # If the target is a point: its values of the keys in `match.same`, and all its values.
+    # If the target is a point: the values of its keys in `match.same`, and all its values.
     shared: Mapping[str, Any] = {}
     values: Mapping[str, Any] = {}
 
@@ -122,7 +122,7 @@ class Configurations:
                 yield from ((key, value) for value in values)
 
     def _refuse_name(self, key: str, value: Any) -> None:
-        """Raise UserError if `key` sets the name in a config group without choosing the option.
+        """Raise UserError if `key` sets the `name` of a config group instead of choosing an option.
 
         For example, `model.attention.name=latent` would leave the other keys of the attention
         unchanged, whereas `model/attention=latent` sets all of them.
@@ -187,7 +187,7 @@ class Configurations:
     def _combinations(self, arm: Arm) -> Iterator[Configuration]:
         """Yield a configuration for each combination of an arm's values.
 
-        A matched arm yields one for each pair of a combination and a target size.
+        A matched arm has one configuration for each pair of a combination and a target size.
         """
         match = arm.match
         if match is None:
@@ -255,7 +255,7 @@ class Configurations:
     def _count(self, match: Match, size: Size, config: Mapping[str, Any]) -> int:
         """Return the size of a model, measured as `match.count` says, such as `params_total`.
 
-        Raise UserError if this model does not have the measure.
+        Raise UserError if this kind of model has no such size.
         """
         if match.count in size:
             return int(size[match.count])
@@ -312,7 +312,7 @@ class Configurations:
         )
 
     def _step(self, point: Configuration, match: Match) -> int:
-        """Return the number of which the solution must be a multiple."""
+        """Return `match.multiple_of` as a number. The solution must be a multiple of it."""
         step: Any = match.multiple_of
         if isinstance(step, str):
             step = leaves(point.config).get(step)

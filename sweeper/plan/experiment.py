@@ -167,7 +167,7 @@ class Experiment:
 
 
 def check_seeds(key: str, seeds: Sequence[Any]) -> None:
-    """Raise UserError unless `seeds` lists at least one number, all whole and <= LARGEST_SEED."""
+    """Raise UserError if `seeds` is empty, or if a seed is not a whole number in range."""
     remedy = f"write for example {'seed=0,1,2' if key == 'seed' else '[0,1,2]'}"
     if not seeds:
         raise invalid_value(key, "[]", "at least one seed", remedy)
@@ -227,7 +227,7 @@ def _check_tune(experiment: Experiment, tune: Tune) -> None:
         if len({*map(repr, values)}) < max(len(values), 2):
             expected = "at least two different values"
             raise invalid_value(
-                f"{where}.grid.{key}", list(values), expected, "correct it"
+                f"{where}.grid.{key}", list(values), expected, "add other values"
             )
         for arm in experiment.arms.values():
             if key in arm.swept:
@@ -296,9 +296,9 @@ def with_command_line(
     Unless the command line chooses a figure, replace the experiment's figure by `curves` in two
     cases:
 
-    - A key in `axes` is not swept by every unmatched arm of the yaml. The experiment's figure would
-      join points with different values of this key.
-    - The command line sets `experiment.x`. The x axis of the experiment's figure may be fixed.
+    - An unmatched arm of the yaml does not sweep one of the `axes`. The experiment's own figure
+      would join points with different values of this key.
+    - The command line sets `experiment.x`. The x axis of the experiment's own figure may be fixed.
 
     Args:
         experiment: the experiment as its yaml describes it.
@@ -479,7 +479,7 @@ def _valid(adapter: TypeAdapter[Any], data: Any, name: str, section: str) -> Any
 
 
 def _class_at(path: Sequence[str]) -> type[Any]:
-    """Return the dataclass that the last key of `path` should be a field of."""
+    """Return the dataclass that has no field for the last key of `path`."""
     if len(path) == 1:
         return Experiment
     inside = {"match": Match, "tune": Tune}.get(path[-2])
@@ -503,7 +503,7 @@ def _check_arm(experiment: Experiment, arm: Arm) -> None:
 
 
 def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
-    """Raise UserError if the target of a match does not exist, or is a number despite `where`.
+    """Raise UserError if a match has no valid target, or a key that does not fit the target.
 
     `others`: the other arms of the experiment.
     """

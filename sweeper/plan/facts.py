@@ -42,7 +42,7 @@ class Facts:
 
     process: SizeServer
     path: Path
-    asked: int = 0  # how many answers the cache lacked
+    asked: int = 0  # how many answers came from the server instead of the cache
 
     @cached_property
     def _known(self) -> dict[str, dict[str, Any]]:
@@ -84,8 +84,8 @@ class Facts:
             {k: v for k, v in config.items() if k not in SAME_SIZE}
             for config in configs
         ]
-        # The server refuses 8.0 where it expects 8, so their keys must differ. With digest_of, they
-        # would be equal.
+        # The server refuses 8.0 where it expects 8, so the two need different keys. digest_of would
+        # give them the same key.
         keys = [files.sha256_of(part) for part in parts]
         known: dict[str, Size] = self._known["sizes"]
         asked = {
@@ -139,7 +139,7 @@ class Facts:
 
 
 def _fingerprints(root: Path) -> list[list[Any]]:
-    """Return the path, size and times of every file below `root`, which show changes."""
+    """Return the path, size and times of every file below `root`, to detect changes."""
     root = root.expanduser()
     names = [
         root,

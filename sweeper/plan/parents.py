@@ -56,7 +56,7 @@ class Parents:
 def check_start(run: Record, plan: Plan, facts: Facts) -> None:
     """Raise UserError if a run has a parent and cannot start from it.
 
-    The parent is a run of the same plan, or a finished run that `parent=ID` names.
+    The parent may be a run of the same plan, or a finished run that `parent=ID` names.
     """
     if run.parent is None:
         return

@@ -1,4 +1,8 @@
-"""The data classes of a plan: configurations, points and runs."""
+"""The data classes of a plan.
+
+An arm is one curve of an experiment. A configuration is a point on this curve, without a seed. For
+each seed, the plan has a planned point and a run that measures it. Planned points may share a run.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +47,11 @@ class Configuration:
     Attributes:
         arm: the arm.
         values: the values from the arm's grid, and the value of the solved key.
-        config: the config of the point's runs. Each run replaces its seed, unless `once` is True.
+        config: the config of the point's runs. Unless `once` is True, each run has another seed.
         size: the size of the model.
         matched: the target size and the achieved one, if the arm is matched.
-        parent: if set, each run starts from this configuration's run with the same seed.
+        parent: the parent configuration, or None. Each run starts from the parent's run with the
+            same seed.
         once: whether the point has only one run, with the seed in `config`.
         chosen: the values that tuning chose.
         alternative_to: None, or the `values` of the point's first configuration if this is the

@@ -42,7 +42,7 @@ from sweeper.store.runs import RunStore
 
 @dataclass
 class Planner:
-    """A planner of command lines. Composed configs stay cached for the next one."""
+    """A planner that turns command lines into plans, and caches composed configs."""
 
     composer: Composer
     process: SizeServer

@@ -74,7 +74,7 @@ def _more_seeds(
         found: the configurations. Parents precede their children.
         experiment: their experiment.
         wanted: as for `with_seeds`.
-        own: for each configuration, how many seeds its arm or experiment lists. It gets no fewer.
+        own: the smallest allowed number of seeds of each configuration.
     """
 
     def first_run(one: Configuration) -> str:

@@ -108,7 +108,7 @@ def _table(
 ) -> Table:
     """Return the table of points.
 
-    If `narrow`, show `params` but no other size, and write matches below the points.
+    If `narrow`, show no size but `params`, and write the target of a match below its point.
     """
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("arm", overflow="fold")
@@ -131,7 +131,7 @@ def _table(
     for seeds in rows:
         first = seeds[0]
         size, matched = plan.runs[first.run].size, first.matched
-        setting = _words(describe_values(first.values) or "as configured")
+        setting = _literal(describe_values(first.values) or "as configured")
         match = ""
         if matched:
             match = f"{matched.error:+.2%} from {matched.count} of {matched.to}"
@@ -145,17 +145,17 @@ def _table(
                 state += f", shared with {owner[point.run]}"
             states[state] += 1
         table.add_row(
-            _words(first.arm),
+            _literal(first.arm),
             first.task,
-            Text(f"{setting}\n  {_words(match)}") if match and narrow else setting,
+            Text(f"{setting}\n  {_literal(match)}") if match and narrow else setting,
             short(size["params_total"]),
             *(() if narrow else (short(size[key]) for key in columns.values())),
-            *(() if narrow else (_words(match),)),
-            _words("; ".join(f"{n} {state}" for state, n in states.items())),
+            *(() if narrow else (_literal(match),)),
+            _literal("; ".join(f"{n} {state}" for state, n in states.items())),
         )
     return table
 
 
-def _words(text: str) -> Text:
+def _literal(text: str) -> Text:
     """Return `text` for Rich to print literally, without markup or terminal codes."""
     return Text(errors.sanitize(text, 1000))

@@ -20,9 +20,8 @@ from sweeper.store.runs import RunStore, Status
 OWN = (Cause.NAN, Cause.OUT_OF_GPU_MEMORY, Cause.OUT_OF_HOST_MEMORY)
 
 DUMP = signal.SIGUSR1  # makes a job write the stack of each thread to its log
-SLOW = (
-    10  # a job hangs only if a batch takes this many times as long as the median batch
-)
+# A job hangs only if a batch takes this many times as long as the median batch.
+SLOW = 10
 Progress = tuple[int, object, object]  # (finished batches, step, phase)
 
 
@@ -122,7 +121,7 @@ class Watchdog:
     def due(
         self, attempt: str, heartbeat: Mapping[str, Any] | None
     ) -> signal.Signals | None:
-        """Return the signal to send now to the attempt with this heartbeat, or None."""
+        """Return the signal to send now to an attempt that has this heartbeat, or None."""
         now, beat = self.clock(), heartbeat or {}
         progress: Progress = (
             int(beat.get("work", 0)),

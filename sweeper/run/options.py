@@ -1,4 +1,4 @@
-"""The options of a sweep, and the base class of all options.
+"""The options of a sweep, and the base class of the options of backends.
 
 These dataclasses are the schema of `hydra.sweeper` and `hydra.launcher`. Hydra checks keys and
 types. `__post_init__` checks the ranges of the values. The yaml files in conf/hydra/ repeat the
@@ -18,9 +18,8 @@ from sweeper.store.liveness import HEARTBEAT_SECONDS
 from sweeper.store.runs import Status
 
 LONGEST_WAIT_S = 600.0
-LEAST_S = (
-    3 * HEARTBEAT_SECONDS
-)  # a shorter limit could expire although heartbeats arrive
+# A shorter time limit could expire although heartbeats arrive.
+LEAST_S = 3 * HEARTBEAT_SECONDS
 # After a failure with one of these causes, another start may succeed. Runs are deterministic, so
 # any other failure would repeat.
 TRANSIENT = (Cause.INTERRUPTED, Cause.KILLED, Cause.HANG, Cause.DISK_FULL)

@@ -116,7 +116,7 @@ class TimeLeft:
                 self.measured = self.learn(run, seconds, None, share - job.first[1])
 
     def heartbeat(self, run: str) -> Mapping[str, Any]:
-        """Return the newest heartbeat that `follow` has recorded of a running job."""
+        """Return the last heartbeat of a running job that `follow` recorded."""
         return self._running[run].heartbeat
 
     def of_run(self, run: str) -> float:
@@ -150,8 +150,8 @@ class TimeLeft:
 class Display(ExitStack):
     """The display of a schedule: a live table in a terminal, or lines in a log.
 
-    The schedule calls `changed` to update it. A log gets a line for each run that ends. After a
-    minute without one it gets a line with totals.
+    The schedule calls `changed` to update it. A log gets a line for each run that ends, and a line
+    with totals after each minute without other lines.
 
     Attributes:
         console: the terminal or log.

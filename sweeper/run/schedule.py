@@ -244,7 +244,7 @@ class Schedule:
                     yield state
 
     def _free(self) -> list[int]:
-        """Return the free slots. Each adopted run whose slot is unknown takes up one of them."""
+        """Return the free slots, less one for each adopted run whose slot is unknown."""
         running = self._in(Phase.RUNNING)
         taken = {state.slot for state in running}
         adopted = sum(state.slot is None for state in running)
@@ -286,7 +286,7 @@ class Schedule:
         self.check_for_stop()
 
     def _signal_if_hung(self, state: JobState, status: Status) -> None:
-        """If the watchdog finds that a run hangs, send the run the signal that is due."""
+        """Send the run the signal that the watchdog chooses, if the run hangs."""
         if self.stopping or not self.watchdog:
             return
         run = state.job.run

@@ -61,8 +61,8 @@ SILENT = "Slurm does not answer; queued jobs continue"
 TAKEN_AWAY = frozenset("BOOT_FAIL NODE_FAIL PREEMPTED REVOKED".split())
 """The states of jobs that the cluster ended. Their runs do not count as failed."""
 FINAL = {
-    "CANCELLED": "was cancelled",
-    "OUT_OF_MEMORY": "was killed because it used too much host memory",
+    "CANCELLED": "was cancelled; repeat the command to train the run",
+    "OUT_OF_MEMORY": "was killed because it used too much host memory; raise hydra.launcher.mem_gb",
 }
 """The states after which the runs of a job do not start again, each with its message."""
 _FAILED = OVER - {"COMPLETED"}
@@ -273,9 +273,9 @@ class SlurmBackend(Backend):
             self._dropped.append(handle)
 
     def _submit_waiting(self) -> None:
-        """Submit the waiting runs, one job array per group of `_kinds`, until Slurm refuses one."""
+        """Submit each group of waiting runs as a job array, until Slurm refuses one."""
         self._refusal = ""
-        for (needed, parent), runs in self._kinds().items():
+        for (needed, parent), runs in self._groups().items():
             # A job on several nodes trains a single run, with one task on each node.
             each = self._options.runs_per_job if needed.nodes == 1 else 1
             jobs = [runs[first : first + each] for first in range(0, len(runs), each)]
@@ -285,7 +285,7 @@ class SlurmBackend(Backend):
                 self._refusal = str(refused)
                 return
 
-    def _kinds(self) -> dict[tuple[Resources, SlurmJob | None], list[int]]:
+    def _groups(self) -> dict[tuple[Resources, SlurmJob | None], list[int]]:
         """Group the waiting runs, as jobs of one array need equal resources and the same parent.
 
         Leave out runs whose parent is not submitted yet. Drop runs whose parent failed or was
@@ -294,7 +294,7 @@ class SlurmBackend(Backend):
         Returns:
             A dict from (resources, parent's job) to the handles of the runs.
         """
-        kinds: dict[tuple[Resources, SlurmJob | None], list[int]] = {}
+        groups: dict[tuple[Resources, SlurmJob | None], list[int]] = {}
         for handle in [*self._waiting]:
             run = self._runs[handle]
             parent = self._of.get(run.after or 0)
@@ -310,8 +310,8 @@ class SlurmBackend(Backend):
                     self._drop(handle)
                     continue
                 parent = None
-            kinds.setdefault((run.needed, parent), []).append(handle)
-        return kinds
+            groups.setdefault((run.needed, parent), []).append(handle)
+        return groups
 
     def _submit_jobs(
         self, jobs: Sequence[Sequence[int]], needed: Resources, parent: SlurmJob | None

@@ -24,12 +24,12 @@ Only terms with such runs are present.
 
 @dataclass(frozen=True)
 class Asked:
-    """The claims and terms of one experiment in one plan.
+    """The claims, margins and error rate of one experiment in one plan.
 
     Attributes:
         runs: the ids of the runs of the experiment's points.
         claims: (claim, metric) pairs. The metric decides the claim.
-        terms: the terms as strings (see `terms_of`).
+        terms: the claims, margins and error rate as strings (see `terms_of`).
         late: the terms that this plan was the first to contain, after some of `runs` were done.
         done: the ids of the runs that were done when `forget` removed the plan, else empty.
     """
@@ -59,7 +59,7 @@ def _size(margin: Any) -> str:
 
 
 def asked_of(plan: Mapping[str, Any], name: str) -> Asked:
-    """Return the claims and terms of the experiment `name` in a plan."""
+    """Return the claims, margins and error rate of the experiment `name` in a plan."""
     about = plan["experiments"][name]
     tuned = [
         one for metrics in (about.get("finetune") or {}).values() for one in metrics
@@ -79,7 +79,7 @@ def asked_of(plan: Mapping[str, Any], name: str) -> Asked:
 
 
 def asked_in(outputs: Path) -> list[Asked]:
-    """Return the claims and terms of each experiment in each plan, oldest plan first.
+    """Return the claims, margins and error rate of each experiment of each plan, oldest first.
 
     The plans that `forget` has removed come before all others.
     """
@@ -90,15 +90,15 @@ def asked_in(outputs: Path) -> list[Asked]:
 def late_terms(
     own: Asked, known: Sequence[Asked], done: Callable[[str], bool]
 ) -> Terms:
-    """Return the terms of a plan that were chosen after some of its runs were done.
+    """Return the claims, margins and error rate that were chosen after some runs were done.
 
     Args:
-        own: the claims and terms of the plan.
-        known: the claims and terms of all earlier plans, oldest first.
+        own: one experiment of the plan.
+        known: the experiments of all earlier plans, oldest first.
         done: a function from a run's id to whether the run is done.
 
     Returns:
-        For each such term, the ids of the runs that were done.
+        For each of these terms, the ids of the runs that were done.
     """
     before = [one for one in known if one.runs & own.runs]
     forgotten = frozenset().union(*(one.done for one in before))
@@ -116,9 +116,9 @@ def late_terms(
 
 
 def shared_claims(own: Asked, known: Sequence[Asked]) -> list[tuple[str, str]]:
-    """Return the claims that `known` plans judge on the runs of `own`, as (claim, metric) pairs.
+    """Return the claims of other experiments on the runs of `own`, as (claim, metric) pairs.
 
-    Leave out the claims of `own` itself.
+    Leave out claims that `own` has as well.
     """
     every = {pair for one in known if one.runs & own.runs for pair in one.claims}
     return sorted(every - own.claims)

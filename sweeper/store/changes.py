@@ -50,7 +50,7 @@ def state_of_files(files: Files, config: Mapping[str, Any]) -> State | None:
         ]
         starts = [own] if own in files else plugin
         if not starts and kind is registry.OPTIMIZERS:
-            # Older code has no tasks/optimizers/. Its training loop imports AdamW.
+            # Older code lacks tasks/optimizers/. Its AdamW is in a file that is always imported.
             continue
         if not starts:
             return None
@@ -171,7 +171,7 @@ class TrainedCode:
     def states(
         self, config: Mapping[str, Any], attempts: Iterable[Mapping[str, Any]]
     ) -> list[State | None]:
-        """Return the State of each attempt. It is None if outputs/code lacks the attempt's code."""
+        """Return the State of the code of each attempt, or None if outputs/code lacks this code."""
         return [self._state(config, attempt) for attempt in attempts]
 
     def _state(

@@ -120,7 +120,7 @@ def run_id(config: Mapping[str, Any]) -> str:
     return "-".join([*words, sha256_of(identity(config))[:12]])
 
 
-def named_by(name: str, config: Mapping[str, Any]) -> bool:
+def matches_hash(name: str, config: Mapping[str, Any]) -> bool:
     """Return whether a name ends in the hash of this config, or has no hash."""
     digest = _DIGEST.search(name)
     return digest is None or digest[1] == sha256_of(identity(config))[:12]

@@ -60,9 +60,9 @@ def _import_silently(module: str) -> None:
 
 @contextmanager
 def _streams_apart() -> Iterator[None]:
-    """Make stdin empty and send stdout to stderr inside the block. Restore the streams after it.
+    """Make stdin empty and send stdout to stderr inside the block. Restore both after it.
 
-    The process may use stdin and stdout for a protocol, or to print results.
+    Otherwise a module could disturb a process that uses stdin and stdout for a protocol.
     """
     sys.stdout.flush()
     streams = sys.stdin, sys.stdout, sys.stderr

@@ -200,8 +200,8 @@ def open_run(given: str, outputs: Path) -> Run:
 def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the stored plans whose results `plan` would replace, by experiment.
 
-    `plan` replaces the newest stored plan of an experiment if another command wrote that plan, and
-    if `plan` lacks some of its runs.
+    `plan` replaces the newest stored plan of an experiment if another command wrote the stored plan
+    and `plan` lacks some of its runs.
     """
     found = {}
     for name in plan["experiments"]:

@@ -33,7 +33,7 @@ class Record:
 
     @classmethod
     def load(cls, folder: Path) -> Record | None:
-        """Return the record in a run's folder, or None if it has none.
+        """Return the record in a run's folder, or None if the folder has none.
 
         Raise UserError if the record cannot be read.
         """

@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from sweeper.store import files
 from sweeper.store.attempts import Attempt, Cause, claim_attempt
 from sweeper.store.errors import UserError, invalid_value, sanitize
-from sweeper.store.identity import INTRODUCED_AS, NOT_IN_IDENTITY, leaves, named_by
+from sweeper.store.identity import INTRODUCED_AS, NOT_IN_IDENTITY, leaves, matches_hash
 from sweeper.store.liveness import POLL_S, Watcher, alive, wait_until_visible
 from sweeper.store.metrics import read_metrics
 from sweeper.store.records import FILE, Record
@@ -187,7 +187,7 @@ class Run:
             holds = f"run {sanitize(record.id)}" if record else "no run.json"
             expected = f"the directory of run {self.id}, but it contains {holds}"
             raise invalid_value("run", self.path, expected, "plan the sweep again")
-        if not named_by(self.id, record.config):
+        if not matches_hash(self.id, record.config):
             expected = (
                 "the config that this run was planned with, but run.json has another"
             )

@@ -38,8 +38,7 @@ def backend(context: BackendContext) -> RayBackend:
         needed.refuse_nodes("ray")
         options.request(needed, gpus=True)
     made = RayBackend(connected(options.address), context)
-    # For a cluster that scales automatically, which may have no room yet, the user sets `slots`. So
-    # check the room only if `slots` is unset.
+    # A cluster that scales automatically may have no room yet. Users set `slots` for it.
     if not options.slots:
         made.check_room()
     return made
