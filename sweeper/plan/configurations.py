@@ -29,7 +29,7 @@ from sweeper.store.plans import describe_values
 class _Target(NamedTuple):
     """A target size: the number `match.to`, or the size of a point of the arm `match.to`."""
 
-    words: str  # describes the target in messages
+    label: str  # describes the target in messages
     size: int
     # If the target is a point: the values of its keys in `match.same`, and all its values.
     shared: Mapping[str, Any] = {}
@@ -214,10 +214,10 @@ class Configurations:
             if not point.matched:
                 point = self._matched(point, match, target)
 
-            words = describe_values(point.values)
-            if (other := target_of.setdefault(words, target.words)) != target.words:
-                both = f"{other} and {target.words}"
-                expected = f"one target per point, but {words} is matched to {both}"
+            setting = describe_values(point.values)
+            if (other := target_of.setdefault(setting, target.label)) != target.label:
+                both = f"{other} and {target.label}"
+                expected = f"one target per point, but {setting} is matched to {both}"
                 remedy = "set match.where to choose one, or list the key that differs in match.same"
                 key = f"experiment.arms.{arm.name}.match.to"
                 raise invalid_value(key, match.to, expected, remedy)
@@ -297,7 +297,7 @@ class Configurations:
             raise UserError(
                 f"{where}: no value of {match.solve} brings {match.count} within "
                 f"{match.tolerance:.2%} of "
-                f"{target.size:,} ({target.words}); the nearest is {match.solve}={value} with "
+                f"{target.size:,} ({target.label}); the nearest is {match.solve}={value} with "
                 f"{achieved:,} ({error:+.2%}); widen match.tolerance or choose another "
                 "target."
             )
@@ -306,7 +306,7 @@ class Configurations:
             point,
             values={**point.values, **solved},
             matched=Matched(
-                target.words, match.count.value, target.size, achieved, error
+                target.label, match.count.value, target.size, achieved, error
             ),
             config=template.run(solved),
         )

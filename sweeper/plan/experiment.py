@@ -1,4 +1,4 @@
-"""Parsing of the experiments in conf/experiment: arms, metrics, claims and tuning."""
+"""Parse the experiments in conf/experiment, and apply the overrides of a command line."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -55,7 +55,7 @@ Count = StrEnum(
 """The measures of a model's size that `match.count` can name."""
 
 Pretrainings = StrEnum("Pretrainings", ["each", "one"])
-"""The pre-trainings of a fine-tuned point: `each` seed has its own, or all seeds share `one`."""
+"""Whether `each` seed of a fine-tuned point has its own pre-training, or all share `one`."""
 
 
 @dataclass(config=_CONFIG)
@@ -245,9 +245,7 @@ def _check_tune(experiment: Experiment, tune: Tune) -> None:
         *(seed for arm in experiment.arms.values() for seed in arm.seeds),
     }
     if judged & {*tune.seeds}:
-        expected = (
-            f"other seeds than the runs' own ({', '.join(map(str, sorted(judged)))})"
-        )
+        expected = f"none of the experiment's own seeds ({', '.join(map(str, sorted(judged)))})"
         raise invalid_value(f"{where}.seeds", list(tune.seeds), expected, remedy)
     if len({*tune.seeds}) < LEAST_SEEDS:
         expected = (
@@ -498,7 +496,7 @@ def _check_arm(experiment: Experiment, arm: Arm) -> None:
     before = names[: names.index(arm.name)]
     if arm.parent and arm.parent not in before:
         expected = "an arm that the yaml describes before this one"
-        remedy = f"choose one of {', '.join(before)}" if before else "leave it out"
+        remedy = f"choose one of {', '.join(before)}" if before else "leave parent out"
         raise invalid_value(f"{where}.parent", arm.parent, expected, remedy)
 
 

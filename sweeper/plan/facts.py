@@ -1,4 +1,4 @@
-"""Sizes of models and facts about training texts: the size server computes, a file caches."""
+"""Ask the size server for sizes of models and facts about texts, and cache the answers."""
 
 import contextlib
 import os

@@ -122,7 +122,9 @@ def _no_such_file(path: str, known: Iterable[str]) -> UserError:
     else:
         expected = f"one of {', '.join(options.values()) or 'the files in conf/'}"
         added = f"{path}.yaml to a folder that --config-dir names"
-        remedy = f"correct it, or add {added if INSTALLED else f'conf/{path}.yaml'}"
+        remedy = (
+            f"correct the name, or add {added if INSTALLED else f'conf/{path}.yaml'}"
+        )
     return invalid_value(group, name, expected, remedy)
 
 

@@ -129,7 +129,7 @@ def _check_equal(
             wanted = "null" if value is None else value
             remedy = f"set {key}={wanted}"
             if key == "data.digest":
-                remedy = "train on the parent's text"
+                remedy = "choose the text that the parent was trained on"
             raise invalid_value(
                 key, own, f"{wanted}, the value of parent={parent}", remedy
             )

@@ -31,9 +31,9 @@ REST = 20  # reuse an estimate for this many times the seconds that it took to c
 Learn = Callable[[str, float, float | None, float], bool]
 """A function `learn(run, training, overhead, share)` that updates the estimates.
 
-The run trained the fraction `share` of its steps in `training` seconds. In `overhead` seconds, its
-process did everything else, such as the start and the evaluation. `overhead` is None for a running
-job. The function returns whether it can now estimate the durations of all runs.
+The run trained the fraction `share` of its steps in `training` seconds. `overhead` is how many
+seconds everything else took, such as the start and the evaluation, or None for a running job. The
+function returns whether it can now estimate the durations of all runs.
 """
 
 

@@ -310,7 +310,7 @@ class Schedule:
             idle or status.cause in (Cause.KILLED, None)
         ):
             if self.store.full():
-                reason = "disk_full: the job could not write its results"
+                reason = "disk_full: the job could not write its results; free some disk space"
                 status = replace(status, cause=Cause.DISK_FULL, reason=reason)
             elif idle:
                 # The cause is unknown and may not recur. KILLED allows a restart.

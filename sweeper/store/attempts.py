@@ -217,8 +217,8 @@ def claim_attempt(
     """Claim the attempt that follows the `earlier` ones in `folder` for this process.
 
     Prepare the directory under a temporary name and rename it, so that every visible attempt has
-    an attempt.json. If another process has already claimed the number, its directory is not empty, so
-    the renaming fails. Then try the next number.
+    an attempt.json. If another process has claimed the number, its directory is not empty, so the
+    renaming fails. Then try the next number.
     """
     files.make_directory(folder)
     prepared = folder / f".claim.{secrets.token_hex(8)}.tmp"

@@ -1,4 +1,4 @@
-"""Import plugins safely, although their code may print, block or exit when it is imported."""
+"""Import plugins, whose code may print, block or exit, without harm to this process."""
 
 import importlib
 import os

@@ -163,10 +163,10 @@ def in_words(point: Mapping[str, Any]) -> str:
 
 
 def run_of_words(outputs: Path, words: str) -> str:
-    """Return the id of the run that `words` describe, such as `fig1/fixed heads=8 seed=0`.
+    """Return the id of the run that matches a description, such as `fig1/fixed heads=8 seed=0`.
 
-    `status` prints such words for each point. The user may omit words as long as only one run has
-    all the others. Raise UserError if no run, or more than one, has all words.
+    `status` prints a description of each point. Users may omit some of its `words`, as long as only
+    one run matches the others. Raise UserError if no run or several runs match.
     """
     name, _, rest = words.partition("/")
     wanted = {*rest.split()}
@@ -176,10 +176,12 @@ def run_of_words(outputs: Path, words: str) -> str:
         if point["experiment"] == name and wanted <= {*said.split()}:
             found[point["run"]] = said
     if len(found) != 1:
-        expected = "words that describe one run, but no run matches"
+        expected = "a description of one run, but no run matches"
         if len(found) > 1:
             few = " and ".join(f"{name}/{said}" for said in [*found.values()][:2])
-            expected = f"words that describe one run, but {len(found)} runs match, such as {few}"
+            expected = (
+                f"a description of one run, but {len(found)} runs match, such as {few}"
+            )
         remedy = f"{as_typed('status')} {name} --all lists the runs"
         raise invalid_value("run", words, expected, remedy)
     return next(iter(found))
@@ -188,8 +190,8 @@ def run_of_words(outputs: Path, words: str) -> str:
 def open_run(given: str, outputs: Path) -> Run:
     """Return the run that the argument `given` of a command names.
 
-    `given` is the path of a run's folder, or the id or the words (see `run_of_words`) of a run in
-    `outputs`. Raise UserError if there is no such run.
+    `given` is the path of a run's folder, or the id or a description (see `run_of_words`) of a run
+    in `outputs`. Raise UserError if there is no such run.
     """
     if "=" in given and not Path(given).exists():
         given = run_of_words(outputs, given)

@@ -204,7 +204,9 @@ class Run:
         result = files.read_versioned(path, schema=Result)
         if result is not None and result["id"] != self.id:
             other = sanitize(result["id"])
-            expected = f"the result of run {self.id}, but this is that of run {other}"
+            expected = (
+                f"the result of run {self.id}, but it is the result of run {other}"
+            )
             raise invalid_value(
                 "result", path, expected, "move the file away and train the run again"
             )

@@ -98,7 +98,7 @@ SWEEPS = {
 
 # The rest of `experiment=fig1_tuned scale=cpu experiment.tune.`
 TUNED = {
-    "seeds=[7,2]": "tune.seeds=[7, 2]: expected other seeds than the runs' own (0, 1, 2)",
+    "seeds=[7,2]": "tune.seeds=[7, 2]: expected none of the experiment's own seeds (0, 1, 2)",
     "transfer.fixed=width": "tune.transfer was removed: leave it out, since each arm's smallest",
     "per=arm": "tune.per was removed: leave it out, since each arm's smallest and largest model",
     "by=test/loss": "by=test/loss: expected a metric of the validation split",

@@ -116,7 +116,7 @@ def test_figure_1_at_paper_scale_has_the_published_counts(plan):
     ("typed", "figure"),
     [
         ("fig3 model.heads=4,8", "fig3"),
-        ("fig3 model.head_size=4,8", "curves"),  # panel (a) has one head size
+        ("fig3 model.head_size=4,8", "curves"),  # panel (a) of fig3 shows one head size
         ("fig1 model.layers=1,2", "curves"),
         ("fig1 model.layers=1,2 experiment.figure=fig1", "fig1"),
         ("fig1 model.layers=2", "fig1"),
@@ -153,13 +153,13 @@ def test_a_typed_parent_has_the_model_the_text_and_the_tokenizer_of_its_child(pl
     child = ("task=mnli", f"parent={parent.id}", "model.heads=2")
     store = RunStore(Path("outputs").absolute())
     older = copy.deepcopy(parent.config)
-    # Its record was written before this key existed.
+    # The record was written before this key existed.
     assert older["model"]["attention"].pop("qk_norm") is False
     run = store.freeze(Record(parent.id, older, parent.size))
     run.publish_result(run.claim({}), {"metrics": {}})
     tokenizer = "task.tokenizer='text of sample None for pretraining'"
     assert plan(*child, tokenizer).runs
-    for typed in (child, child[:2]):  # the model and the tokenizer need not be typed
+    for typed in (child, child[:2]):  # the model and the tokenizer need not be set
         [found] = plan(*typed).runs.values()
         assert found.config["model"]["heads"] == 2
         assert found.id == next(iter(plan(*child, tokenizer).runs))
@@ -188,7 +188,7 @@ def test_a_typed_parent_has_the_model_the_text_and_the_tokenizer_of_its_child(pl
 
 @pytest.fixture
 def published(plan, process, tmp_path):
-    """A folder that transformers saved; the fake process has imported it as this run."""
+    """The run into which the fake process imports a folder that `transformers` saved."""
     [pretrained] = plan("task=pretraining", "model.heads=2").runs.values()
     task = {
         "name": "pretraining",
@@ -294,7 +294,7 @@ def test_what_is_typed_wins_over_the_experiment(plan):
     for run in found.runs.values():
         model = run.config["model"]
         assert (model["layers"], model["head_size"], run.config["seed"]) == (2, 2, 7)
-    # An axis of the experiment sets both keys together. Overrides set each key alone.
+    # The experiment sweeps both keys together. Each override sets only one of them.
     found = plan("experiment=equal_width", "seed=0", "model.heads=3")
     assert {point.values["model.heads"] for point in found.points} == {3}
     assert {run.config["model"]["heads"] for run in found.runs.values()} == {3}

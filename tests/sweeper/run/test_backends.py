@@ -31,8 +31,8 @@ def test_ray_is_asked_for_parts_of_a_gpu_or_for_whole_ones():
 @pytest.mark.parametrize(
     ("nodes", "device"),
     [
-        ([{"CPU": 3}, {"CPU": 2}], "cpu"),  # a run takes 2 CPUs, so each node has one
-        ([{"CPU": 8, "GPU": 4}, {"CPU": 2}], "gpu"),  # and 2 GPUs
+        ([{"CPU": 3}, {"CPU": 2}], "cpu"),  # two runs of 2 CPUs
+        ([{"CPU": 8, "GPU": 4}, {"CPU": 2}], "gpu"),  # two runs of 2 CPUs and 2 GPUs
     ],
 )
 def test_auto_is_what_the_ray_cluster_has(nodes, device):
