@@ -171,7 +171,8 @@ def counts(run: RunConfig) -> dict[str, int]:
     except Exception as error:  # the model may be a user's code
         raised = message_of(error)
         expected = (
-            f"a model that can be called on the {device} device, but it raised {raised}"
+            f"a model that the task {run.task.name} can call on the {device} device, but it raised "
+            f"{raised}"
         )
         remedy = "choose other sizes or options, or fix the code"
         raise invalid_value(*run.model.called, expected, remedy) from error
