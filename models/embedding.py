@@ -91,7 +91,8 @@ class TypedEmbedding(nn.Module):
         length, most = tokens_BT.shape[1], self.positions.num_embeddings
         if length > most:
             raise ValueError(
-                f"a row has {length} tokens, but model.positions is {most}"
+                f"a row has {length} tokens, but at most {most} are possible; set a larger "
+                "model.positions"
             )
         positions_TD = self.positions.weight[:length]
         x_BTD = self.tokens(tokens_BT) + self.types(types_BT) + positions_TD

@@ -85,7 +85,7 @@ class SizeServer:
     def fork(
         self, target: str, argument: Path, *, environment: Mapping[str, str], log: Path
     ) -> int:
-        """Fork a process that executes a job. Return the id under which `exits` reports its end.
+        """Fork a process for a job. Return the id under which `exits` reports the job's end.
 
         Args:
             target: "train" or "prepare".

@@ -42,7 +42,8 @@ class _Removal:
         files: the files and folders to remove.
         plans: the plans that had the experiment, now without it. A plan that has no experiment left
             is removed.
-        related: all runs of every plan that needs a removed run. None may be in training.
+        related: all runs of every plan that needs a removed run. None may be in training, since its
+            sweep may need the removed run.
         notes: lines to print for the user.
         forgotten: the plans of the removed experiment, for the history.
     """
@@ -182,7 +183,7 @@ def _needed(plan: Plan) -> set[str]:
 
 
 def _related(known: Sequence[Plan], runs: Set[str]) -> list[str]:
-    """Return all runs of every plan that needs one of `runs`. Their sweep may wait for it."""
+    """Return all runs of every plan that needs one of `runs`."""
     return [run for plan in known if _needed(plan) & runs for run in plan["runs"]]
 
 
@@ -199,7 +200,7 @@ def _unused_code(store: RunStore, gone: Sequence[str]) -> list[Path]:
             attempt.info().get("code") for run in stay for attempt in run.attempts()
         }
     except UserError:
-        return []  # an attempt.json cannot be read, so any copy may be that of its run
+        return []  # an attempt.json cannot be read, so nobody knows which copy its run used
     pinned = [
         path.parent for path in sorted((store.outputs / "code").glob(f"*/{REVISION}"))
     ]

@@ -27,7 +27,7 @@ class Progress:
     """The judged claims of a plan.
 
     Attributes:
-        questions: for each experiment, its claims, each judged by each of its measures.
+        questions: the questions of each experiment. A question is one claim, judged by one measure.
         spent_h: device hours of the plan's finished runs.
         until: the names of the claims to decide; [] means all.
     """
@@ -126,8 +126,8 @@ class Round:
 
     Attributes:
         plan: all points and runs, including those of earlier rounds.
-        seeds: the number of seeds of each point to which rounds have added seeds. The key is the
-            id of the run with its first seed.
+        seeds: the number of seeds of the points to which rounds have added some. A point's key is
+            the id of the run with its first seed.
         seconds: expected seconds of training, by the id of each run to train.
         before: seeds and verdicts of the earlier rounds, as plain data.
         spent_h: device hours of the earlier rounds.
@@ -230,7 +230,7 @@ def _within_budget(options: SweepOptions, hours: float) -> bool:
 
 
 def _device_hours(plan: Plan, seconds: Mapping[str, float]) -> float:
-    """Return the device hours of runs that trained for these seconds."""
+    """Return the device hours of all runs in `seconds`, which has the training time by run."""
     return sum(
         device_hours(plan.runs[run].config, took) for run, took in seconds.items()
     )

@@ -27,7 +27,7 @@ class OtherCode:
     Attributes:
         finished: the number of finished runs of the plan.
         changed: for each finished run of other code, the files that have changed since.
-        begun: for each unfinished run with a checkpoint of other code, these files.
+        begun: the changed files for each unfinished run that has a checkpoint of other code.
         unknown: the finished runs whose copy of the code was deleted.
     """
 
@@ -54,7 +54,7 @@ def of_other_code(
     changes: Changes,
     statuses: Mapping[str, Status] | None = None,
 ) -> OtherCode:
-    """Compare the code now with the code that trained each run of a plan.
+    """Compare the present code with the code that trained each run of a plan.
 
     A run also counts as trained with other code if its parent was. `statuses` maps run ids to
     statuses. If it is None, this function reads them from disk.

@@ -33,7 +33,7 @@ MOST_LISTED = 60  # if a plan has more points, only a dry run lists them
 
 @dataclass
 class Overview:
-    """A printer of the overview."""
+    """The overview of a sweep, printed before it trains."""
 
     console: Console
     store: RunStore
@@ -71,7 +71,7 @@ class Overview:
         return estimate
 
     def print_replaced(self, plan: Plan) -> None:
-        """Print the experiments of earlier commands whose names and results this sweep replaces."""
+        """Print which earlier results this sweep replaces, because it uses the same name."""
         for name, before in replaced(plan.outputs, plan.as_data()).items():
             words = (
                 f"{name}: this sweep replaces the results of another command, whose runs stay on "

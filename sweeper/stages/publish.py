@@ -31,8 +31,8 @@ class LivePage(ExitStack):
     """A background writer of the report page, active while runs train.
 
     It writes the page at most every PAGE_S seconds, and uses at most PAGE_SHARE of the runs' CPU
-    time. It also writes the page when a signal or an error stops the sweep. At the end of other
-    sweeps, `print_everything` writes it.
+    time. When a signal or an error stops the sweep, it writes the page once more. If the sweep ends
+    normally, `print_everything` writes the final page.
 
     Args:
         outputs: the outputs folder.
@@ -82,8 +82,8 @@ def collect_and_judge(
         outputs: the outputs folder.
         experiments: the names of the experiments; None for all.
         into: the folder to write to; None for `outputs`.
-        faults: collects errors. The result then lacks the experiments that have one. None raises
-            the first error.
+        faults: collects errors. Experiments with an error are then left out of the result. If it is
+            None, the first error is raised.
     """
     tables = collect(outputs, experiments, faults)
     written = write_tables(into or outputs, tables, faults)
@@ -149,7 +149,7 @@ def _print_lines(console: Console, *lines: str | Text) -> None:
 
 
 def _in_wandb(tables: Sequence[Table]) -> Iterator[str]:
-    """Yield a note for each experiment if some of its runs are in another one's W&B group."""
+    """Yield a note for each experiment that has runs in the W&B group of another experiment."""
     for table in tables:
         mirrored = [one for one in table.files.values() if _is_mirrored(one)]
         groups = Counter(str(one.names.get("experiment")) for one in mirrored)

@@ -84,7 +84,7 @@ def prepare(
 
 @dataclass
 class Executor:
-    """An executor of plans on one backend. It does not start a run again that failed in a plan.
+    """An executor of plans on one backend. It does not retry runs that failed in an earlier plan.
 
     Attributes:
         code: the source code at the start of the sweep. All runs of the sweep use it.

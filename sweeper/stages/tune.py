@@ -206,7 +206,7 @@ def with_choices(
 
     Args:
         points: the points before tuning.
-        chosen: for each tried point, the choice and then its alternatives. Keys are `setting`s.
+        chosen: for each tried point, the choice and then its alternatives, by `setting`.
     """
     values = {}
     for arm in by_arm(points).values():

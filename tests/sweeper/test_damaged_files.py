@@ -68,7 +68,7 @@ FILES = {
 
 
 def edited(path, change, *, seal=True):
-    """Change a JSON file. If `seal` is set, also update its checksum."""
+    """Change a JSON file. If `seal` is set, also update the checksum of the file."""
     value = json.loads(path.read_text())
     value.pop("sha256", None)
     change(value)
@@ -127,7 +127,7 @@ NAMES = [f"{file}: {damage}" for file in FILES for damage in DAMAGES] + [*CONTEN
 
 
 def losses(outputs, name):
-    """The losses of a table; none if there is no table."""
+    """Return the losses in a table, or [] if there is no table."""
     path = outputs / "tables" / f"{name}.csv"
     text = path.read_text() if path.exists() else ""
     return [row.get("test/loss", "") for row in csv.DictReader(io.StringIO(text))]

@@ -28,7 +28,7 @@ TODAY = Code.read()
 
 
 def edited(path, change):
-    """Return today's code with one file changed."""
+    """Return the present code with one file changed."""
     source = change(TODAY.files[path].decode())
     return Code(TODAY.root, {**TODAY.files, path: source.encode()})
 

@@ -49,7 +49,7 @@ class Folder:
         return run
 
     def told(self, *runs, done=()):
-        """Return the expected seconds of `runs`, in a plan that also has the runs `done`."""
+        """Return the expected seconds of `runs`. Their plan also has the finished runs `done`."""
         planned = {run.id: run for run in (*runs, *done)}
         plan = Plan("demo", self.outputs, {}, {}, {}, runs=planned)
         return expected_seconds(runs, self.store, measured(plan, self.store, self), 2)
