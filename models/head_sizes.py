@@ -25,7 +25,9 @@ def sizes_by_layer(head_size: HeadSize, layers: int) -> list[Sizes]:
         [head_size] * layers if isinstance(head_size, int) else head_size
     )
     if len(sizes) != layers:
-        raise ValueError(f"head_size has {len(sizes)} entries for {layers} layers")
+        raise ValueError(
+            f"head_size has {len(sizes)} entries; give one for each of {layers} layers"
+        )
     return sizes
 
 
@@ -59,7 +61,9 @@ def attention_layers(
         if isinstance(sizes, int):
             yield attention(embedding_size, heads, sizes, **options)
         elif len(sizes) != heads:
-            raise ValueError(f"head_size has {len(sizes)} entries for {heads} heads")
+            raise ValueError(
+                f"a layer's head_size has {len(sizes)} entries; give one for each of {heads} heads"
+            )
         else:
             yield UnevenAttention(attention, embedding_size, sizes, **options)
 

@@ -29,7 +29,7 @@ from sweeper.store.code import Code
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 
-# Import these only where they are used, since a dry run needs neither scheduler nor statistics.
+# Import these modules only where they are used, since a dry run needs no scheduler or statistics.
 if TYPE_CHECKING:
     from sweeper.stages.train import Executor
     from sweeper.stages.tune import Tuning
