@@ -82,7 +82,7 @@ class LatentAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """How many numbers decoding caches per position: the latent and the rotary key."""
+        """The size of the KV cache per position, in numbers: the latent and the rotary key."""
         return self.latent_size + self.rotary_size
 
     def forward(
