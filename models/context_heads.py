@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 
 class ContextHeads(nn.Module):
-    """A batch of K independent heads, each of which has its own inputs."""
+    """A batch of K independent heads. Each head has inputs of its own."""
 
     def __init__(self, problems: int, embedding_size: int, head_size: int) -> None:
         super().__init__()

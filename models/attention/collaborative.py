@@ -68,7 +68,7 @@ class CollaborativeAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """The size of the KV cache per position, in numbers: shared keys, content biases, values."""
+        """The size of the cache per position, in numbers: shared keys, content biases, values."""
         biases = 0 if self.content_bias is None else self.heads
         return self.mixing.shape[1] + biases + self.heads * self.head_size
 
