@@ -30,8 +30,8 @@ class Tune:
 
     Each trial trains for the full number of steps. Tuning starts with the smallest and the largest
     model of an arm, and goes on with other models if needed (sweeper/stages/tune.py). For each
-    model, it trains all combinations of values with the first seed, and the two best combinations
-    with the second seed. If these two are still too close, it trains both with the other seeds.
+    model, tuning trains all combinations of values with the first seed, and the two best of them
+    with the second seed. If their results are still too close, it trains both with all other seeds.
     """
 
     # The values to try for each key. All combinations are tried.
@@ -70,7 +70,7 @@ class Margin:
 class Match:
     """Target sizes for the points of an arm, and the key to solve for."""
 
-    # The target size, or the name of an arm. Then the size of each of its points is a target.
+    # The target size, or the name of an arm whose points are the targets.
     to: str | int
     solve: str  # the key to solve for; its value is a whole number
     # The largest accepted |achieved / target - 1|.
@@ -131,7 +131,7 @@ class Experiment:
     margin: dict[str, Margin] = field(default_factory=dict)  # keyed by metric
     # The largest accepted probability that at least one claim gets a wrong verdict.
     error: Annotated[float, Field(gt=0, le=0.2)] = ERROR
-    # The metrics to show, by the task to fine-tune on.
+    # The metrics to show, keyed by the task to fine-tune on.
     finetune: dict[str, list[str]] = field(default_factory=dict)
     pretrainings: Pretrainings = Pretrainings.each
     # The numbers printed in the paper, as {value of `x`: {metric: number}}.
@@ -167,7 +167,7 @@ class Experiment:
 
 
 def check_seeds(key: str, seeds: Sequence[Any]) -> None:
-    """Raise UserError if `seeds` is empty, or if a seed is not a whole number in range."""
+    """Raise UserError if `seeds` is empty, or if one is not a whole number up to LARGEST_SEED."""
     remedy = f"write for example {'seed=0,1,2' if key == 'seed' else '[0,1,2]'}"
     if not seeds:
         raise invalid_value(key, "[]", "at least one seed", remedy)

@@ -94,7 +94,7 @@ def _guess(first: list[int], target: int) -> int:
 
 
 def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
-    """Return the largest multiple that gives a size of at most `target`, or 0 if none does."""
+    """Return the largest number m with `at(m) <= target`, or 0 if there is none."""
     if at(1) > target:
         return 0
     low, high = 1, guess + 1

@@ -23,8 +23,8 @@ ENOUGH = 0.05
 class Throughput:
     """An estimator of how long runs take on one kind of device, based on measured runs.
 
-    Each estimate is a median of measurements. They are of the same run if there are any, otherwise
-    of the same model on the same task, otherwise of the same task, otherwise of all runs.
+    Each estimate is a median of measurements. It uses the first of these groups that has any: the
+    run itself, runs with the same model and task, runs with the same task, all runs.
 
     Args:
         assumed: the seconds per FLOP to assume before anything is measured; 0 if unknown.

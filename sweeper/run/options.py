@@ -30,7 +30,7 @@ class Limit(NamedTuple):
 
     Attributes:
         fits: a function that returns whether a value meets the condition.
-        expected: the condition, for messages.
+        expected: the description of the condition in messages.
     """
 
     fits: Callable[[Any], object]

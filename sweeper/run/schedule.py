@@ -129,7 +129,7 @@ class StatusPoller:
         return state
 
     def done(self, run: str) -> bool:
-        """Return whether a run outside the schedule is done. Once it is, read no more files."""
+        """Return whether a run outside the schedule is done. Cache True, which never changes."""
         if run not in self._done and self.store.run(run).status().state is State.DONE:
             self._done.add(run)
         return run in self._done
@@ -286,7 +286,7 @@ class Schedule:
         self.check_for_stop()
 
     def _signal_if_hung(self, state: JobState, status: Status) -> None:
-        """Send the run the signal that the watchdog chooses, if the run hangs."""
+        """If a run hangs, send it the signal that the watchdog chooses."""
         if self.stopping or not self.watchdog:
             return
         run = state.job.run

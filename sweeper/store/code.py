@@ -33,7 +33,7 @@ REVISION = "REVISION"
 
 TRAINS = ("models", "tasks")
 FOLDERS = (*TRAINS, "sweeper/store", "sweeper/run")
-# The files that jobs execute outside FOLDERS.
+# Files outside FOLDERS that jobs need as well.
 BESIDE = tuple(
     f"sweeper/{name}.py"
     for name in ("__init__", "__main__", "size_server", "cli/__init__", "cli/process")

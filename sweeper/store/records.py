@@ -1,4 +1,4 @@
-"""The record of a run: its config, its size, and the names that people read."""
+"""The record of a run: its config, its size and its readable names."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
 
 
 def files_of(kind: Kind, name: Any) -> dict[str, bytes]:
-    """Return the content of the plugin that registers a name: source and metadata files, by path.
+    """Return the source and metadata files of the plugin that registers a name, by path.
 
     Return {} if the name belongs to Headroom itself.
     """

@@ -218,7 +218,7 @@ def connected(address: str | None) -> ModuleType:
 
     If `address` is None, start a local instance that accepts only processes with its random token.
     """
-    # Ray reads the environment variables RAY_* when it is imported.
+    # Set the environment variables of Ray before its import, which reads them.
     kept = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
     if address is None or kept or Path("~/.ray/auth_token").expanduser().exists():
         os.environ.setdefault("RAY_AUTH_MODE", "token")
