@@ -113,7 +113,7 @@ def refuse_key(key: str) -> None:
 
 
 def refuse_path(key: str, value: str) -> None:
-    """Raise UserError if an override chooses a yaml file by a path or with its suffix."""
+    """Raise UserError if an override chooses a yaml file by its path, or with `.yaml`."""
     if SUFFIX.search(value):
         name = SUFFIX.sub("", value)
         remedy = f"write {sanitize(key)}={sanitize(name)}"

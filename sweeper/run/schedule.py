@@ -244,7 +244,7 @@ class Schedule:
                     yield state
 
     def _free(self) -> list[int]:
-        """Return the free slots, less one for each adopted run whose slot is unknown."""
+        """Return the free slots, less one for each run of another sweep whose slot is unknown."""
         running = self._in(Phase.RUNNING)
         taken = {state.slot for state in running}
         adopted = sum(state.slot is None for state in running)

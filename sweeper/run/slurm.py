@@ -188,7 +188,7 @@ class SlurmBackend(Backend):
         self._of[handle] = job
 
     def _earlier_job(self, run: Path) -> str:
-        """Return the id of the job that an earlier sweep queued for a run, or "" if there is none."""
+        """Return the id of the job that an earlier sweep queued for a run, or "" if none did."""
         last = read_object(job_file(run), keys=("job", "name"))
         if last is None or (self._earlier or {}).get(last["job"]) != last["name"]:
             return ""
