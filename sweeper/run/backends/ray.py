@@ -1,7 +1,7 @@
 """The backend that trains runs on a Ray cluster, or on a local Ray instance of this sweep.
 
-For each run, Ray places an actor on a node. The actor starts `python -m tasks.train`. The schedule of
-the sweep, not Ray, restarts failed runs. Runs write their results to files, not to Ray objects.
+For each run, Ray places an actor on a node. The actor starts `python -m tasks.train`. The schedule,
+not Ray, restarts failed runs. Runs write their results to files, not to Ray objects.
 """
 
 from __future__ import annotations
