@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from sweeper.plan.plan import Plan
-from sweeper.plan.throughput import BESIDE_S, measured
+from sweeper.plan.throughput import OVERHEAD_S, measured
 from sweeper.run.backend import BackendContext
 from sweeper.run.backends.local import LocalBackend
 from sweeper.run.options import SweepOptions
@@ -49,7 +49,7 @@ class Folder:
         return run
 
     def told(self, *runs, done=()):
-        """Return the expected seconds of `runs`, in a plan that also has the runs `done`."""
+        """Return the expected seconds of `runs`. Their plan also has the finished runs `done`."""
         planned = {run.id: run for run in (*runs, *done)}
         plan = Plan("demo", self.outputs, {}, {}, {}, runs=planned)
         return expected_seconds(runs, self.store, measured(plan, self.store, self), 2)
@@ -84,12 +84,12 @@ def test_runs_on_a_cpu_say_nothing_of_a_gpu(folder):
         new.config["trainer"]["accelerator"] = accelerator
         return folder.told(new)
 
-    assert (told("cpu"), told("gpu")) == (BESIDE_S, 13.0)
+    assert (told("cpu"), told("gpu")) == (OVERHEAD_S, 13.0)
     assert told("cpu", accelerator="gpu") == 13.0, (
         "planned here, to be trained elsewhere"
     )
     (folder.store.run(other.id).path / "result.json").write_text("{")
-    assert told("gpu") == BESIDE_S, "a damaged run says nothing"
+    assert told("gpu") == OVERHEAD_S, "a damaged run says nothing"
 
 
 class Speed:
@@ -104,7 +104,7 @@ class Speed:
     ("accelerator", "words"),
     [
         ("auto", "18:21 to 1:13:21 on a CPU as fast as this machine's"),
-        ("gpu", "at a time.\nNo time is known for a GPU, since no run in"),
+        ("gpu", "at a time.\nThe time on a GPU is unknown, since no run in"),
     ],
 )
 def test_a_dry_run_in_a_fresh_folder_names_a_range_for_a_cpu_and_no_time_for_a_gpu(
