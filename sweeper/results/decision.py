@@ -21,7 +21,12 @@ from sweeper.results.design import (
 from sweeper.results.evidence import Evidence, Measured
 from sweeper.results.speedup import speedups, why_unread
 from sweeper.results.statistics.bimodal import is_bimodal
-from sweeper.results.statistics.blocks import Estimate, estimates, intervals
+from sweeper.results.statistics.blocks import (
+    Estimate,
+    estimates,
+    intervals,
+    regular,
+)
 from sweeper.results.statistics.sequential import (
     FIRST,
     Floats,
@@ -271,7 +276,9 @@ class Question:
             for term, runs in self.asked_after.items()
             if (count := len(own.intersection(runs)))
         }
-        return Terms(self.error, self.claims, self.evidence.margin, late)
+        pooled = regular(self.evidence.values)
+        over = (int((~np.isnan(pooled)).sum()), len(pooled))
+        return Terms(self.error, self.claims, self.evidence.margin, late, over)
 
     def verdict(self) -> Verdict:
         """Return the decision with its numbers and its explanation."""
