@@ -74,8 +74,8 @@ class Ranked(NamedTuple):
 class Question:
     """A claim, judged by one measure.
 
-    Every contrast has a row of weights over the distinct points, followed by a row for each of its
-    alternatives. Estimates and intervals have the same rows.
+    Every contrast has three rows of weights over the distinct points: its own, and the largest and
+    the smallest over alternatives. Estimates and intervals have the same rows.
 
     Attributes:
         name: the name of the claim.
@@ -111,22 +111,13 @@ class Question:
 
     @cached_property
     def weights(self) -> Floats:
-        """The weights of contrasts and their alternatives, of shape (rows, distinct points)."""
+        """The weights of all rows, of shape (3 * contrasts, distinct points)."""
         rows = [
-            weights for one in self.contrasts for weights in (one.weights, *one.others)
+            weights
+            for one in self.contrasts
+            for weights in (one.weights, *(one.extremes or [one.weights] * 2))
         ]
         return self.evidence.weights(rows)
-
-    @cached_property
-    def _contrast_of_row(self) -> np.ndarray:
-        """The index of the contrast that each row belongs to, of shape (rows,)."""
-        counts = [1 + len(one.others) for one in self.contrasts]
-        return np.repeat(range(len(counts)), counts)
-
-    @cached_property
-    def _first_rows(self) -> np.ndarray:
-        """The index of the row with each contrast's own weights, of shape (contrasts,)."""
-        return np.flatnonzero(np.diff(self._contrast_of_row, prepend=-1))
 
     @cached_property
     def used(self) -> list[int]:
@@ -167,22 +158,21 @@ class Question:
 
     @cached_property
     def _levels(self) -> Floats:
-        of_contrasts = levels(self.statement, self.level, self.level)
-        return of_contrasts.take(self._contrast_of_row, axis=0)
+        return levels(self.statement, self.level, self.level).repeat(3, axis=0)
 
     @cached_property
     def _above(self) -> Floats:
         return np.array([contrast.above for contrast in self.contrasts])
 
     def _excess(self, found: Sequence[Estimate]) -> Intervals:
-        above = self._above[self._contrast_of_row]
+        above = self._above.repeat(3)
         return Intervals(*(ends - above for ends in intervals(found, self._levels)))
 
     def _with_alternatives(self, rows: Intervals) -> Intervals:
         """Return for each contrast the smallest interval that covers those of all its rows."""
-        lows = np.minimum.reduceat(rows.lows, self._first_rows)
-        highs = np.maximum.reduceat(rows.highs, self._first_rows)
-        return Intervals(rows.values[self._first_rows], lows, highs)
+        lows = rows.lows.reshape(-1, 3).min(axis=1)
+        highs = rows.highs.reshape(-1, 3).max(axis=1)
+        return Intervals(rows.values[::3], lows, highs)
 
     def _decision(self, found: Intervals) -> Decision:
         margin = self.evidence.margin
@@ -200,7 +190,7 @@ class Question:
         lows = np.where(apart, newest.lows, joint.lows)
         highs = np.where(apart, newest.highs, joint.highs)
         hull = self._with_alternatives(Intervals(newest.values, lows, highs))
-        chosen = self.weights[self._first_rows]
+        chosen = self.weights[::3]
         ends = np.transpose([one + self._above for one in hull]).tolist()
         found = []
         for contrast, weights, (value, low, high) in zip(
@@ -236,7 +226,7 @@ class Question:
             return f"{zero} {have} of 0 or less, where differences in per cent are undefined."
         apart = self.intersection.lows > self.intersection.highs
         if apart.any():
-            words = self.contrasts[self._contrast_of_row[apart.argmax()]].words
+            words = self.contrasts[apart.argmax() // 3].words
             return (
                 "The intervals of different analyses do not overlap, so one of them is "
                 f"wrong: {words}."
@@ -301,7 +291,7 @@ class Question:
             used = f"{len(self.used)} points that the claim uses"
             text = f"{unmeasured} of the {used} {have} no finished run."
         else:
-            chosen = Intervals(*(ends[self._first_rows] for ends in self.intersection))
+            chosen = Intervals(*(ends[::3] for ends in self.intersection))
             depends = self.decision is not self._decision(chosen)
             obstacle = self.obstacle or (_DEPENDS if depends else None)
             text = explain(self.decision, listed, self.terms, obstacle, price)

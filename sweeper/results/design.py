@@ -9,7 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -39,14 +39,14 @@ class Contrast:
         weights: the weights of the points' means. Larger means are better, for every metric.
         above: the threshold, on the judged scale. It is a natural logarithm if `Design.ratios` is
             set.
-        others: the same contrast for each alternative value of the tuned keys, as weights. A
-            decision must hold for these too.
+        extremes: the weights of the largest and of the smallest contrast over alternative values of
+            the tuned keys; () without alternatives. A decision must hold for these too.
     """
 
     words: str
     weights: Weights
     above: float = 0.0
-    others: Sequence[Weights] = ()
+    extremes: Sequence[Weights] = ()
 
 
 @dataclass(frozen=True)
@@ -125,17 +125,13 @@ def _sign(statement: Statement, contrasts: Iterator[int]) -> int:
     return max(parts) if isinstance(statement, AnyOf) else min(parts)
 
 
-# If a contrast has more combinations of alternatives than this, judge a subset of them.
-ALL = 256
-
-
 def with_alternatives(
     statement: Statement, average: Callable[[Point], float]
 ) -> Statement:
-    """Return the statement, with weights for alternative points in each contrast's `others`.
+    """Return the statement, with the extremes of each contrast over its points' alternatives.
 
-    If there are at most ALL combinations of alternatives, a contrast gets all of them. Otherwise,
-    it gets each alternative by itself, and the combinations that make it largest and smallest.
+    The first replaces each point by the alternative that makes the contrast largest, the second by
+    the one that makes it smallest.
 
     Args:
         statement: the combined contrasts.
@@ -145,36 +141,23 @@ def with_alternatives(
     if not isinstance(statement, Contrast):
         parts = [with_alternatives(part, average) for part in statement.parts]
         return type(statement)(parts)
+    if not any(point.alternatives for _, point in statement.weights):
+        return statement
     totals: dict[int, float] = defaultdict(float)
     for weight, point in statement.weights:
         totals[id(point)] += weight
-    options = {
-        id(point): [point, *point.alternatives]
-        for _, point in statement.weights
-        if point.alternatives and abs(totals[id(point)]) > NOTHING
-    }
-    # Each combination maps the id of a point to the point that replaces it. `every` begins with the
-    # combination that replaces no point.
-    if math.prod(map(len, options.values())) <= ALL:
-        every = product(*options.values())
-        next(every)
-        combinations = [dict(zip(options, one, strict=True)) for one in every]
-    else:
-        combinations = [
-            {key: other} for key, (_, *others) in options.items() for other in others
-        ]
-        for best in (max, min):
-            combinations.append(
-                {
-                    key: best(own, key=lambda one: totals[key] * average(one))
-                    for key, own in options.items()
-                }
-            )
-    others = [
-        [(weight, instead.get(id(point), point)) for weight, point in statement.weights]
-        for instead in combinations
+
+    def extreme(point: Point, sign: int) -> Point:
+        """Return the alternative with the largest effect. One without measurements comes first."""
+        every = [point, *point.alternatives]
+        effects = [sign * totals[id(point)] * average(one) for one in every]
+        return every[int(np.nan_to_num(effects, nan=math.inf).argmax())]
+
+    extremes = [
+        [(weight, extreme(point, sign)) for weight, point in statement.weights]
+        for sign in (1, -1)
     ]
-    return replace(statement, others=others)
+    return replace(statement, extremes=extremes)
 
 
 @dataclass(frozen=True)
