@@ -151,6 +151,11 @@ class Question:
         """The intersection of the intervals of all analyses; empty (low > high) if disjoint."""
         return intersection(self.analyses)
 
+    @cached_property
+    def _apart(self) -> np.ndarray:
+        """Whether the intervals of each row have no common part."""
+        return self.intersection.lows > self.intersection.highs
+
     @property
     def level(self) -> float:
         """The chance that a true value lies beyond one end of its interval."""
@@ -185,11 +190,8 @@ class Question:
         Intervals are clipped to [-m, m], where m is the largest difference that the metric allows.
         If both ends are clipped, the interval is unknown, so both ends become infinite.
         """
-        newest, joint = self.analyses[-1], self.intersection
-        apart = joint.lows > joint.highs
-        lows = np.where(apart, newest.lows, joint.lows)
-        highs = np.where(apart, newest.highs, joint.highs)
-        hull = self._with_alternatives(Intervals(newest.values, lows, highs))
+        shown = self.analyses[-1] if self._apart.any() else self.intersection
+        hull = self._with_alternatives(shown)
         chosen = self.weights[::3]
         ends = np.transpose([one + self._above for one in hull]).tolist()
         found = []
@@ -222,11 +224,12 @@ class Question:
         if lost:
             return f"{plural(lost, 'run')} of the claim failed or diverged and left no value."
         if zero:
-            have = "run has a value" if zero == 1 else "runs have values"
-            return f"{zero} {have} of 0 or less, where differences in per cent are undefined."
-        apart = self.intersection.lows > self.intersection.highs
-        if apart.any():
-            words = self.contrasts[apart.argmax() // 3].words
+            return (
+                "Differences in per cent are undefined for values of 0 or less, which "
+                f"{plural(zero, 'run')} measured."
+            )
+        if self._apart.any():
+            words = self.contrasts[self._apart.argmax() // 3].words
             return (
                 "The intervals of different analyses do not overlap, so one of them is "
                 f"wrong: {words}."
@@ -287,9 +290,8 @@ class Question:
         unmeasured = sum(point.unmeasured for point in self.points)
         if unmeasured:
             numbers["unmeasured"] = unmeasured
-            have = "has" if unmeasured == 1 else "have"
-            used = f"{len(self.used)} points that the claim uses"
-            text = f"{unmeasured} of the {used} {have} no finished run."
+            points = f"{unmeasured} of {len(self.used)} points that the claim uses"
+            text = f"No run is finished for {points}."
         else:
             chosen = Intervals(*(ends[::3] for ends in self.intersection))
             depends = self.decision is not self._decision(chosen)
@@ -317,12 +319,9 @@ class Question:
         seeds = following[place]
         more = [max(seeds - len(point.values), 0) for point in self.points]
         trainings = [point.trainings for point in self.points]
-        hours = np.array([point.hours for point in self.points])
-        known = np.isfinite(hours)
-        expected = None
-        if known.any():
-            expected = float(np.where(known, hours, hours[known].mean()) @ more)
-        return Price(seeds, int(np.dot(more, trainings)), expected)
+        hours = float(np.dot(more, [point.hours for point in self.points]))
+        known = None if math.isnan(hours) else hours
+        return Price(seeds, int(np.dot(more, trainings)), known)
 
     def next_seeds(self, most: int) -> dict[str, int]:
         """Return the number of seeds that each point of the claim needs next.

@@ -145,8 +145,8 @@ class Terms:
             f"spread pooled over {values} values of {plural(points, 'point')}."
         ]
         for what, runs in self.asked_after.items():
-            were = "run was" if runs == 1 else "runs were"
-            words.append(f"The {what} was first asked after {runs} {were} done.")
+            ended = f"{plural(runs, 'run')} had ended"
+            words.append(f"The {what} was first asked after {ended}.")
         return " ".join(words)
 
     def as_data(self) -> dict[str, Any]:

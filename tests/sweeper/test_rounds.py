@@ -324,7 +324,7 @@ def test_a_claim_asked_later_shares_the_error_and_says_that_runs_were_done(asks)
     assert later.numbers["claims"] == 2
     runs = later.numbers["asked_after"]["claim"]
     assert runs > 0
-    assert f"The claim was first asked after {runs} runs were done." in later.sentence
+    assert f"The claim was first asked after {runs} runs had ended." in later.sentence
     again = asks(IMPROVES)[IMPROVES]
     assert again.numbers["claims"] == 2, "claims asked later count, too"
     assert again.numbers["asked_after"] == {}

@@ -72,8 +72,6 @@ def test_there_is_no_boundary_before_the_first_look_and_one_for_ever_after():
     assert np.all(np.diff(late) >= 0)
     assert late[-1] < 7
     assert np.isinf(reach(FIRST - 1, 5, 0.01))
-    with pytest.raises(ValueError, match="level"):
-        bound(5, 0.0)
 
 
 def test_the_residual_of_the_table_is_that_of_two_way_analysis_of_variance():

@@ -125,7 +125,7 @@ def test_a_value_of_zero_is_no_failure(tmp_path):
     found = verdicts(sweep, tmp_path)[IMPROVES]
     assert found.verdict == OPEN
     assert (
-        "1 run has a value of 0 or less, where differences in per cent"
+        "Differences in per cent are undefined for values of 0 or less, which 1 run"
         in found.sentence
     )
 
