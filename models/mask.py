@@ -1,6 +1,7 @@
 """Attention masks for rows with several segments, and a layout that lets a CPU skip hidden keys.
 
-Shapes: B batch, T positions, H heads, P head_size, N segments of all rows, S slots of all segments.
+Shapes: B batch, T positions, H heads, P head_size, N segments in all rows together, S slots in all:
+the positions of all segments, each segment padded to the length of its group.
 """
 
 from __future__ import annotations

@@ -216,7 +216,9 @@ class TaskModule(pl.LightningModule, ABC):
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         # Keep only sums, so that the next batch can use the memory of this batch's logits.
         for name, value in self.score(batch).items():
-            self._sums[name] = self._sums.get(name, 0.0) + value.double()
+            self._sums[name] = (
+                self._sums.get(name, 0.0) + torch.as_tensor(value).double()
+            )
 
     def on_validation_epoch_end(self) -> None:
         self._log_all(self.measure("validation"))

@@ -67,8 +67,19 @@ def checked(schema: type[Section], config: Mapping[str, Any], path: str = "") ->
 
 
 def module_class(task: Any) -> type[TaskModule]:
-    """Return the class of the task with this name. Raise UserError if the name is unknown."""
-    return registry.class_of(registry.TASKS, task, "task.name", TaskModule)
+    """Return the class of the task with this name.
+
+    Raise UserError if the name is unknown, or if the class lacks an attribute or a method.
+    """
+    found: type[TaskModule] = registry.class_of(
+        registry.TASKS, task, "task.name", TaskModule
+    )
+    attributes = ("Section", "Data", "architectures")
+    absent = [name for name in attributes if not hasattr(found, name)]
+    if absent := [*absent, *sorted(found.__abstractmethods__)]:
+        expected = f"a TaskModule with all attributes and methods, but it lacks {', '.join(absent)}"
+        raise invalid_value("task.name", task, expected, "add them to its class")
+    return found
 
 
 def data_of(config: RunConfig, outputs: Path | None = None) -> TaskData:

@@ -135,7 +135,10 @@ def unreadable(override: str) -> UserError:
     )
     remedy = "write key=value or key=a,b,c without spaces, as in experiment=fig1 or model.heads=4,8"
     key, _, value = shown.partition("=")
-    if not value.isascii() or set("()=~&;#!<>").intersection(value):
+    special = not value.isascii() or bool(set("()=~&;#!<>").intersection(value))
+    if special and value.startswith(("{", "[")):
+        remedy = 'put each text in it into quotes, as in where: "model.heads == 8"'
+    elif special:
         remedy = f"put such a value into two kinds of quotes, as in '{key}=\"{value}\"'"
     return UserError(
         f"{sanitize(shown)!r} cannot be read as an override; {sanitize(remedy, 400)}."

@@ -23,7 +23,7 @@ FALLS = "the model gets smaller as the key grows; solve for another key"
 
 
 class _NoValidModel(Exception):
-    """Raised if a value of the key gives no valid model."""
+    """Raised if no model is valid with a tried value of the key that is solved for."""
 
 
 def solve(

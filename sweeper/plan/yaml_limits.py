@@ -32,7 +32,7 @@ def check_yaml(folder: Path) -> None:
 
 def _excess(events: Iterator[yaml.Event]) -> str:
     """Return which limit a file exceeds, as the end of a sentence, or "" if it exceeds none."""
-    # The number of values below each anchor that has been read to its end.
+    # For each anchor whose node has been read completely, the number of values in the node.
     sizes: dict[str, int] = {}
     # For each open collection, its anchor and the number of values before it.
     starts: list[tuple[str | None, int]] = []

@@ -196,8 +196,8 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
             errors[count] = max(errors.get(count, 0.0), abs(at(point, "match_error")))
     if not weights:
         raise Unanswerable(
-            f"No pair of matched points has exactly one point in the arm {rival}; match points of "
-            "this arm to points of another."
+            f"No point of the arm {rival} is matched with different runs of another arm; add "
+            "`match` to one of the arms."
         )
     pairs = len(weights) // 2
     equal = " or ".join(equal_within(*one) for one in sorted(errors.items()))
@@ -211,7 +211,7 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
 def fixed_size_beats_heuristic(
     design: Design, *, standard: str = "standard", fixed: str = "fixed"
 ) -> Statement:
-    """Does a fixed head size win over embedding size / heads, at an equal number of parameters?
+    """Does a fixed head size beat d/h (embedding size / heads), at an equal number of parameters?
 
     `wins_at_equal_size` compares pairs of matched points. This claim compares the means over all
     points of each arm. The points of an arm differ in width.

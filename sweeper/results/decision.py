@@ -2,21 +2,20 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from sweeper.results.design import (
-    AnyOf,
     Contrast,
     Statement,
     Unanswerable,
     contrasts_of,
     decide,
     levels,
+    ranked,
 )
 from sweeper.results.evidence import Evidence, Measured
 from sweeper.results.speedup import speedups, why_unread
@@ -52,24 +51,6 @@ _DEPENDS = (
 )
 
 
-class Ranked(NamedTuple):
-    """The findings on a statement, ranked.
-
-    `All` is decided by its weakest part, `AnyOf` by its strongest. A part that holds is stronger
-    than an open one, and a part that fails is weaker. The parts of `AnyOf` are listed best first.
-
-    Attributes:
-        rank: first, 1 if the statement holds, -1 if it fails, or 0 if it is open. Second, the
-            estimate of the deciding contrast minus its threshold.
-        deciding: the finding that decides the statement.
-        listed: the findings on all contrasts.
-    """
-
-    rank: tuple[int, float]
-    deciding: Found
-    listed: list[Found]
-
-
 @dataclass(frozen=True)
 class Question:
     """A claim, judged by one measure.
@@ -101,7 +82,8 @@ class Question:
         for contrast in self.contrasts:
             if not self.evidence.weights([contrast.weights]).any():
                 raise Unanswerable(
-                    f"Both sides of the comparison are the same runs: {contrast.words}."
+                    f"Both sides of the comparison are the same runs: {contrast.words}; "
+                    "compare points that differ."
                 )
 
     @cached_property
@@ -179,6 +161,12 @@ class Question:
         highs = rows.highs.reshape(-1, 3).max(axis=1)
         return Intervals(rows.values[::3], lows, highs)
 
+    @cached_property
+    def _hull(self) -> Intervals:
+        """The interval of each contrast; that of the newest analysis if intervals lie apart."""
+        joint = self.analyses[-1] if self._apart.any() else self.intersection
+        return self._with_alternatives(joint)
+
     def _decision(self, found: Intervals) -> Decision:
         margin = self.evidence.margin
         return decide(self.statement, found, margin.size if margin else math.nan)
@@ -190,10 +178,8 @@ class Question:
         Intervals are clipped to [-m, m], where m is the largest difference that the metric allows.
         If both ends are clipped, the interval is unknown, so both ends become infinite.
         """
-        shown = self.analyses[-1] if self._apart.any() else self.intersection
-        hull = self._with_alternatives(shown)
         chosen = self.weights[::3]
-        ends = np.transpose([one + self._above for one in hull]).tolist()
+        ends = np.transpose([one + self._above for one in self._hull]).tolist()
         found = []
         for contrast, weights, (value, low, high) in zip(
             self.contrasts, chosen, ends, strict=True
@@ -258,7 +244,7 @@ class Question:
         """The decision that the evidence allows."""
         if self.obstacle:
             return Decision.UNDECIDED
-        return self._decision(self._with_alternatives(self.intersection))
+        return self._decision(self._hull)
 
     @cached_property
     def terms(self) -> Terms:
@@ -275,23 +261,23 @@ class Question:
 
     def verdict(self) -> Verdict:
         """Return the decision with its numbers and its explanation."""
-        ranked = _ranked(self.statement, zip(self.contrasts, self.found, strict=True))
-        listed = ranked.listed
+        _, deciding, places = ranked(self.statement, self._hull)
         if self.decision is Decision.NOT_SUPPORTED:
             # The contrast that contradicts the claim comes first.
-            listed = sorted(listed, key=lambda one: one is not ranked.deciding)
+            places.sort(key=deciding.__ne__)
+        listed = [self.found[place] for place in places]
         price = self.price()
         numbers = {
             "contrasts": [one.as_data() for one in self.found],
-            "first": self.found.index(listed[0]),
+            "first": places[0],
             **self.terms.as_data(),
             **({"price": price._asdict()} if price else {}),
         }
         unmeasured = sum(point.unmeasured for point in self.points)
         if unmeasured:
             numbers["unmeasured"] = unmeasured
-            points = f"{unmeasured} of {len(self.used)} points that the claim uses"
-            text = f"No run is finished for {points}."
+            points = f"{len(self.used) - unmeasured} of {len(self.used)} points"
+            text = f"Runs are finished for {points} that the claim uses."
         else:
             chosen = Intervals(*(ends[::3] for ends in self.intersection))
             depends = self.decision is not self._decision(chosen)
@@ -352,17 +338,3 @@ class Question:
         ]
         found = self._with_alternatives(self._excess(expected))
         return self._decision(found) is not Decision.UNDECIDED
-
-
-def _ranked(statement: Statement, found: Iterator[tuple[Contrast, Found]]) -> Ranked:
-    if isinstance(statement, Contrast):
-        contrast, own = next(found)
-        holds, fails = own.low > contrast.above, own.high < contrast.above
-        return Ranked((holds - fails, own.value - contrast.above), own, [own])
-    parts = [_ranked(part, found) for part in statement.parts]
-    weakest_first = sorted(parts, key=lambda part: part.rank)
-    deciding = weakest_first[0]
-    if isinstance(statement, AnyOf):
-        parts = weakest_first[::-1]
-        deciding = parts[0]
-    return deciding._replace(listed=[one for part in parts for one in part.listed])

@@ -9,8 +9,9 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import TypeAlias
+from itertools import count, pairwise
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -105,8 +106,7 @@ def decide(
         found: an interval for each contrast, as arrays of the shape (contrasts,).
         margin: the largest difference that does not matter; nan if there is none.
     """
-    signs = (found.lows > 0).astype(int) - (found.highs < 0)
-    sign = _sign(statement, iter(signs.tolist()))
+    sign, _ = ranked(statement, found).rank
     if sign:
         return Decision.SUPPORTED if sign > 0 else Decision.NOT_SUPPORTED
     known = found.lows <= found.highs
@@ -114,15 +114,37 @@ def decide(
     return Decision.NO_DIFFERENCE if alike.all() else Decision.UNDECIDED
 
 
-def _sign(statement: Statement, contrasts: Iterator[int]) -> int:
-    """Return 1 if a statement holds, -1 if it fails, and 0 if it is open.
+class Ranked(NamedTuple):
+    """The rank of a statement, its deciding contrast, and all contrasts in the order to name them.
 
-    `contrasts` yields 1, -1 or 0 for each contrast of the statement, from left to right.
+    The rank is 1 if the statement holds, -1 if it fails and 0 if it is open, and then the estimate
+    of the deciding contrast. Contrasts are numbered from left to right.
     """
+
+    rank: tuple[int, float]
+    deciding: int
+    listed: list[int]
+
+
+def ranked(
+    statement: Statement, found: Intervals, places: Iterator[int] | None = None
+) -> Ranked:
+    """Rank a statement. `All` is decided by its weakest part, `AnyOf` by its strongest.
+
+    The parts of `AnyOf` are listed best first. `places` yields the numbers of the contrasts.
+    """
+    places = count() if places is None else places
     if isinstance(statement, Contrast):
-        return next(contrasts)
-    parts = [_sign(part, contrasts) for part in statement.parts]
-    return max(parts) if isinstance(statement, AnyOf) else min(parts)
+        place = next(places)
+        sign = int(found.lows[place] > 0) - int(found.highs[place] < 0)
+        return Ranked((sign, float(found.values[place])), place, [place])
+    parts = [ranked(part, found, places) for part in statement.parts]
+    weakest_first = sorted(parts, key=itemgetter(0))
+    deciding = weakest_first[0]
+    if isinstance(statement, AnyOf):
+        parts = weakest_first[::-1]
+        deciding = parts[0]
+    return deciding._replace(listed=[place for one in parts for place in one.listed])
 
 
 def with_alternatives(
@@ -411,7 +433,8 @@ def most_heads_lose(
         parts.append(AnyOf(better))
     if not parts:
         raise Unanswerable(
-            f"No two points with different numbers of heads have equal {shared}."
+            f"No two points with different numbers of heads have equal {shared}; add such points "
+            "to the experiment's grid."
         )
     return All(parts)
 
@@ -425,7 +448,8 @@ def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
             share = math.log(size / low) / math.log(high / low)
             return [(1 - share, left), (share, right)]
     raise Unanswerable(
-        "The arms cannot be compared at equal sizes, since their parameter counts do not overlap."
+        "The arms cannot be compared at equal sizes, since the ranges of their parameter counts do "
+        "not overlap; choose sizes so that they do."
     )
 
 

@@ -155,7 +155,7 @@ class Evidence:
         return self._places[point.key]
 
     def weights(self, sums: Sequence[Weights]) -> Floats:
-        """Return these weights as an array of shape (sums, distinct points)."""
+        """Return the weights of these sums as an array of shape (sums, distinct points)."""
         found = np.zeros((len(sums), len(self.measured)))
         for row, weights in zip(found, sums, strict=True):
             for weight, point in weights:

@@ -187,7 +187,7 @@ def bent(
 
 TASKS = {"squad": "SQuAD", "mnli": "MNLI"}
 # Predictors that see little or nothing of the input. Their columns are
-# <split>/<baseline>_<metric>. The first predictor of a metric sees nothing of it.
+# <split>/<baseline>_<metric>. If a metric has several, the first one sees nothing of the input.
 BASELINES = {
     "majority": "majority class",
     "bag_of_words": "bag of words",

@@ -20,9 +20,6 @@ from sweeper.results.points import (
 from sweeper.results.table import THEN, Data, Table, direction, label, number
 from sweeper.store.numbers import plural, short
 
-# The states of runs without a metric, in words. A finished run lacks the metric if it trained
-# another task or measured nan.
-_WITHOUT = {"done": "done without it", "new": "not started"}
 _VERSIONS = {
     "code": "Runs of {} versions of the program",
     "torch": "Runs with {} versions of PyTorch",
@@ -105,13 +102,18 @@ def missing(table: Table) -> str:
         wanted = [metric_of(table, str(row["arm"]))]
         if finetune:
             wanted = finetune.get(str(row.get("task")), [])
-        measured = all(number(row.get(one)) is not None for one in wanted)
+        absent = [one for one in wanted if number(row.get(one)) is None]
+        state = str(row["state"])
         # A pre-training needs no metric, so it counts as missing until it is done.
-        if not measured or (not wanted and row["state"] != "done"):
-            without[row["run"]] = str(row["state"])
+        if absent or (not wanted and state != "done"):
+            words = {
+                "new": "not started",
+                "done": f"done without {' and '.join(absent)}",
+            }
+            without[row["run"]] = words.get(state, state)
     if not without:
         return ""
-    counts = Counter(_WITHOUT.get(state, state) for state in without.values())
+    counts = Counter(without.values())
     reason = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     are = "is" if len(without) == 1 else "are"
     runs = plural(len({row["run"] for row in table.rows}), "run")

@@ -129,7 +129,7 @@ class Backend(Protocol):
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
         """Return the slot to start a run in, or None if the run has to wait.
 
-        The schedule starts runs in order. It asks for a waiting run again before any later run.
+        The schedule calls this for its runs in order. While a run waits, no later run gets a slot.
         """
         return free[0] if free else None
 

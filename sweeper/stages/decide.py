@@ -173,7 +173,7 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
 
 
 def _check_seeds(plan: Plan) -> None:
-    """Raise UserError if an arm sets other seeds than the first ones of its parent arm."""
+    """Raise UserError unless the seeds of each arm are the first seeds of its parent arm."""
     for experiment in plan.experiments.values():
         for arm in experiment.arms.values():
             parent = experiment.arms.get(arm.parent or "")

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from types import ModuleType
 
 LONGEST_S = 30.0
-SURVIVED = 83  # the exit code of a trial; a plugin that exits itself has another one
+SURVIVED = 83  # exit code of the forked process if the import succeeds
 
 
 def import_apart(module: str) -> ModuleType:

@@ -198,9 +198,9 @@ def open_run(given: str, outputs: Path) -> Run:
 
 
 def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the plans that `plan` replaces although they have other results, by experiment.
+    """Return, by experiment, the stored plans whose results `plan` would replace by others.
 
-    Such a plan is the newest one of an experiment, was written by another command, and uses runs
+    This is the newest stored plan of an experiment, if another command wrote it and it uses runs
     that `plan` lacks.
     """
     found = {}

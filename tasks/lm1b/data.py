@@ -8,8 +8,8 @@ Only targets are stored, because the inputs follow from them. A segment with tar
 inputs [PAD, t1 .. tn-1], as in tensor2tensor. So the model predicts every piece exactly once,
 including the first one and END, from earlier pieces of the same segment.
 
-The tokenizer of a published model has other ids for PAD and END, `task.marks`. Rows on disk are
-numbered as above, and batches as that tokenizer does.
+The tokenizer of a published model may use other ids for PAD and END (`task.marks`). Rows on disk
+use the ids of this module; batches use those of the tokenizer.
 
 Shapes: R rows of a split, B rows of a batch, T positions of a row.
 """

@@ -171,7 +171,8 @@ def counts(run: RunConfig) -> dict[str, int]:
     except Exception as error:  # the model may be a user's code
         raised = message_of(error)
         expected = (
-            f"a model that can be called on the {device} device, but it raised {raised}"
+            f"a model that the task {run.task.name} can call on the {device} device, but it raised "
+            f"{raised}"
         )
         remedy = "choose other sizes or options, or fix the code"
         raise invalid_value(*run.model.called, expected, remedy) from error
@@ -183,7 +184,7 @@ def counts(run: RunConfig) -> dict[str, int]:
 def size(
     config: Mapping[str, Any], counted: Callable[[RunConfig], Counts] = counts
 ) -> dict[str, int | float]:
-    """Return the size of a run: the counts of its model, its tokens, and its FLOPs per token.
+    """Return the size of a run: its `Counts`, its training tokens, and its FLOPs per token.
 
     Training costs three times the FLOPs of a forward pass: the forward pass itself, the gradients
     of the inputs and the gradients of the weights. If heads differ in size, the key `head_size` is

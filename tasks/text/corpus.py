@@ -24,7 +24,7 @@ from tasks.synthetic import samples
 from tasks.text.source import SPLITS, Counts, Line, Source, Texts, batches, read_line
 
 PIECES = np.dtype("<u2")  # the type of piece ids
-STARTS = np.dtype("<i8")  # the type of positions
+STARTS = np.dtype("<i8")  # the type of the position at which each line starts
 
 CHUNK = 2_000  # read and encode this many lines at a time
 

@@ -75,6 +75,7 @@ SWEEPS = {
     "model.embedding_size=30 model.heads=7": "model.heads=7: expected a divisor",
     "experiment=fig3 experiment.seeds=0,1": "write 'experiment.seeds=[0,1]'; to sweep seeds, ",
     "experiment=fig3 ++experiment.arms.fixd.label=x": "=fixd: expected an arm of fig3 (standard,",
+    "+experiment.arms.x={where:model.heads==8}": 'as in where: "model.heads == 8"',
     "data=local data.root=/müller": "two kinds of quotes, as in 'data.root=\"/müller\"'",
     "seed=-1": "seed=-1: expected whole numbers from 0 to 4294967295",
     "experiment=fig1 seed=0 +experiment.seeds=[5,6]": "seed and experiment.seeds are both set",

@@ -14,7 +14,7 @@ from sweeper.store.registry import (
     names,
 )
 from tasks.config.architecture import variant
-from tasks.parse import parse, recorded_config
+from tasks.parse import module_class, parse, recorded_config
 from tests.tasks.jobs import config, freeze
 
 SENTENCES = {
@@ -152,6 +152,19 @@ def test_a_record_of_before_a_key_came_reads_as_if_it_held_what_was_in_effect():
     text = {"data.source": "local", "data.root": "somewhere", **INTRODUCED_AS}
     for key in INTRODUCED_AS:
         assert parse(config({**text, key: ...})) == parse(config(text)), key
+
+
+def test_a_task_that_lacks_attributes_or_methods_is_refused_by_their_names(installed):
+    source = """
+from tasks.module import TaskModule
+
+class Unfinished(TaskModule):
+    architectures = ("decoder",)
+    build = example = forward = totals = score = metrics = None
+"""
+    installed("unfinished", source, {"headroom.tasks": "unfinished = unfinished"})
+    with pytest.raises(UserError, match="it lacks Section, Data, counts; add them"):
+        module_class("unfinished")
 
 
 def test_a_run_whose_package_is_gone_names_it_and_its_version(outputs, installed):

@@ -85,6 +85,14 @@ def test_unfinished_runs_keep_their_row_and_their_size(tmp_path):
     assert all(row.get(METRIC) is None for row in table.rows[:3])
 
 
+def test_a_finished_run_without_the_metric_says_which_metric_it_lacks(tmp_path):
+    sweep = one_arm({0: 43.7, 1: 43.9})
+    sweep.metric = "test/accuracy"
+    sweep.write(tmp_path)
+    [table] = collect(tmp_path)
+    assert missing(table) == "2 of 2 runs are missing: 2 done without test/accuracy."
+
+
 def test_a_planned_run_whose_folder_is_gone_has_a_row_and_is_missing(tmp_path):
     sweep = one_arm({0: 43.7, 1: 43.9})
     shutil.rmtree(RunStore(sweep.write(tmp_path)).run([*sweep.records][1]).path)

@@ -216,7 +216,7 @@ def test_standard_models_are_compared_if_they_differ_in_heads_only(
     if expected is OPEN:
         assert found.sentence == (
             "No two points with different numbers of heads have equal embedding size, number of "
-            "parameters and feed-forward size."
+            "parameters and feed-forward size; add such points to the experiment's grid."
         )
 
 
@@ -425,7 +425,7 @@ def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair(tmp_path):
     sweep.add("standard", {"model.heads": 2}, same, {0: 40.0, 1: 41.0}, match)
     found = judged(sweep, WINS, tmp_path)
     assert found.verdict == OPEN
-    assert "No pair of matched points" in found.sentence
+    assert "is matched with different runs" in found.sentence
 
 
 @pytest.mark.parametrize(
