@@ -55,8 +55,8 @@ _DEPENDS = (
 class Question:
     """A claim, judged by one measure.
 
-    Every contrast has three rows of weights over the distinct points: its own, and the largest and
-    the smallest over alternatives. Estimates and intervals have the same rows.
+    Every contrast has three rows of weights over the distinct points: its own weights, and those of
+    its extremes over alternatives. Estimates and intervals have the same rows.
 
     Attributes:
         name: the name of the claim.
@@ -163,7 +163,10 @@ class Question:
 
     @cached_property
     def _hull(self) -> Intervals:
-        """The interval of each contrast; that of the newest analysis if intervals lie apart."""
+        """The interval of each contrast that covers those of its rows.
+
+        If the intervals of a row lie apart, those of the newest analysis are taken.
+        """
         joint = self.analyses[-1] if self._apart.any() else self.intersection
         return self._with_alternatives(joint)
 

@@ -38,8 +38,8 @@ class Contrast:
     Attributes:
         words: the comparison in words. Messages append "better by 1.3 %" to it.
         weights: the weights of the points' means. Larger means are better, for every metric.
-        above: the threshold, on the judged scale. It is a natural logarithm if `Design.ratios` is
-            set.
+        above: the threshold, on the judged scale. It is a natural logarithm if the ratios of a
+            metric are judged.
         extremes: the weights of the largest and of the smallest contrast over alternative values of
             the tuned keys; () without alternatives. A decision must hold for these too.
     """
@@ -131,7 +131,8 @@ def ranked(
 ) -> Ranked:
     """Rank a statement. `All` is decided by its weakest part, `AnyOf` by its strongest.
 
-    The parts of `AnyOf` are listed best first. `places` yields the numbers of the contrasts.
+    The parts of `AnyOf` are listed best first. `places` numbers the contrasts of the recursion, so
+    callers leave it out.
     """
     places = count() if places is None else places
     if isinstance(statement, Contrast):
@@ -189,12 +190,10 @@ class Design:
     Attributes:
         points: every planned point, in the order of the plan.
         metric: the judged column.
-        ratios: whether claims compare the logarithms of the metric, that is, its ratios.
     """
 
     points: Sequence[Point]
     metric: str
-    ratios: bool
 
     @property
     def arms(self) -> list[str]:
