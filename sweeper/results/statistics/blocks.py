@@ -84,13 +84,8 @@ class Estimate(NamedTuple):
 
 
 def table_of(groups: Sequence[Mapping[int, float]]) -> Table:
-    """Return a table of these values, which are given by seed for each point.
-
-    Raise ValueError if a value is not finite.
-    """
+    """Return a table of these values, which are given by seed for each point."""
     seeds = sorted({seed for group in groups for seed in group})
-    if not all(np.isfinite(value) for group in groups for value in group.values()):
-        raise ValueError("expected finite values, but a measurement is nan or inf")
     table = np.full((len(groups), max(len(seeds), 1)), np.nan)
     for row, group in zip(table, groups, strict=True):
         row[np.searchsorted(seeds, [*group])] = [*group.values()]
