@@ -135,7 +135,7 @@ class Question:
 
     @cached_property
     def _apart(self) -> np.ndarray:
-        """Whether the intervals of each row have no common part."""
+        """A mask of the rows whose intervals have no common part, of shape (rows,)."""
         return self.intersection.lows > self.intersection.highs
 
     @property
