@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tasks.data import TaskData
     from tasks.module import TaskModule
 
-# A finished run reports the rank and entropy of its attention weights on MEASURED_ROWS rows
-# (tasks/lm1b/task.py). `attention` returns the weights on as many rows.
+# `Run.attention` returns the weights on this many rows. Training measures the rank and entropy of
+# heads on as many (MEASURED_ROWS of tasks/lm1b/task.py).
 MAPPED_ROWS = 4
 
 
@@ -276,7 +276,7 @@ class Run:
         layers = heads_by_layer(parts, *sizes, dim=1)
         if not layers:
             expected = "a model whose heads call scaled_dot_product_attention"
-            remedy = "choose a run whose attention variant does, such as multi_head"
+            remedy = "choose a run with another attention variant, such as multi_head"
             raise invalid_value("run", self.id, expected, remedy)
         return layers
 

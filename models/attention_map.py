@@ -26,9 +26,8 @@ class HeadMeasures:
     """Measures of the heads of one layer, averaged over rows.
 
     Attributes:
-        rank_H: the numerical rank of the matrix of logits between all positions of a row, after
-            subtraction of each query's mean logit, which the softmax ignores. The rank is at most
-            the size of queries and keys.
+        rank_H: the numerical rank of a row's T x T matrix of logits. The mean logit of each query
+            is subtracted first, because the softmax ignores it. The rank is at most P.
         entropy_H: the entropy of a query's attention weights in nats, averaged over the queries
             that can attend to more than one key.
     """
@@ -55,13 +54,12 @@ def head_measures(
 ) -> list[HeadMeasures]:
     """Return the measures of every attention that `call()` computes, in order.
 
-    This measures only calls of scaled_dot_product_attention with one key per position. It cannot
-    see attention that is computed in another way.
+    Only calls of scaled_dot_product_attention with one key per position are measured.
 
     Args:
         call: a function that calls a model.
-        real_BT: False at padding, which does not count. If given, attention over rows of another
-            shape, such as blocks of a row, is not measured.
+        real_BT: False at padding, which does not count. If given, only attention with the same B
+            and T is measured.
     """
 
     def take(of: _Attended) -> HeadMeasures | None:
@@ -172,7 +170,7 @@ def _measures(of: _Attended, real_BT: Tensor | None) -> HeadMeasures:
     left_BHTP, right_BHTP = of.left_BHTP, of.right_BHTP
     choice_BHT = of.seen_BHTT.sum(-1) > 1  # queries with a choice between keys
     if real_BT is not None:
-        # Queries of zeros and the mean key do not increase the rank, so put them at padding.
+        # Set padding to values that do not increase the rank: zero queries, and the mean key.
         real_B1T1 = real_BT[:, None, :, None]
         sum_BH1P = (right_BHTP * real_B1T1).sum(-2, keepdim=True)
         mean_BH1P = sum_BH1P / real_B1T1.sum(-2, keepdim=True)
@@ -193,9 +191,9 @@ def _weights(of: _Attended) -> Tensor:
 def numerical_rank(left_BHTP: Tensor, right_BHTP: Tensor) -> Tensor:
     """Return rank_BH, the numerical rank of the logits left right^T minus each query's mean logit.
 
-    This computes squared singular values, as the eigenvalues of a Gram matrix of size P x P or
-    T x T, whichever is smaller. A GPU computes eigenvalues in batches, but not singular values. In
-    double precision, eight digits remain after squaring.
+    The squared singular values are the eigenvalues of a Gram matrix of size P x P or T x T,
+    whichever is smaller. A GPU computes eigenvalues in batches, but not singular values. In double
+    precision, eight digits remain after squaring.
     """
     left_BHTP = left_BHTP.double()
     centred_BHTP = (right_BHTP - right_BHTP.mean(-2, keepdim=True)).double()

@@ -43,7 +43,7 @@ class MaskedTokenHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary_size))
 
     def forward(self, hidden_ND: Tensor) -> Tensor:
-        """Return the input of the softmax layer. The axis N may be several axes."""
+        """Return the input of the softmax layer. The axis N may stand for several axes."""
         transformed_ND: Tensor = self.norm(F.gelu(self.dense(hidden_ND)))
         return transformed_ND
 
@@ -63,7 +63,7 @@ class _EncoderModel(nn.Module):
 
 
 class PretrainingModel(_EncoderModel):
-    """BERT for pre-training. It predicts masked tokens, and whether the second text is random.
+    """BERT for pre-training: predicts masked tokens, and whether a row's second text is random.
 
     The paper's Tables 1 to 3 count the parameters of this model.
     """

@@ -3,7 +3,7 @@
 The paper's Theorem 1 is about such heads, and calls the attention weights the context. As in the
 paper, positions are columns. The input X is d x n and the context is n x n. Entry (j, i) of the
 context is the weight of key j for query i, so each column adds up to one.
-Shapes: D embedding_size (d), N positions (n), P head_size (d_p), K problems.
+Shapes: D embedding_size (d), N positions (n), P head_size (d_p), K heads.
 """
 
 import math
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 
 class ContextHeads(nn.Module):
-    """A batch of K single heads, one for each independent problem."""
+    """A batch of K independent heads. Each head has inputs of its own."""
 
     def __init__(self, problems: int, embedding_size: int, head_size: int) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ IGNORED = -100
 _LOGITS_CPU, _ROWS_CPU = 2**22, 512
 # A block has this many tokens, so that its weights fit into the cache. Without blocks, products
 # with the weights of 32k tokens take a tenth longer.
-_WORDS_CPU = 4096
+_BLOCK_CPU = 4096
 # On a GPU, a chunk has this many logits, such as 8192 rows of 32k tokens. This is enough to keep
 # the whole GPU busy.
 _LOGITS_GPU = 2**28
@@ -60,13 +60,13 @@ def _chunks(hidden_ND: Tensor, weight_VD: Tensor) -> list[slice]:
     return [slice(start, start + size) for start in range(0, len(hidden_ND), size)]
 
 
-def _blocks(words: Tensor) -> list[Tensor]:
+def _blocks(tensor_V: Tensor) -> list[Tensor]:
     """Split the first axis of a tensor, the vocabulary, into blocks."""
-    size = _WORDS_CPU if words.device.type == "cpu" else len(words)
-    return list(torch.split(words, size))
+    size = _BLOCK_CPU if tensor_V.device.type == "cpu" else len(tensor_V)
+    return list(torch.split(tensor_V, size))
 
 
-def _scored(
+def _losses_and_gradients(
     hidden_ND: Tensor,
     weights: Sequence[Tensor],
     biases: Sequence[Tensor | None],
@@ -75,9 +75,9 @@ def _scored(
     """Return the cross-entropies, nats_N1, and a list with a gradient_NK for each block.
 
     The gradients are with respect to the logits. One softmax per block gives both results. The
-    logarithm of its denominator is the largest logit minus the logarithm of the largest
-    probability, which is at least 1/K and cannot underflow. Then the probabilities of each block
-    are multiplied by the block's denominator divided by the sum of all denominators.
+    logarithm of the softmax's denominator is the largest logit minus the logarithm of the largest
+    probability, which is at least 1/K and cannot underflow. Last, the probabilities of each block
+    are multiplied by the block's denominator and divided by the sum of all denominators.
     """
     chosen_N1 = torch.zeros((), device=hidden_ND.device)
     gradients, denominators, places, first = [], [], [], 0
@@ -112,8 +112,8 @@ def _scored(
 def _softmax_dtype(logits: Tensor) -> torch.dtype:
     """Return the type in which probabilities are stored. Sums use at least single precision.
 
-    On a GPU this is the type of the logits: if they are bfloat16, most of the time would go into
-    writing probabilities in single precision. A CPU is faster with single precision.
+    On a GPU this is the type of the logits, because storing the probabilities of bfloat16 logits in
+    single precision would take most of the time. A CPU is faster with single precision.
     """
     if logits.device.type == "cpu":
         return torch.promote_types(logits.dtype, torch.float32)
@@ -129,7 +129,7 @@ def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """The loss with its gradients. The forward pass computes both from each chunk of logits."""
+    """The loss and its gradients. The forward pass computes both, one chunk at a time."""
 
     @staticmethod
     def forward(
@@ -148,11 +148,13 @@ class _LinearCrossEntropy(torch.autograd.Function):
         weights, weight_gradients = _blocks(weight_VD), _blocks(weight_gradient)
         biases = [None] * len(weights) if bias_V is None else _blocks(bias_V)
         for rows in _chunks(hidden_ND, weight_VD):
-            # Multiply rows with the target IGNORED by 0. This does not need to read the logits.
+            # Multiply rows with the target IGNORED by 0, since masking logits would be slower.
             kept_N1 = (targets_N[rows] != IGNORED).unsqueeze(1)
             kept_ND = hidden_ND[rows] * kept_N1
             targets_N1 = targets_N[rows].unsqueeze(1) * kept_N1
-            nats_N1, gradients = _scored(hidden_ND[rows], weights, biases, targets_N1)
+            nats_N1, gradients = _losses_and_gradients(
+                hidden_ND[rows], weights, biases, targets_N1
+            )
             total = total + (nats_N1 * kept_N1).sum()
             for gradient_NK, weight_KD, weight_gradient_KD in zip(
                 gradients, weights, weight_gradients, strict=True

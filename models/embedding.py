@@ -50,8 +50,7 @@ class TokenEmbedding(nn.Module):
 def sinusoids(positions_BT: Tensor, embedding_size: int) -> Tensor:
     """Return x_BTD: sines in the first half of D, cosines in the second, and a zero if D is odd.
 
-    This equals add_timing_signal_1d_given_position of tensor2tensor. If positions restart with each
-    segment, the sinusoids do, too.
+    This equals add_timing_signal_1d_given_position of tensor2tensor.
     """
     count = embedding_size // 2
     step = math.log(_LONGEST_TIMESCALE) / max(count - 1, 1)
@@ -92,7 +91,8 @@ class TypedEmbedding(nn.Module):
         length, most = tokens_BT.shape[1], self.positions.num_embeddings
         if length > most:
             raise ValueError(
-                f"a row has {length} tokens, but model.positions is {most}"
+                f"a row has {length} tokens, but at most {most} are possible; set a larger "
+                "model.positions"
             )
         positions_TD = self.positions.weight[:length]
         x_BTD = self.tokens(tokens_BT) + self.types(types_BT) + positions_TD

@@ -17,9 +17,9 @@ def factorise(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return query_DS, mixing_HS, key_DS with query diag(mixing_i) key^T close to W_Q^i W_K^iT.
 
-    If S is at least W, the two are equal. Otherwise alternating least squares fits the factors. It
-    starts from the S largest singular directions of the single heads, so the result is not random.
-    All computations are in double precision.
+    If S is at least W, the products are equal. Otherwise alternating least squares fits the
+    factors. It starts from the S largest singular directions of the single heads, so it is
+    deterministic. All computations are in double precision.
 
     Args:
         size: S, the number of shared coordinates.

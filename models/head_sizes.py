@@ -20,12 +20,14 @@ HeadSize = int | Sequence[Sizes]
 
 
 def sizes_by_layer(head_size: HeadSize, layers: int) -> list[Sizes]:
-    """Return the entry of each layer. Raise ValueError if there are more or fewer than `layers`."""
+    """Return the entry of each layer. Raise ValueError unless there are `layers` entries."""
     sizes: list[Sizes] = list(
         [head_size] * layers if isinstance(head_size, int) else head_size
     )
     if len(sizes) != layers:
-        raise ValueError(f"head_size has {len(sizes)} entries for {layers} layers")
+        raise ValueError(
+            f"head_size has {len(sizes)} entries; give one for each of {layers} layers"
+        )
     return sizes
 
 
@@ -52,14 +54,16 @@ def attention_layers(
 ) -> Iterator[nn.Module]:
     """Yield the attention of each layer.
 
-    Each attention is built only when the caller asks for it. So a caller that builds the rest of a
-    layer in between draws random weights layer by layer.
+    Each attention is built only when the caller asks for it. So if the caller builds the rest of a
+    layer before it asks for the next attention, random weights are drawn layer by layer.
     """
     for sizes in sizes_by_layer(head_size, layers):
         if isinstance(sizes, int):
             yield attention(embedding_size, heads, sizes, **options)
         elif len(sizes) != heads:
-            raise ValueError(f"head_size has {len(sizes)} entries for {heads} heads")
+            raise ValueError(
+                f"a layer's head_size has {len(sizes)} entries; give one for each of {heads} heads"
+            )
         else:
             yield UnevenAttention(attention, embedding_size, sizes, **options)
 
@@ -71,14 +75,14 @@ def heads_by_layer(
 
     A layer with heads of several sizes computes one attention per size, the smallest size first.
     This function restores the order of `head_size`. If a variant computes several attention maps
-    per head, it keeps the order in which they were computed.
+    per head, the result has them in the order of computation.
 
     Args:
         parts: the measures of each attention, in the order of computation.
         dim: the axis of the heads.
 
     Returns:
-        One tensor per layer, or [] if `parts` cannot be joined to `layers` tensors of equal size.
+        One tensor per layer, or [] if `parts` cannot be joined into `layers` tensors of equal size.
     """
     found: list[Tensor] = []
     maps = sum(part.shape[dim] for part in parts) // layers
@@ -149,10 +153,9 @@ class UnevenAttention(nn.Module):
 
 @torch.no_grad()
 def _draw_as_part(group: MultiHeadAttention, width: int) -> None:
-    """Rescale the weights of the heads of one size, which are part of a layer of size `width`.
+    """Rescale the weights of `group`, the heads of one size, as if drawn for the whole layer.
 
-    Glorot's variance is 2 / (embedding_size + width), but the weights of `group` were drawn with
-    the width of the group.
+    Glorot's variance is 2 / (embedding_size + width), where `width` is the size of all heads.
     """
     embedding_size, own = group.qkv.in_features, group.output.in_features
     share = math.sqrt((embedding_size + own) / (embedding_size + width))

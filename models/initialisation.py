@@ -12,8 +12,7 @@ def glorot_uniform_(linear: nn.Linear, *, stacked: Sequence[int] = ()) -> None:
     Args:
         linear: the projection.
         stacked: the output sizes of the matrices, if the weight is a stack of several matrices.
-            Each matrix is then drawn with its own shape. The larger shape of the stack would give
-            smaller weights.
+            Each matrix is then drawn with the variance for its own shape.
     """
     for weight in torch.split(linear.weight, [*stacked] or len(linear.weight)):
         nn.init.xavier_uniform_(weight)

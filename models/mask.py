@@ -1,7 +1,7 @@
 """Attention masks for rows with several segments, and a layout that lets a CPU skip hidden keys.
 
-Shapes: B batch, T positions, H heads, P head_size, N segments in all rows together, S slots in all:
-the positions of all segments, each segment padded to the length of its group.
+The layout copies the segments of a batch into a padded array, whose places are called slots.
+Shapes: B batch, T positions, H heads, P head_size, N segments of the batch, S slots.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Segment lengths are rounded up to a multiple of STEP, because attention computes segments of equal
-# length together.
+# Segments of equal length are computed together. To make more lengths equal, round them up to a
+# multiple of STEP.
 STEP = 8
 
 

@@ -39,7 +39,7 @@ def forward_flops(call: Callable[[], object]) -> int:
     """Return the number of floating-point operations in the matrix products of `call()`.
 
     A multiplication and an addition count as two operations. Attention counts in full, including
-    masked pairs. `call()` may use meta tensors, which count without being computed.
+    masked pairs. `call()` may use meta tensors, so that nothing is computed.
     """
     counter = FlopCounterMode(display=False)
     # With the MATH backend, attention counts the same for every mask, head size and device.

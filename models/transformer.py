@@ -31,7 +31,7 @@ class Decoder(LanguageModel):
     """A language model of pre-LN blocks with a causal mask. Attention and softmax have no bias.
 
     With the default options it is tensor2tensor's model, which the paper trained on LM1B. The
-    layers are in `blocks`. They have equal shapes, so that they can be compiled or sharded.
+    layers are in `blocks`, so that they can be compiled or sharded one by one.
 
     Args:
         position_encoding: "sinusoidal" adds sinusoids to the embeddings. "rotary" rotates queries

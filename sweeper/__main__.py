@@ -267,7 +267,7 @@ def dashboard(console: Terminal, options: argparse.Namespace) -> None:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that prints errors as one sentence, without its usage."""
+    """An argument parser that prints an error as one sentence, without the usage."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"error: {message}; {self.prog} --help says more.\n")

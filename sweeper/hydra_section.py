@@ -62,7 +62,7 @@ def declare() -> None:
 
 
 def composer(conf: Path = CONF, config_dir: str | None = None) -> Composer:
-    """Return a composer for a folder of configs. Programs without Hydra's command line use it.
+    """Return a composer for a folder of configs, for programs without Hydra's command line.
 
     Args:
         conf: the folder of configs.

@@ -34,7 +34,7 @@ SINGLE_THREADED = {
 # After this many seconds without an answer, send SIGCONT, since a signal may have stopped the
 # server.
 CONTINUE_S = 2.0
-UNKNOWN = -1  # the exit code that is reported for a job if the server ended before it
+UNKNOWN = -1  # the reported exit code of a job if the server ended before the job
 
 Answers = dict[int, Future[dict[str, Any]]]
 
@@ -85,7 +85,7 @@ class SizeServer:
     def fork(
         self, target: str, argument: Path, *, environment: Mapping[str, str], log: Path
     ) -> int:
-        """Fork a process that executes a job. Return the request id, which `exits` gets at its end.
+        """Fork a process for a job. Return the id under which `exits` reports the job's end.
 
         Args:
             target: "train" or "prepare".

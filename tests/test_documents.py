@@ -1,4 +1,4 @@
-"""What the documents name exists: links, anchors, targets, commands, experiments, code."""
+"""Tests that links, targets, commands, experiments and code named in the documents exist."""
 
 import ast
 import json
@@ -36,14 +36,14 @@ def name(path):
 
 
 def anchors(document):
-    """The anchors of headings, as GitHub and MkDocs make them."""
+    """Return the anchors that GitHub and MkDocs make for headings."""
     headings = HEADING.findall(FENCED.sub("", document.read_text("utf-8")))
     plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
     return {heading.strip().replace(" ", "-") for heading in plain}
 
 
 def code(documents):
-    """All that stands in documents as code."""
+    """Return all code blocks and code spans of the documents."""
     return "\n".join(
         found for one in documents for found in CODE.findall(one.read_text("utf-8"))
     )

@@ -46,7 +46,7 @@ def attended(
 
 
 def _can_skip(q_BHTP: Tensor, k_BHTP: Tensor, v_BHTP: Tensor, mask: Tensor) -> bool:
-    """Return whether the kernel takes these tensors, and the mask hides all keys that it skips."""
+    """Return whether the kernel accepts these tensors, and the mask is causal."""
     causal = getattr(mask, "causal", False)  # models.mask sets it
     if q_BHTP.device.type != "cuda" or not causal:
         return False

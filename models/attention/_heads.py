@@ -20,7 +20,7 @@ MULTIPLES = {"cuda": 8}
 def to_heads(projection: nn.Linear, x_BTD: Tensor, *shape: int) -> Tensor:
     """Project x_BTD, and replace its last axis by the axes `shape`.
 
-    The last number of `shape` is the head size. The returned tensor includes the padding there.
+    The last number of `shape` is the head size without padding.
     """
     weight_WD: Tensor = projection.weight
     bias_W: Tensor | None = projection.bias

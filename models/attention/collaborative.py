@@ -6,13 +6,13 @@ m_i:
 
     logits of head i = X W_Q diag(m_i) (X W_K)^T / sqrt(P)
 
-So each head's logits can have rank S, although all heads share one query and one key projection of
-this size. Values and output are those of multi-head attention. Multi-head attention itself is the
+So all heads share one query and one key projection of size S, and the logits of each head can have
+rank S. Values and output are those of multi-head attention. Multi-head attention itself is the
 case S = heads * head_size, where m_i is one on the coordinates of head i and zero elsewhere.
 
-The variant does not support rotary positions. They rotate pairs of coordinates, but diag(m_i)
-scales each coordinate separately. So after a rotation, the factors of a trained multi-head
-attention (`from_factors`) would not give its logits.
+The variant does not support rotary positions, which rotate pairs of coordinates, because diag(m_i)
+scales each coordinate separately. With rotary positions, `from_factors` could not reproduce the
+logits of a trained multi-head attention.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class CollaborativeAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """The count of numbers in the cache per position: shared keys, content biases, values."""
+        """The size of the cache per position, in numbers: shared keys, content biases, values."""
         biases = 0 if self.content_bias is None else self.heads
         return self.mixing.shape[1] + biases + self.heads * self.head_size
 

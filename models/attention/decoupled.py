@@ -46,7 +46,7 @@ class DecoupledAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """The count of numbers in the KV cache per position: keys and values."""
+        """The size of the KV cache per position, in numbers: keys and values."""
         return self.heads * (self.head_size + self.value_size)
 
     def forward(

@@ -12,8 +12,8 @@ class GroupedQueryAttention(MultiHeadAttention):
 
     The matrices of queries, keys and values each have the Glorot-uniform distribution of their own
     shape. So the key matrix has the variance 2 / (D + K P), which is larger for a smaller K. The
-    variance matters: in a pilot with two seeds, 8 heads that shared 2 key heads were 1.4 % worse
-    than 2 heads with their own keys, but with PyTorch's default variance, 1 / (3 D), they were
+    variance matters. In a pilot with two seeds, 8 heads that shared 2 key heads were 1.4 % worse
+    than 2 heads with their own keys. With PyTorch's default variance, 1 / (3 D), the 8 heads were
     1.9 % worse. With K = H, the initial weights are bit for bit those of `multi_head`.
     """
 
@@ -30,7 +30,7 @@ class GroupedQueryAttention(MultiHeadAttention):
     ) -> None:
         if heads % key_value_heads:
             raise ValueError(
-                f"heads={heads} is not a multiple of key_value_heads={key_value_heads}"
+                f"heads={heads} is not a multiple of key_value_heads={key_value_heads}; change one"
             )
         sizes = (embedding_size, heads, head_size, key_value_heads)
         super().__init__(*sizes, bias=bias, dropout=dropout, qk_norm=qk_norm)

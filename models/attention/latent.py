@@ -9,8 +9,8 @@ defines the symbols of shapes. C is latent_size, R rotary_size, U value_size:
     v of head i       W_V^i c, of size U
     scale             1/sqrt(P + R)
 
-Only the rotary parts are rotated. A rotation of all of k would depend on the position, and decoding
-would have to compute the keys of all earlier positions again at each step. If `query_latent_size`
+Only the rotary parts are rotated. If W_K^i c were rotated too, decoding would have to compute the
+keys of all earlier positions again at each step. If `query_latent_size`
 is given, queries come from a normalised latent of that size.
 """
 
@@ -82,7 +82,7 @@ class LatentAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """The count of numbers in the cache per position: the latent and the rotary key."""
+        """The size of the KV cache per position, in numbers: the latent and the rotary key."""
         return self.latent_size + self.rotary_size
 
     def forward(

@@ -76,7 +76,7 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """The count of numbers in the KV cache per position: keys and values."""
+        """The size of the KV cache per position, in numbers: keys and values."""
         return 2 * self.key_value_heads * self.head_size
 
     def forward(

@@ -40,9 +40,10 @@ class _Removal:
     Attributes:
         runs: the ids of the runs to remove.
         files: the files and folders to remove.
-        plans: the changed plans, without the removed experiment. A plan that has no experiment
-            left is removed.
-        related: all runs of the plans that need a removed run. None may be in training.
+        plans: the plans that had the experiment, now without it. A plan that has no experiment left
+            is removed.
+        related: all runs of every plan that needs a removed run. None may be in training, since its
+            sweep may need the removed run.
         notes: lines to print for the user.
         forgotten: the plans of the removed experiment, for the history.
     """
@@ -58,14 +59,14 @@ class _Removal:
 def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
     """Remove an experiment or a run, after asking the user. Return whether it was removed.
 
-    With an experiment, remove its plans, tables and figures, and the runs that no other plan uses.
-    With a run, remove only the run, even if plans use it. In both cases also remove W&B's folders
-    of the removed runs, and copies of code that no run needs any more.
+    If `name` is an experiment, remove its plans, tables and figures, and the runs that no other
+    plan uses. If it is a run, remove only that run, even if plans use it. In both cases also remove
+    W&B's folders of the removed runs, and copies of code that no run needs any more.
 
     Args:
         console: the console to print to.
         outputs: the outputs folder.
-        name: the name of an experiment, the id of a run, or the description of its point, such as
+        name: the name of an experiment, the id of a run, or the description of a run, such as
             "fig1/fixed heads=8 seed=0".
         yes: whether to remove without asking.
 
@@ -182,14 +183,14 @@ def _needed(plan: Plan) -> set[str]:
 
 
 def _related(known: Sequence[Plan], runs: Set[str]) -> list[str]:
-    """Return all runs of the plans that need one of these runs. A sweep may be waiting for it."""
+    """Return all runs of every plan that needs one of `runs`."""
     return [run for plan in known if _needed(plan) & runs for run in plan["runs"]]
 
 
 def _unused_code(store: RunStore, gone: Sequence[str]) -> list[Path]:
     """Return the copies of code in outputs/code that trained none of the remaining runs.
 
-    If a remaining run is not done, return none, since a queued job may start from a copy.
+    If a remaining run is not done, return [], since its queued job may start from any copy.
     """
     stay = [store.run(run) for run in store.ids() if run not in gone]
     if any(run.status().state is not State.DONE for run in stay):
@@ -199,7 +200,7 @@ def _unused_code(store: RunStore, gone: Sequence[str]) -> list[Path]:
             attempt.info().get("code") for run in stay for attempt in run.attempts()
         }
     except UserError:
-        return []  # an attempt.json cannot be read, so its copy of the code is unknown
+        return []  # an attempt.json cannot be read, so nobody knows which copy its run used
     pinned = [
         path.parent for path in sorted((store.outputs / "code").glob(f"*/{REVISION}"))
     ]

@@ -30,7 +30,7 @@ class Line:
     Attributes:
         experiment: the name of the experiment.
         run: the id of the run.
-        setting: the arm, the task, the values and the seed of its point, in words.
+        setting: a description of the run: arm, task, values and seed.
         state: the state of the run, or "blocked".
         reason: the reason for the state.
         heartbeat: the newest heartbeat, if the run is not done.
@@ -64,8 +64,8 @@ def lines(
 ) -> Iterator[Line]:
     """Yield every run of the experiments, once for each experiment that uses it.
 
-    Pass the same `store` to repeated calls. It compares heartbeats between calls, and so finds
-    processes on other machines that have ended.
+    Pass the same `store` to repeated calls. It compares heartbeats between calls, and so notices
+    that a process on another machine has ended.
     """
     store = store or RunStore(outputs)
     # Read each run only once, even if several experiments use it or other runs start from it.
@@ -164,7 +164,7 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
     listed = [line for line in runs.values() if line.state not in quiet]
     if len(listed) < len(runs):
         console.print(
-            "--all lists every run, with its id and its description. Other commands accept either."
+            "--all lists every run with its id and its description. Other commands take either one."
         )
 
     if listed:
@@ -204,7 +204,7 @@ def _tally(lines: Sequence[Line], states: Sequence[str]) -> list[str]:
 def _progress(line: Line) -> tuple[str, ...]:
     heartbeat = line.heartbeat
     step, loss, speed = map(heartbeat.get, ("step", "loss", "tokens_per_second"))
-    # The reasons of other states contain the step.
+    # In other states, the reason already has the step.
     show_step = line.state == State.FAILED and isinstance(step, int)
     return (
         f"step {step:,} of {heartbeat.get('steps', 0):,}" if show_step else "",

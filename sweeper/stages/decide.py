@@ -1,4 +1,4 @@
-"""Sweeps that decide claims: rounds of seeds until each claim is decided or a limit is reached."""
+"""Training in rounds: add seeds to points until the claims are decided or a limit is reached."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from sweeper.store.numbers import plural
 
 @dataclass(frozen=True)
 class Progress:
-    """The claims judged on a plan's finished runs, and the cost of these runs.
+    """The judged claims of a plan.
 
     Attributes:
-        questions: each question with its claim. If there are several experiments, the claim is
-            EXPERIMENT/CLAIM.
-        spent_h: the device hours of the runs.
-        until: the claims to decide; [] means all.
+        questions: pairs (claim, question). A question is one claim, judged by one measure. If there
+            are several experiments, the claim is named EXPERIMENT/CLAIM.
+        spent_h: device hours of the plan's finished runs.
+        until: the names of the claims to decide; [] means all.
     """
 
     questions: Sequence[tuple[str, Question]]
@@ -39,9 +39,9 @@ class Progress:
     def of(
         cls, plan: Plan, records: Records, until: Sequence[str], before: Rounds
     ) -> Progress:
-        """Judge the finished runs of a plan. Ignore other runs in the outputs folder.
+        """Judge the finished runs of a plan.
 
-        `before` holds the earlier rounds. Each counts as an interim analysis.
+        Each of the earlier rounds, `before`, counts as an interim analysis.
         """
         tables = records.tables(plan.as_data(before))
         rows = [row for table in tables for row in table.rows]
@@ -55,7 +55,7 @@ class Progress:
 
     @property
     def asked(self) -> list[tuple[str, Question]]:
-        """The questions on the claims of `until`."""
+        """The questions to decide, as pairs (claim, question)."""
         until = self.until
         return [pair for pair in self.questions if not until or pair[1].name in until]
 
@@ -67,9 +67,9 @@ class Progress:
         ]
 
     def seeds(self, most: int) -> dict[str, int]:
-        """Return the number of seeds that each point needs next, at most `most`.
+        """Return how many seeds each point needs next, at most `most`.
 
-        The keys are the run ids of each point's first seed.
+        A point's key is the id of the run with its first seed.
         """
         found: dict[str, int] = {}
         for _, one in self.asked:
@@ -79,10 +79,10 @@ class Progress:
 
     @property
     def seeds_judged(self) -> dict[str, int]:
-        """The number of judged seeds of each point, keyed by the run of its first seed.
+        """The number of judged seeds of each point.
 
-        If several experiments share this run, the largest number counts, so that every interim
-        analysis is counted.
+        A point's key is the id of the run with its first seed. If several experiments share this
+        run, keep their largest number of seeds.
         """
         found: dict[str, int] = {}
         for _, one in self.questions:
@@ -93,10 +93,9 @@ class Progress:
 
 
 def check_claims(plan: Plan, until: Sequence[str] = ()) -> None:
-    """Raise UserError if the points of the plan cannot decide one of its claims.
+    """Raise UserError if a claim of the plan cannot be decided, whatever the results.
 
-    Also raise UserError if `until`, the option `hydra.sweeper.until`, names a claim that the plan
-    does not have.
+    Also raise UserError if the option `hydra.sweeper.until` names a claim that the plan lacks.
     """
     configs = {run.id: run.config for run in plan.runs.values()}
     for table in before_training(plan.as_data(), configs):
@@ -116,8 +115,9 @@ class Round:
 
     Attributes:
         plan: all points and runs, including those of earlier rounds.
-        seeds: numbers of seeds, keyed by the run of a point's first seed.
-        seconds: expected seconds of training, by new run.
+        seeds: the number of seeds of the points to which rounds have added some. A point's key is
+            the id of the run with its first seed.
+        seconds: expected seconds of training, by the id of each run to train.
         before: the judged seeds of the earlier rounds, as plain data.
         purpose: a phrase that the sweep prints when the round starts.
     """
@@ -141,14 +141,14 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
         Whether all runs of the last round are done.
 
     Raises:
-        UserError: the first round is expected to exceed the budget, or an arm sets other seeds than
-            the first ones of its parent arm.
+        UserError: the first round is expected to exceed the budget, or the seeds of an arm are not
+            the first seeds of its parent arm.
     """
     _check_seeds(first)
     options = executor.options
     cost = executor.chosen_h + _device_hours(first, estimate)
-    # Only the first round checks the budget against an estimate, so that repeating the command
-    # gives the same rounds.
+    # Check only before any run is done. Otherwise, a repeated command could stop here because its
+    # estimate has changed.
     if len(estimate) == len(first.runs) and not _within_budget(options, cost):
         raise invalid_value(
             "hydra.sweeper.budget_device_hours",
@@ -181,11 +181,11 @@ def _check_seeds(plan: Plan) -> None:
                 continue
             theirs = sorted(parent.seeds or experiment.seeds)
             if sorted(arm.seeds) != theirs[: len(arm.seeds)]:
-                listed = ", ".join(map(str, theirs))
+                first = ", ".join(map(str, theirs[: len(arm.seeds)]))
                 raise invalid_value(
                     f"experiment.arms.{arm.name}.seeds",
                     arm.seeds,
-                    f"the first seeds of its parent arm {arm.parent} ({listed})",
+                    f"{first}, the first seeds of its parent arm {arm.parent}",
                     "leave the key out, because rounds add seeds in ascending order",
                 )
 
@@ -202,7 +202,7 @@ def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:
     new = [run for id, run in plan.runs.items() if id not in last.plan.runs]
     seconds = {run.id: throughput.expected(run).training for run in new}
     cost = executor.chosen_h + progress.spent_h + _device_hours(plan, seconds)
-    # Compare points, not runs: a new seed may need no new run, if another experiment has that run.
+    # Compare points, not runs: the run of a new seed may already exist in another experiment.
     more = len(plan.points) > len(last.plan.points)
     if not more or not _within_budget(options, cost):
         return None
@@ -216,7 +216,7 @@ def _within_budget(options: SweepOptions, hours: float) -> bool:
 
 
 def _device_hours(plan: Plan, seconds: Mapping[str, float]) -> float:
-    """Convert the training seconds of each run into device hours, and return their sum."""
+    """Return the device hours of all runs in `seconds`, which has the training time by run."""
     return sum(
         device_hours(plan.runs[run].config, took) for run, took in seconds.items()
     )
@@ -230,7 +230,7 @@ def _undecided_claims(progress: Progress) -> str:
 
 
 def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
-    """Print the purpose and the expected cost of a round, and train its unfinished runs `left`."""
+    """Train the runs `left` of a round, and print the round's purpose and cost."""
     runs = plural(len(now.seconds), "run")
     cost = f"about {_device_hours(now.plan, now.seconds):.2g} device hours"
     head = f"round {len(now.before) + 1}, {runs}, {cost}: {now.purpose}"
@@ -251,11 +251,15 @@ def _summary(executor: Executor, last: Round, progress: Progress) -> str:
         who = f"the claim{of} is" if claims == 1 else f"all {claims} claims{of} are"
         return f"{who} decided {took}."
     why = (
-        f"no point can get more seeds than hydra.sweeper.max_seeds={options.max_seeds}"
+        f"no point can get more seeds than hydra.sweeper.max_seeds={options.max_seeds}; to "
+        "continue, repeat the command with a larger number"
     )
     if executor.tripped:
         why = executor.tripped
     elif progress.seeds(options.max_seeds):
         budget = f"{options.budget_device_hours:g}"
-        why = f"the next round would exceed hydra.sweeper.budget_device_hours={budget}"
+        why = (
+            f"the next round would exceed hydra.sweeper.budget_device_hours={budget}; to continue, "
+            "repeat the command with a larger budget"
+        )
     return f"{_undecided_claims(progress)}, {took}: {why}."

@@ -1,4 +1,4 @@
-"""Training on another machine: put everything that it needs into the outputs folder."""
+"""Preparation for another machine: put the plan, the code and the data into one folder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ def plan_elsewhere(
     left = [run for run in plan.runs if store.run(run).status().state is not State.DONE]
     freeze(plan, store, {run: estimate[run] for run in left if run in estimate})
     if not left:
-        console.print_line("All runs are done already.")
+        console.print_line(
+            "All runs are done. To publish their results, repeat this command without "
+            "hydra.sweeper.plan_only."
+        )
         return
 
     configs = {run: plan.runs[run].config for run in left}

@@ -1,6 +1,6 @@
-"""Detection of runs that were trained with other code than today's.
+"""Detection of runs that were trained with another version of the code ("other code").
 
-The plan lists these runs, and with `hydra.sweeper.retrain=changed` the sweep trains them again.
+A sweep prints how many these are. With `hydra.sweeper.retrain=changed` it trains them again.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _ENDED = (State.DONE, State.INTERRUPTED, State.FAILED)
 
 @dataclass(frozen=True)
 class OtherCode:
-    """The runs of a plan that were trained, or begun, with other code than today's.
+    """The runs of a plan that were trained, or begun, with other code.
 
     Attributes:
         finished: the number of finished runs of the plan.
         changed: for each finished run of other code, the files that have changed since.
-        begun: the same for unfinished runs that would continue from a checkpoint.
+        begun: the changed files for each unfinished run that has a checkpoint of other code.
         unknown: the finished runs whose copy of the code was deleted.
     """
 
@@ -54,10 +54,10 @@ def of_other_code(
     changes: Changes,
     statuses: Mapping[str, Status] | None = None,
 ) -> OtherCode:
-    """Compare today's code with the code of each run of a plan.
+    """Compare the present code with the code that trained each run of a plan.
 
-    A run counts as trained with other code if its parent was. `statuses` maps run ids to their
-    statuses; None reads them.
+    A run also counts as trained with other code if its parent was. `statuses` maps run ids to
+    statuses. If it is None, this function reads them from disk.
     """
     found: dict[str, list[str] | None] = {}
     statuses = statuses or {run: store.run(run).status() for run in plan.runs}
@@ -99,14 +99,14 @@ def in_words(found: OtherCode, *, retrain: bool) -> Iterator[str]:
         yield f"{plural(len(found.begun), 'unfinished run')} {how}: {_files(found.begun)} changed."
     if found.unknown:
         runs = plural(len(found.unknown), "finished run")
-        why = "since the copy in outputs/code was deleted. Their results are kept."
-        yield f"{runs} may be of other code, {why}"
+        why = "since the copy in outputs/code was deleted. Results are kept."
+        yield f"{runs} may have been trained with other code, {why}"
 
 
 def refuse_mixing(found: OtherCode) -> None:
     """Raise UserError if the plan has finished runs of other code.
 
-    More seeds would then mix runs of different code, which cannot decide a claim.
+    A claim cannot be decided by runs of different code.
     """
     if found.changed:
         raise UserError(

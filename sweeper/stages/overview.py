@@ -26,14 +26,14 @@ from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State, Status
 
 SLOWDOWN = (1, 4)
-"""How many times as long training takes as its matrix products alone, at least and at most.
+"""The range assumed for the time of training, divided by the time of its matrix products alone.
 Measured ratios were 1.1 to 3.3."""
 MOST_LISTED = 60  # if a plan has more points, only a dry run lists them
 
 
 @dataclass
 class Overview:
-    """The lines that a sweep prints before it trains."""
+    """The overview of a sweep, printed before it trains."""
 
     console: Console
     store: RunStore
@@ -49,7 +49,7 @@ class Overview:
         Args:
             plan: all runs of the sweep.
             budgets: sentences about the cost of tuning.
-            final: whether the runs have their final ids. False if tuning has yet to choose values.
+            final: whether the runs have their final ids, since tuning has chosen all values.
             verbose: whether to list every point.
         """
         statuses = {run: self.store.run(run).status() for run in plan.runs}
@@ -71,11 +71,11 @@ class Overview:
         return estimate
 
     def print_replaced(self, plan: Plan) -> None:
-        """Print which results of other commands this sweep replaces, because it uses their name."""
+        """Print which earlier results this sweep replaces, because it uses the same name."""
         for name, before in replaced(plan.outputs, plan.as_data()).items():
             words = (
-                f"{name}: these results replace those of another command. Its runs stay on disk. "
-                f"To bring its results back, run {command_of(before)}"
+                f"{name}: this sweep replaces the results of another command, whose runs stay on "
+                f"disk. To restore those results, run {command_of(before)}"
             )
             self._print(sanitize(words, 1000))
 
@@ -91,8 +91,8 @@ class Overview:
     def print_cost(self, plan: Plan, left: Sequence[str]) -> dict[str, float]:
         """Print the cost of the runs `left`. Return the expected seconds of training, by run id.
 
-        Return {} if no run was measured yet. A dry run on a CPU then prints a range of times,
-        computed from the speed of this machine. On a GPU it says how to measure the time.
+        If no run was measured yet, return {}. A dry run then prints a range of times for a CPU,
+        computed from the speed of this machine, or how to measure the time on a GPU.
         """
         throughput = measured(plan, self.store, self.backend)
         runs, slots = [plan.runs[run] for run in left], self.backend.slots
@@ -106,15 +106,15 @@ class Overview:
             on_gpu = device_of(plan, self.backend) == "gpu"
             if on_gpu and self.options.dry_run and not throughput.measured:
                 words = (
-                    "No time is known for a GPU, since no run in "
-                    f"{self.store.outputs} has finished on one. Train one run there, and repeat "
-                    "this command."
+                    f"The time on a GPU is unknown, since no run in {self.store.outputs} was "
+                    "trained on one. To estimate it, train one run on a GPU and repeat this "
+                    "command."
                 )
                 self._print(sanitize(words, 1000), style="bold")
         return throughput.estimate(runs)
 
     def _times(self, plan: Plan, runs: Sequence[Record], throughput: Throughput) -> str:
-        """Return how long the runs are expected to take, to append to a sentence."""
+        """Return a clause with the expected time, such as "; about 3 min on a CPU, ..."."""
         device, slots = device_of(plan, self.backend).upper(), self.backend.slots
         if throughput.measured:
             seconds = expected_seconds(runs, self.store, throughput, slots)
@@ -134,7 +134,7 @@ class Overview:
         return f"; {clock(least)} to {clock(most)} on a CPU as fast as this machine's"
 
     def _flops_per_second(self) -> float:
-        """Return the speed of matrix products on one core. Each machine is measured once."""
+        """Return the FLOPs per second of matrix products on one core. Measure a machine once."""
         path = self.store.outputs / "cache" / "speed.json"
         machine = socket.gethostname()
         known = read_object(path) or {}
@@ -152,9 +152,9 @@ class Overview:
 def expected_seconds(
     runs: Sequence[Record], store: RunStore, throughput: Throughput, slots: int
 ) -> float:
-    """Return the expected wall time, in seconds, to finish the runs with `slots` at a time.
+    """Return the expected wall time in seconds if `slots` runs train at a time.
 
-    Count only the remaining steps of runs that were interrupted, or that another sweep trains.
+    For runs that have begun, count only the remaining steps.
     """
     waiting = {}
     for run in sorted(runs, key=lambda run: -run.flops):

@@ -28,11 +28,11 @@ OWN_GRID = "-m model.heads=4,8,16 model.head_size=8,32 seed=0,1,2"
 
 
 class LivePage(ExitStack):
-    """The writer of the report page while runs train.
+    """A background writer of the report page, active while runs train.
 
     It writes the page at most every PAGE_S seconds, and uses at most PAGE_SHARE of the runs' CPU
-    time. When the sweep ends, `print_everything` writes the last page. If the sweep is stopped,
-    this class writes it.
+    time. When a signal or an error stops the sweep, it writes the page once more. If the sweep ends
+    normally, `print_everything` writes the final page.
 
     Args:
         outputs: the outputs folder.
@@ -64,7 +64,7 @@ class LivePage(ExitStack):
         self._due = time.monotonic() + max(PAGE_S, pause)
 
     def _end(self, error: type[BaseException] | None, *_: object) -> None:
-        """Write the last page if the sweep was stopped."""
+        """Write the page once more if the sweep was stopped."""
         if error:
             self._writer.shutdown()
             self.write(refresh_s=None)
@@ -82,7 +82,7 @@ def collect_and_judge(
         outputs: the outputs folder.
         experiments: the names of the experiments; None for all.
         into: the folder to write to; None for `outputs`.
-        faults: collects the errors of experiments, which are then left out of the result. If it is
+        faults: collects errors. Experiments with an error are then left out of the result. If it is
             None, the first error is raised.
     """
     tables = collect(outputs, experiments, faults)
@@ -149,7 +149,7 @@ def _print_lines(console: Console, *lines: str | Text) -> None:
 
 
 def _in_wandb(tables: Sequence[Table]) -> Iterator[str]:
-    """Yield a note for each experiment that uses runs of another experiment's W&B group."""
+    """Yield a note for each experiment that has runs in the W&B group of another experiment."""
     for table in tables:
         mirrored = [one for one in table.files.values() if _is_mirrored(one)]
         groups = Counter(str(one.names.get("experiment")) for one in mirrored)
@@ -177,8 +177,8 @@ def _next_steps(
         outputs: the outputs folder.
         page: the path of the report page.
         tables: the tables of the sweep.
-        others: whether the outputs folder has other experiments. The commands then name the
-            sweep's own experiments.
+        others: whether the outputs folder has experiments besides those of the sweep. The commands
+            then name the experiments of the sweep.
     """
     where = relative_path(outputs)
     words = [table.name for table in tables] if others else []
@@ -245,6 +245,5 @@ def relative_path(path: Path) -> str:
     """Return a path relative to the working directory, or `path` itself if it lies elsewhere."""
     try:
         return str(path.relative_to(Path.cwd()))
-    # The working directory was deleted, or the path is not below it.
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # OSError if the working directory was deleted
         return str(path)

@@ -1,7 +1,8 @@
 """One sweep, from its command line to its figures: plan, tune, train, publish.
 
-If an experiment is tuned, a first plan has the trials that choose its values, and a second plan has
-the judged runs. With `hydra.sweeper.decide`, the judged runs are trained in rounds.
+If an experiment is tuned, a first plan has the trials, the runs that choose hyperparameters. A
+second plan has the judged runs, whose results are published. With `hydra.sweeper.decide`, the
+judged runs are trained in rounds.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from sweeper.store.code import Code
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 
-# Import these only where they are used, since a dry run needs neither scheduler nor statistics.
+# Import these modules only where they are used, since a dry run needs no scheduler or statistics.
 if TYPE_CHECKING:
     from sweeper.stages.train import Executor
     from sweeper.stages.tune import Tuning
@@ -82,7 +83,7 @@ def sweep(
     """
     console = Terminal()
     with StopSignals(STOPS) as signals, closing(size_server()) as process:
-        process.code = registry.ROOT  # until training begins, which uses a copy
+        process.code = registry.ROOT  # training replaces it by a copy of the code
         code = Code.read(registry.ROOT)
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
         plan = replace(plan, accept_mixed_code=options.accept_mixed_code)
@@ -128,18 +129,18 @@ def _check_options(options: SweepOptions, plan: Plan) -> None:
     if options.decide and options.plan_only:
         raise UserError(
             "hydra.sweeper.decide and hydra.sweeper.plan_only cannot be combined, since each round "
-            "depends on the results of the last one; leave decide out to plan the first round."
+            "depends on the results of the previous one; leave decide out to plan the first round."
         )
     if options.retrain and options.plan_only:
         raise UserError(
-            "hydra.sweeper.retrain and hydra.sweeper.plan_only cannot be combined, since a plan "
-            "for another machine keeps finished runs; train them again here, or set another "
-            "paths.outputs."
+            "hydra.sweeper.retrain and hydra.sweeper.plan_only cannot be combined, since another "
+            "machine never trains finished runs again; leave plan_only out to train them here, or "
+            "set another paths.outputs."
         )
     if options.decide and not plan.claims:
         raise UserError(
-            "hydra.sweeper.decide=true needs an experiment with claims; choose one, as in "
-            "experiment=fig1 (a grid has no claims), or leave decide out."
+            "hydra.sweeper.decide=true needs an experiment with claims; choose one, such as "
+            "experiment=fig1, or leave decide out."
         )
     if plan.claims or options.until:
         from sweeper.stages.decide import check_claims

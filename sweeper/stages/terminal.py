@@ -27,4 +27,7 @@ class Terminal(Console):
     def on_broken_pipe(self) -> NoReturn:
         """Raise UserError, which ends the command. rich calls this after a broken pipe."""
         drop_output()
-        raise UserError("The output was closed. Files that were already written stay.")
+        raise UserError(
+            "The output was closed before the command ended. Repeat the command to finish; files "
+            "that were already written stay."
+        )

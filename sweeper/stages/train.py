@@ -84,11 +84,11 @@ def prepare(
 
 @dataclass
 class Executor:
-    """An executor of plans on one backend. Runs that fail in one plan are left out of later plans.
+    """An executor of plans on one backend. It does not retry runs that failed in an earlier plan.
 
     Attributes:
         code: the source code at the start of the sweep. All runs of the sweep use it.
-        tripped: why no more jobs are started; "" while jobs are started.
+        tripped: why the executor starts no more jobs; "" if it does.
         chosen_h: device hours spent on tuning trials.
     """
 
@@ -171,8 +171,8 @@ class Executor:
     def _begin_anew(self, plan: Plan, left: Sequence[str]) -> None:
         """Set aside the results of runs of other code, children before their parents.
 
-        If the sweep is killed halfway, the parent's remaining result still shows that its children
-        must be trained again.
+        If the sweep is killed halfway, the result of a parent is still there. It shows that the
+        children must be trained again.
         """
         again = self.other_code(plan).again
         for run in reversed(left):
@@ -234,7 +234,7 @@ class Executor:
                     page.tick()
 
             spent_h = 0.0
-            # Reading the hours of many runs takes long, so read them only if there is a budget.
+            # Reading the hours of many runs is slow, so read them only if there is a budget.
             if options.budget_device_hours:
                 spent_h = self.chosen_h + hours(self.store, plan.runs)
             check = self.signals.check
@@ -274,7 +274,7 @@ def freeze(
 
     Args:
         plan: the plan.
-        store: the store of its outputs folder.
+        store: the store of the plan's outputs folder.
         estimate: the expected seconds of training, by run. 0 means unknown and is not written.
         rounds: the rounds that came before this plan.
     """
@@ -294,9 +294,9 @@ def freeze(
 def _asked_late(
     plan: Plan, store: RunStore, data: Mapping[str, Any]
 ) -> dict[str, Terms]:
-    """Return the terms (claims, margins, errors) that no plan had before runs were done.
+    """Return the terms (claims, margins, errors) that were first asked after runs were done.
 
-    The result maps each experiment and each of its terms to the runs that were done.
+    The result maps each experiment to its late terms, and each late term to these runs.
     """
 
     @cache

@@ -1,13 +1,15 @@
-"""Tuning: trials choose values for every arm before the judged runs are planned.
+"""Tuning: training runs called trials choose hyperparameters before the judged runs are planned.
 
-The ends of an arm are its points with the fewest and the most parameters. They are tried first. If
-both choose the same values, all points of the arm take these values. If the ends disagree, or
-choose the smallest or largest value of a range, every point of the arm is tried.
+To try a point is to train it with every combination of the values in `experiment.tune.grid`. The
+combination with the best validation metric is chosen. In each arm, the points with the fewest and
+the most parameters (its ends) are tried first. If both choose the same values, all points of the
+arm take them. If the ends disagree, or choose the smallest or largest value of a range, every point
+of the arm is tried.
 
 The trials of an experiment are the runs of another experiment, <experiment>_trials. They are
 planned, collected and drawn like other runs, but are not in the results of the tuned experiment.
-Choices depend only on the validation metrics of finished trials. So a sweep that is killed and
-repeated chooses the same values and judges the same runs.
+Choices depend only on finished trials. So a sweep that is killed and repeated chooses the same
+values.
 """
 
 from __future__ import annotations
@@ -52,16 +54,15 @@ class Search:
 
     Attributes:
         tune: the experiment's section `tune`, with the values added to its ranges so far.
-        most: the largest number of values to try for each key.
-        seeds: for each trial that needs more than one seed, their number. The key is the arm and
-            the setting of the trial as JSON (`_trial`).
-        apart: the arms in which every point is tried.
+        most: how many values a range may have, by key.
+        seeds: the number of seeds of each trial that has more than one, keyed by `_trial`.
+        exhaustive: the arms in which every point is tried.
     """
 
     tune: Tune
     most: Mapping[str, int]
     seeds: Mapping[str, int] = field(default_factory=dict)
-    apart: frozenset[str] = frozenset()
+    exhaustive: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, tune: Tune) -> Search:
@@ -72,14 +73,15 @@ class Search:
         """Return the search with the next trials added, or an equal one if all values are chosen.
 
         If the smallest or largest value of a range is best, a further value is added to the range.
-        Next, the two best combinations of each setting are tried with a second seed, and with all
-        seeds if their difference may be noise. Last, every point is tried in the arms that need it.
+        Next, the two best combinations at each point are tried with a second seed, and with all
+        seeds if their difference may be noise. Last, every point is tried in the arms whose ends
+        disagree or choose the end of a range.
 
         Args:
             table: the table of these trials. All must have finished or diverged.
 
         Raises:
-            UserError: all trials of a setting diverged, or lack the metric.
+            UserError: all trials of a point diverged, or lack the metric.
         """
         by_setting = ranked(table)
         grown = self._grown([group[0].settings for group in by_setting])
@@ -107,22 +109,22 @@ class Search:
             return replace(self, seeds=seeds)
 
         first = {one.arm: one.values for one in found}
-        apart = {
+        exhaustive = {
             one.arm
             for one in found
             if one.values != first[one.arm] or self.ends(one.values)
         }
-        return replace(self, apart=self.apart | apart)
+        return replace(self, exhaustive=self.exhaustive | exhaustive)
 
     def ends(self, values: Mapping[str, Any]) -> list[str]:
         """Return the keys whose value in `values` is at an end of its range."""
         return [key for key, own in self.tune.grid.items() if at_end(own, values[key])]
 
     def _grown(self, best: Sequence[Mapping[str, Any]]) -> Search:
-        """Add one value to a range if its smallest or largest value is best somewhere.
+        """Add one value to a range if its smallest or largest value occurs in `best`.
 
-        Return the search with the wider range, or the search itself. All arms get the new value, so
-        that all try the same values.
+        Return the search with the wider range, or `self` if no range grows. All arms try the new
+        value.
         """
         for key, values in self.tune.grid.items():
             for one in best if len(values) < self.most[key] else ():
@@ -134,6 +136,7 @@ class Search:
 
 
 def _trial(point: Point) -> str:
+    """Return the key of a trial: its arm and its settings as JSON."""
     return canonical([point.arm, point.settings])
 
 
@@ -184,26 +187,26 @@ def by_arm(points: Iterable[Configuration]) -> dict[str, list[Configuration]]:
 
 
 def tried(
-    points: Sequence[Configuration], apart: Collection[str]
+    points: Sequence[Configuration], exhaustive: Collection[str]
 ) -> list[Configuration]:
-    """Return the points to try: every point of the arms in `apart`, and the ends of the others."""
+    """Return every point of the arms in `exhaustive`, and the ends of the other arms."""
     ends = {
         setting(one) for arm in by_arm(points).values() for one in (arm[0], arm[-1])
     }
-    return [one for one in points if one.arm.name in apart or setting(one) in ends]
+    return [one for one in points if one.arm.name in exhaustive or setting(one) in ends]
 
 
 def with_choices(
     points: Sequence[Configuration], chosen: Mapping[str, Sequence[Chosen]]
 ) -> Iterator[Configuration]:
-    """Yield each point with the values chosen for it, followed by its alternatives.
+    """Yield each point with its chosen values, and again with each alternative to them.
 
-    A point without trials takes the choice of the smallest point of its arm if it is in the smaller
-    half of the points, else the choice of the largest point.
+    In the smaller half of an arm, points without trials take the choice of the smallest point. In
+    the larger half, they take that of the largest point.
 
     Args:
         points: the points before tuning.
-        chosen: for each tried point, the choice and then its alternatives, keyed by `setting`.
+        chosen: for each tried point, the choice and then its alternatives, by `setting`.
     """
     values = {}
     for arm in by_arm(points).values():
@@ -231,12 +234,12 @@ def _configurations(
     """Return the trials' configurations: each tried point with every combination of values."""
     tune = search.tune
     found = []
-    for point in tried(points, search.apart):
+    for point in tried(points, search.exhaustive):
         for values in itertools.product(*tune.grid.values()):
             given = dict(zip(tune.grid, values, strict=True))
             config = RunTemplate(point.config).run(given)
             trainer = config["trainer"]
-            # A choice needs a validation metric. If the config never validates, do so at the end.
+            # The validation metric chooses the values, so validate at least at the end.
             trainer["validate_every"] = trainer["validate_every"] or trainer["steps"]
             settings = {**point.values, **given}
             number = search.seeds.get(canonical([point.arm.name, settings]), 1)
@@ -292,7 +295,7 @@ class Tuning:
             if one.tune
         }
         for search in searches.values():
-            direction(search.tune.by)  # raises the UserError for an unknown metric
+            direction(search.tune.by)  # raises UserError if the metric is unknown
         facts = Facts(process, plan.outputs / "cache" / "facts.json")
         made = cls(plan, facts, store, searches, trials(plan, searches, facts))
         made.advance()
@@ -319,7 +322,7 @@ class Tuning:
         """Read the finished trials and plan the next ones. Return whether all values are chosen.
 
         Raises:
-            UserError: all trials of a setting diverged.
+            UserError: all trials of a point diverged.
         """
         while True:
             tables = Records(self.store).tables(self.trials.as_data())
@@ -339,7 +342,7 @@ class Tuning:
         Return None if trials failed or were not started.
 
         Raises:
-            UserError: the data cannot be built, or all trials of a setting diverged.
+            UserError: the data cannot be prepared, or all trials of a point diverged.
             SystemExit: a signal stopped the sweep. Running jobs have saved checkpoints.
         """
         if executor.options.retrain:
@@ -394,7 +397,7 @@ class Tuning:
         return (
             f"{name}: trials choose one of {values} values of {', '.join(tune.grid)} by {tune.by}. "
             "They begin with each arm's smallest and largest model. Trials per arm, and their "
-            f"share of the judged runs' FLOPs: {arms}. In all {price(begun, fewest)}; at most "
+            f"share of the judged runs' FLOPs: {arms}. In total {price(begun, fewest)}; at most "
             f"{price(points, most)}."
         )
 
@@ -412,7 +415,7 @@ class Tuning:
         executor.train(self.trials, left, estimate=estimate)
 
     def _following(self, name: str, table: Table) -> Search:
-        """Return the search with the next trials. A range does not grow to an invalid value."""
+        """Return the search with the next trials. A range never grows to an invalid value."""
         search = self.searches[name]
         following = search.following(table)
         try:
@@ -423,7 +426,7 @@ class Tuning:
         return following
 
     def _judged(self, tables: Mapping[str, Table]) -> Plan:
-        """Return the plan of the judged runs with the values chosen by these trials."""
+        """Return the plan of the judged runs, with the values that the trials chose."""
         experiments = dict(self.plan.experiments)
         configurations = dict(self.plan.configurations)
         described: dict[str, list[dict[str, Any]]] = {}

@@ -1,4 +1,4 @@
-"""A real Slurm for the tests of this folder that ask for one: started once, for all of them."""
+"""A fixture that starts a real Slurm once for all tests in this folder that need it."""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""A real Slurm of two nodes for the tests, with its daemons below one folder and its own ports.
+"""A real Slurm with two nodes for the tests. Its daemons use a folder and ports of their own.
 
-It needs Debian's packages slurm-wlm and munge, and root, whose daemons these are.
+It needs Debian's packages slurm-wlm and munge, and root, because the daemons run as root.
 """
 
 import contextlib
@@ -67,7 +67,7 @@ def cluster(root: Path) -> Iterator[None]:
     """Start the daemons, set SLURM_CONF, and stop the daemons at the end.
 
     Skip the test if a program or root is missing. The nodes have more CPUs than the machine,
-    because the tests are about which job waits for which.
+    because the tests check only which job waits for which.
     """
     missing = [name for name in PROGRAMS if not shutil.which(name)]
     if missing:
@@ -111,7 +111,7 @@ def cluster(root: Path) -> Iterator[None]:
 
 
 def _munge_files(root: Path, munge: Path) -> list[str]:
-    """Write the key of munge; return the options that name its files."""
+    """Write the key of munge. Return the options that name the files of munge."""
     key = root / "munge.key"
     key.write_bytes(os.urandom(1024))
     key.chmod(0o600)

@@ -30,7 +30,7 @@ MEASURED = ("seconds", "waited_seconds", "tokens_per_second", "reason")
 
 
 def with_what_they_need(names):
-    """Return the installed distributions of these names and those that they require."""
+    """Return the installed distributions with these names, and their requirements."""
     found, wanted = {}, list(names)
     while wanted:
         name = wanted.pop()
@@ -136,7 +136,7 @@ def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(
 
 
 def test_a_machine_that_is_lent_for_a_time_trains_what_it_can(bare, text, tmp_path):
-    """Without a GPU, the tests of the script skip or fail, and the script goes on."""
+    """The script continues although its tests are skipped or fail, since there is no GPU."""
     home, there = tmp_path / "home", tmp_path / "there"
     typed = (*GRID, "data=local", f"data.root={text}", *TINY, f"paths.outputs={home}")
     assert python("sweep.py", *typed, "hydra.sweeper.plan_only=true").returncode == 0

@@ -1,4 +1,4 @@
-"""What a sweep left, from Python: its table, and its models to the number."""
+"""Tests that the Python interface returns the table and the models of a finished sweep."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A real Ray on this machine: equal numbers, and runs that stop when asked."""
+"""Tests with a real Ray on this machine: equal results, and runs that stop when asked."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Sweeps that decide, with real training: rounds, their end, and that they repeat themselves."""
+"""Tests of sweeps that decide claims by rounds of seeds, with real training."""
 
 import re
 import subprocess
@@ -39,12 +39,12 @@ def done(outputs):
 
 
 def found(outputs):
-    """The verdicts, less what hours they would take, and every run's metrics and weights."""
+    """Return the verdicts without expected hours, and the metrics and weights of every run."""
     return verdicts(outputs), numbers(outputs)
 
 
 def rounds_on(folder, launcher, *options):
-    """What a short sweep of twins ends in on a backend, at two runs at a time."""
+    """Run a short sweep of twins on a backend, two runs at a time, and return its results."""
     slots = "jobs" if launcher == "slurm" else "slots"
     asked = [
         f"hydra/launcher={launcher}",

@@ -1,4 +1,4 @@
-"""A real Slurm: equal tables, requeues that resume, parents that hold children back."""
+"""Tests with a real Slurm: equal tables, requeued jobs, and children that wait for parents."""
 
 import json
 import subprocess
@@ -43,12 +43,12 @@ def open_backend(outputs, **options):
 
 
 def begin(slurm, run):
-    """Have the backend start a run as the schedule does."""
+    """Start a run on the backend, as the schedule does."""
     return slurm.start(run.path, slurm.grant(Job(run.id, 1.0), [0]))
 
 
 class Story:
-    """One sweep of six runs, disturbed as each of them gets under way."""
+    """A sweep of six runs. Some of their jobs are cancelled, requeued or cut short."""
 
     def __init__(self, outputs):
         self.store = RunStore(outputs)
@@ -81,7 +81,7 @@ class Story:
         for name, (attempt, command) in list(self._left.items()):
             run = self.runs[name.split()[0]]
             attempts = run.attempts()
-            # Its checkpoints go once the next attempt has saved: that one's will do as well.
+            # The next attempt deletes the checkpoints of this one, so later attempts count, too.
             begun = [one for one in attempts if one.number >= attempt]
             if any(list(one.checkpoint_dir.glob("*")) for one in begun):
                 if (
@@ -97,7 +97,7 @@ class Story:
 
 
 def waiting():
-    """Why each job that waits does so, by id."""
+    """Return [id, reason] for each waiting job, where the reason says why it waits."""
     command = ["squeue", "--noheader", "--array", "--states=PENDING", "--format=%i|%r"]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return [line.split("|") for line in told.splitlines()]

@@ -1,4 +1,4 @@
-"""The KV cache that decoding needs, by attention variant and of published decoders."""
+"""Tests of the size of the KV cache: of each attention variant, and of published decoders."""
 
 from functools import partial
 from pathlib import Path

@@ -146,7 +146,7 @@ def _error(query_HPD, key_HPD, size):
 
 
 def test_heads_that_share_are_found_to_share():
-    """All heads have common factors of size 2, although each head has the size 5."""
+    """All heads have common factors of size 2. The size of each head is 5."""
     pytest.importorskip("tensorly")
     common_QD, common_KD = torch.randn(2, 2, D, dtype=torch.float64)
     into_HPQ = torch.randn(H, P, 2, dtype=torch.float64)

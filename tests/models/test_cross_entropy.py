@@ -23,7 +23,7 @@ def parts(request, monkeypatch):
     """Set the number of rows of a chunk and of tokens of a block."""
     monkeypatch.setattr(cross_entropy, "_LOGITS_CPU", 0)
     monkeypatch.setattr(cross_entropy, "_ROWS_CPU", request.param[0])
-    monkeypatch.setattr(cross_entropy, "_WORDS_CPU", request.param[1])
+    monkeypatch.setattr(cross_entropy, "_BLOCK_CPU", request.param[1])
 
 
 def _problem(dtype=torch.float64):

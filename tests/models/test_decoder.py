@@ -102,7 +102,7 @@ def test_norms_biases_and_the_scale_are_those_asked_for(decoder, pack):
 
 
 def test_dropout_acts_at_four_places_in_training_and_nowhere_else(decoder, pack):
-    """These are the embedding sum, residual branches, activations and attention weights."""
+    """The places are the embedding sum, residual branches, activations and attention weights."""
     row = pack(5, 7)
     model = decoder(dropout=0.3)
     assert torch.equal(model(*row), model(*row))

@@ -71,7 +71,7 @@ def test_every_variant_can_have_heads_of_several_sizes(name):
 
 @pytest.mark.parametrize("head_size", [[5], [5, 5, 5], [[5, 5], [5, 5, 5]]])
 def test_a_list_of_the_wrong_length_is_refused(head_size, decoder):
-    with pytest.raises(ValueError, match=r"head_size has . entries for"):
+    with pytest.raises(ValueError, match=r"head_size has . entries; give one"):
         decoder(head_size=head_size)
 
 

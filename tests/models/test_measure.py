@@ -1,6 +1,6 @@
 """Counts of parameters and cached bytes equal closed forms and published numbers.
 
-tests/tasks/pretraining tests BERT's counts. It and tests/tasks/size_server test FLOPs.
+tests/tasks/pretraining tests BERT's counts. tests/tasks/size_server and that folder test FLOPs.
 tests/tasks/export tests that modern decoders compute the same as Hugging Face's `transformers`.
 """
 

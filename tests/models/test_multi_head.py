@@ -1,4 +1,4 @@
-"""Multi-head attention equals PyTorch's. A variant with a value size equals the paper's sum.
+"""Multi-head attention equals PyTorch's. Decoupled attention equals the paper's sum over heads.
 
 test_head_sizes.py tests that multi-head attention is the paper's sum over heads.
 

@@ -1,8 +1,8 @@
 """The smallest head that can form a context P, and its projections (Theorem 1).
 
-The paper shows that head size n suffices. This module computes the smallest head size for a given
-context and every X of full column rank. The softmax ignores a number that is added to all logits of
-a query. So the logits of a head that forms P are log P + 1 c^T for some c.
+The paper shows that head size n suffices. For a given context, this module computes the smallest
+head size that suffices for every X of full column rank. The softmax ignores a number that is added
+to all logits of a query. So the logits of a head that forms P are log P + 1 c^T for some c.
 
 - Without a mask, the smallest head size is the rank of log P minus its first row. Subtracting the
   first row from logits does not increase their rank. It is at most n - 1.
@@ -49,8 +49,8 @@ def impossible_example(embedding_size, length):
     """Return x_DN and a context_NN that no projections form (the paper's case d < n).
 
     The columns of X are ones, except for the last one, which is zero. So the last query has equal
-    weights for all keys, unlike in the returned context. The rank of X is 1, and no head of any
-    size forms this context. So the example tells nothing about the head size.
+    weights for all keys, unlike in the returned context. No head of any size forms this context,
+    because the rank of X is 1. So the example says nothing about the head size.
     """
     x_DN = torch.ones(embedding_size, length, dtype=torch.float64)
     x_DN[:, -1] = 0
@@ -68,7 +68,7 @@ def smallest_head_size(context_NN, *, causal=False):
 
 
 def represent(x_DN, context_NN, head_size, *, causal=False):
-    """Return w_q_PD and w_k_PD that form the context. `head_size` must be large enough for it."""
+    """Return w_q_PD and w_k_PD that form the context. `head_size` must be large enough."""
     logits_NN = _simplest_logits(context_NN, causal)
     left_NN, values_N, right_NN = torch.linalg.svd(logits_NN)
     rank = int((values_N > _TOLERANCE * values_N[0]).sum())

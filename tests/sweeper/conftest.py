@@ -9,7 +9,7 @@ from sweeper.store.runs import RunStore
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_fsync():
-    """Do not wait for the disk, since no file has to outlive its test."""
+    """Turn fsync off, since no file must survive its test."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
@@ -22,7 +22,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def undrawn(monkeypatch):
-    """Write files in place of figures, without drawing."""
+    """Replace the drawing of figures by writing placeholder files."""
     monkeypatch.setattr("sweeper.results.figures.figure_of", lambda table: None)
     monkeypatch.setattr(
         "sweeper.results.layout.rendered", lambda figure, kind: b"drawn"

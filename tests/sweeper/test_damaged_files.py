@@ -68,7 +68,7 @@ FILES = {
 
 
 def edited(path, change, *, seal=True):
-    """Change a JSON file. If `seal` is set, also update its checksum."""
+    """Change a JSON file. If `seal` is set, also update the checksum of the file."""
     value = json.loads(path.read_text())
     value.pop("sha256", None)
     change(value)
@@ -127,7 +127,7 @@ NAMES = [f"{file}: {damage}" for file in FILES for damage in DAMAGES] + [*CONTEN
 
 
 def losses(outputs, name):
-    """The losses of a table; none if there is no table."""
+    """Return the losses in a table, or [] if there is no table."""
     path = outputs / "tables" / f"{name}.csv"
     text = path.read_text() if path.exists() else ""
     return [row.get("test/loss", "") for row in csv.DictReader(io.StringIO(text))]
@@ -198,7 +198,8 @@ PLACES = {
         f"{HERE} set -o pipefail; ",
         "| true",
         2,
-        "error: The output was closed. Files that were already written stay.",
+        "error: The output was closed before the command ended. Repeat the command to finish; "
+        "files that were already written stay.",
     ),
     "deleted, in ascii": (
         "mkdir gone; cd gone; rmdir ../gone; LC_ALL=POSIX PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 ",

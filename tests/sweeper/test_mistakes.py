@@ -1,4 +1,4 @@
-"""Tests that each mistake on a command line or in yaml ends in one sentence that says what to do.
+"""Tests that a mistake on the command line or in yaml gives one sentence that says what to do.
 
 The tests plan each command line as sweep.py does, but train nothing. They share one size server.
 """

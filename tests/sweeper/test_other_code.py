@@ -28,7 +28,7 @@ TODAY = Code.read()
 
 
 def edited(path, change):
-    """Return today's code with one file changed."""
+    """Return the present code with one file changed."""
     source = change(TODAY.files[path].decode())
     return Code(TODAY.root, {**TODAY.files, path: source.encode()})
 
@@ -106,7 +106,7 @@ def test_code_whose_copy_is_gone_is_unknown(tmp_path):
     (tmp_path / "code").rename(tmp_path / "elsewhere")
     found = of_other_code(plan, RunStore(tmp_path), Changes.of(tmp_path, SCALED))
     [line] = in_words(found, retrain=False)
-    assert line.startswith("1 finished run may be of other code")
+    assert line.startswith("1 finished run may have been trained with other code")
     assert not found.again
 
 

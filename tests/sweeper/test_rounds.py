@@ -1,4 +1,4 @@
-"""Rounds that a stub trains: the seeds that they add, and their cost."""
+"""Tests of rounds: which seeds they add, and what they cost. A stub trains the runs."""
 
 import io
 import json
@@ -65,7 +65,7 @@ class Killed(Exception):
 
 
 class Stub(Executor):
-    """An executor that invents results. It is killed once it has trained `lives` runs."""
+    """An executor that invents results. It raises Killed after `lives` runs."""
 
     lives = 10**6
 

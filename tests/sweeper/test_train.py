@@ -49,7 +49,7 @@ class Folder:
         return run
 
     def told(self, *runs, done=()):
-        """Return the expected seconds of `runs`, in a plan that also has the runs `done`."""
+        """Return the expected seconds of `runs`. Their plan also has the finished runs `done`."""
         planned = {run.id: run for run in (*runs, *done)}
         plan = Plan("demo", self.outputs, {}, {}, {}, runs=planned)
         return expected_seconds(runs, self.store, measured(plan, self.store, self), 2)
@@ -104,7 +104,7 @@ class Speed:
     ("accelerator", "words"),
     [
         ("auto", "18:21 to 1:13:21 on a CPU as fast as this machine's"),
-        ("gpu", "at a time.\nNo time is known for a GPU, since no run in"),
+        ("gpu", "at a time.\nThe time on a GPU is unknown, since no run in"),
     ],
 )
 def test_a_dry_run_in_a_fresh_folder_names_a_range_for_a_cpu_and_no_time_for_a_gpu(
