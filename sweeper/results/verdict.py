@@ -67,13 +67,8 @@ class Verdict:
     @property
     def brief(self) -> str:
         """The cost of deciding the claim, or the sentence's first statement if it is decided."""
-        price, contrasts = self.numbers.get("price"), self.numbers.get("contrasts", ())
-        known = any(contrast["low"] is not None for contrast in contrasts)
-        if (
-            price is None
-            or "unmeasured" in self.numbers
-            or not (known or price["seeds"])
-        ):
+        price = self.numbers.get("price")
+        if price is None or "unmeasured" in self.numbers:
             return _END.split(self.sentence)[0].rstrip(".")
         if price["seeds"] is None:
             return "no number of seeds is expected to decide it"
